@@ -14,14 +14,16 @@ from benchmarks.groups.cost import measured_cost
 from benchmarks.groups.labelled import Key, load
 from benchmarks.groups.ours import grown_above_chance, grown_groups, search, short_groups
 from benchmarks.groups.planted import plant
-from benchmarks.groups.swaps import swapped
+from benchmarks.groups.swaps import by_configuration, half_graph, swapped
 from benchmarks.groups.vertices import CASES, DEFAULT, Case, Measured
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.null_model import SIGNIFICANT
 from mbe_stage.groups.short_list import RankBy
 
 __all__ = ["LINES", "Line"]
 
 N_SWAPS = 20
+N_CONFIGURED = 60
 N_PLANTED = 10
 N_BLOCKS = 10
 RANK_OF_COMMUNITIES: RankBy = "surprise_per_edge"
@@ -204,7 +206,7 @@ def false_groups() -> Iterator[Line]:
                 copy = swapped(graph, seed=1000 * number + seed)
                 found = search(copy, case.min_left, case.min_right)
                 n_bicliques += found.n_bicliques
-                n_groups += int((found.candidates.surprise > 0).sum())
+                n_groups += int((found.candidates.surprise > SIGNIFICANT).sum())
                 n_grown += grown_above_chance(found).scores.size
                 n_blocks += fraudar_block(copy).left.size > 0
         yield Line(
@@ -212,6 +214,25 @@ def false_groups() -> Iterator[Line]:
             "0",
             f"a block on {n_blocks}",
             f"{n_groups} of {n_bicliques:,} bicliques, {n_grown} grown",
+            n_groups == n_grown == 0,
+        )
+
+
+def false_groups_by_degrees() -> Iterator[Line]:
+    """On graphs that their degrees decide, and on graphs with hardly any other vertices than of degree 1 and 2."""
+    cases: dict[str, list[BipartiteCSR]] = {f"half graph of {n}": [half_graph(n)] for n in (20, 60, 150, 300, 600)}
+    for n in (300, 1_000, 3_000, 4_000):
+        copies = [by_configuration(n, 3_000, seed) for seed in range(N_CONFIGURED)]
+        cases[f"{n:,} vertices of degree 1 and 3,000 of degree 2 a side"] = copies
+    for name, copies in cases.items():
+        found = [search(copy, 2, 2) for copy in copies]
+        n_groups = sum(int((one.candidates.surprise > SIGNIFICANT).sum()) for one in found)
+        n_grown = sum(grown_above_chance(one).scores.size for one in found)
+        yield Line(
+            f"false groups: {name}, {len(copies)} copies",
+            "0",
+            "",
+            f"{n_groups}, {n_grown} grown",
             n_groups == n_grown == 0,
         )
 
@@ -250,6 +271,7 @@ LINES: dict[str, Callable[[], Iterator[Line]]] = {
     "communities": communities,
     "planted": planted_groups,
     "swaps": false_groups,
+    "degrees": false_groups_by_degrees,
     "cost": cost,
     "malware": malware,
 }

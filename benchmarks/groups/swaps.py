@@ -6,7 +6,19 @@ import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["swapped"]
+__all__ = ["by_configuration", "half_graph", "swapped"]
+
+
+def half_graph(n: int) -> BipartiteCSR:
+    """`n` vertices a side, `i` and `j` adjacent where ``i + j < n``: its degrees decide it."""
+    i, j = np.indices((n, n))
+    return BipartiteCSR.from_edges(*np.nonzero(i + j < n))
+
+
+def by_configuration(n_of_one: int, n_of_two: int, seed: int) -> BipartiteCSR:
+    """A random graph of so many vertices of degree 1 and of degree 2 a side; double edges count once."""
+    ends = np.repeat(np.arange(n_of_one + n_of_two), np.repeat([1, 2], [n_of_one, n_of_two]))
+    return BipartiteCSR.from_edges(ends, np.random.default_rng(seed).permutation(ends))
 
 
 def swapped(graph: BipartiteCSR, seed: int, rounds: int = 60) -> BipartiteCSR:

@@ -188,7 +188,7 @@ class CandidateSink(BestBicliques):
     >>> members = np.array([0, 1, 2], np.int32)
     >>> sink.accept(BicliqueBlock(2, sizes, sizes, members, members), keys=np.array([7, 3]))
     >>> sink.finish().keys.tolist(), sink.left_best.tolist(), sink.left_share.tolist()
-    ([3, 7], [1, 1, 0], [8, 8, 1])
+    ([7, 3], [0, 0, 1], [8, 8, 1])
 
     Merge sinks over other bicliques of the same graph:
 
@@ -198,7 +198,7 @@ class CandidateSink(BestBicliques):
     >>> other.accept(BicliqueBlock(1, pair // 2, pair // 2, ids[:1] + 2, ids[:1] + 2), keys=np.array([3]))
     >>> one.merge(other)
     >>> one.finish().keys.tolist(), one.left_best.tolist()
-    ([3, 7], [1, 1, 0])
+    ([7, 3], [0, 0, 1])
     """
 
     detail = Detail.MEMBERS

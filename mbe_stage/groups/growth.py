@@ -4,10 +4,10 @@ Half a step chooses one side, given the other side and a density `q`. A vertex i
 
 ``sum over its edges into the other side of (ln q + w(u, v)) + (missing ones) ln(1 - q) > ln(N / a)``
 
-for a side of `N` vertices with `a` in the group now, and the weights `w` of edges of `null_model`. This is coordinate ascent on the score of `quasi_bicliques`. The
-sides take turns; a whole step ends with the new density, and the ascent ends early if nothing changes. A seed is grown
-from several first densities; a low one reaches further. One of the groups on the way is kept, the seed included.
-All sums are of integers, so nothing depends on the order of summation.
+for a side of `N` vertices with `a` in the group now; `w` is the weight of an edge (`null_model`). This is coordinate
+ascent on the score of `quasi_bicliques`. The sides take turns; a whole step ends with the new density, and the ascent
+ends early if nothing changes. A seed is grown from several first densities; a low one reaches further. One of the
+groups on the way is kept, the seed included. All sums are of integers, so nothing depends on the order of summation.
 
 The search is in the (2, 2)-core of the graph, as far as groups have two members or more on each side, and `N` is what
 is left there: in a sparse graph few vertices can be in a group at all. The best is a significant one, if there is any,

@@ -1,8 +1,8 @@
 """The maximum-entropy null of a graph's degrees, for graphs where degrees force edges.
 
-The configuration model expects ``d_u d_v / E`` edges of a pair, which is no probability where it nears 1. The bipartite
-configuration model of maximum entropy (BiCM: Saracco, Di Clemente, Gabrielli and Squartini, Sci. Rep. 5, 2015) has
-probabilities ``p = x_u y_v / (1 + x_u y_v)`` that reproduce all degrees on average. Vertices of equal degree share their
+The configuration model expects ``d_u d_v / E`` edges of a pair, which is no probability where it nears 1. The model of
+maximum entropy (BiCM: Saracco, Di Clemente, Gabrielli and Squartini, Sci. Rep. 5, 2015) has the probabilities
+``p = x_u y_v / (1 + x_u y_v)`` that reproduce all degrees on average. Vertices of equal degree share their
 `x`, so the unknowns are the distinct degrees. The likelihood is concave, and Newton's method finds its maximum.
 
 Where the degrees decide an edge, as in a threshold graph, the best `x` is infinite. A small ridge keeps it finite:

@@ -1,15 +1,15 @@
 """Score of a quasi-biclique: a group with missing edges.
 
-A group of ``a`` by ``b`` vertices has `e` of the ``a b`` possible edges, a share ``q = e / (a b)``. Each left member has
-at least `p` of them, and each right one at least `r`. Its score is
+A group of ``a`` by ``b`` vertices has `e` of the ``a b`` possible edges, a share ``q = e / (a b)``. Each left member
+has at least `p` of them, and each right one at least `r`. Its score is
 
 ``sum of the weights of the present edges + e ln q + (a b - e) ln(1 - q)
 - ln C(#{left: degree >= p}, a) - ln C(#{right: degree >= r}, b)
 - ln n_left - ln n_right - ln a - ln b - ln(a b + 1)``
 
-A present edge counts for as much as it is unlikely by the degrees of its ends (`null_model`), every possible edge costs
-what naming it costs where a share `q` is present, and the members, both sizes, `p`, `r` and `e` have to be named. All of
-it in units of ``1 / UNIT`` nat, so that sums of edges do not depend on their order.
+A present edge counts for as much as it is unlikely by the degrees of its ends (`null_model`), every possible edge
+costs what naming it costs where a share `q` is present, and the members, both sizes, `p`, `r` and `e` have to be named.
+All of it in units of ``1 / UNIT`` nat, so that sums of edges do not depend on their order.
 """
 
 from __future__ import annotations

@@ -2,18 +2,18 @@
 
 Engines must equal it, and `mbe verify` recomputes published groups with it, so it shares no code with an engine.
 
-A graph has ``E`` edges, ``n_L`` and ``n_R`` vertices, and the degree ``d`` of each. By chance an edge between `u` and `v`
-is expected ``z = d_u d_v / E`` times, and its weight is ``-ln z``. In a graph with a pair of ``z > 0.1`` effective
-degrees stand in the place of `d` (`effective_logs`), and the weight of a pair of ``ln z >= ln 0.1`` is
-``ln(1 + 1 / z)``, interpolated between steps of 1/256 nat of ``ln z`` and rounded down; behind 4,799 steps the last counts.
+A graph has ``E`` edges, ``n_L`` and ``n_R`` vertices, and the degree ``d`` of each. By chance an edge between `u` and
+`v` is expected ``z = d_u d_v / E`` times, and its weight is ``-ln z``. In a graph with a pair of ``z > 0.1`` effective
+degrees stand in the place of `d` (`effective_logs`), and the weight of a pair of ``ln z >= ln 0.1`` is ``ln(1 + 1/z)``,
+interpolated between steps of 1/256 nat of ``ln z`` and rounded down; behind 4,799 steps the last counts.
 The evidence of a biclique of `a` left and `b` right members, and its surprise, which takes off what naming costs, are
 
     evidence = sum of the weights of its a b edges
     surprise = evidence - ln C(#{left: d >= b}, a) - ln C(#{right: d >= a}, b) - ln n_L - ln n_R - ln(graphs searched)
 
 Every logarithm is rounded, half to even, to a multiple of 2^-24 nat. A biclique is significant if its surprise is more
-than ``ln 20``. A **candidate** is a biclique that is the best of some vertex (most surprise, then smallest key), or among
-the `TOP` best of all.
+than ``ln 20``. A **candidate** is a biclique that is the best of some vertex (most surprise, then smallest key), or
+among the `TOP` best of all.
 """
 
 from __future__ import annotations
@@ -165,10 +165,10 @@ def weights_of(log_expected: np.ndarray) -> np.ndarray:
 def effective_logs(left_degrees: np.ndarray, right_degrees: np.ndarray) -> Pair:
     """Logarithms of effective degrees: those of maximum entropy, whose odds of an edge are ``z``.
 
-    They are the largest of ``ln(likelihood) - RIDGE / 2 (sum of (ln D - ln(E) / 2)^2)``. Vertices of one degree share
-    one. With more than `MOST_CLASSES` distinct degrees on a side, those above 200 share one if ``200 ln d`` rounds to the
-    same number, counted from ``200 ln 200``: that of their mean degree, times the ratio of their degree to it. A vertex
-    without edges has 0.
+    They are where ``ln(likelihood) - RIDGE / 2 (sum of (ln D - ln(E) / 2)^2)`` is largest. Vertices of one degree share
+    one. With more than `MOST_CLASSES` distinct degrees on a side, those above 200 share one if ``200 ln d`` rounds to
+    the same number, counted from ``200 ln 200``: that of their mean degree, times the ratio of their degree to it. A
+    vertex without edges has 0.
     """
     half = math.log(left_degrees.sum()) / 2
     degrees, sizes, places, ratios = [], [], [], []

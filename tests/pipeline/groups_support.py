@@ -7,12 +7,14 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mbe_stage.groups.reference import effective_logs
 from mbe_stage.pipeline import Config
 
-__all__ = ["EDGES", "TABLES", "planted", "rows", "settings", "swapped", "tables", "wanted"]
+__all__ = ["EDGES", "TABLES", "evidence", "names", "planted", "rows", "settings", "swapped", "tables", "wanted"]
 
 TABLES = ("groups", "group_members", "vertex_scores")
 
@@ -83,19 +85,19 @@ def wanted(
     found = []
     for row in pq.read_table(run_dir / "bicliques").to_pylist():
         sides = set(row["left"]), set(row["right"])
-        value = _surprise(degrees, sides)
+        value = evidence(degrees, sides) - names(degrees, sides)
         n_left, n_right = map(len, sides)
         strength = {
             "surprise": value,
             "surprise_per_vertex": value / (n_left + n_right),
             "surprise_per_edge": value / (n_left * n_right),
-            "evidence": value + _names(degrees, sides),
+            "evidence": value + names(degrees, sides),
         }[rank_by]
         found.append((-round(strength, 5), row["biclique_key"], sides, value))
     kept: list[dict[str, Any]] = []
     for _, key, sides, value in sorted(found, key=lambda each: each[:2]):
         near = [group for group in kept if _jaccard(group["sides"][0], sides[0]) >= max_overlap]
-        if value <= 1e-6:
+        if value <= math.log(20):
             continue
         if near:
             near[0]["n_bicliques"] += 1
@@ -104,17 +106,23 @@ def wanted(
     return kept
 
 
-def _surprise(degrees: list[list[int]], sides: tuple[set[int], set[int]]) -> float:
-    left, right = sides
-    ratio = len(left) * len(right) * math.log(sum(degrees[0]))
-    ratio -= len(right) * sum(math.log(degrees[0][u]) for u in left)
-    ratio -= len(left) * sum(math.log(degrees[1][v]) for v in right)
-    return ratio - _names(degrees, sides)
+def evidence(degrees: list[list[int]], sides: tuple[set[int], set[int]]) -> float:
+    """The sum of the edges' weights: by degrees, or by effective degrees if a pair is expected more than 0.1 times."""
+    n_edges = sum(degrees[0])
+    logs: Any = [[math.log(d) for d in of] for of in degrees]
+    if 10 * max(degrees[0]) * max(degrees[1]) > n_edges:
+        logs = effective_logs(np.array(degrees[0]), np.array(degrees[1]))
+    expected = [logs[0][u] + logs[1][v] - math.log(n_edges) for u in sides[0] for v in sides[1]]
+    return sum(-t if t < math.log(0.1) else math.log1p(math.exp(-t)) for t in expected)
 
 
-def _names(degrees: list[list[int]], sides: tuple[set[int], set[int]]) -> float:
-    """What naming the members costs."""
-    return sum(math.log(math.comb(len(degrees[side]), len(sides[side]))) for side in (0, 1))
+def names(degrees: list[list[int]], sides: tuple[set[int], set[int]]) -> float:
+    """What naming the members and their numbers costs."""
+    costs = 0.0
+    for side in (0, 1):
+        n = sum(degree >= len(sides[1 - side]) for degree in degrees[side])
+        costs += math.log(math.comb(n, len(sides[side]))) + math.log(len(degrees[side]))
+    return costs
 
 
 def _jaccard(one: set[int], other: set[int]) -> float:

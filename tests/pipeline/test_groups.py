@@ -104,8 +104,10 @@ def test_the_figures_of_a_block_in_closed_form(tmp_path: Path) -> None:
     }
     evidence = 12 * math.log(n_edges) - 12 * math.log(4) - 12 * math.log(3)
     assert group["evidence"] == pytest.approx(evidence, abs=1e-5)
-    assert group["significant"] is True
-    surprise = evidence - math.log(math.comb(403, 3)) - math.log(math.comb(404, 4))
+    assert (group["significant"], group["level"]) == (True, "strong")
+    assert group["p_bound"] == pytest.approx(math.exp(-group["surprise"]), rel=1e-12)
+    # No other vertex has so many edges: named are both numbers.
+    surprise = evidence - math.log(403) - math.log(404)
     assert group["surprise"] == pytest.approx(surprise, abs=1e-5)
     assert (group["expected_edges"], group["left_edge_share"], group["median_right_degree"]) == (144 / 412, 1.0, 3.0)
     assert group["explanation"] == (
@@ -320,8 +322,8 @@ def test_neither_the_order_of_rows_nor_threads_nor_blocks_matter(tmp_path: Path)
 
 
 def test_ties_go_to_the_lower_key(tmp_path: Path) -> None:
-    """Five complete 3 x 3 side by side cannot be told apart by any score."""
-    pairs = [(f"{block}{u}", f"{block}{v}") for block in "abcde" for u in range(3) for v in range(3)]
+    """Twenty complete 4 x 4 side by side cannot be told apart by any score."""
+    pairs = [(f"{block}{u}", f"{block}{v}") for block in "abcdefghijklmnopqrst" for u in range(4) for v in range(4)]
     source = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
     result = run(settings(tmp_path), source)
     groups = rows(result.run_dir, "groups")

@@ -64,7 +64,7 @@ def test_a_ring_over_some_days(tmp_path: Path) -> None:
     assert told(again) == {ring: ("same", case) for ring, case in cases.items()}
     assert (comparison(again).counts, comparison(again).n_same) == ({}, 2)
     grown = publish(also(EDGES, "newcomer", [-200 - v for v in range(6)]))
-    assert sorted(told(grown).values()) == sorted([("same", cases["ring 0"]), ("grown", cases["ring 1"])])
+    assert sorted(told(grown).values()) == sorted([("changed", cases["ring 0"]), ("grown", cases["ring 1"])])
     shrunk = publish(without(EDGES, "ring 1 <0>", "ring 1 <5>"))
     assert told(shrunk)["ring 1"] == ("shrunk", cases["ring 1"])
     gone = publish(without(EDGES, *(f"ring 1 <{u}>" for u in range(6))))

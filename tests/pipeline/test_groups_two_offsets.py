@@ -23,7 +23,7 @@ from mbe_stage.pipeline.problems.groups import searched
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage.groups.random_graphs import block_of
-from tests.pipeline.groups_support import rows
+from tests.pipeline.groups_support import evidence, names, rows
 from tests.pipeline.test_groups_verify import changed
 from tests.pipeline.test_problem_seam import forge
 
@@ -78,18 +78,16 @@ def plain_runs(tmp_path: Path, source: pa.Table) -> list[Path]:
 
 
 def positive(run_dir: Path, later: bool) -> list[tuple[float, int, frozenset[str], bool]]:
-    """The bicliques of positive surprise, by the definition: surprise, key, left keys and whose they are."""
+    """The significant bicliques, by the definition: surprise, key, left keys and whose they are."""
     vertices = [rows(run_dir, f"{side}_vertices") for side in ("left", "right")]
-    n_edges = sum(vertex["degree"] for vertex in vertices[0])
+    degrees = [[vertex["degree"] for vertex in side] for side in vertices]
     found = []
     for row in pq.read_table(run_dir / "bicliques").to_pylist():
-        sides = [[vertices[0][u] for u in row["left"]], [vertices[1][v] for v in row["right"]]]
-        value = row["n_edges"] * math.log(n_edges)
-        for side in (0, 1):
-            value -= len(sides[1 - side]) * sum(math.log(vertex["degree"]) for vertex in sides[side])
-            value -= math.log(math.comb(len(vertices[side]), len(sides[side])))
-        if value > 1e-6:
-            found.append((value, row["biclique_key"], frozenset(vertex["key"] for vertex in sides[0]), later))
+        sides = set(row["left"]), set(row["right"])
+        # Two graphs are searched.
+        value = evidence(degrees, sides) - names(degrees, sides) - math.log(2)
+        if value > math.log(20):
+            found.append((value, row["biclique_key"], frozenset(vertices[0][u]["key"] for u in row["left"]), later))
     return found
 
 
@@ -114,10 +112,10 @@ def test_the_list_is_that_of_both_graphs(tmp_path: Path, seed: int) -> None:
     assert {True, False} <= {row["half_later"] for row in groups}
     # What one graph says of a group is said here; ranks and near copies are those of both.
     alone = [{row["group_key"]: row for row in rows(each, "groups")} for each in runs]
-    names = ("n_left", "n_right", "n_edges", "expected_edges", "left_edge_share", "median_right_degree", "evidence")
+    same = ("n_left", "n_right", "n_edges", "expected_edges", "left_edge_share", "median_right_degree", "evidence")
     for row in groups:
         if row["group_key"] in alone[row["half_later"]]:
-            assert [row[name] for name in names] == [alone[row["half_later"]][row["group_key"]][name] for name in names]
+            assert [row[name] for name in same] == [alone[row["half_later"]][row["group_key"]][name] for name in same]
     assert len(alone[0]) + len(alone[1]) > len(groups)
 
 

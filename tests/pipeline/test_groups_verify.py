@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -59,12 +60,14 @@ FORGED: list[tuple[str, Any, str]] = [
     ("groups", changed("n_right", lambda n: n - 1), "n_right is"),
     ("groups", changed("n_edges", lambda n: n - 1), "n_edges is"),
     ("groups", changed("density", lambda q: q / 2), "density is"),
-    ("groups", changed("surprise", lambda s: s + 1e-5), "surprise is"),
+    ("groups", changed("surprise", lambda s: s + 1e-4), "surprise is"),
     ("groups", changed("surprise", lambda _: math.nan), "surprise is"),
     ("groups", changed("significant", lambda _: False), "significant is"),
-    ("groups", changed("evidence", lambda e: e + 1e-5), "evidence is"),
+    ("groups", changed("p_bound", lambda p: p * 1.1), "p_bound is"),
+    ("groups", changed("level", lambda _: "certain"), "level is"),
+    ("groups", changed("evidence", lambda e: e + 1e-4), "evidence is"),
     ("groups", changed("residual_gain", lambda _: 1.0), "residual_gain of 1 groups of a short list"),
-    ("groups", changed("expected_edges", lambda e: e * (1 + 1e-9)), "expected_edges is"),
+    ("groups", changed("expected_edges", lambda e: e * (1 + 1e-5)), "expected_edges is"),
     ("groups", changed("left_edge_share", lambda q: q / 2), "left_edge_share is"),
     ("groups", changed("median_right_degree", lambda d: d + 0.5), "median_right_degree is"),
     ("groups", changed("seed_biclique_key", lambda key: key - 1), "seed_biclique_key is"),
@@ -192,7 +195,7 @@ def test_groups_in_another_order_are_found(run_dir: Path) -> None:
 def test_another_list_than_was_asked_for_is_found(
     tmp_path: Path, wide: dict[str, Any], asked: dict[str, Any], message: str
 ) -> None:
-    source = planted(3, ((9, 3), (4, 4), (5, 6)))
+    source = planted(3, ((16, 3), (4, 4), (3, 7)))
     made = run(settings(tmp_path / "a", groups=wide), source).run_dir
     verify_run(made)
     edit(made, lambda values: values["config"]["groups"].update(asked))
@@ -227,16 +230,17 @@ def test_bicliques_without_significance_are_no_groups(tmp_path: Path) -> None:
         verify_run(made)
 
 
-def test_both_round_the_same_logarithms() -> None:
+@pytest.mark.parametrize("n_right", [4001, 601])
+def test_both_round_the_same_logarithms(n_right: int) -> None:
     """The check rounds what it computes by its own means; here on a graph with thousands of degrees."""
-    dice = [(i * i * 7919 + 31 * i) % 4001 for i in range(60_000)]
+    dice = [(i * i * 7919 + 31 * i) % n_right for i in range(60_000)]
     graph = BipartiteCSR.from_edges([i % 311 for i in range(60_000)], dice)
     model = NullModel.of(graph)
     null = reference.Null((graph.left_degrees, graph.right_degrees), graph.n_edges)
     assert null.log_edges == model.log_edges
     assert null.logs[0].tolist() == model.left_log_degrees.tolist()
     assert null.logs[1].tolist() == model.right_log_degrees.tolist()
-    assert null.is_fitted
+    assert null.is_fitted == model.is_fitted == (n_right == 601)
     assert null.at_least[0].tolist() == model.left_at_least.tolist()
     assert null.at_least[1].tolist() == model.right_at_least.tolist()
     assert null.class_cost == model.class_cost

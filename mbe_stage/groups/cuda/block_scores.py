@@ -47,7 +47,14 @@ class Side(NamedTuple):
     best_keys: Any
 
 
-_SIDE = bundle(Side, I64, I32, I64, I64_2D, I64)
+class Tables(NamedTuple):
+    """``ln k!`` in units, and `mbe_stage.groups.null_model.PAIR_WEIGHTS`: int64, global."""
+
+    factorials: Any
+    weights: Any
+
+
+_SIDE, _TABLES = bundle(Side, I64, I32, I64, I64_2D, I64), bundle(Tables, I64, I64)
 
 
 def compile_steps() -> Sequence[CompileStep]:
@@ -112,17 +119,15 @@ def _take_in(side, index, score, share):
     return may_be_best
 
 
-@kernel(_SIDE, _SIDE, I64, I64, I64, INT, INT, INT, INT, I64, U8)
+@kernel(_SIDE, _SIDE, _TABLES, I64, INT, INT, INT, INT, I64, U8)
 def score_warp_per_biclique(
-    left, right, keys, factorials, weights, log_edges, class_cost, threshold_score, threshold_key, scores, marks
+    left, right, tables, keys, log_edges, class_cost, threshold_score, threshold_key, scores, marks
 ):
     """Score a biclique, and take it into what is kept of each vertex but the keys.
 
     Parameters
     ----------
     keys : (n,) int64, global
-    factorials, weights : int64, global
-        ``ln k!`` in units, and `mbe_stage.groups.null_model.PAIR_WEIGHTS`.
     log_edges, class_cost : int64
         In units.
     threshold_score, threshold_key : int64
@@ -141,12 +146,13 @@ def score_warp_per_biclique(
     left_sum, left_log = _sum_of_logs(left, index)
     right_sum, right_log = _sum_of_logs(right, index)
     score = n_edges * log_edges - n_right * left_sum - n_left * right_sum - class_cost
-    score -= _cost_of_members(left, n_right, n_left, factorials) + _cost_of_members(right, n_left, n_right, factorials)
+    score -= _cost_of_members(left, n_right, n_left, tables.factorials)
+    score -= _cost_of_members(right, n_left, n_right, tables.factorials)
     if left_log + right_log - log_edges >= FIRST_PAIR:
         if n_left >= n_right:
-            score += _gain_of_likely(left, right, index, log_edges, weights)
+            score += _gain_of_likely(left, right, index, log_edges, tables.weights)
         else:
-            score += _gain_of_likely(right, left, index, log_edges, weights)
+            score += _gain_of_likely(right, left, index, log_edges, tables.weights)
     of_left = _take_in(left, index, score, n_edges * n_right)
     of_right = _take_in(right, index, score, n_edges * n_left)
     may_be_best = ballot(of_left or of_right) != 0

@@ -30,7 +30,7 @@ from mbe_stage.groups.candidates import (
     highest,
 )
 from mbe_stage.groups.cuda import block_scores
-from mbe_stage.groups.cuda.block_scores import HIGHEST, Side
+from mbe_stage.groups.cuda.block_scores import HIGHEST, Side, Tables
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import PAIR_WEIGHTS, NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
@@ -44,9 +44,9 @@ class DeviceCandidateSink(BestBicliques):
 
     Notes
     -----
-    Device memory: 40 bytes a vertex, 8 more for each of the larger side, and the numbers by degree; the pool, of 32 bytes a biclique and 4 a member
-    (`pool_bytes`); while a block is taken in, 9 bytes for each biclique of it, and up to 50 more for each
-    that may be among the `top` best of all. In the first block that is each one.
+    Device memory: 40 bytes a vertex, 8 more for each of the larger side, and the numbers by degree; the pool, of 32
+    bytes a biclique and 4 a member (`pool_bytes`); while a block is taken in, 9 bytes for each biclique of it, and up
+    to 50 more for each that may be among the `top` best of all. In the first block that is each one.
     """
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
@@ -55,7 +55,7 @@ class DeviceCandidateSink(BestBicliques):
         super().__init__(model, n_left, n_right, top)
         self._left = _Vertices.of(model.left_log_degrees, model.left_at_least)
         self._right = _Vertices.of(model.right_log_degrees, model.right_at_least)
-        self._tables = cp.asarray(model.log_factorials), cp.asarray(PAIR_WEIGHTS)
+        self._tables = Tables(cp.asarray(model.log_factorials), cp.asarray(PAIR_WEIGHTS))
         self._best = np.full(n_left, -1), np.full(n_right, -1)
         self._parts = [_Pool.of_none()]
 
@@ -144,14 +144,9 @@ class DeviceCandidateSink(BestBicliques):
         """Score the bicliques of a block, take them into the records, and mark those that may be worth keeping."""
         kernel = block_scores.score_warp_per_biclique
         numbers = self._model.log_edges, self._model.class_cost, *self._threshold
-        sides = kernel_bundles(kernel, *self._sides(found.block))
+        bundles = kernel_bundles(kernel, *self._sides(found.block), self._tables)
         launch_warps(
-            kernel,
-            len(found),
-            *sides,
-            *kernel_views(found.keys, *self._tables),
-            *numbers,
-            *kernel_views(found.scores, marks),
+            kernel, len(found), *bundles, *kernel_views(found.keys), *numbers, *kernel_views(found.scores, marks)
         )
         self._launch(block_scores.lower_keys_warp_per_biclique, found, marks)
         self._launch(block_scores.drop_overtaken_warp_per_biclique, found, marks)

@@ -26,8 +26,8 @@ GROUPS = pa.schema(
         pa.field("surprise", pa.float64(), nullable=False),
         # In nats, for grown groups: the gain over the groups before it. Null in a short list.
         pa.field("residual_gain", pa.float64(), nullable=True),
-        # By the null model: the sum of the left members' degrees times that of the right members', divided by the edges
-        # of the graph; in a dense graph the sum of the probabilities of all pairs.
+        # Sum of the left members' degrees times that of the right members', divided by the edges of the graph; with
+        # effective degrees (`mbe_stage.groups.null_model`) the sum of the probabilities of all pairs.
         pa.field("expected_edges", pa.float64(), nullable=False),
         # n_edges divided by the sum of the left members' degrees.
         pa.field("left_edge_share", pa.float64(), nullable=False),

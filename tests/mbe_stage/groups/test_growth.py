@@ -144,18 +144,12 @@ def test_nothing_grows_where_degrees_explain_everything(joining: str) -> None:
 
 
 def test_what_is_refused() -> None:
-    graph = blocks.with_blocks(0)
+    graph, square = blocks.with_blocks(0), BipartiteCSR.from_edges([0, 0, 1, 1, 3], [0, 1, 0, 1, 1])
     model = NullModel.of(graph)
     with pytest.raises(InvalidArgument, match="seed 1 has 1 left members: expected at least min_left = 2"):
         grow(graph, GroupMembers.of([([0, 1], [0]), ([2], [0])]), model, min_left=2)
     with pytest.raises(InvalidArgument, match="the left vertex 3 is in a seed: its edges lead to no others"):
-        grow(
-            BipartiteCSR.from_edges([0, 0, 1, 1, 3], [0, 1, 0, 1, 1]),
-            GroupMembers.of([([0, 3], [0, 1])]),
-            NullModel.of(BipartiteCSR.from_edges([0, 0, 1, 1, 3], [0, 1, 0, 1, 1])),
-            min_left=2,
-            min_right=2,
-        )
+        grow(square, GroupMembers.of([([0, 3], [0, 1])]), NullModel.of(square), min_left=2, min_right=2)
     with pytest.raises(InvalidArgument, match="min_right is 0"):
         grow(graph, GroupMembers.of([([0], [0])]), model, min_right=0)
     for schedule, message in [
