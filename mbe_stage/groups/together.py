@@ -80,14 +80,15 @@ def arranged(order: np.ndarray, members: GroupMembers, graphs: np.ndarray, n_rig
     """
     own = members.take(order)
     graph = graphs[order]
-    sums = (
-        np.add.reduceat(finalised(own.left_members.astype(np.uint64)), own.left_offsets[:-1]) if order.size else graph
-    )
+    if not order.size:
+        return order
+    # The mix of 0 is 0.
+    sums = np.add.reduceat(finalised(own.left_members.astype(np.uint64) + np.uint64(1)), own.left_offsets[:-1])
     place = np.arange(order.size)
     narrowest = np.lexsort((place, graph, -np.asarray(n_right)[graph], sums, graph == 0))
     same = (np.diff(sums[narrowest]) == 0) & (graph[narrowest][1:] > 0)
     # Groups of one graph stay: they are near copies, and the better is first.
-    first = np.concatenate([[True], ~same])[: order.size]
+    first = np.concatenate([[True], ~same])
     leader = graph[narrowest[np.maximum.accumulate(np.where(first, place, 0))]]
     stays = np.empty(order.size, np.bool_)
     stays[narrowest] = leader == graph[narrowest]

@@ -182,7 +182,7 @@ class Graphs:
 
     def arranged(self, order: Sequence[int], lefts: Sequence[Sequence[int]], rights: Sequence[int]) -> list[int]:
         """Return groups, best first, in the order of the list; `rights` has a right member of each."""
-        if self.items is None:
+        if self.items is None or len(self.parts) == 1:
             return list(order)
         graphs = np.searchsorted([part.first_right for part in self.parts], rights, side="right") - 1
         return arranged(order, lefts, graphs.tolist(), [part.degrees[1].size for part in self.parts])

@@ -177,7 +177,9 @@ class GroupsCollector:
         ranked = choose(searches, known)
         parts = [self._tables(one, chosen) for one, (_, chosen) in zip(searches, ranked, strict=True)]
         of_keys = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
-        tables = merged([found for found, _ in parts], ranked, searches) if len(searches) > 1 else parts[0][0]
+        tables = parts[0][0]
+        if len(searches) > 1 or facts:
+            tables = merged([found for found, _ in parts], ranked, searches, of_keys=bool(facts))
         tables = {
             **tables,
             "groups": with_columns(tables["groups"], of_keys.columns),

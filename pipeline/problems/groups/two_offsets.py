@@ -131,7 +131,11 @@ def narrowed(tables: Mapping[str, pa.Table], search: Searched) -> dict[str, pa.T
 
 
 def merged(
-    parts: Sequence[Mapping[str, pa.Table]], ranked: Sequence[Ranked], searches: Sequence[Searched]
+    parts: Sequence[Mapping[str, pa.Table]],
+    ranked: Sequence[Ranked],
+    searches: Sequence[Searched],
+    *,
+    of_keys: bool,
 ) -> dict[str, pa.Table]:
     """Merge the tables of each graph's groups into those of one list.
 
@@ -139,6 +143,8 @@ def merged(
     ----------
     parts : sequence of mapping
         The tables by name; right ids are those of the graph.
+    of_keys : bool
+        The graphs are those of keys, whether or not there was time for more than one.
 
     Returns
     -------
@@ -161,7 +167,7 @@ def merged(
     of_graph = pa.array(of_graph[np.argsort(np.concatenate([rows for rows, _ in ranked]), kind="stable")])
     later: list[bool | None] = [i > 0 for i in range(len(parts))]
     names: list[str | None] = [None] * len(parts)
-    if any(one.key is not None for one in searches):
+    if of_keys:
         later = [one.half_later for one in searches]
         names = [PLAIN if one.key is None else one.key.name for one in searches]
     groups = _set(groups, "rank", pa.array(np.arange(1, groups.num_rows + 1, dtype=np.int32)))
