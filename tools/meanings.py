@@ -72,7 +72,8 @@ COLUMNS = {
     "since": "`new`, `grown`, `shrunk`, `changed` or `same` beside the last run, or null",
     "size": "number of members",
     "start": "start of the part, UTC",
-    "status": "`new`, `gone`, `grown`, `shrunk`, `changed`, `only_in_old` or `only_in_new`; of a key: `searched`, `truncated` or `not tried`",
+    "status": "`new`, `gone`, `grown`, `shrunk`, `changed`, `only_in_old` or `only_in_new`; of a key: `searched`, "
+    "`truncated` or `not tried`",
     "surprise": "see [surprise](groups.md#surprise), in nats",
     "two_hop_degree": "other vertices of the side that share a neighbour; null above `output.two_hop_steps`",
     "vertex": "id: the rank of the key among the side's keys; null if the graph has no such key",

@@ -159,6 +159,11 @@ GROUPS = (
         "Skip a group if its left members have this Jaccard index with a better group's (0.5; above 0; at most 1).",
         "X",
     ),
+    _group_setting(
+        "keys",
+        "Also try right keys narrowed by further columns and times, or only the plain key (auto).",
+        "<auto|plain>",
+    ),
     _group_setting("labels", "A table of known cases: key, optionally side and class.", "FILE"),
     _group_setting(
         "negative",

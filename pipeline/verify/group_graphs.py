@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from mbe_stage.groups.reference_selection import arranged
 from mbe_stage.pipeline.backends.arrow.keys import as_json
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
-from mbe_stage.pipeline.problems.groups.tried_keys import PLAIN, are_tried, edges_of_key, keys_of, n_tries
+from mbe_stage.pipeline.problems.groups.tried_keys import PLAIN, TriedKey, are_tried, edges_of_key, keys_of, n_tries
 from mbe_stage.pipeline.verify import closure
 from mbe_stage.pipeline.verify.bicliques import enumerated_again
 from mbe_stage.pipeline.verify.closure import Keys, adjacency, check_distinct, check_nothing_missing, judge_rows
@@ -109,7 +110,7 @@ def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: 
     sorted_keys = np.sort(np.concatenate(found))
     if sorted_keys.size != n_stated:
         n_found = f"{sorted_keys.size:,}" if sorted_keys.size < n_stated else "more"
-        raise VerificationError(f"{later.run}: the number of {name} bicliques is {n_stated:,}; found {n_found}")
+        raise VerificationError(f"{later.run}: {name.replace(' ', '_')}_bicliques is {n_stated:,}; found {n_found}")
     check_distinct(f"{name} bicliques", sorted_keys)
     return check_nothing_missing(later, graph, rules, sorted_keys, keys)
 
@@ -250,9 +251,9 @@ def read_graphs(job: Job) -> Graphs | None:
     if (facts := read_facts(job)) is not None and facts.num_rows:
         return _read_keys(job, degrees, facts)
     groups = read_groups(job, degrees)
-    for name in ("half_later", "key"):
+    for name, what in (("half_later", "time buckets"), ("key", "tried keys")):
         is_stated = groups.table[name].is_valid().to_numpy()
-        refuse_first(groups.path, is_stated, f"{name} is set, but there is one graph")
+        refuse_first(groups.path, is_stated, f"{name} is set without {what}")
     if facts is not None and job.edges is not None and keys_of(job.edges.events, job.manifest.config):
         raise VerificationError(f"{job.run / 'group_keys.parquet'}: is empty, but the input has further columns")
     part = OneGraph(job, groups, np.arange(len(groups)), degrees, Null(degrees, job.manifest.input.n_edges))
@@ -271,21 +272,9 @@ def _read_keys(job: Job, degrees: tuple[np.ndarray, np.ndarray], facts: pa.Table
     if job.edges is None or job.edges.events is None:
         job.not_checked("groups and vertex scores: the graphs of the tried keys need the input, which is not given")
         return None
-    path, events = job.run / "group_keys.parquet", job.edges.events
-    tried = [(key, later) for key in keys_of(events, job.manifest.config) for later in key.offsets]
-    if facts.num_rows != len(tried):
-        raise VerificationError(f"{path}: has {facts.num_rows} rows; expected {len(tried)}, one for each graph")
+    tried = [(key, later) for key in keys_of(job.edges.events, job.manifest.config) for later in key.offsets]
     later_of = [later if key.bucket is not None else None for key, later in tried]
-    compare(path, "key", facts["key"].to_pylist(), [key.name for key, _ in tried])
-    if facts["half_later"].to_pylist() != later_of:
-        raise VerificationError(f"{path}: half_later is not that of the keys")
-    rows = [row for row, status in enumerate(facts["status"].to_pylist()) if status != "not tried"]
-    made = [edges_of_key(job.edges, tried[row][0], half_later=tried[row][1]) for row in rows]
-    for name, sizes in (
-        ("n_right", [len(edges.right_keys) for edges, _ in made]),
-        ("n_edges", [edges.left_ids.size for edges, _ in made]),
-    ):
-        compare(path, name, [facts[name][row].as_py() for row in rows], sizes)
+    rows, made = _graphs_of_keys(job, job.edges, facts, tried, later_of)
     every = [degrees, *((_degrees(edges, 0), _degrees(edges, 1)) for edges, _ in made)]
     starts = np.cumsum([0, *(right.size for _, right in every)]).tolist()
     items = np.concatenate([np.arange(degrees[1].size), *(items for _, items in made)])
@@ -293,22 +282,8 @@ def _read_keys(job: Job, degrees: tuple[np.ndarray, np.ndarray], facts: pa.Table
     stated = pq.read_table(job.run / "groups.parquet", columns=["key", "half_later"]).to_pylist()
     of_group = np.array([names.get((row["key"], row["half_later"]), -1) for row in stated], np.int64)
     refuse_first(job.run / "groups.parquet", of_group < 0, "key and half_later are not those of a graph")
-    texts = [as_json(pa.chunked_array([job.edges.right_keys]).combine_chunks())]
-
-    def narrowed(table: Path, of_row: np.ndarray, vertices: np.ndarray, values: list[str | None]) -> np.ndarray:
-        graphs, found = of_group[of_row], vertices.copy()
-        is_set = np.array([value is not None for value in values], np.bool_)
-        refuse_first(table, is_set != (graphs > 0), "key_value must be set exactly for keys that narrow items")
-        for graph in np.unique(graphs[graphs > 0]).tolist():
-            own = np.flatnonzero(graphs == graph)
-            heads = texts[0].take(pa.array(vertices[own])).to_pylist()
-            wanted = [f"[{head},{(values[row] or '')[1:]}" for head, row in zip(heads, own.tolist(), strict=True)]
-            keys = made[graph - 1][0].right_keys
-            places = pc.fill_null(pc.index_in(pa.array(wanted, keys.type), keys), -1).to_numpy()
-            refuse_first(table, places < 0, "a right member is no vertex of the group's key")
-            found[own] = places + starts[graph]
-        return found
-
+    item_keys = as_json(pa.chunked_array([job.edges.right_keys]).combine_chunks())
+    narrowed = partial(_narrowed, of_group, item_keys, [edges.right_keys for edges, _ in made], starts)
     whole = copy(job)
     whole.hashes = (
         job.hashes[0],
@@ -331,6 +306,65 @@ def _read_keys(job: Job, degrees: tuple[np.ndarray, np.ndarray], facts: pa.Table
     used = [0, *(i for i in range(1, len(parts)) if parts[i].rows.size)]
     whole.edges = _joined([parts[i].job.edges for i in used], [starts[i] for i in used])
     return Graphs(whole, groups, tuple(parts), items, narrowed)
+
+
+def _graphs_of_keys(
+    job: Job, edges: EdgeData, facts: pa.Table, tried: list[tuple[TriedKey, bool]], later_of: list[bool | None]
+) -> tuple[list[int], list[tuple[Any, np.ndarray]]]:
+    """Check `group_keys`; return the rows of the keys that were tried, and the edges and items of their graphs."""
+    path = job.run / "group_keys.parquet"
+    if facts.num_rows != len(tried):
+        raise VerificationError(f"{path}: has {facts.num_rows} rows; expected {len(tried)}, one for each graph")
+    compare(path, "key", facts["key"].to_pylist(), [key.name for key, _ in tried])
+    if facts["half_later"].to_pylist() != later_of:
+        raise VerificationError(f"{path}: half_later is not that of the keys")
+    rows = [row for row, status in enumerate(facts["status"].to_pylist()) if status != "not tried"]
+    made = [edges_of_key(edges, tried[row][0], half_later=tried[row][1]) for row in rows]
+    for name, sizes in (
+        ("n_right", [len(found.right_keys) for found, _ in made]),
+        ("n_edges", [found.left_ids.size for found, _ in made]),
+    ):
+        compare(path, name, [facts[name][row].as_py() for row in rows], sizes)
+    return rows, made
+
+
+def _narrowed(
+    of_group: np.ndarray,
+    item_keys: pa.Array,
+    right_keys: Sequence[pa.Array],
+    starts: Sequence[int],
+    table: Path,
+    of_row: np.ndarray,
+    vertices: np.ndarray,
+    values: list[str | None],
+) -> np.ndarray:
+    """Return the ids of items and values in the graphs of their groups.
+
+    Parameters
+    ----------
+    of_group : (n,) int64
+        The graph of each group; 0 is that of the items alone.
+    item_keys : pa.Array
+        As JSON.
+    right_keys : sequence of pa.Array
+        Of each graph but the first.
+    starts : sequence of int
+        The first right id of each graph.
+    table, of_row, vertices, values
+        As for `pipeline.verify.group_tables.Narrowed`.
+    """
+    graphs, found = of_group[of_row], vertices.copy()
+    is_set = np.array([value is not None for value in values], np.bool_)
+    refuse_first(table, is_set != (graphs > 0), "key_value must be set exactly for keys that narrow items")
+    for graph in np.unique(graphs[graphs > 0]).tolist():
+        own = np.flatnonzero(graphs == graph)
+        heads = item_keys.take(pa.array(vertices[own])).to_pylist()
+        wanted = [f"[{head},{(values[row] or '')[1:]}" for head, row in zip(heads, own.tolist(), strict=True)]
+        keys = right_keys[graph - 1]
+        places = pc.fill_null(pc.index_in(pa.array(wanted, keys.type), keys), -1).to_numpy()
+        refuse_first(table, places < 0, "a right member is no vertex of the group's key")
+        found[own] = places + starts[graph]
+    return found
 
 
 def _degrees(edges: EdgeData, side: int) -> np.ndarray:

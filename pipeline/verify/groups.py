@@ -406,8 +406,8 @@ def check_grown(part: OneGraph, bicliques: Scored, found: Within, n_listed: int,
     for name, units in checked.items():
         # Shares of known edges are rounded once and summed often.
         _check_units(groups, name, np.array(units), _UNSURE_SUMS + 2 * found.n_edges)
-        least = SIGNIFICANT / UNIT if name == "surprise" else 0
-        refuse_first(groups.path, ~(groups.table[name].to_numpy() > least), f"{name} is not above {least:.3g}")
+        floor = SIGNIFICANT / UNIT if name == "surprise" else 0.0
+        refuse_first(groups.path, ~(groups.table[name].to_numpy() > floor), f"{name} is not above {floor:.3g}")
     refuse_first(groups.path, groups.table["n_bicliques"].to_numpy() < 1, "n_bicliques is below 1")
 
 

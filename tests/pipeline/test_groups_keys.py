@@ -1,4 +1,4 @@
-"""Groups of right keys that are tried: which keys there are, one list of all, what verify sees, and when there are none."""
+"""Groups of right keys that are tried: the keys, one list of all, what verify sees, and when none is tried."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def test_keys_are_tried_and_verified(tmp_path: Path, kind: str) -> None:
     assert {group["half_later"] is None for group in groups if group["key"] in ("items", "stars")} <= {True}
     report = verify_run(run_dir, read(config, source))
     assert any(check.name == "stars x 7d half later bicliques" for check in report.checks)
-    assert read_manifest(run_dir).derived["groups"]["keys"] == 1 + len({row["key"] for row in rows(run_dir, "group_keys")})
+    assert read_manifest(run_dir).derived["groups"]["keys"] == 1 + len(
+        {row["key"] for row in rows(run_dir, "group_keys")}
+    )
     assert len(set(names)) > 1
 
 
@@ -163,7 +165,9 @@ def test_recognised_columns(tmp_path: Path) -> None:
     ]
     assert n_tries(keys) == 1 + 2 + 2 * 6
     again = load_edges(save_edges(read(config, table), tmp_path / "edges")).events
-    assert [(each.name, each.values) for each in again.attributes] == [(each.name, each.values) for each in found.attributes]
+    assert [(each.name, each.values) for each in again.attributes] == [
+        (each.name, each.values) for each in found.attributes
+    ]
     assert again.moments.tolist() == found.moments.tolist()
 
 

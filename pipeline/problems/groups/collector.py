@@ -175,7 +175,7 @@ class GroupsCollector:
         config, edges = self._collecting.config, searches[0].collecting.edges
         known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
         ranked = choose(searches, known)
-        parts = [self._tables(one, chosen) for one, (_, chosen) in zip(searches, ranked, strict=True)]
+        parts = [self._tables(one, chosen, edges.right_keys) for one, (_, chosen) in zip(searches, ranked, strict=True)]
         of_keys = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
         tables = parts[0][0]
         if len(searches) > 1 or facts:
@@ -207,8 +207,14 @@ class GroupsCollector:
             **_counts_of_keys(facts),
         }
 
-    def _tables(self, search: Searched, chosen: Chosen) -> tuple[dict[str, pa.Table], int]:
-        """Return the group tables of one graph, and the number of candidates not scored because the steps ran out."""
+    def _tables(self, search: Searched, chosen: Chosen, items: pa.Array) -> tuple[dict[str, pa.Table], int]:
+        """Return the group tables of one graph, and the number of candidates not scored because the steps ran out.
+
+        Parameters
+        ----------
+        items : pa.Array
+            The right keys of the run, which name the right vertices of tried keys.
+        """
         collecting, graph = search.collecting, search.collecting.graph
         of_edges, config = collecting.edges, collecting.config
         by_edge = edge_sqrt(graph, search.candidates, search.model)
@@ -216,7 +222,7 @@ class GroupsCollector:
         events = figures_of(of_edges.events, edges, graph.n_right)
         right_keys = of_edges.right_keys
         if search.items is not None:
-            right_keys = self._right_keys().take(pa.array(search.items))
+            right_keys = items.take(pa.array(search.items))
         keys = keys_of_both_sides(of_edges.left_keys, right_keys)
         known = Known.of(self._lists, (of_edges.left_keys, right_keys))
         tables = {
@@ -227,10 +233,6 @@ class GroupsCollector:
             **({} if config.input.timestamp is None else {"group_times": times_table(chosen.keys, events)}),
         }
         return tables if search.items is None else narrowed(tables, search), by_edge.n_left_out
-
-    def _right_keys(self) -> pa.Array:
-        """Return the run's right keys in host memory."""
-        return self._collecting.edges.to_host().right_keys
 
 
 def _are_within(numbers: np.ndarray, first: int, end: int) -> bool:
