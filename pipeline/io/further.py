@@ -20,7 +20,7 @@ _LONGEST_VALUE = 64
 _LABELS = re.compile(
     r"(?i)(^|[^a-z])(label|labels|class|target|truth|fraud|fraudulent|is_?fraud|anomaly|split|fold)($|[^a-z])"
 )
-_TIMES = re.compile(r"(?i)(time|date|stamp|moment|^ts$|_ts$|_at$|^when$)")
+_TIMES = re.compile(r"(?i)(time|date|stamp|moment|^ts?$|_ts$|_at$|^when$)")
 _ISO = re.compile(r"[12]\d{3}-[01]\d-[0-3]\d([T ]\d\d:\d\d.*)?")
 
 
