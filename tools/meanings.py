@@ -12,6 +12,7 @@ COLUMNS = {
     "class": "class of a label; null in the allow list",
     "clique_key": "hash of the members' own keys",
     "core_number": "largest k with a subgraph around the vertex where each vertex has k neighbours",
+    "chance_p_value": "1 + the random copies whose best group is at least as surprising, by 1 + copies; null without",
     "count": "the count; null above 38 digits",
     "count_text": "the count with all digits",
     "degree": "number of neighbours",

@@ -159,12 +159,12 @@ def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: B
     hashes = left_hashes, backend.key_hashes(right_keys, "right")
     facts = replace(
         edges.facts,
-        duplicate_edges=edges.events.left.size - int(left_ids.size),
+        duplicate_edges=len(left_of_rows) - int(left_ids.size),
         n_right=len(right_keys),
         n_edges=int(left_ids.size),
         fingerprint=backend.edge_fingerprint(left_ids, right_ids, *hashes),
     )
-    events = replace(edges.events, right=backend.on_host(right_of_rows))
+    events = None if edges.events is None else replace(edges.events, right=backend.on_host(right_of_rows))
     return backend.edges((left_ids, right_ids), (edges.left_keys, right_keys), hashes, facts, events)
 
 

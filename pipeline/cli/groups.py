@@ -20,7 +20,7 @@ from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.execution.job import RunResult, run
 from mbe_stage.pipeline.io.sources import joined_names
 from mbe_stage.pipeline.stores.open_store import holds_runs
-from mbe_stage.pipeline.views.listed_groups import listed_groups, nothing_significant
+from mbe_stage.pipeline.views.listed_groups import chance_text, listed_groups, nothing_significant
 from mbe_stage.pipeline.views.regroup import regroup
 from mbe_stage.pipeline.wording import group_key_text, has_parts, key_text
 
@@ -66,6 +66,8 @@ def published(result: RunResult, as_json: bool) -> None:
     ]
     if shown:
         results_console().print(_table(shown))
+    if chance := chance_text(result.place):
+        say(f"chance     {chance}")
     if n_muted:
         say(f"muted      {n_muted:,} of known good keys only{'' if shown else ': no other is significant'}")
     if n_groups > len(shown):

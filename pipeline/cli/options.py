@@ -164,6 +164,11 @@ GROUPS = (
         "Also try right keys narrowed by further columns and times, or only the plain key (auto).",
         "<auto|plain>",
     ),
+    _group_setting(
+        "chance_copies",
+        "Random copies to search beside the list; 5 if keys are tried, else 0 (at least 0; at most 99).",
+        "N",
+    ),
     _group_setting("labels", "A table of known cases: key, optionally side and class.", "FILE"),
     _group_setting(
         "negative",

@@ -19,7 +19,7 @@ from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
 from mbe_stage.pipeline.report.charts import svg
 from mbe_stage.pipeline.report.request import right_key, side_name
 from mbe_stage.pipeline.report.wording import count, fragment, key, percent, tuple_key
-from mbe_stage.pipeline.views.listed_groups import nothing_significant
+from mbe_stage.pipeline.views.listed_groups import chance_text, nothing_significant
 from mbe_stage.pipeline.wording import group_key_text, narrowed_key, plural
 
 _TEMPLATE = "groups.html"
@@ -63,6 +63,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
         *(fragment(_TEMPLATE, "input_list", _LISTS[name], facts) for name, facts in inputs.items()),
         since_last(manifest.derived_comparison.get("groups"), right_key(manifest.config)),
         *(found if items else [_nothing(run_path, manifest)]),
+        _chance_copies(run_path),
         fragment(_TEMPLATE, "muted", quiet.slice(0, top).to_pylist(), quiet.num_rows),
     )
     section = PageSection("groups", "Groups", "".join(parts))
@@ -110,6 +111,11 @@ def _nothing(run_path: Path, manifest: Manifest) -> str:
     why = nothing_significant(run_path, manifest)
     which = "left" if manifest.derived["groups"]["groups"] else "significant"
     return fragment(_TEMPLATE, "nothing", which, why[0].upper() + why[1:])
+
+
+def _chance_copies(run_path: Path) -> str:
+    text = chance_text(run_path)
+    return f"<p>By chance: {text}.</p>" if text else ""
 
 
 def _incomplete(manifest: Manifest) -> str:

@@ -36,6 +36,7 @@ _NULLABLE = (
     "n_known",
     "known_share",
     "known_p_value",
+    "chance_p_value",
 )
 # Tolerance of roots of sums of logarithms, which another machine may round differently.
 _UNSURE = 1e-6

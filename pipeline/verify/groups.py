@@ -6,6 +6,7 @@ bicliques may lack edges; they are checked without growing them again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -305,6 +306,7 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
     if has_two_graphs(job):
         # The first was compared with the enumerated bicliques, if these are available.
         counts |= {name: max(0, stated.get(name, -1)) for name in _OF_LATER}
+    counts |= _check_chance(job, groups)
     if (facts := read_facts(job)) is not None and facts.num_rows:
         rows = facts.to_pylist()
         further: dict[str, int] = {
@@ -315,6 +317,21 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
         counts |= further
     if dict(stated) != counts:
         raise VerificationError(f"{job.run / 'manifest.json'}: derived.groups is {dict(stated)}; recomputed {counts}")
+
+
+def _check_chance(job: Job, groups: Groups) -> dict[str, int]:
+    """Check the p-values against the stated copies; return their count."""
+    stated = (pq.read_schema(groups.path).metadata or {}).get(b"chance_copies")
+    copies = [] if stated is None else [copy["best_surprise"] for copy in json.loads(stated)]
+    expected = [
+        (1 + sum(best >= surprise for best in copies)) / (1 + len(copies)) if copies else None
+        for surprise in groups.column("surprise")
+    ]
+    if groups.column("chance_p_value") != expected:
+        raise VerificationError(f"{groups.path}: chance_p_value is not that of the stated random copies")
+    if copies:
+        job.not_checked("groups: random copies: they are not searched again")
+    return {} if stated is None else {"chance_copies": len(copies)}
 
 
 def read_edges(job: Job, groups: Groups, narrowed: Narrowed | None = None) -> Within:

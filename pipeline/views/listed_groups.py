@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import reading
-from mbe_stage.pipeline.wording import narrowed_key, plural
+from mbe_stage.pipeline.wording import narrowed_key, percent_text, plural
 
 BEST_SURPRISE = b"best_surprise"
 """Key in the metadata of `groups.parquet`: the surprise of the best biclique, listed or not, in nats."""
+
+CHANCE_COPIES = b"chance_copies"
+"""Key in the metadata of `groups.parquet`: the best surprise, swaps and acceptance of each random copy, as JSON."""
 
 # Number of biclique shapes to try; graphs with more are large enough.
 _MOST_SHAPES = 1_000_000
@@ -103,6 +107,20 @@ def nothing_significant(run_path: Path, manifest: Manifest) -> str:
 def _further(counts: Mapping[str, int]) -> int:
     """Return the number of bicliques of further graphs."""
     return counts.get("half_later_bicliques", 0) + counts.get("key_bicliques", 0)
+
+
+def chance_text(run_path: Path) -> str:
+    """Return a sentence, without its full stop, about the random copies of a run; empty if none were wanted."""
+    stated = (pq.read_schema(run_path / "groups.parquet").metadata or {}).get(CHANCE_COPIES)
+    if stated is None:
+        return ""
+    copies = json.loads(stated)
+    if not copies:
+        return "there was no time to search a random copy"
+    best = max(copy["best_surprise"] for copy in copies)
+    swaps, acceptance = (sum(copy[name] for copy in copies) / len(copies) for name in ("swaps", "acceptance"))
+    which = f"the best group of {plural(len(copies), 'random copy', 'random copies')} has a surprise of {best:,.1f}"
+    return f"{which} ({swaps:.1f} swaps an edge, {percent_text(acceptance)} of the tries)"
 
 
 def can_be_significant(left_degrees: np.ndarray, right_degrees: np.ndarray) -> bool:

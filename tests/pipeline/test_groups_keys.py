@@ -15,12 +15,13 @@ import pytest
 
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.reference_selection import arranged as arranged_by_definition
+from mbe_stage.groups.rewiring import rewired
 from mbe_stage.groups.together import arranged
 from mbe_stage.pipeline import Config, run
-from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.errors import ConfigError, VerificationError
 from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.problems.groups import searched
+from mbe_stage.pipeline.problems.groups import chance, searched
 from mbe_stage.pipeline.problems.groups.tried_keys import keys_of, n_tries
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.publish.manifest import config_fingerprint, read_manifest
@@ -255,3 +256,51 @@ def test_known_good_items_mute_groups_of_every_key(tmp_path: Path) -> None:
     muted = [group for group in rows(run_dir, "groups") if group["is_muted"]]
     assert any(group["key"] != "items" for group in muted)
     verify_run(run_dir, read(config, source))
+
+
+def test_random_copies_stand_beside_the_list(tmp_path: Path) -> None:
+    source, config = events(), settings(tmp_path, {"chance_copies": 3})
+    result = run(config, source)
+    groups = rows(result.run_dir, "groups")
+    stated = json.loads(pq.read_schema(result.run_dir / "groups.parquet").metadata[b"chance_copies"])
+    assert result.manifest.derived["groups"]["chance_copies"] == len(stated) == 3
+    best = [copy["best_surprise"] for copy in stated]
+    # No copy has a significant group, and rows have exchanged their ends many times over.
+    assert max(best) < 3
+    assert all(copy["swaps"] > 2 and copy["acceptance"] > 0.5 for copy in stated)
+    assert {group["chance_p_value"] for group in groups} == {0.25}
+    assert "random copies" in (result.run_dir / "report.html").read_text()
+    verify_run(result.run_dir, read(config, source))
+
+
+def test_random_copies_of_the_items_alone(tmp_path: Path) -> None:
+    source, config = events().select(["account", "item"]), settings(tmp_path, {"chance_copies": 1})
+    run_dir = run(config, source).run_dir
+    assert {group["chance_p_value"] for group in rows(run_dir, "groups")} == {0.5}
+    verify_run(run_dir, read(config, source))
+
+
+def test_without_time_there_is_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chance, "MOST_SECONDS", 1e-9)
+    result = run(settings(tmp_path), events())
+    assert result.manifest.derived["groups"]["chance_copies"] == 0
+    assert {group["chance_p_value"] for group in rows(result.run_dir, "groups")} == {None}
+    assert "no time to search a random copy" in (result.run_dir / "report.html").read_text()
+
+
+def test_copies_keep_degrees_and_rows() -> None:
+    dice = np.random.default_rng(1)
+    left, right = (dice.integers(0, 40, 300).astype(np.int32) for _ in range(2))
+    found, swaps, acceptance = rewired(left, right, 40, seed=3)
+    assert sorted(found) == sorted(left)
+    n_edges = [len(set(zip(of.tolist(), right.tolist(), strict=True))) for of in (left, found)]
+    assert n_edges[0] == n_edges[1]
+    assert swaps > 1
+    assert 0 < acceptance < 1
+    assert np.array_equal(found, rewired(left, right, 40, seed=3)[0])
+
+
+def test_copies_and_buckets_that_are_named_are_refused(tmp_path: Path) -> None:
+    named = {"left": "account", "right": "item", "timestamp": "time", "time_bucket": "7d"}
+    with pytest.raises(ConfigError, match="chance_copies"):
+        run(settings(tmp_path, {"chance_copies": 5}, input=named), events())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,7 @@ from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.both_sides import keys_of_both_sides
 from mbe_stage.pipeline.problems.groups.association import associations, known_shares
 from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, members_of_cases
+from mbe_stage.pipeline.problems.groups.chance import chance_p_values, n_copies, search_copies
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, edges_of
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.known_keys import read_lists
@@ -45,7 +47,7 @@ from mbe_stage.pipeline.problems.groups.two_offsets import (
     narrowed,
     with_columns,
 )
-from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE
+from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE, CHANCE_COPIES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +162,8 @@ class GroupsCollector:
             ``seeds_not_grown``, for which the steps ran out; ``cases``; with an allow list, ``muted``. With time
             buckets also ``half_later_bicliques``, the bicliques of the second graph, and ``half_later_truncated``, 1 if
             a limit stopped that search. If keys were tried: ``keys``, their number with that of the items;
-            ``keys_not_searched``, those that were not tried, or not to the end; and ``key_bicliques``.
+            ``keys_not_searched``, those that were not tried, or not to the end; and ``key_bicliques``. With random
+            copies ``chance_copies``, the number for which there was time.
         """
         searches = [Searched.of_run(self._place.on_host(self._collecting), self._model, self._sink)]
         if self._collecting.edges.half_later is not None:
@@ -188,8 +191,15 @@ class GroupsCollector:
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
             **({"group_keys": pa.Table.from_pylist(facts, schema=GROUP_KEYS)} if are_tried(config) else {}),
         }
+        n = n_copies(config, of_keys=bool(facts))
+        copies = search_copies(searches, self._collecting.backend, self._place, n) if n else []
+        if copies:
+            values = pa.array(chance_p_values(tables["groups"]["surprise"].to_numpy(), copies))
+            tables["groups"] = with_columns(tables["groups"], {"chance_p_value": values})
+        metadata = {CHANCE_COPIES: json.dumps(copies)} if n else {}
         if best := [int(one.candidates.surprise[0]) for one in searches if len(one.candidates)]:
-            tables["groups"] = tables["groups"].replace_schema_metadata({BEST_SURPRISE: str(max(best) / UNIT)})
+            metadata[BEST_SURPRISE] = str(max(best) / UNIT)
+        tables["groups"] = tables["groups"].replace_schema_metadata(metadata or None)
         for name, table in tables.items():
             write_table(table, self._collecting.run_path / f"{name}.parquet", config.output.compression)
         members = [chosen.members for _, chosen in ranked]
@@ -205,6 +215,7 @@ class GroupsCollector:
             **of_keys.counts,
             **(_counts_of_later(searches[1]) if config.input.time_bucket is not None else {}),
             **_counts_of_keys(facts),
+            **({"chance_copies": len(copies)} if n else {}),
         }
 
     def _tables(self, search: Searched, chosen: Chosen, items: pa.Array) -> tuple[dict[str, pa.Table], int]:

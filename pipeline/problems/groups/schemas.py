@@ -42,6 +42,8 @@ GROUPS = pa.schema(
         pa.field("p_bound", pa.float64(), nullable=False),
         # strong if the evidence pays for naming the members among all vertices of the graph; else significant.
         pa.field("level", pa.string(), nullable=False),
+        # (1 + random copies whose best group has at least this surprise) / (1 + copies); null without copies.
+        pa.field("chance_p_value", pa.float64(), nullable=True),
         # In nats: the surprise without the cost of naming the group.
         pa.field("evidence", pa.float64(), nullable=False),
         # Edge weights, if the input has weights. An edge's weight is the sum over its rows.

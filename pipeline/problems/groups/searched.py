@@ -95,6 +95,11 @@ def refuse_one_graph_queries(collecting: Collecting) -> None:
     """
     if collecting.edges.half_later is None:
         return
+    if collecting.config.section("groups").chance_copies:
+        raise ConfigError(
+            f"{setting('groups.chance_copies')} is not available with {setting('input.time_bucket')}; leave one of "
+            "them out; keys with buckets are tried without it"
+        )
     if collecting.config.section("groups").rank_by == "evidence":
         raise ConfigError(
             f"{setting('groups.rank_by')} is evidence, which compares groups of one graph, but "
@@ -138,10 +143,10 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
             f"{setting('input.time_bucket')} {config.input.time_bucket} makes {n_right:,} right vertices "
             f"with both offsets; expected fewer than {_MOST_IDS:,}; use longer buckets"
         )
-    return _search(collecting, edges, place, _LATER)
+    return search_graph(collecting, edges, place, _LATER)
 
 
-def _search(collecting: Collecting, edges: Any, place: Any, name: str, seconds: float | None = None) -> Searched:
+def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seconds: float | None = None) -> Searched:
     """Enumerate a graph for the groups, for at most so many seconds."""
     begun = time.perf_counter()
     config, backend, graph = collecting.config, collecting.backend, edges.graph()
@@ -208,7 +213,7 @@ def search_keys(collecting: Collecting, place: Any) -> tuple[list[Searched], lis
         n_right += len(host.right_keys)
         name = f"the key {key.name}" + (f", {_LATER}" if half_later else "")
         edges = collecting.backend.from_host(host)
-        found = _search(collecting, edges, place, name, max(end - time.perf_counter(), _LEAST_SECONDS))
+        found = search_graph(collecting, edges, place, name, max(end - time.perf_counter(), _LEAST_SECONDS))
         made = found.made if are_kept else partial(_made_again, collecting, key, half_later)
         searches.append(replace(found, made=made, key=key, half_later=stated, items=items))
         facts[-1] |= {

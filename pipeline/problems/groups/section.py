@@ -36,7 +36,7 @@ class GroupsSection(Section):
     }
     UNLABELLED_WORDS: ClassVar = _words("unknown,unlabelled,unlabeled,unclassified,undefined,null,nan,na,n/a,?")
 
-    BEFORE: ClassVar = {"keys": "plain"}
+    BEFORE: ClassVar = {"keys": "plain", "chance_copies": None}
 
     limit: int = Field(100, ge=1, le=1_000_000, description="Maximum number of groups.")
     kind: Literal["short_list", "grown_cover"] = Field(
@@ -54,6 +54,9 @@ class GroupsSection(Section):
     keys: Literal["auto", "plain"] = Field(
         "auto",
         description="Also try right keys narrowed by further columns and times, or only the plain key.",
+    )
+    chance_copies: int | None = Field(
+        None, ge=0, le=99, description="Random copies to search beside the list; 5 if keys are tried, else 0."
     )
     labels: str | None = Field(
         None,
