@@ -22,7 +22,6 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, grown_of
 from mbe_stage.pipeline.problems.groups.searched import MOST_SECONDS, SHARE_OF_KEYS, Searched, search_graph
-from mbe_stage.pipeline.problems.groups.tried_keys import edges_of_key
 
 log = logging.getLogger(__name__)
 
@@ -82,10 +81,10 @@ def _copy(
     copied = replace(edges, events=events)
     found_scores = [np.empty(0, np.int64)]
     for one in searches:
-        if one.key is None:
-            host = with_right(copied, left, (rows[1], edges.right_keys), ARROW)
-        else:
-            host, _ = edges_of_key(copied, one.key, half_later=bool(one.half_later))
+        # The right vertices of the rows are those of the run's own graph of this key.
+        own = one.collecting.edges
+        of_rows = rows[1] if own.events is None else own.events.right
+        host = with_right(copied, left, (of_rows, own.right_keys), ARROW)
         seconds = max(end - time.perf_counter(), _LEAST_SECONDS)
         quiet = replace(collecting, on_progress=None)
         found = search_graph(quiet, collecting.backend.from_host(host), place, f"random copy {seed + 1}", seconds)

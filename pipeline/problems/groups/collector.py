@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -192,8 +193,10 @@ class GroupsCollector:
             **({"group_keys": pa.Table.from_pylist(facts, schema=GROUP_KEYS)} if are_tried(config) else {}),
         }
         n = n_copies(config, of_keys=bool(facts))
+        begun = time.perf_counter()
         copies = search_copies(searches, self._collecting.backend, self._place, n) if n else []
         if copies:
+            self.seconds["chance_copies"] = time.perf_counter() - begun
             values = pa.array(chance_p_values(tables["groups"]["surprise"].to_numpy(), copies))
             tables["groups"] = with_columns(tables["groups"], {"chance_p_value": values})
         metadata = {CHANCE_COPIES: json.dumps(copies)} if n else {}
