@@ -160,7 +160,7 @@ GROUPS = (
         "X",
     ),
     _group_setting(
-        "keys",
+        "try_keys",
         "Also try right keys narrowed by further columns and times, or only the plain key (auto).",
         "<auto|plain>",
     ),
@@ -369,7 +369,8 @@ def _hidden(parameter: Parameter) -> Parameter:
 
 def _without_prefix(parameter: Parameter) -> Parameter:
     """Return the option of a derived output for its own command: ``--limit`` for ``--groups-limit``."""
-    return _renamed(parameter, [name.replace("--groups-", "--") for name in options_of(parameter)])
+    names = (name.replace("--groups-", "--") for name in options_of(parameter))
+    return _renamed(parameter, ["--keys" if name == "--try-keys" else name for name in names])
 
 
 def _renamed(parameter: Parameter, names: Sequence[str]) -> Parameter:

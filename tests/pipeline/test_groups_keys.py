@@ -114,7 +114,7 @@ def test_files_give_the_same_groups_as_memory(tmp_path: Path) -> None:
 
 def test_plain_is_the_list_without_tried_keys(tmp_path: Path) -> None:
     source = events()
-    plain = run(settings(tmp_path / "plain", {"keys": "plain"}), source).run_dir
+    plain = run(settings(tmp_path / "plain", {"try_keys": "plain"}), source).run_dir
     alone = run(settings(tmp_path / "alone"), source.select(["account", "item"])).run_dir
     assert rows(plain, "groups") == rows(alone, "groups")
     assert not (plain / "group_keys.parquet").exists()
@@ -128,7 +128,7 @@ def test_plain_is_the_list_without_tried_keys(tmp_path: Path) -> None:
         {"input": {"right": ["item", "stars"], "left": "account"}},
         {"input": {"left": "account", "right": "item", "timestamp": "time", "time_bucket": "7d"}},
         {"groups": {"rank_by": "evidence"}},
-        {"groups": {"keys": "plain"}},
+        {"groups": {"try_keys": "plain"}},
     ],
 )
 def test_a_named_key_is_not_replaced(tmp_path: Path, sections: dict[str, Any]) -> None:
@@ -202,20 +202,20 @@ def test_large_graphs_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_run_is_regrouped_with_keys(tmp_path: Path) -> None:
     pyarrow.csv.write_csv(events(), tmp_path / "e.csv")
     named = {"input": {"path": str(tmp_path / "e.csv"), "left": "account", "right": "item"}}
-    first = run(settings(tmp_path / "out", {"keys": "plain"}, **named)).run_dir
+    first = run(settings(tmp_path / "out", {"try_keys": "plain"}, **named)).run_dir
     again = regroup(first, {"groups": {}}).run_dir
     direct = run(settings(tmp_path / "direct", **named)).run_dir
     assert [row["group_key"] for row in rows(again, "groups")] == [row["group_key"] for row in rows(direct, "groups")]
 
 
 def test_runs_of_earlier_versions_are_plain(tmp_path: Path) -> None:
-    result = run(settings(tmp_path, {"keys": "plain"}), events())
+    result = run(settings(tmp_path, {"try_keys": "plain"}), events())
     path = result.run_dir / "manifest.json"
     stated = json.loads(path.read_text())
-    del stated["config"]["groups"]["keys"]
+    del stated["config"]["groups"]["try_keys"]
     path.write_text(json.dumps(stated))
     manifest = read_manifest(result.run_dir)
-    assert manifest.config.section("groups").keys == "plain"
+    assert manifest.config.section("groups").try_keys == "plain"
     assert config_fingerprint(manifest.config) == manifest.config_fingerprint
 
 

@@ -36,7 +36,7 @@ class GroupsSection(Section):
     }
     UNLABELLED_WORDS: ClassVar = _words("unknown,unlabelled,unlabeled,unclassified,undefined,null,nan,na,n/a,?")
 
-    BEFORE: ClassVar = {"keys": "plain", "chance_copies": None}
+    BEFORE: ClassVar = {"try_keys": "plain", "chance_copies": None}
 
     limit: int = Field(100, ge=1, le=1_000_000, description="Maximum number of groups.")
     kind: Literal["short_list", "grown_cover"] = Field(
@@ -51,7 +51,8 @@ class GroupsSection(Section):
         le=1,
         description="Skip a group if its left members have this Jaccard index with a better group's.",
     )
-    keys: Literal["auto", "plain"] = Field(
+    # Not `keys`: with an attribute of this name, `dict` takes an object for a mapping.
+    try_keys: Literal["auto", "plain"] = Field(
         "auto",
         description="Also try right keys narrowed by further columns and times, or only the plain key.",
     )

@@ -60,7 +60,9 @@ def are_tried(config: Config) -> bool:
     section, reads = config.section("groups"), config.input
     is_named = reads.time_bucket is not None or len(reads.right_columns) > 1
     # A ranking by evidence compares groups of one graph, and a right key that must be contained is one of items.
-    return section.keys == "auto" and not (is_named or section.rank_by == "evidence" or config.query.containing_right)
+    return section.try_keys == "auto" and not (
+        is_named or section.rank_by == "evidence" or config.query.containing_right
+    )
 
 
 def keys_of(events: Events | None, config: Config) -> tuple[TriedKey, ...]:
