@@ -36,7 +36,7 @@ CEILINGS = {
     # Attributes and times among further columns.
     "pipeline/clean": 1_300,
     # Commands made when they are asked for, and a start with less work for those that only read: 50 lines. `mbe demo`,
-    # and `mbe clean --cache`: 50. JSON lines and metrics: 250.
+    # and `mbe clean --cache`: 50. JSON lines and metrics: 250. Options of keys and copies: 20.
     "pipeline/cli": 3_350,
     "pipeline/config": 1_300,
     # It was in examples/: an installation shows what a checkout does.
