@@ -107,8 +107,10 @@ def _found(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
 def _incomplete(manifest: Manifest) -> str:
     if manifest.truncated is not None:
         return f"; incomplete: {manifest.truncated}"
-    is_half = manifest.derived["groups"].get("half_later_truncated")
-    return "; incomplete: a limit ended the search of the buckets shifted by half" if is_half else ""
+    counts = manifest.derived["groups"]
+    if counts.get("half_later_truncated"):
+        return "; incomplete: a limit ended the search of the buckets shifted by half"
+    return "; incomplete: the time ended the search of keys" if counts.get("keys_not_searched") else ""
 
 
 if __name__ == "__main__":

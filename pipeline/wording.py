@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from math import floor, log10
+from typing import Any
 
 from mbe_stage.forecast import Outlook
 from mbe_stage.pipeline.config.model import Config
@@ -135,6 +137,25 @@ def found_text(n_found: int, what: str, expected: Outlook | None, share: float |
 def has_parts(config: Config) -> bool:
     """Return whether right keys have several columns or a time bucket."""
     return len(config.input.right_columns) > 1 or config.input.time_bucket is not None
+
+
+def narrowed_key(key: object, value: str | None) -> object:
+    """Return a right key with the parts that narrow it, as a JSON array; the key itself without such parts.
+
+    Examples
+    --------
+    >>> narrowed_key("B00A7", '["5"]'), narrowed_key(7, None)
+    ('["B00A7","5"]', 7)
+    """
+    return key if value is None else f"[{json.dumps(key, ensure_ascii=False)},{value[1:]}"
+
+
+def group_key_text(group: Mapping[str, Any]) -> str:
+    """Describe the key of a group, and whether it is a pair; empty if one key alone was searched."""
+    if group.get("key") is None:
+        return ""
+    named = "same items only" if group["key"] == "items" else group["key"]
+    return f"pair, {named}" if group["n_left"] <= 2 else named
 
 
 def key_parts(key: object) -> list[object] | None:

@@ -164,6 +164,7 @@ def tables() -> Iterator[str]:
                     group_schemas.HALF_LATER_VERTICES,
                     "right vertex of the later buckets",
                 ),
+                "group_keys.parquet, if keys are tried": (group_schemas.GROUP_KEYS, "graph of a tried key"),
                 "known_keys.parquet, with labels or an allow list": (group_schemas.KNOWN_KEYS, "listed key"),
             },
         ),

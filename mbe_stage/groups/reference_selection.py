@@ -171,6 +171,20 @@ def without_near_copies(lefts: Sequence[Sequence[int]], max_overlap: Fraction, l
     return kept if limit is None else kept[:limit]
 
 
+def arranged(
+    order: Sequence[int], lefts: Sequence[Sequence[int]], graphs: Sequence[int], n_right: Sequence[int]
+) -> list[int]:
+    """Groups of several keys in the order of the list; see `mbe_stage.groups.together.arranged`."""
+    narrowest: dict[frozenset[int], int] = {}
+    for row in order:
+        graph, left = graphs[row], frozenset(lefts[row])
+        if graph > 0:
+            other = narrowest.setdefault(left, graph)
+            narrowest[left] = min(graph, other, key=lambda one: (-n_right[one], one))
+    stay = [row for row in order if graphs[row] == 0 or narrowest[frozenset(lefts[row])] == graphs[row]]
+    return sorted(stay, key=lambda row: (len(lefts[row]) <= 2, graphs[row] == 0))
+
+
 def cover(null: NullOfEdges, groups: Sequence[Group], limit: int | None = None) -> list[tuple[int, int]]:
     """Rows and gains of the groups that are chosen: each time the one that gains most, of several the first."""
     explained: Edges = set()

@@ -13,6 +13,7 @@ All comparisons are of integers: the threshold is a fraction.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -39,6 +40,7 @@ def short_list(
     max_overlap: float = 0.5,
     limit: int | None = None,
     model: NullModel | None = None,
+    arrange: Callable[[np.ndarray, GroupMembers], np.ndarray] | None = None,
 ) -> np.ndarray:
     """The significant candidates, best first, without near copies of better ones.
 
@@ -52,6 +54,8 @@ def short_list(
         and at most 1, taken as the nearest fraction whose denominator is at most a million.
     model : NullModel, optional
         Of the graph; ``evidence`` needs it.
+    arrange : callable, optional
+        Takes the ranked rows and the members of all candidates; returns them in the order of the list.
 
     Returns
     -------
@@ -64,6 +68,8 @@ def short_list(
         An argument is not one of these.
     """
     order = ranked(candidates, rank_by, model)
+    if arrange is not None:
+        order = arrange(order, candidates.members)
     return order[without_near_copies(candidates.members.take(order), max_overlap=max_overlap, limit=limit)]
 
 

@@ -250,6 +250,9 @@ class Backend(Protocol):
             Values that cannot be keys, weights or times.
         """
 
+    def further(self, rows: Any, role: str) -> pa.Array:
+        """Return a further column as it was read (`pipeline.io.further`), in host memory."""
+
     def taken(self, values: Any, positions: Any) -> Any:
         """Return the values of a column or an array at some positions."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
+from mbe_stage.pipeline.clean.attributes import attributes_of, moments_of
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
@@ -22,6 +23,7 @@ from mbe_stage.pipeline.clean.window import in_window
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError, with_settings
+from mbe_stage.pipeline.io.further import is_further
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +54,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     HostNeeded
         The host must process the rows.
     """
-    columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles}
+    columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles if not is_further(role)}
     kept = KeptRows(rows, backend)
     kept.keep("null", _present(rows, columns, config, backend.xp))
     if config.min_weight is not None:
@@ -74,6 +76,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
     events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
+    events = _with_further(events, rows, kept, of_rows, backend)
     left_ids, right_ids = distinct_pairs(*of_rows, len(right_keys), backend)
     # Computed once for the edges here and the results later.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
@@ -104,7 +107,21 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     if events is None or not has_buckets:
         return found
     later = _number_right(numbered, columns, kept, config, backend, half_later=True)
-    return replace(found, half_later=_with_right(found, left_of_rows, later, backend))
+    return replace(found, half_later=with_right(found, left_of_rows, later, backend))
+
+
+def _with_further(
+    events: Events | None, rows: Rows, kept: KeptRows, ids: tuple[Any, Any], backend: Backend
+) -> Events | None:
+    """Return the events with the further columns that may narrow the right key, if there are any."""
+    columns = [(role, kept.on_host(backend.further(rows, role))) for role in rows.roles if is_further(role)]
+    attributes, moments = attributes_of(columns), moments_of(columns)
+    if not attributes and moments is None:
+        return events
+    if events is None:
+        left, right = (backend.on_host(side) for side in ids)
+        events = Events(left, right, None, None)
+    return replace(events, attributes=attributes, moments=moments)
 
 
 def _number_right(
@@ -127,7 +144,7 @@ def _number_right(
     return number_tuples(parts, kept.refusal(roles[0]), backend)
 
 
-def _with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: Backend) -> Any:
+def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: Backend) -> Any:
     """Return the edges of the same rows with other right vertices; left ids stay the same.
 
     Parameters
@@ -142,12 +159,12 @@ def _with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: 
     hashes = left_hashes, backend.key_hashes(right_keys, "right")
     facts = replace(
         edges.facts,
-        duplicate_edges=edges.events.left.size - int(left_ids.size),
+        duplicate_edges=len(left_of_rows) - int(left_ids.size),
         n_right=len(right_keys),
         n_edges=int(left_ids.size),
         fingerprint=backend.edge_fingerprint(left_ids, right_ids, *hashes),
     )
-    events = replace(edges.events, right=backend.on_host(right_of_rows))
+    events = None if edges.events is None else replace(edges.events, right=backend.on_host(right_of_rows))
     return backend.edges((left_ids, right_ids), (edges.left_keys, right_keys), hashes, facts, events)
 
 

@@ -6,6 +6,7 @@ They are in host memory for every backend, take 24 bytes per row, and are kept o
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,28 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Attribute:
+    """A further column of few distinct values.
+
+    Attributes
+    ----------
+    codes : (n,) uint8
+        Position of each row's value.
+    values : tuple of str
+        Ascending by UTF-8 bytes; a missing value is empty.
+    """
+
+    name: str
+    codes: np.ndarray
+    values: tuple[str, ...]
+
+    def hashes(self) -> np.ndarray:
+        """Return a hash of the name with each value; ``(n_values,) uint64``."""
+        digests = [hashlib.sha256(f"{self.name}\0{value}".encode()).digest() for value in self.values]
+        return np.frombuffer(b"".join(digest[:8] for digest in digests), "<u8").astype(np.uint64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Events:
     """The rows behind the edges in input order; an edge may have several.
 
@@ -33,24 +56,37 @@ class Events:
     times : (n,) int64 or None
         Microseconds since 1970, UTC; `NO_TIME` if a row has no time; None if the input names no time column, or its
         numbers are not seconds since 1970.
+    attributes : tuple of Attribute
+        Further columns that may narrow the right key, if an output tries such keys.
+    moments : (n,) int64 or None
+        A time that was recognised among further columns, if the input names none; every row has one.
     """
 
     left: np.ndarray
     right: np.ndarray
     weights: np.ndarray | None
     times: np.ndarray | None
+    attributes: tuple[Attribute, ...] = ()
+    moments: np.ndarray | None = None
+
+    @property
+    def key_times(self) -> np.ndarray | None:
+        """The times that buckets can be made of; None unless every row has one."""
+        times = self.moments if self.times is None else self.times
+        return None if times is None or not times.size or int(times.min()) == NO_TIME else times
 
     def fingerprint(self, left_hashes: np.ndarray, right_hashes: np.ndarray) -> str:
         """Return a fingerprint of the rows' keys, weights and times that does not depend on their order."""
         found = Fingerprint()
+        columns = [each.view(np.uint64) for each in (self.weights, self.times, self.moments) if each is not None]
+        columns += [each.hashes()[each.codes] for each in self.attributes]
         for start in range(0, self.left.size, _CHUNK):
             part = slice(start, start + _CHUNK)
             left, right = self.left[part], self.right[part]
             ones = np.ones(left.size, np.int32)
             keys = biclique_keys(BicliqueBlock(left.size, ones, ones, left, right), left_hashes, right_hashes)
             words = keys.view(np.uint64)
-            for column in (self.weights, self.times):
-                if column is not None:
-                    words = finalised(words + column[part].view(np.uint64))
+            for column in columns:
+                words = finalised(words + column[part])
             found.add(words.view(np.int64))
         return str(found)

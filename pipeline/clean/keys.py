@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, KeyOrigin, KeyType, Refusal, Rows
 from mbe_stage.pipeline.errors import InputError
 
@@ -148,6 +150,10 @@ class KeptRows:
     def of(self, values: Any) -> Any:
         """Return the values of a column or an array in the remaining rows."""
         return values if self._positions is None else self._backend.taken(values, self._positions)
+
+    def on_host(self, values: Any) -> Any:
+        """Return the values of an Arrow array in the remaining rows."""
+        return values if self._positions is None else values.take(pa.array(self._backend.on_host(self._positions)))
 
     def refusal(self, role: str) -> Refusal:
         """Return a function that makes errors about a column, with the row's place in the input."""

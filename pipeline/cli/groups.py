@@ -20,9 +20,9 @@ from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.execution.job import RunResult, run
 from mbe_stage.pipeline.io.sources import joined_names
 from mbe_stage.pipeline.stores.open_store import holds_runs
-from mbe_stage.pipeline.views.listed_groups import listed_groups, nothing_significant
+from mbe_stage.pipeline.views.listed_groups import chance_text, listed_groups, nothing_significant
 from mbe_stage.pipeline.views.regroup import regroup
-from mbe_stage.pipeline.wording import has_parts, key_text
+from mbe_stage.pipeline.wording import group_key_text, has_parts, key_text
 
 # Number of groups in the table; the run and its report have more.
 _SHOWN = 20
@@ -30,12 +30,13 @@ _SHOWN = 20
 _COLUMNS: dict[str, Callable[[dict[str, Any]], object]] = {
     "rank": lambda group: group["rank"],
     "since": lambda group: group["since"] or "",
+    "key": group_key_text,
     "why": lambda group: f"{group['explanation']}.",
     "known": lambda group: "" if group["n_known"] is None else group["n_known"],
     "left members": lambda group: keys(group["left"]),
     "right members": lambda group: keys(group["right"]),
 }
-_WHERE_KNOWN = {"since": "since", "known": "n_known"}
+_WHERE_KNOWN = {"since": "since", "key": "key", "known": "n_known"}
 
 _GROUPS_ALONE = {"output": {"bicliques": False}, "groups": {}}
 # Groups of a published run read, query and enumerate nothing, so these options do not apply.
@@ -56,10 +57,17 @@ def published(result: RunResult, as_json: bool) -> None:
     if not counts["groups"]:
         say(f"groups     nothing significant: {nothing_significant(result.place, result.manifest)}")
     shown = [group for group in listed_groups(result.place, _SHOWN + n_muted) if not group["is_muted"]][:_SHOWN]
-    if has_parts(result.manifest.config):
-        shown = [{**group, "right": [key_text(key) for key in group["right"]]} for group in shown]
+    of_parts = has_parts(result.manifest.config)
+    shown = [
+        {**group, "right": [key_text(key) for key in group["right"]]}
+        if of_parts or group.get("key") not in (None, "items")
+        else group
+        for group in shown
+    ]
     if shown:
         results_console().print(_table(shown))
+    if chance := chance_text(result.place):
+        say(f"chance     {chance}")
     if n_muted:
         say(f"muted      {n_muted:,} of known good keys only{'' if shown else ': no other is significant'}")
     if n_groups > len(shown):
@@ -70,7 +78,7 @@ def _table(groups: list[dict[str, Any]]) -> Any:
     columns = {
         name: value
         for name, value in _COLUMNS.items()
-        if name not in _WHERE_KNOWN or any(group[_WHERE_KNOWN[name]] is not None for group in groups)
+        if name not in _WHERE_KNOWN or any(group.get(_WHERE_KNOWN[name]) is not None for group in groups)
     }
     rows = [[value(group) for value in columns.values()] for group in groups]
     return table(list(columns), rows, unbroken=("since",))

@@ -159,6 +159,16 @@ GROUPS = (
         "Skip a group if its left members have this Jaccard index with a better group's (0.5; above 0; at most 1).",
         "X",
     ),
+    _group_setting(
+        "try_keys",
+        "Also try right keys narrowed by further columns and times, or only the plain key (auto).",
+        "<auto|plain>",
+    ),
+    _group_setting(
+        "chance_copies",
+        "Random copies to search beside the list; 5 if keys are tried, else 0 (at least 0; at most 99).",
+        "N",
+    ),
     _group_setting("labels", "A table of known cases: key, optionally side and class.", "FILE"),
     _group_setting(
         "negative",
@@ -359,7 +369,8 @@ def _hidden(parameter: Parameter) -> Parameter:
 
 def _without_prefix(parameter: Parameter) -> Parameter:
     """Return the option of a derived output for its own command: ``--limit`` for ``--groups-limit``."""
-    return _renamed(parameter, [name.replace("--groups-", "--") for name in options_of(parameter)])
+    names = (name.replace("--groups-", "--") for name in options_of(parameter))
+    return _renamed(parameter, ["--keys" if name == "--try-keys" else name for name in names])
 
 
 def _renamed(parameter: Parameter, names: Sequence[str]) -> Parameter:

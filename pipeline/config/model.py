@@ -75,6 +75,7 @@ class InputConfig(Section):
     time_offset: str = "0"
     # Not a configuration key: it follows from the requested outputs.
     _keeps_events: bool = PrivateAttr(False)
+    _tries_keys: bool = PrivateAttr(False)
     _is_undirected: bool = PrivateAttr(False)
 
     @property
@@ -86,6 +87,17 @@ class InputConfig(Section):
         """Return a copy with `keeps_events`."""
         copy = self.model_copy()
         copy._keeps_events = True
+        return copy
+
+    @property
+    def tries_keys(self) -> bool:
+        """True if further columns that may narrow the right key are recognised and read."""
+        return self._tries_keys
+
+    def trying_keys(self) -> InputConfig:
+        """Return a copy with `tries_keys`."""
+        copy = self.model_copy()
+        copy._tries_keys = True
         return copy
 
     @property
@@ -436,6 +448,10 @@ def _as_published(values: Any, read: ValidatorFunctionWrapHandler) -> Config:
     else:
         foreign = {name: values[name] for name in others if owner_of(name) is None}
     ours = {name: value for name, value in values.items() if name not in foreign}
+    for name in others:
+        if name in ours and isinstance(ours[name], Mapping) and (owner := owner_of(name)) is not None:
+            # Keys that earlier versions did not have, with the value that describes what those did.
+            ours[name] = {**getattr(owner.model, "BEFORE", {}), **ours[name]}
     output = ours.get("output")
     if foreign and isinstance(output, Mapping) and output.get("bicliques") is False:
         # The other installation made an output from the bicliques that is unknown here.

@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
-from mbe_stage.pipeline.clean.events import Events
+from mbe_stage.pipeline.clean.events import Attribute, Events
 from mbe_stage.pipeline.clean.facts import InputFacts, facts_of
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
 _FACTS = "facts.json"
 _HALF_LATER = "half_later"
-_EVENTS_FILE, _EVENTS = "events.npz", ("left", "right", "weights", "times")
+_ATTRIBUTE = "attribute"
+_EVENTS_FILE, _EVENTS = "events.npz", ("left", "right", "weights", "times", "moments")
 
 
 def save_edges(edges: EdgeData, directory: str | Path) -> Path:
@@ -43,6 +44,9 @@ def save_edges(edges: EdgeData, directory: str | Path) -> Path:
                 writer.write_table(table)
         if edges.events is not None:
             columns = {field: getattr(edges.events, field) for field in _EVENTS}
+            attributes = edges.events.attributes
+            columns |= {f"{_ATTRIBUTE} {i}": each.codes for i, each in enumerate(attributes)}
+            columns[_ATTRIBUTE] = np.array(json.dumps([(each.name, each.values) for each in attributes]))
             np.savez(directory / _EVENTS_FILE, **{name: array for name, array in columns.items() if array is not None})
         if edges.half_later is not None:
             save_edges(edges.half_later, directory / _HALF_LATER)
@@ -74,7 +78,12 @@ def _load_events(directory: Path) -> Events | None:
         return None
     with np.load(directory / _EVENTS_FILE) as columns:
         kept = {name: columns[name] for name in columns.files}
-    return Events(kept["left"], kept["right"], kept.get("weights"), kept.get("times"))
+    attributes = tuple(
+        Attribute(name, kept[f"{_ATTRIBUTE} {i}"], tuple(values))
+        for i, (name, values) in enumerate(json.loads(str(kept[_ATTRIBUTE])))
+    )
+    times = kept.get("weights"), kept.get("times")
+    return Events(kept["left"], kept["right"], *times, attributes, kept.get("moments"))
 
 
 def _load_keys(path: Path) -> pa.Array:

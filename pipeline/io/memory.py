@@ -14,7 +14,7 @@ from mbe_stage.graphs.given import are_edges
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
+from mbe_stage.pipeline.io.raw import FIRST_ROWS, Place, RawEdges, choose_columns, columns_meant, values_of
 from mbe_stage.pipeline.io.sparse import matrix_edges
 from mbe_stage.pipeline.io.text.biadjacency import matrix_of_table
 from mbe_stage.pipeline.io.text.layout import MATRIX_SAMPLE, is_matrix, refuse_matrix, refuse_matrix_table
@@ -39,7 +39,9 @@ def polars_table(frame: Any, config: InputConfig) -> pa.Table:
         names = frame.collect_schema().names()
         positions = set(range(len(names)))
         if config.format != "biadjacency":
-            positions = set(choose_columns(names, config, "memory:polars").values())
+            head = frame.lazy().head(FIRST_ROWS).collect() if config.tries_keys else None
+            look = None if head is None else lambda at: values_of(_column(head[names[at]]))
+            positions = set(choose_columns(names, config, "memory:polars", look).values())
         chosen = [names[position] for position in positions]
         taken = frame.lazy().select(selectors.by_name(chosen)).collect()
         columns = {name: _column(taken[name]) for name in chosen}
@@ -189,7 +191,12 @@ def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | Non
         return matrix_of_table(names, columns, config, source, first=0, has_names=True, format_name="memory")
     if is_frame:
         refuse_matrix_table(table, source, config, rows)
-    chosen = choose_columns(table.column_names, config, source)
+    chosen = choose_columns(
+        table.column_names,
+        config,
+        source,
+        lambda at: values_of(table.column(at).slice(0, FIRST_ROWS)) if is_frame else (),
+    )
     return RawEdges(
         table=pa.table({role: table.column(position) for role, position in chosen.items()}),
         source=source,

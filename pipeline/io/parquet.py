@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io.compression import read_all
-from mbe_stage.pipeline.io.raw import Choose, Place, RawEdges, choose_columns, columns_meant
+from mbe_stage.pipeline.io.raw import FIRST_ROWS, Choose, Place, RawEdges, choose_columns, columns_meant, values_of
 from mbe_stage.pipeline.io.text.layout import refuse_matrix_table
 
 SUFFIXES = (".parquet", ".parq", ".pq")
@@ -118,7 +119,7 @@ def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) 
         A file is not Parquet, a column has no common type, or a column is missing in some file.
     """
     of_edges = choose is None
-    choose = choose or partial(_of_edges, config)
+    choose = choose or partial(_of_edges, path, config)
     if path.is_dir():
         plan = _plan_directory(path, choose)
     else:
@@ -133,7 +134,7 @@ def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) 
 def _first_rows(plan: ParquetPlan) -> pa.Table:
     try:
         file = pq.ParquetFile(plan.files[0] if plan.content is None else pa.BufferReader(plan.content))
-        batches = [next(file.iter_batches(batch_size=1000))] if file.metadata.num_rows else []
+        batches = [next(file.iter_batches(batch_size=FIRST_ROWS))] if file.metadata.num_rows else []
         return pa.Table.from_batches(batches, file.schema_arrow)
     except (pa.ArrowException, OSError) as error:
         raise unreadable(plan.path, error) from None
@@ -160,8 +161,19 @@ def unreadable(path: Path, error: Exception) -> InputError:
     )
 
 
-def _of_edges(config: InputConfig, available: Sequence[str], source: str) -> dict[str, int]:
-    return choose_columns(available, config, source)
+def _of_edges(path: Path, config: InputConfig, available: Sequence[str], source: str) -> dict[str, int]:
+    if not config.tries_keys or len(set(available)) < len(available):
+        return choose_columns(available, config, source)
+    file = next(iter(data_files(path)), None) if path.is_dir() else path
+    content = None if file is None or path.is_dir() else read_all(path)
+    first = None if file is None else _first_rows(ParquetPlan(path, content, [file], pa.schema([]), 0, {}))
+
+    def look(position: int) -> list[Any]:
+        if first is None or available[position] not in first.column_names:
+            return []
+        return values_of(first.column(available[position]))
+
+    return choose_columns(available, config, source, look)
 
 
 def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -13,6 +13,10 @@ from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.further import further_columns
+
+FIRST_ROWS = 1000
+"""Rows of a first look at the content of columns."""
 
 _LONGEST_QUOTE = 80
 
@@ -36,7 +40,8 @@ class RawEdges:
     ----------
     table : pa.Table
         Columns `left` and `right`. If several columns make the key, `right` becomes `right 0`, `right 1` and so on.
-        `weight` and `timestamp` if a filter, time buckets or an output need them.
+        `weight` and `timestamp` if a filter, time buckets or an output need them. Further columns that may narrow the
+        right key (`pipeline.io.further`).
     source, format : str
         As in `InputFacts`.
     names : mapping
@@ -78,25 +83,40 @@ class RawEdges:
         return InputError.at(place.where, column=self.names[role], found=found, expected=expected, remedy=remedy)
 
 
-def choose_columns(available: Sequence[str], config: InputConfig, source: str) -> dict[str, int]:
+def choose_columns(
+    available: Sequence[str],
+    config: InputConfig,
+    source: str,
+    sample: Callable[[int], Iterable[Any]] | None = None,
+) -> dict[str, int]:
     """Choose the positions of the columns to read, by role.
 
     A column is chosen by its name or its position from 0. A number as text is a position unless it is a column's name.
     Configured weight and timestamp columns must exist. They are read only for a filter, for time buckets, or if an
-    output keeps them (`InputConfig.keeps_events`).
+    output keeps them (`InputConfig.keeps_events`). Further columns are added if an output tries them as parts of the
+    right key (`InputConfig.tries_keys`).
+
+    Parameters
+    ----------
+    sample : callable, optional
+        Takes a position; returns some values of that column. Without it, no further columns are read.
 
     Raises
     ------
     InputError
         A column does not exist, its name occurs twice, or it is used for two keys or two parts of one key.
     """
-    chosen = _positions(available, config, source)
+    meant = _positions(available, config, source)
+    chosen = dict(meant)
     _refuse_one_twice(chosen, key_roles("right", len(config.right_columns)), available, config, source)
     if config.min_weight is None and not config.keeps_events:
         chosen.pop("weight", None)
     is_needed = config.keeps_events or config.time_bucket is not None
     if config.time_from is None and config.time_until is None and not is_needed:
         chosen.pop("timestamp", None)
+    if config.tries_keys and sample is not None:
+        taken = [position for role, position in meant.items() if role != "weight"]
+        chosen |= further_columns(available, sample, taken, has_time=config.timestamp is not None)
     return chosen
 
 
@@ -114,6 +134,13 @@ def columns_meant(
         InputColumn(role.partition(" ")[0], position, available[position] if are_named else None)
         for role, position in _positions(available, config, source).items()
     )
+
+
+def values_of(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column whose type an attribute or a time may have; none of another type."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    tests = ("is_integer", "is_float32", "is_float64", "is_string", "is_large_string", "is_timestamp", "is_date32")
+    return column.to_pylist() if any(getattr(pa.types, name)(kind) for name in tests) else []
 
 
 def shortened(value: object) -> str:

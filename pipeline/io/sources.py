@@ -179,6 +179,9 @@ def one_table(name: str, files: Sequence[Path], read: Callable[[Path], RawEdges]
         of_file = bisect_right(ends, row)
         return parts[of_file].locate(row - (ends[of_file - 1] if of_file else 0))
 
+    # A further column that only some files seem to have is none.
+    table = table.select([role for role in table.column_names if all(role in part.names for part in parts)])
+
     dialect = " / ".join(dict.fromkeys(part.dialect for part in parts))
     return replace(parts[0], table=table, source=name, locate=locate, dialect=dialect)
 

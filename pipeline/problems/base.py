@@ -508,6 +508,10 @@ class DerivedPublication(OutputFacts, _Published):
         """Return how many more bytes of device memory the collector holds at most between two blocks."""
         return 0
 
+    def tries_keys(self, config: Config) -> bool:
+        """Return whether it wants further columns of the input, as parts of the right key."""
+        return False
+
     def nothing(self, run_path: Path, manifest: Manifest) -> str:
         """Return the text of a flow whose `largest` is empty."""
         return "there is nothing to show"

@@ -118,7 +118,10 @@ def reading_of(config: Config, **given: str) -> InputConfig:
     if publication_of(config.problem).undirected(config):
         _refuse_right_keys(config)
         section = section.of_one_set()
-    return section.keeping_events() if any(each.events for each in derived_of(config)) else section
+    outputs = derived_of(config)
+    if any(each.tries_keys(config) for each in outputs):
+        section = section.trying_keys()
+    return section.keeping_events() if any(each.events for each in outputs) else section
 
 
 def _refuse_right_keys(config: Config) -> None:

@@ -27,7 +27,7 @@ from pydantic import (
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config, PublishedConfig
 from mbe_stage.pipeline.config.plugin_sections import OURS, is_here
-from mbe_stage.pipeline.config.registry import derived_facts, problem_facts
+from mbe_stage.pipeline.config.registry import OutputFacts, derived_facts, problem_facts
 from mbe_stage.pipeline.config.section import message_of
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution.worker_stats import WorkerStats
@@ -256,11 +256,15 @@ def question(config: Config) -> dict[str, Any]:
     # Without other sections, no other package is imported.
     outputs = derived_facts(config.problem) if config.model_extra else ()
     if derived := [each for each in outputs if config.section(each.name) is not None]:
-        settings["derived"] = {
-            each.name: config.section(each.name).model_dump(mode="json", exclude=set(each.input_keys))
-            for each in derived
-        }
+        settings["derived"] = {each.name: _asked(config.section(each.name), each) for each in derived}
     return settings
+
+
+def _asked(section: BaseModel, output: OutputFacts) -> dict[str, Any]:
+    """Return the settings of an output, without those that describe what versions without them did."""
+    before = getattr(output.section, "BEFORE", {}).items()
+    values = section.model_dump(mode="json", exclude=set(output.input_keys))
+    return {key: value for key, value in values.items() if (key, value) not in before}
 
 
 def software_versions() -> dict[str, str]:

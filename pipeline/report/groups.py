@@ -18,9 +18,9 @@ from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
 from mbe_stage.pipeline.report.charts import svg
 from mbe_stage.pipeline.report.request import right_key, side_name
-from mbe_stage.pipeline.report.wording import count, fragment, key, percent
-from mbe_stage.pipeline.views.listed_groups import nothing_significant
-from mbe_stage.pipeline.wording import plural
+from mbe_stage.pipeline.report.wording import count, fragment, key, percent, tuple_key
+from mbe_stage.pipeline.views.listed_groups import chance_text, nothing_significant
+from mbe_stage.pipeline.wording import group_key_text, narrowed_key, plural
 
 _TEMPLATE = "groups.html"
 _LISTS = {"labels": "Labels", "allow": "Known good"}
@@ -63,6 +63,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
         *(fragment(_TEMPLATE, "input_list", _LISTS[name], facts) for name, facts in inputs.items()),
         since_last(manifest.derived_comparison.get("groups"), right_key(manifest.config)),
         *(found if items else [_nothing(run_path, manifest)]),
+        _chance_copies(run_path),
         fragment(_TEMPLATE, "muted", quiet.slice(0, top).to_pylist(), quiet.num_rows),
     )
     section = PageSection("groups", "Groups", "".join(parts))
@@ -86,8 +87,9 @@ def _items(run_path: Path, groups: pa.Table, config: Config) -> Iterator[str]:
         times_of = _by_group(run_path / "group_times.parquet", part) if has_times else {}
         for group in part.to_pylist():
             group_key = group["group_key"]
-            edges = {(edge["left"], edge["right"]) for edge in edges_of.get(group_key, [])}
-            item = _group(group, members_of[group_key], edges, times_of.get(group_key, []), written)
+            edges = {(edge["left"], edge["right"], edge.get("key_value")) for edge in edges_of.get(group_key, [])}
+            of_key = tuple_key if group.get("key") not in (None, "items") else written
+            item = _group(group, members_of[group_key], edges, times_of.get(group_key, []), of_key)
             n_bytes += len(item.encode())
             # The first one is shown whatever its size.
             if n_bytes > _MOST_BYTES and not is_first:
@@ -111,11 +113,18 @@ def _nothing(run_path: Path, manifest: Manifest) -> str:
     return fragment(_TEMPLATE, "nothing", which, why[0].upper() + why[1:])
 
 
+def _chance_copies(run_path: Path) -> str:
+    text = chance_text(run_path)
+    return f"<p>By chance: {text}.</p>" if text else ""
+
+
 def _incomplete(manifest: Manifest) -> str:
     if manifest.truncated is not None:
         return "<p>This run is incomplete, so better groups may be missing.</p>"
     if manifest.derived["groups"].get("half_later_truncated"):
         return "<p>A limit stopped the search with buckets shifted by half, so better groups may be missing.</p>"
+    if n := manifest.derived["groups"].get("keys_not_searched"):
+        return f"<p>The time was too short to try {plural(n, 'key')} to the end, so better groups may be missing.</p>"
     return ""
 
 
@@ -127,7 +136,7 @@ def since_last(comparison: Comparison | None, right: Callable[[object], str] = k
 def _group(
     group: dict[str, Any],
     rows: list[dict[str, Any]],
-    edges: set[tuple[int, int]],
+    edges: set[tuple[int, int, str | None]],
     times: list[dict[str, Any]],
     written: Callable[[object], str],
 ) -> str:
@@ -141,11 +150,12 @@ def _group(
         (i, k)
         for i, one in enumerate(left[:MOST_ROWS])
         for k, other in enumerate(right[:MOST_COLUMNS])
-        if edges and (one["vertex"], other["vertex"]) not in edges
+        if edges and (one["vertex"], other["vertex"], other.get("key_value")) not in edges
     ]
     left_shares, right_shares = ([row["edge_share"] for row in side] for side in (left, right))
     orders = [(name, value) for name, value in _orders(group).items() if value is not None]
-    keys = ([row["key"] for row in side] for side in (left, right))
+    keys = ([narrowed_key(row["key"], row.get("key_value")) for row in side] for side in (left, right))
+    group = {**group, "key_text": group_key_text(group)}
     pictures = Markup(pattern(left_shares, right_shares, absent) + time_line(group, times))
     return fragment(_TEMPLATE, "group", group, orders, *keys, written, _chance(group["known_p_value"]), pictures)
 

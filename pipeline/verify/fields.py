@@ -201,7 +201,8 @@ def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
         raise VerificationError(f"{place}: comparison is set, but output.compare of its config is 0: expected null")
     reads = reading_of(manifest.config)
     has_events = reads.keeps_events and (reads.weight is not None or reads.timestamp is not None)
-    if (facts.events_fingerprint is not None) != has_events:
+    # Whether there are columns to try as keys, the input alone tells.
+    if (facts.events_fingerprint is not None) != has_events and not (reads.tries_keys and not has_events):
         raise VerificationError(
             f"{place}: input.events_fingerprint is {facts.events_fingerprint}; expected "
             f"{'one' if has_events else 'null'}, by its config"
@@ -300,7 +301,11 @@ def _config_fingerprint(manifest: Manifest) -> str:
         settings["output"]["bicliques"] = False
     if derived := derived_of(manifest.config):
         settings["derived"] = {
-            each.name: {key: value for key, value in config[each.name].items() if key not in each.input_keys}
+            each.name: {
+                key: value
+                for key, value in config[each.name].items()
+                if key not in each.input_keys and (key, value) not in getattr(each.section, "BEFORE", {}).items()
+            }
             for each in derived
         }
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()

@@ -1,31 +1,39 @@
-"""The graph of the groups, or two graphs if the input has time buckets, and their groups as one list.
+"""The graph of the groups, or several if the input has time buckets or keys were tried; and their groups as one list.
 
 The first graph is the run's; its bicliques are published or enumerated again. The second has buckets that begin half a
 bucket later. It is read from the input with the first, and enumerated again if that is affordable (`half_later`). Ids
-of its right vertices follow those of the first (`half_later_vertices`).
+of its right vertices follow those of the first (`half_later_vertices`). The graphs of tried keys are made of the rows
+of the input, as the run made them, and are treated in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.groups import reference
 from mbe_stage.groups.reference import Best, Bicliques, EdgeScores, Null, Pair, tfidf_eigenvector
+from mbe_stage.groups.reference_selection import arranged
+from mbe_stage.pipeline.backends.arrow.keys import as_json
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.problems.groups.tried_keys import PLAIN, TriedKey, are_tried, edges_of_key, keys_of, n_tries
 from mbe_stage.pipeline.verify import closure
 from mbe_stage.pipeline.verify.bicliques import enumerated_again
 from mbe_stage.pipeline.verify.closure import Keys, adjacency, check_distinct, check_nothing_missing, judge_rows
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.group_tables import (
     Groups,
+    Narrowed,
     Within,
     compare,
     every_edge,
@@ -45,13 +53,17 @@ _NOT_CHECKED = (
 )
 
 
-def later_bicliques(later: Job) -> Path | None:
-    """Find a directory with the table `bicliques` of the later buckets; None if they are not available.
+def bicliques_again(later: Job, n: int, is_truncated: bool, name: str) -> Path | None:
+    """Find a directory with the table `bicliques` of a further graph; None if they are not available.
 
     Parameters
     ----------
     later : Job
-        With the edges, keys and hashes of the second graph.
+        With the edges, keys and hashes of that graph.
+    n : int
+        The stated number.
+    name : str
+        Of the graph.
 
     Raises
     ------
@@ -61,26 +73,24 @@ def later_bicliques(later: Job) -> Path | None:
     assert later.edges is not None
     assert later.keys is not None
     assert later.hashes is not None
-    stated = later.manifest.derived["groups"]
-    n = stated.get("half_later_bicliques", 0)
-    if stated.get("half_later_truncated"):
+    if is_truncated:
         why = "a limit stopped their search, and another search would stop elsewhere"
     elif n > later.sample:
         why = f"{n:,} are more than {later.sample:,}, the most that are enumerated again (--sample)"
     else:
         rules = rules_of(later.manifest, later.keys, later.hashes)
         directory = enumerated_again(later, later.edges, rules, n)
-        n_looked_up = _check(later, later.edges, rules, later.keys, directory, n)
+        n_looked_up = _check(later, later.edges, rules, later.keys, directory, n, name)
         later.passed(
-            "half later bicliques",
+            f"{name} bicliques",
             f"all {n:,}, enumerated again: complete and maximal, distinct; {n_looked_up:,} looked up are present",
         )
         return directory
-    later.not_checked(f"half later bicliques: {why}")
+    later.not_checked(f"{name} bicliques: {why}")
     return None
 
 
-def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: Path, n_stated: int) -> int:
+def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: Path, n_stated: int, name: str) -> int:
     """Check the enumerated bicliques against the graph; return the number looked up.
 
     Parameters
@@ -100,10 +110,8 @@ def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: 
     sorted_keys = np.sort(np.concatenate(found))
     if sorted_keys.size != n_stated:
         n_found = f"{sorted_keys.size:,}" if sorted_keys.size < n_stated else "more"
-        raise VerificationError(
-            f"{later.run / 'manifest.json'}: derived.groups.half_later_bicliques is {n_stated:,}; found {n_found}"
-        )
-    check_distinct("the buckets shifted by half", sorted_keys)
+        raise VerificationError(f"{later.run}: {name.replace(' ', '_')}_bicliques is {n_stated:,}; found {n_found}")
+    check_distinct(f"{name} bicliques", sorted_keys)
     return check_nothing_missing(later, graph, rules, sorted_keys, keys)
 
 
@@ -154,19 +162,39 @@ class OneGraph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graphs:
-    """Groups of one or two graphs, with one range of right ids, and the groups of each graph.
+    """Groups of one or several graphs, with one range of right ids, and the groups of each graph.
 
     Attributes
     ----------
     job : Job
         With the edges and keys of all graphs.
     parts : tuple of OneGraph
-        One or two.
+    items : (n_right,) int64 or None
+        If keys were tried, the right vertex of the run for each right id.
+    narrowed : callable or None
+        As for `read_groups`.
     """
 
     job: Job
     groups: Groups
     parts: tuple[OneGraph, ...]
+    items: np.ndarray | None = None
+    narrowed: Narrowed | None = None
+
+    def arranged(self, order: Sequence[int], lefts: Sequence[Sequence[int]], rights: Sequence[int]) -> list[int]:
+        """Return groups, best first, in the order of the list; `rights` has a right member of each."""
+        if self.items is None or len(self.parts) == 1:
+            return list(order)
+        graphs = np.searchsorted([part.first_right for part in self.parts], rights, side="right") - 1
+        return arranged(order, lefts, graphs.tolist(), [part.degrees[1].size for part in self.parts])
+
+    def by_item(self) -> Groups:
+        """Return the groups with the items of right members that narrow one."""
+        if self.items is None:
+            return self.groups
+        vertices, is_right = self.groups.vertices.copy(), self.groups.is_right
+        vertices[is_right] = self.items[vertices[is_right]]
+        return replace(self.groups, vertices=vertices)
 
     @property
     def n_right(self) -> int:
@@ -230,11 +258,128 @@ def read_graphs(job: Job) -> Graphs | None:
     degrees = read_degrees(job.run, "left"), read_degrees(job.run, "right")
     if has_two_graphs(job):
         return _read_two(job, degrees)
+    if (facts := read_facts(job)) is not None and facts.num_rows:
+        return _read_keys(job, degrees, facts)
     groups = read_groups(job, degrees)
-    is_stated = groups.table["half_later"].is_valid().to_numpy()
-    refuse_first(groups.path, is_stated, "half_later is set without time buckets")
+    for name, what in (("half_later", "time buckets"), ("key", "tried keys")):
+        is_stated = groups.table[name].is_valid().to_numpy()
+        refuse_first(groups.path, is_stated, f"{name} is set without {what}")
+    if facts is not None and job.edges is not None and keys_of(job.edges.events, job.manifest.config):
+        raise VerificationError(f"{job.run / 'group_keys.parquet'}: is empty, but the input has further columns")
     part = OneGraph(job, groups, np.arange(len(groups)), degrees, Null(degrees, job.manifest.input.n_edges))
     return Graphs(job, groups, (part,))
+
+
+def read_facts(job: Job) -> pa.Table | None:
+    """Read `group_keys`; None if no keys are tried."""
+    return pq.read_table(job.run / "group_keys.parquet") if are_tried(job.manifest.config) else None
+
+
+def _read_keys(job: Job, degrees: tuple[np.ndarray, np.ndarray], facts: pa.Table) -> Graphs | None:
+    """Read the groups of the graphs of all keys."""
+    assert job.keys is not None
+    assert job.hashes is not None
+    if job.edges is None or job.edges.events is None:
+        job.not_checked("groups and vertex scores: the graphs of the tried keys need the input, which is not given")
+        return None
+    tried = [(key, later) for key in keys_of(job.edges.events, job.manifest.config) for later in key.offsets]
+    later_of = [later if key.bucket is not None else None for key, later in tried]
+    rows, made = _graphs_of_keys(job, job.edges, facts, tried, later_of)
+    every = [degrees, *((_degrees(edges, 0), _degrees(edges, 1)) for edges, _ in made)]
+    starts = np.cumsum([0, *(right.size for _, right in every)]).tolist()
+    items = np.concatenate([np.arange(degrees[1].size), *(items for _, items in made)])
+    names = {(PLAIN, None): 0, **{(tried[row][0].name, later_of[row]): 1 + i for i, row in enumerate(rows)}}
+    stated = pq.read_table(job.run / "groups.parquet", columns=["key", "half_later"]).to_pylist()
+    of_group = np.array([names.get((row["key"], row["half_later"]), -1) for row in stated], np.int64)
+    refuse_first(job.run / "groups.parquet", of_group < 0, "key and half_later are not those of a graph")
+    item_keys = as_json(pa.chunked_array([job.edges.right_keys]).combine_chunks())
+    narrowed = partial(_narrowed, of_group, item_keys, [edges.right_keys for edges, _ in made], starts)
+    whole = copy(job)
+    whole.hashes = (
+        job.hashes[0],
+        np.concatenate([job.hashes[1], *(vertex_hashes(edges.right_keys, "right") for edges, _ in made)]),
+    )
+    groups = read_groups(whole, (degrees[0], np.concatenate([right for _, right in every])), narrowed)
+    n_graphs = n_tries(tuple(dict.fromkeys(key for key, _ in tried)))
+    parts = [OneGraph(job, *_part(groups, of_group == 0, 0), degrees, Null(degrees, job.edges.left_ids.size, n_graphs))]
+    for i, ((edges, of_right), row) in enumerate(zip(made, rows, strict=True), start=1):
+        name = tried[row][0].name + (" half later" if later_of[row] else "")
+        own = copy(job)
+        own.edges, own.keys = edges, (job.keys[0], pa.chunked_array([edges.right_keys]))
+        own.hashes = job.hashes[0], whole.hashes[1][starts[i] : starts[i + 1]]
+        of_facts = facts.slice(row, 1).to_pylist()[0]
+        own.results = bicliques_again(own, of_facts["n_bicliques"] or 0, of_facts["status"] == "truncated", name)
+        # Members are named by their items.
+        own.keys = job.keys[0], job.keys[1].take(pa.array(of_right))
+        null = Null(every[i], edges.left_ids.size, n_graphs)
+        parts.append(OneGraph(own, *_part(groups, of_group == i, starts[i]), every[i], null, starts[i], f"{name} "))
+    used = [0, *(i for i in range(1, len(parts)) if parts[i].rows.size)]
+    whole.edges = _joined([parts[i].job.edges for i in used], [starts[i] for i in used])
+    return Graphs(whole, groups, tuple(parts), items, narrowed)
+
+
+def _graphs_of_keys(
+    job: Job, edges: EdgeData, facts: pa.Table, tried: list[tuple[TriedKey, bool]], later_of: list[bool | None]
+) -> tuple[list[int], list[tuple[Any, np.ndarray]]]:
+    """Check `group_keys`; return the rows of the keys that were tried, and the edges and items of their graphs."""
+    path = job.run / "group_keys.parquet"
+    if facts.num_rows != len(tried):
+        raise VerificationError(f"{path}: has {facts.num_rows} rows; expected {len(tried)}, one for each graph")
+    compare(path, "key", facts["key"].to_pylist(), [key.name for key, _ in tried])
+    if facts["half_later"].to_pylist() != later_of:
+        raise VerificationError(f"{path}: half_later is not that of the keys")
+    rows = [row for row, status in enumerate(facts["status"].to_pylist()) if status != "not tried"]
+    made = [edges_of_key(edges, tried[row][0], half_later=tried[row][1]) for row in rows]
+    for name, sizes in (
+        ("n_right", [len(found.right_keys) for found, _ in made]),
+        ("n_edges", [found.left_ids.size for found, _ in made]),
+    ):
+        compare(path, name, [facts[name][row].as_py() for row in rows], sizes)
+    return rows, made
+
+
+def _narrowed(
+    of_group: np.ndarray,
+    item_keys: pa.Array,
+    right_keys: Sequence[pa.Array],
+    starts: Sequence[int],
+    table: Path,
+    of_row: np.ndarray,
+    vertices: np.ndarray,
+    values: list[str | None],
+) -> np.ndarray:
+    """Return the ids of items and values in the graphs of their groups.
+
+    Parameters
+    ----------
+    of_group : (n,) int64
+        The graph of each group; 0 is that of the items alone.
+    item_keys : pa.Array
+        As JSON.
+    right_keys : sequence of pa.Array
+        Of each graph but the first.
+    starts : sequence of int
+        The first right id of each graph.
+    table, of_row, vertices, values
+        As for `pipeline.verify.group_tables.Narrowed`.
+    """
+    graphs, found = of_group[of_row], vertices.copy()
+    is_set = np.array([value is not None for value in values], np.bool_)
+    refuse_first(table, is_set != (graphs > 0), "key_value must be set exactly for keys that narrow items")
+    for graph in np.unique(graphs[graphs > 0]).tolist():
+        own = np.flatnonzero(graphs == graph)
+        heads = item_keys.take(pa.array(vertices[own])).to_pylist()
+        wanted = [f"[{head},{(values[row] or '')[1:]}" for head, row in zip(heads, own.tolist(), strict=True)]
+        keys = right_keys[graph - 1]
+        places = pc.fill_null(pc.index_in(pa.array(wanted, keys.type), keys), -1).to_numpy()
+        refuse_first(table, places < 0, "a right member is no vertex of the group's key")
+        found[own] = places + starts[graph]
+    return found
+
+
+def _degrees(edges: EdgeData, side: int) -> np.ndarray:
+    keys, ids = ((edges.left_keys, edges.left_ids), (edges.right_keys, edges.right_ids))[side]
+    return np.bincount(ids, minlength=len(keys))
 
 
 def _read_two(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Graphs | None:
@@ -257,11 +402,13 @@ def _read_two(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Graphs | None
         )
         return None
     _check_vertices(job, later, later_keys, later_degrees)
-    both.edges = _joined(edges, later)
+    both.edges = _joined([edges, later], [0, n_right])
     of_later = copy(job)
     of_later.edges = later
     of_later.keys, of_later.hashes = (job.keys[0], later_keys), (job.hashes[0], both.hashes[1][n_right:])
-    of_later.results = later_bicliques(of_later)
+    stated = job.manifest.derived["groups"]
+    n, is_truncated = stated.get("half_later_bicliques", 0), bool(stated.get("half_later_truncated"))
+    of_later.results = bicliques_again(of_later, n, is_truncated, "half later")
     later_degrees = np.bincount(later.left_ids, minlength=degrees[0].size), later_degrees
     nulls = Null(degrees, job.manifest.input.n_edges, 2), Null(later_degrees, later.facts.n_edges, 2)
     first = OneGraph(job, *_part(groups, ~is_later, 0), degrees, nulls[0])
@@ -309,28 +456,35 @@ def _check_vertices(job: Job, later: EdgeData, keys: pa.ChunkedArray, degrees: n
     job.passed("half later vertices", f"{len(keys):,} right vertices")
 
 
-def _joined(first: EdgeData, later: EdgeData) -> EdgeData:
-    """Return the edges of both graphs, and their rows, with one range of right ids."""
-    n_right = len(first.right_keys)
-    left = np.concatenate([first.left_ids, later.left_ids])
-    right = np.concatenate([first.right_ids, later.right_ids + np.int32(n_right)])
+def _joined(graphs: Sequence[Any], starts: Sequence[int]) -> EdgeData:
+    """Return the edges of several graphs, and their rows, with one range of right ids.
+
+    Parameters
+    ----------
+    graphs : sequence of EdgeData
+    starts : sequence of int
+        The first right id of each.
+    """
+    left = np.concatenate([each.left_ids for each in graphs])
+    right = np.concatenate([each.right_ids + np.int32(start) for each, start in zip(graphs, starts, strict=True)])
     order = np.lexsort((right, left))
-    assert first.events is not None
-    assert later.events is not None
+    events = [each.events for each in graphs]
     rows = {
-        name: np.concatenate([getattr(first.events, name), getattr(later.events, name)])
+        name: np.concatenate([getattr(each, name) for each in events])
         for name in ("left", "weights", "times")
-        if getattr(first.events, name) is not None
+        if getattr(events[0], name) is not None
     }
-    right_of_rows = np.concatenate([first.events.right, later.events.right + np.int32(n_right)])
-    keys = pa.concat_arrays([each.right_keys.cast(pa.large_string()) for each in (first, later)])
+    right_of_rows = np.concatenate([each.right + np.int32(start) for each, start in zip(events, starts, strict=True)])
+    n_right = max(start + len(each.right_keys) for each, start in zip(graphs, starts, strict=True))
+    first: EdgeData = graphs[0]
     return replace(
         first,
         left_ids=left[order],
         right_ids=right[order],
-        right_keys=keys,
+        # Only their number is used.
+        right_keys=pa.nulls(n_right),
         hashes=None,
-        events=replace(first.events, right=right_of_rows, **rows),
+        events=replace(events[0], right=right_of_rows, **rows),
         half_later=None,
     )
 

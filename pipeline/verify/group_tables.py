@@ -31,15 +31,21 @@ _NULLABLE = (
     "busiest_window",
     "busiest_start",
     "half_later",
+    "key",
     "since",
     "n_known",
     "known_share",
     "known_p_value",
+    "chance_p_value",
 )
 # Tolerance of entries of an eigenvector, which have 20 binary digits.
 _UNSURE_DIGITS = 4e-6
 # Tolerance of roots of sums of logarithms, which another machine may round differently.
 _UNSURE = 1e-6
+
+Narrowed = Callable[[Path, np.ndarray, np.ndarray, list[str | None]], np.ndarray]
+"""Takes a table's path, and of each right member the group, the vertex and `key_value`; returns the id in the graph of
+the group's key."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,11 +115,21 @@ def read_degrees(run: Path, side: str) -> np.ndarray:
     return pq.read_table(run / f"{side}_vertices.parquet", columns=["degree"])["degree"].to_numpy()
 
 
-def read_groups(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Groups:
-    """Read both tables; check the order of members, and that each group's key is that of its members."""
+def read_groups(
+    job: Job,
+    degrees: tuple[np.ndarray, np.ndarray],
+    narrowed: Narrowed | None = None,
+) -> Groups:
+    """Read both tables; check the order of members, and that each group's key is that of its members.
+
+    Parameters
+    ----------
+    narrowed : callable, optional
+        By default, `key_value` must be null.
+    """
     assert job.hashes is not None
     path, members_path = job.run / "groups.parquet", job.run / "group_members.parquet"
-    table, members = without_nulls(path, but=_NULLABLE), without_nulls(members_path, but=("label",))
+    table, members = without_nulls(path, but=_NULLABLE), without_nulls(members_path, but=("label", "key_value"))
     keys = table["group_key"].to_pylist()
     position = {key: row for row, key in enumerate(keys)}
     if len(position) < len(keys):
@@ -127,6 +143,11 @@ def read_groups(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Groups:
     refuse_first(
         members_path, (vertices < 0) | (vertices >= n_vertices), lambda row: f"there is no vertex {vertices[row]}"
     )
+    stated = pc.is_valid(members["key_value"]).to_numpy(zero_copy_only=False)
+    refuse_first(members_path, stated & (~is_right | (narrowed is None)), "key_value is set, but no key narrows it")
+    if narrowed is not None:
+        values = members["key_value"].filter(pa.array(is_right)).to_pylist()
+        vertices[is_right] = narrowed(members_path, of_row[is_right], vertices[is_right], values)
     place = (2 * of_row + is_right) << 32 | vertices
     refuse_first(
         members_path,

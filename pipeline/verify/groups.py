@@ -6,6 +6,7 @@ bicliques may lack edges; they are checked without growing them again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -19,10 +20,11 @@ from mbe_stage.groups.reference import SIGNIFICANT, UNIT, Bicliques, Null
 from mbe_stage.groups.reference_selection import NearCopies, NullOfEdges, overlap_fraction, ranked, without_near_copies
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
-from mbe_stage.pipeline.verify.group_graphs import Graphs, OneGraph, Scored, has_two_graphs, read_graphs
+from mbe_stage.pipeline.verify.group_graphs import Graphs, OneGraph, Scored, has_two_graphs, read_facts, read_graphs
 from mbe_stage.pipeline.verify.group_known import Known, check_association, check_known, check_known_figures
 from mbe_stage.pipeline.verify.group_tables import (
     Groups,
+    Narrowed,
     Within,
     check_members,
     check_scores,
@@ -55,7 +57,8 @@ def check(job: Job) -> None:
     if graphs is None:
         return
     groups, parts = graphs.groups, graphs.parts
-    known = check_known(graphs.job, groups)
+    by_item, of_known = graphs.by_item(), graphs.job if graphs.items is None else job
+    known = check_known(of_known, by_item)
     found = [part.scored() for part in parts]
     if job.manifest.config.section("groups").kind == "grown_cover":
         edges, how = _check_grown(graphs, found, known), ", grown from bicliques of this run"
@@ -63,10 +66,12 @@ def check(job: Job) -> None:
         n_candidates = _check_list(graphs, found, known)
         edges = [part.every_edge() for part in parts]
         how = f" of {n_candidates:,} candidates" if all(each.is_whole for each in found) else ""
-    of_later = f", {parts[1].rows.size:,} of them of buckets shifted by half" if len(parts) > 1 else ""
+    which = "of buckets shifted by half" if graphs.items is None else "of keys that narrow the items"
+    n_others = len(groups) - parts[0].rows.size
+    of_later = f", {n_others:,} of them {which}" if len(parts) > 1 else ""
     job.passed("groups", f"{len(groups):,}{how}{of_later}")
     check_times(graphs.job, groups)
-    check_known_figures(graphs.job, groups, known)
+    check_known_figures(of_known, by_item, known)
     for part, of_groups in zip(parts, edges, strict=True):
         assert part.job.keys is not None
         _check_figures(part.groups, of_groups, part.null)
@@ -88,22 +93,24 @@ def check(job: Job) -> None:
         job.not_checked("vertex scores: grown_surprise of groups that are not listed: growing is not repeated")
         if eigenvector is None:
             job.not_checked("vertex scores: tfidf_eigenvector: the input is not given")
-    check_association(job, groups, known, graphs.n_right)
+    check_association(job, by_item, known, graphs.n_right)
     _check_counts(job, groups, found, by_edge.n_left_out, known)
 
 
 def _check_grown(graphs: Graphs, found: list[Scored], known: Known) -> list[Within]:
     """Check grown groups; return the edges of each graph's groups."""
     groups = graphs.groups
-    of_all = read_edges(graphs.job, groups)
+    of_all = read_edges(graphs.job, groups, graphs.narrowed)
     edges = [part.edges_of(of_all) for part in graphs.parts]
     for part, of_part, of_groups in zip(graphs.parts, found, edges, strict=True):
         check_grown(part, of_part, of_groups, known.n_listed(groups), has_gains=len(graphs.parts) == 1)
     if len(graphs.parts) > 1:
-        surprise = groups.table["surprise"].to_numpy()
+        surprise, lefts = groups.table["surprise"].to_numpy(), groups.members_of(0)
         compare(groups.path, "rank", groups.column("rank"), list(range(1, len(groups) + 1)))
-        worse = np.concatenate([[False], np.diff(surprise) > 0])
-        refuse_first(groups.path, worse, "ranks below a group of less surprise")
+        best_first = np.argsort(-surprise, kind="stable").tolist()
+        order = graphs.arranged(best_first, lefts, [right[0] for right in groups.members_of(1)])
+        places = np.array([*order, *[-1] * (len(groups) - len(order))], np.int64)
+        refuse_first(groups.path, places != np.arange(len(groups)), "has not the rank of its surprise and key")
         kept = without_near_copies(groups.members_of(0), Fraction(1, 2))
         is_copy = ~np.isin(np.arange(len(groups)), kept)
         refuse_first(groups.path, is_copy, "shares half or more of the left members with a better group")
@@ -130,6 +137,7 @@ def _check_list(graphs: Graphs, found: list[Scored], known: Known) -> int:
         "evidence": (evidence, None),
     }[section.rank_by]
     order = ranked(rows.keys.tolist(), values.tolist(), parts)
+    every, order = order, graphs.arranged(order, rows.side(0), [right[0] for right in rows.side(1)])
     copies, listed, n_bicliques, n_unmuted = (
         NearCopies(overlap_fraction(section.max_overlap)),
         list[int](),
@@ -144,7 +152,11 @@ def _check_list(graphs: Graphs, found: list[Scored], known: Known) -> int:
             copies.keep(left[row])
             listed.append(row)
             n_bicliques.append(1)
-            n_unmuted += not known.is_muted((left[row], right[row]))
+            items = right[row] if graphs.items is None else graphs.items[right[row]]
+            n_unmuted += not known.is_muted((left[row], items))
+    for row in set(every).difference(order):
+        if (near := copies.first(left[row])) is not None:
+            n_bicliques[near] += 1
     _check_keys(groups, rows.keys, listed, section.limit)
     n = len(groups)
     compare(groups.path, "rank", groups.column("rank"), list(range(1, n + 1)))
@@ -299,11 +311,35 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
     if has_two_graphs(job):
         # The first was compared with the enumerated bicliques, if these are available.
         counts |= {name: max(0, stated.get(name, -1)) for name in _OF_LATER}
+    counts |= _check_chance(job, groups)
+    if (facts := read_facts(job)) is not None and facts.num_rows:
+        rows = facts.to_pylist()
+        further: dict[str, int] = {
+            "keys": 1 + len({row["key"] for row in rows}),
+            "keys_not_searched": len({row["key"] for row in rows if row["status"] != "searched"}),
+            "key_bicliques": sum(row["n_bicliques"] or 0 for row in rows),
+        }
+        counts |= further
     if dict(stated) != counts:
         raise VerificationError(f"{job.run / 'manifest.json'}: derived.groups is {dict(stated)}; recomputed {counts}")
 
 
-def read_edges(job: Job, groups: Groups) -> Within:
+def _check_chance(job: Job, groups: Groups) -> dict[str, int]:
+    """Check the p-values against the stated copies; return their count."""
+    stated = (pq.read_schema(groups.path).metadata or {}).get(b"chance_copies")
+    copies = [] if stated is None else [copy["best_surprise"] for copy in json.loads(stated)]
+    expected = [
+        (1 + sum(best >= surprise for best in copies)) / (1 + len(copies)) if copies else None
+        for surprise in groups.column("surprise")
+    ]
+    if groups.column("chance_p_value") != expected:
+        raise VerificationError(f"{groups.path}: chance_p_value is not that of the stated random copies")
+    if copies:
+        job.not_checked("groups: random copies: they are not searched again")
+    return {} if stated is None else {"chance_copies": len(copies)}
+
+
+def read_edges(job: Job, groups: Groups, narrowed: Narrowed | None = None) -> Within:
     """Read `group_edges`; check the order, that ends are members and, with the input, that the edges are the graph's.
 
     Raises
@@ -312,11 +348,13 @@ def read_edges(job: Job, groups: Groups) -> Within:
         An edge is wrong.
     """
     path = job.run / "group_edges.parquet"
-    table = without_nulls(path)
+    table = without_nulls(path, but=("key_value",))
     keys, left, right = (table[name].to_numpy().astype(np.int64) for name in ("group_key", "left", "right"))
     position = {key: row for row, key in enumerate(groups.column("group_key"))}
     of_row = np.array([position.get(key, -1) for key in keys.tolist()], np.int64)
     refuse_first(path, of_row < 0, "its group_key is not in groups")
+    if narrowed is not None:
+        right = narrowed(path, of_row, right, table["key_value"].to_pylist())
     for side, vertices in enumerate((left, right)):
         places = (2 * of_row + side) << 32 | vertices
         at = np.minimum(np.searchsorted(groups.places, places), groups.places.size - 1)
@@ -324,7 +362,8 @@ def read_edges(job: Job, groups: Groups) -> Within:
     steps = np.diff(of_row << 32 | left)
     ascends = (steps > 0) | ((steps == 0) & (np.diff(right) > 0))
     refuse_first(path, np.concatenate([[False], ~ascends]), "out of order; expected rows by rank, left and right")
-    found = within(groups, (job.manifest.input.n_left, job.manifest.input.n_right), of_row, left, right)
+    n_right = job.manifest.input.n_right if job.edges is None else len(job.edges.right_keys)
+    found = within(groups, (job.manifest.input.n_left, n_right), of_row, left, right)
     if job.edges is None:
         job.not_checked("edges of groups: the input is not given")
     else:
@@ -389,8 +428,8 @@ def check_grown(part: OneGraph, bicliques: Scored, found: Within, n_listed: int,
     for name, units in checked.items():
         # Shares of known edges are rounded once and summed often.
         _check_units(groups, name, np.array(units), _UNSURE_SUMS + 2 * found.n_edges)
-        lowest = SIGNIFICANT / UNIT if name == "surprise" else 0.0
-        refuse_first(groups.path, ~(groups.table[name].to_numpy() > lowest), f"{name} is not above {lowest:.3g}")
+        floor = SIGNIFICANT / UNIT if name == "surprise" else 0.0
+        refuse_first(groups.path, ~(groups.table[name].to_numpy() > floor), f"{name} is not above {floor:.3g}")
     refuse_first(groups.path, groups.table["n_bicliques"].to_numpy() < 1, "n_bicliques is below 1")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,13 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import reading
-from mbe_stage.pipeline.wording import plural
+from mbe_stage.pipeline.wording import narrowed_key, percent_text, plural
 
 BEST_SURPRISE = b"best_surprise"
 """Key in the metadata of `groups.parquet`: the surprise of the best biclique, listed or not, in nats."""
+
+CHANCE_COPIES = b"chance_copies"
+"""Key in the metadata of `groups.parquet`: the best surprise, swaps and acceptance of each random copy, as JSON."""
 
 # Number of biclique shapes to try; graphs with more are large enough.
 _MOST_SHAPES = 1_000_000
@@ -62,17 +67,19 @@ def with_members(run_path: str | Path, rows: list[dict[str, Any]]) -> list[dict[
     listed = {row["group_key"]: {**row, "left": [], "right": []} for row in rows}
     with reading(run_path):
         wanted = pc.field("group_key").isin(pa.array(list(listed), pa.int64()))
-        columns = ["group_key", "side", "key"]
-        members = pq.read_table(Path(run_path) / "group_members.parquet", columns=columns, filters=wanted)
+        path, columns = Path(run_path) / "group_members.parquet", ["group_key", "side", "key", "key_value"]
+        # Earlier versions have no key_value.
+        columns = [name for name in columns if name in pq.read_schema(path).names]
+        members = pq.read_table(path, columns=columns, filters=wanted)
         for row in members.to_pylist():
-            listed[row["group_key"]][row["side"]].append(row["key"])
+            listed[row["group_key"]][row["side"]].append(narrowed_key(row["key"], row.get("key_value")))
     return list(listed.values())
 
 
 def nothing_significant(run_path: Path, manifest: Manifest) -> str:
     """Return a sentence, without its full stop, about a run without groups or with muted groups only."""
     counts = manifest.derived["groups"]
-    n, n_significant = manifest.n_found + counts.get("half_later_bicliques", 0), counts["significant_candidates"]
+    n, n_significant = manifest.n_found + _further(counts), counts["significant_candidates"]
     unseen = _not_looked_at(manifest)
     if counts["groups"]:
         reason = "all members of a side of every significant group are known good"
@@ -83,7 +90,11 @@ def nothing_significant(run_path: Path, manifest: Manifest) -> str:
         )
     elif not n:
         reason = "no biclique was found"
-    elif manifest.config.input.time_bucket is None and not can_be_significant(*_degrees(run_path)):
+    elif (
+        not _further(counts)
+        and manifest.config.input.time_bucket is None
+        and not can_be_significant(*_degrees(run_path))
+    ):
         reason = "no group is possible with these degrees: naming its members costs more than the group can gain"
     elif unseen:
         reason = "vertex degrees explain all groups that were examined"
@@ -91,6 +102,25 @@ def nothing_significant(run_path: Path, manifest: Manifest) -> str:
         reason = "vertex degrees explain all groups"
     parts = [reason, f"{plural(n, 'biclique')} examined{_best(run_path) if n and not n_significant else ''}"]
     return "; ".join([*parts, *([f"not examined: {', '.join(unseen)}"] if unseen else [])])
+
+
+def _further(counts: Mapping[str, int]) -> int:
+    """Return the number of bicliques of further graphs."""
+    return counts.get("half_later_bicliques", 0) + counts.get("key_bicliques", 0)
+
+
+def chance_text(run_path: Path) -> str:
+    """Return a sentence, without its full stop, about the random copies of a run; empty if none were wanted."""
+    stated = (pq.read_schema(run_path / "groups.parquet").metadata or {}).get(CHANCE_COPIES)
+    if stated is None:
+        return ""
+    copies = json.loads(stated)
+    if not copies:
+        return "there was no time to search a random copy"
+    best = max(copy["best_surprise"] for copy in copies)
+    swaps, acceptance = (sum(copy[name] for copy in copies) / len(copies) for name in ("swaps", "acceptance"))
+    which = f"the best group of {plural(len(copies), 'random copy', 'random copies')} has a surprise of {best:,.1f}"
+    return f"{which} ({swaps:.1f} swaps an edge, {percent_text(acceptance)} of the tries)"
 
 
 def can_be_significant(left_degrees: np.ndarray, right_degrees: np.ndarray) -> bool:
@@ -134,6 +164,7 @@ def _not_looked_at(manifest: Manifest) -> list[str]:
     return [
         *([] if manifest.truncated is None else [f"the rest of the search, which {manifest.truncated}"]),
         *(["the rest of the buckets shifted by half"] if counts.get("half_later_truncated") else []),
+        *([f"{plural(n, 'key')} not tried to the end"] if (n := counts.get("keys_not_searched", 0)) else []),
         *([f"{plural(n_seeds, 'seed')} left to grow"] if n_seeds and is_grown else []),
         *([f"bicliques outside {sizes}"] if sizes else []),
     ]

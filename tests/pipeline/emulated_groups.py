@@ -38,6 +38,10 @@ class DeviceEdges:
     hashes: Any = None
     half_later: Any = None
 
+    @property
+    def events(self) -> Any:
+        return self.host.events
+
     def key_hashes(self) -> Any:
         return self.host.key_hashes()
 

@@ -200,7 +200,7 @@ def test_without_its_section_nothing_is_computed(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(collector.GroupsCollector, name, fail)
     without = run(settings(tmp_path / "b", groups=None), EDGES)
     names = [{path.name for path in each.run_dir.iterdir()} for each in (with_groups, without)]
-    assert names[0] - names[1] == {f"{name}.parquet" for name in TABLES}
+    assert names[0] - names[1] == {f"{name}.parquet" for name in (*TABLES, "group_keys")}
     assert without.manifest.derived == {}
     assert without.manifest.content_fingerprint == with_groups.manifest.content_fingerprint
     assert without.manifest.config_fingerprint != with_groups.manifest.config_fingerprint
@@ -313,7 +313,7 @@ def test_they_are_made_by_the_tier_that_takes_over(tmp_path: Path, monkeypatch: 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 def test_blocks_in_device_memory_lead_to_the_same_tables(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in run_module("tests.pipeline.emulated_groups", str(tmp_path)).splitlines()]
-    assert {line["kind"]: len(line["tables"]) for line in lines} == {"short_list": 4, "grown_cover": 5}
+    assert {line["kind"]: len(line["tables"]) for line in lines} == {"short_list": 5, "grown_cover": 6}
     assert all(line["groups"] > 0 for line in lines)
 
 

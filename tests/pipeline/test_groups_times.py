@@ -59,7 +59,7 @@ SOURCE = with_events()
 
 
 def asked(out: Path, **sections: Any) -> Config:
-    return settings(out, **{"input": NAMED, **sections})
+    return settings(out, **{"input": NAMED, "groups": {"try_keys": "plain"}, **sections})
 
 
 def counted(events: list[tuple[Any, float | None, int | None]]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from mbe_stage.pipeline.backends.arrow import keys
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import graph_facts_beside
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.arrow.rows import HostRows
 from mbe_stage.pipeline.backends.backend import Column, FrameWriter, GraphFacts, KeyType, Refusal
 from mbe_stage.pipeline.clean.events import Events
@@ -44,6 +45,9 @@ class ArrowBackend:
 
     def column(self, rows: HostRows, role: str, key_type: KeyType) -> Column:
         return rows.column(role, key_type)
+
+    def further(self, rows: HostRows, role: str) -> pa.Array:
+        return as_plain(rows.raw.table.column(role))
 
     def taken(self, values: Any, positions: np.ndarray) -> Any:
         return values[positions] if isinstance(values, np.ndarray) else values.take(pa.array(positions))

@@ -19,6 +19,7 @@ from mbe_stage.bicliques.cuda.keys import edge_fingerprint
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.arrow.rows import HostRows
 from mbe_stage.pipeline.backends.backend import Column, FrameWriter, GraphFacts, HostNeeded, KeyType, Refusal
 from mbe_stage.pipeline.backends.cudf import keys, measures
@@ -60,6 +61,9 @@ class CudfBackend:
 
     def column(self, rows: DeviceRows, role: str, key_type: KeyType) -> Column:
         return rows.column(role, key_type)
+
+    def further(self, rows: DeviceRows, role: str) -> pa.Array:
+        return as_plain(pa.chunked_array([rows.columns[role].to_arrow()]))
 
     def taken(self, values: Any, positions: cp.ndarray) -> Any:
         if isinstance(values, cp.ndarray):

@@ -23,7 +23,7 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import RawEdges, find_input, is_object, read_edges, reading
 from mbe_stage.pipeline.io.compression import open_bytes, read_all
 from mbe_stage.pipeline.io.parquet import ParquetPlan, plan_reading
-from mbe_stage.pipeline.io.raw import choose_columns, columns_meant
+from mbe_stage.pipeline.io.raw import FIRST_ROWS, choose_columns, columns_meant
 from mbe_stage.pipeline.io.text.dialect import DELIMITER_NAMES, Dialect, find_dialect
 from mbe_stage.pipeline.io.text.layout import may_be_counts, refuse_other_layout
 
@@ -71,7 +71,8 @@ def _of_path(path: Path, format_name: str, config: InputConfig) -> DeviceRows:
 def _of_frame(frame: cudf.DataFrame, config: InputConfig) -> DeviceRows:
     source = "memory:cudf"
     names = [str(name) for name in frame.columns]
-    chosen = choose_columns(names, config, source)
+    head = frame.head(FIRST_ROWS).to_arrow(preserve_index=False) if config.tries_keys else None
+    chosen = choose_columns(names, config, source, None if head is None else lambda at: head.column(at).to_pylist())
     columns = {role: frame[frame.columns[i]].reset_index(drop=True) for role, i in chosen.items()}
     for role, column in columns.items():
         if isinstance(column.dtype, cudf.CategoricalDtype):
@@ -193,7 +194,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
     dialect = find_dialect(path, config)
     if dialect.is_ragged:
         raise HostNeeded("rows of unequal length")
-    chosen = choose_columns(dialect.names, config, str(path))
+    chosen = choose_columns(dialect.names, config, str(path), lambda at: (row[at] for row in dialect.rows))
     refuse_other_layout(path, config, dialect)
     _check_plain(dialect, config)
     with open_bytes(path) as stream:

@@ -92,7 +92,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
     if choose is None:
         if dialect.is_ragged:
             find_fault(path, config, dialect)
-        chosen = choose_columns(dialect.names, config, str(path))
+        chosen = choose_columns(dialect.names, config, str(path), lambda at: (row[at] for row in dialect.rows))
         refuse_other_layout(path, config, dialect)
     else:
         chosen = choose(dialect.names, str(path))

@@ -15,6 +15,7 @@ from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
 from mbe_stage.groups.selection import GrownGroups, covered, grown_above_chance
 from mbe_stage.groups.short_list import overlap_fraction, short_list
+from mbe_stage.groups.together import Arrange
 from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.groups.known import Known, up_to_limit
 from mbe_stage.pipeline.problems.groups.section import GroupsSection
@@ -99,16 +100,32 @@ class GroupEdges:
     explained_right: np.ndarray
 
 
-def short_list_of(candidates: Candidates, section: GroupsSection, model: NullModel | None, known: Known) -> Chosen:
+def short_list_of(
+    candidates: Candidates,
+    section: GroupsSection,
+    model: NullModel | None,
+    known: Known,
+    arrange: Arrange | None = None,
+    items: np.ndarray | None = None,
+) -> Chosen:
     """Return the best candidates without near copies (`mbe_stage.groups.short_list`), up to the limit of unmuted ones.
 
     Candidates of several graphs have no common model. Without one, `with_evidence` fills in `evidence` later.
+
+    Parameters
+    ----------
+    arrange : callable, optional
+        As for `mbe_stage.groups.short_list.short_list`.
+    items : (n_right,) int32, optional
+        The right vertex that `known` knows, for each right id of the candidates.
     """
-    choose = partial(short_list, candidates, rank_by=section.rank_by, max_overlap=section.max_overlap, model=model)
+    choose = partial(
+        short_list, candidates, rank_by=section.rank_by, max_overlap=section.max_overlap, model=model, arrange=arrange
+    )
     rows, n = up_to_limit(
         section.limit,
         lambda limit: choose(limit=limit),
-        lambda rows: known.is_muted(candidates.members.take(rows)),
+        lambda rows: known.is_muted(with_items(candidates.members.take(rows), items)),
     )
     rows = rows[:n]
     others = np.setdiff1d(np.flatnonzero(candidates.surprise > SIGNIFICANT), rows)
@@ -124,6 +141,11 @@ def short_list_of(candidates: Candidates, section: GroupsSection, model: NullMod
         members=members,
     )
     return chosen if model is None else chosen.with_evidence(model)
+
+
+def with_items(members: GroupMembers, items: np.ndarray | None) -> GroupMembers:
+    """Return groups with the items of their right members in place of these."""
+    return members if items is None else replace(members, right_members=items[members.right_members])
 
 
 def grown_of(candidates: Candidates, seeds: np.ndarray, collecting: Collecting, model: NullModel) -> GrownGroups:

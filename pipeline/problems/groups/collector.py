@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from types import TracebackType
@@ -24,10 +26,18 @@ from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.both_sides import keys_of_both_sides
 from mbe_stage.pipeline.problems.groups.association import associations, known_shares
 from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, members_of_cases
+from mbe_stage.pipeline.problems.groups.chance import chance_p_values, n_copies, search_copies
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, GroupEdges, edges_of, grown_of
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.known_keys import read_lists
-from mbe_stage.pipeline.problems.groups.searched import Searched, n_graphs, refuse_one_graph_queries, search_half_later
+from mbe_stage.pipeline.problems.groups.schemas import GROUP_KEYS
+from mbe_stage.pipeline.problems.groups.searched import (
+    Searched,
+    n_graphs,
+    refuse_one_graph_queries,
+    search_half_later,
+    search_keys,
+)
 from mbe_stage.pipeline.problems.groups.tables import (
     edges_table,
     groups_table,
@@ -36,6 +46,7 @@ from mbe_stage.pipeline.problems.groups.tables import (
     scores_table,
 )
 from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
+from mbe_stage.pipeline.problems.groups.tried_keys import are_tried
 from mbe_stage.pipeline.problems.groups.two_offsets import (
     choose,
     edges_by_rank,
@@ -43,10 +54,11 @@ from mbe_stage.pipeline.problems.groups.two_offsets import (
     keys_of_all,
     listed,
     merged,
+    narrowed,
     seeds_of,
     with_columns,
 )
-from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE
+from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE, CHANCE_COPIES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,20 +174,31 @@ class GroupsCollector:
             ``significant_candidates``, the significant candidates; ``candidates_not_scored`` (by edge) and
             ``seeds_not_grown``, for which the steps ran out; ``cases``; with an allow list, ``muted``. With time
             buckets also ``half_later_bicliques``, the bicliques of the second graph, and ``half_later_truncated``, 1 if
-            a limit stopped that search.
+            a limit stopped that search. If keys were tried: ``keys``, their number with that of the items;
+            ``keys_not_searched``, those that were not tried, or not to the end; and ``key_bicliques``. With random
+            copies ``chance_copies``, the number for which there was time.
         """
-        searches = [Searched(self._place.on_host(self._collecting), self._model, self._sink, self._sink.finish())]
+        searches = [Searched.of_run(self._place.on_host(self._collecting), self._model, self._sink)]
         if self._collecting.edges.half_later is not None:
             searches.append(search_half_later(self._collecting, self._place))
             self.seconds = {"half_later": searches[1].seconds}
+        facts: list[dict[str, Any]] = []
+        if are_tried(self._collecting.config):
+            found, facts = search_keys(replace(searches[0].collecting, backend=self._collecting.backend), self._place)
+            searches += found
+            if found:
+                self.seconds = {"keys": sum(one.seconds for one in found)}
         config, edges = self._collecting.config, searches[0].collecting.edges
         known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
         grown = [grown_of(one.candidates, seeds_of(one), one.collecting, one.model) for one in searches]
         ranked = choose(searches, grown, known)
-        parts = [self._tables(*of) for of in zip(searches, grown, (chosen for _, chosen in ranked), strict=True)]
+        chosen = [of for _, of in ranked]
+        parts = [self._tables(*of, edges.right_keys) for of in zip(searches, grown, chosen, strict=True)]
         of_cases = edges_by_rank(searches, ranked, [part.edges for part in parts])
         of_keys = of_known(listed(searches, ranked), of_cases, known, edges.key_hashes()[0])
-        tables = merged([part.tables for part in parts], ranked) if len(searches) > 1 else parts[0].tables
+        tables = parts[0].tables
+        if len(searches) > 1 or facts:
+            tables = merged([part.tables for part in parts], ranked, searches, of_keys=bool(facts))
         tables = {
             **tables,
             "groups": with_columns(tables["groups"], of_keys.columns),
@@ -185,9 +208,19 @@ class GroupsCollector:
             ),
             **({} if known.table is None else {"known_keys": known.table}),
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
+            **({"group_keys": pa.Table.from_pylist(facts, schema=GROUP_KEYS)} if are_tried(config) else {}),
         }
+        n = n_copies(config, of_keys=bool(facts))
+        begun = time.perf_counter()
+        copies = search_copies(searches, self._collecting.backend, self._place, n) if n else []
+        if copies:
+            self.seconds["chance_copies"] = time.perf_counter() - begun
+            values = pa.array(chance_p_values(tables["groups"]["surprise"].to_numpy(), copies))
+            tables["groups"] = with_columns(tables["groups"], {"chance_p_value": values})
+        metadata = {CHANCE_COPIES: json.dumps(copies)} if n else {}
         if best := [int(one.candidates.surprise[0]) for one in searches if len(one.candidates)]:
-            tables["groups"] = tables["groups"].replace_schema_metadata({BEST_SURPRISE: str(max(best) / UNIT)})
+            metadata[BEST_SURPRISE] = str(max(best) / UNIT)
+        tables["groups"] = tables["groups"].replace_schema_metadata(metadata or None)
         for name, table in tables.items():
             write_table(table, self._collecting.run_path / f"{name}.parquet", config.output.compression)
         members = [chosen.members for _, chosen in ranked]
@@ -201,17 +234,29 @@ class GroupsCollector:
             "candidates_not_scored": sum(part.n_not_scored for part in parts),
             "seeds_not_grown": sum(of.n_left_out for of in grown),
             **of_keys.counts,
-            **(_counts_of_later(searches[1]) if len(searches) > 1 else {}),
+            **(_counts_of_later(searches[1]) if config.input.time_bucket is not None else {}),
+            **_counts_of_keys(facts),
+            **({"chance_copies": len(copies)} if n else {}),
         }
 
-    def _tables(self, search: Searched, grown: GrownGroups, chosen: Chosen) -> _OfGraph:
+    def _tables(self, search: Searched, grown: GrownGroups, chosen: Chosen, items: pa.Array) -> _OfGraph:
+        """Return the group tables of one graph, and the number of candidates not scored because the steps ran out.
+
+        Parameters
+        ----------
+        items : pa.Array
+            The right keys of the run, which name the right vertices of tried keys.
+        """
         collecting, graph = search.collecting, search.collecting.graph
         of_edges, config = collecting.edges, collecting.config
-        known = Known.of(self._lists, (of_edges.left_keys, of_edges.right_keys))
         by_edge = edge_sqrt(graph, search.candidates, search.model)
         edges = edges_of(graph, chosen.members)
         events = figures_of(of_edges.events, edges, graph.n_right)
-        keys = keys_of_both_sides(of_edges.left_keys, of_edges.right_keys)
+        right_keys = of_edges.right_keys
+        if search.items is not None:
+            right_keys = items.take(pa.array(search.items))
+        keys = keys_of_both_sides(of_edges.left_keys, right_keys)
+        known = Known.of(self._lists, (of_edges.left_keys, right_keys))
         tables = {
             "groups": groups_table(chosen, edges, graph, search.model, events, {}),
             "group_members": members_table(chosen, edges, graph, keys, known),
@@ -219,6 +264,7 @@ class GroupsCollector:
             **({"group_edges": edges_table(chosen, edges)} if chosen.kind == GROWN_COVER else {}),
             **({} if config.input.timestamp is None else {"group_times": times_table(chosen.keys, events)}),
         }
+        tables = tables if search.items is None else narrowed(tables, search)
         return _OfGraph(tables, edges, by_edge.n_left_out)
 
 
@@ -251,6 +297,17 @@ def _scores(search: Searched, by_edge: EdgeScores, grown: GrownGroups) -> dict[s
         "edge_sqrt": np.concatenate([by_edge.left, by_edge.right]),
         "grown_surprise": np.concatenate(best_grown) / UNIT,
         "tfidf_eigenvector": np.concatenate(tfidf_eigenvector(graph)),
+    }
+
+
+def _counts_of_keys(facts: list[dict[str, Any]]) -> dict[str, int]:
+    """Return the number of keys, of those not searched to the end, and of the bicliques of tried keys."""
+    if not facts:
+        return {}
+    return {
+        "keys": 1 + len({row["key"] for row in facts}),
+        "keys_not_searched": len({row["key"] for row in facts if row["status"] != "searched"}),
+        "key_bicliques": sum(row.get("n_bicliques") or 0 for row in facts),
     }
 
 

@@ -85,6 +85,8 @@ def _half_searched(before: Manifest, completing: Completing) -> Iterator[str]:
     for name, counts in (("the run before", before.derived["groups"]), ("this run", completing.counts)):
         if counts.get("half_later_truncated"):
             yield f"{name} did not search all groups with buckets shifted by half; new groups are unknown"
+        if counts.get("keys_not_searched"):
+            yield f"{name} did not try all keys to the end; new groups are unknown"
 
 
 def _since(completing: Completing, old: GroupRows, new: GroupRows) -> Since | None:

@@ -47,10 +47,16 @@ class GroupsPublication(DerivedPublication):
             **({"group_times.parquet": of.GROUP_TIMES} if config.input.timestamp is not None else {}),
             **({"half_later_vertices.parquet": of.HALF_LATER_VERTICES} if has_buckets else {}),
             **({"known_keys.parquet": of.KNOWN_KEYS} if has_lists else {}),
+            **({"group_keys.parquet": of.GROUP_KEYS} if self.tries_keys(config) else {}),
             "groups.parquet": of.GROUPS,
             "group_members.parquet": of.group_members(keys),
             "vertex_scores.parquet": of.vertex_scores(keys),
         }
+
+    def tries_keys(self, config: Config) -> bool:
+        from mbe_stage.pipeline.problems.groups.tried_keys import are_tried
+
+        return are_tried(config)
 
     def inputs(self, config: Config) -> Mapping[str, str]:
         from mbe_stage.pipeline.problems.groups.known_keys import read_lists
@@ -96,12 +102,12 @@ class GroupsPublication(DerivedPublication):
         from mbe_stage.groups import candidates, selection, short_list, vertex_scores
 
         kind = None if config is None else config.section("groups").kind
-        has_buckets = config is not None and config.input.time_bucket is not None
+        has_several = config is not None and (config.input.time_bucket is not None or self.tries_keys(config))
         return (
             *candidates.compile_steps(),
             *vertex_scores.compile_steps(),
-            # With time buckets, near copies are dropped from grown groups too.
-            *(short_list.compile_steps() if kind != "grown_cover" or has_buckets else ()),
+            # With several graphs, near copies are dropped from grown groups too.
+            *(short_list.compile_steps() if kind != "grown_cover" or has_several else ()),
             # Scores of vertices need grown groups, of any kind of list.
             *selection.compile_steps(),
         )

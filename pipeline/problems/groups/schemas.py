@@ -42,6 +42,8 @@ GROUPS = pa.schema(
         pa.field("p_bound", pa.float64(), nullable=False),
         # strong if the evidence pays for naming the members among all vertices of the graph; else significant.
         pa.field("level", pa.string(), nullable=False),
+        # (1 + random copies whose best group has at least this surprise) / (1 + copies); null without copies.
+        pa.field("chance_p_value", pa.float64(), nullable=True),
         # In nats: the surprise without the cost of naming the group.
         pa.field("evidence", pa.float64(), nullable=False),
         # Edge weights, if the input has weights. An edge's weight is the sum over its rows.
@@ -54,8 +56,11 @@ GROUPS = pa.schema(
         # "1h", "1d", "3d" or "7d".
         pa.field("busiest_window", pa.string(), nullable=True),
         pa.field("busiest_start", MOMENT, nullable=True),
-        # With time buckets: whether the group was found in the graph whose buckets begin half a bucket later. Else
-        # null.
+        # If several right keys were tried: the group's key, "items" for the right vertices alone, or the names of what
+        # narrows them, such as "rating x 1d". Else null.
+        pa.field("key", pa.string(), nullable=True),
+        # With time buckets, named or tried: whether the group was found in the graph whose buckets begin half a bucket
+        # later. Else null.
         pa.field("half_later", pa.bool_(), nullable=True),
         # 16 hexadecimal digits, the same for groups that overlap the first group of the case by half.
         pa.field("case", pa.string(), nullable=False),
@@ -82,12 +87,29 @@ HALF_LATER_VERTICES = pa.schema(
     ]
 )
 
+# If right keys are tried: each graph beside that of the items, in the order of the search.
+GROUP_KEYS = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        # As in `groups`.
+        pa.field("half_later", pa.bool_(), nullable=True),
+        # searched, truncated, or not tried because the time ran out.
+        pa.field("status", pa.string(), nullable=False),
+        # Null if it was not tried.
+        pa.field("n_right", pa.int64(), nullable=True),
+        pa.field("n_edges", pa.int64(), nullable=True),
+        pa.field("n_bicliques", pa.int64(), nullable=True),
+    ]
+)
+
 # The edges of grown groups, which may lack some edges; by rank, then ascending by vertices.
 GROUP_EDGES = pa.schema(
     [
         pa.field("group_key", pa.int64(), nullable=False),
         pa.field("left", pa.int32(), nullable=False),
         pa.field("right", pa.int32(), nullable=False),
+        # As in `group_members`, of the right end.
+        pa.field("key_value", pa.string(), nullable=True),
     ]
 )
 
@@ -131,6 +153,9 @@ def group_members(keys: pa.DataType) -> pa.Schema:
             pa.field("edge_share", pa.float64(), nullable=False),
             # The member's class in `groups.labels`; null without.
             pa.field("label", pa.string(), nullable=True),
+            # Of a right member of a group whose key narrows the items: what it adds to the item in `vertex` and `key`,
+            # as a JSON array; such rows ascend by item key and value as JSON text.
+            pa.field("key_value", pa.string(), nullable=True),
         ]
     )
 

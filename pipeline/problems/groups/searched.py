@@ -1,7 +1,8 @@
-"""A graph and its candidates. With time buckets there are two graphs, the second with buckets half a bucket later.
+"""A graph and its candidates; with time buckets or several keys there are further graphs of the same rows.
 
-With `input.time_bucket`, events close together may fall into two buckets. So groups are searched in two graphs of the
-same rows. The second is enumerated for the groups only, on the same tier, after the run's own bicliques are written.
+With `input.time_bucket`, events close together may fall into two buckets. So groups are searched in two graphs, the
+second with buckets half a bucket later. Keys that are tried (`tried_keys`) make more. Further graphs are enumerated for
+the groups only, on the same tier, after the run's own bicliques are written.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from mbe_stage.bicliques.enumerate import Progress, enumerate_into
 from mbe_stage.bicliques.results import Detail
@@ -19,6 +23,7 @@ from mbe_stage.groups.null_model import NullModel
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.problems.base import Collecting
+from mbe_stage.pipeline.problems.groups.tried_keys import TriedKey, edges_of_key, keys_of, n_tries
 from mbe_stage.pipeline.problems.query import to_query
 from mbe_stage.stream import Listener, wants_outlook
 
@@ -26,6 +31,11 @@ log = logging.getLogger(__name__)
 
 _MOST_IDS = 2**31
 _LATER = "buckets shifted by half"
+MOST_SECONDS, SHARE_OF_KEYS = 120.0, 0.7
+"""Trying keys takes this share of the time limit, or of 120 seconds if that is less."""
+_LEAST_SECONDS = 0.01
+# Rows of all graphs that are kept in memory; 100 bytes each.
+_MOST_KEPT = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,8 +44,9 @@ class Searched:
 
     Attributes
     ----------
-    collecting : Collecting
-        Edges and graph in host memory.
+    made : callable
+        Returns the `Collecting` with edges and graph in host memory; large graphs of tried keys are made again.
+    n_right : int
     sink : CandidateSink or DeviceCandidateSink
         After `finish`.
     n_bicliques : int or None
@@ -44,15 +55,35 @@ class Searched:
         A limit stopped that enumeration.
     seconds : float
         Duration of that enumeration.
+    key : TriedKey or None
+        None for the run's own right keys, or these with buckets shifted by half.
+    half_later : bool or None
+        For a tried key with buckets, whether they are shifted by half.
+    items : (n_right,) int32 or None
+        For a tried key, the right vertex of the run that each right vertex narrows.
     """
 
-    collecting: Collecting
+    made: Callable[[], Collecting]
+    n_right: int
     model: NullModel
     sink: Any
     candidates: Candidates
     n_bicliques: int | None = None
     is_truncated: bool = False
     seconds: float = 0.0
+    key: TriedKey | None = None
+    half_later: bool | None = None
+    items: np.ndarray | None = None
+
+    @property
+    def collecting(self) -> Collecting:
+        """Edges and graph in host memory."""
+        return self.made()
+
+    @classmethod
+    def of_run(cls, collecting: Collecting, model: NullModel, sink: Any) -> Searched:
+        """Return the run's own graph, in host memory, after its search."""
+        return cls(lambda: collecting, collecting.graph.n_right, model, sink, sink.finish())
 
 
 def refuse_one_graph_queries(collecting: Collecting) -> None:
@@ -64,6 +95,11 @@ def refuse_one_graph_queries(collecting: Collecting) -> None:
     """
     if collecting.edges.half_later is None:
         return
+    if collecting.config.section("groups").chance_copies:
+        raise ConfigError(
+            f"{setting('groups.chance_copies')} is not available with {setting('input.time_bucket')}; leave one of "
+            "them out; keys with buckets are tried without it"
+        )
     if collecting.config.section("groups").rank_by == "evidence":
         raise ConfigError(
             f"{setting('groups.rank_by')} is evidence, which compares groups of one graph, but "
@@ -78,7 +114,9 @@ def refuse_one_graph_queries(collecting: Collecting) -> None:
 
 def n_graphs(collecting: Collecting) -> int:
     """Number of graphs that are searched for the same groups."""
-    return 1 if collecting.config.input.time_bucket is None else 2
+    if collecting.config.input.time_bucket is not None:
+        return 2
+    return n_tries(keys_of(collecting.edges.events, collecting.config))
 
 
 def search_half_later(collecting: Collecting, place: Any) -> Searched:
@@ -98,16 +136,21 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
     EngineUnavailable, MemoryBudgetExceeded
         As `mbe_stage.enumerate_into`.
     """
-    begun = time.perf_counter()
-    config, edges, backend = collecting.config, collecting.edges.half_later, collecting.backend
+    config, edges = collecting.config, collecting.edges.half_later
     n_right = len(collecting.edges.right_keys) + len(edges.right_keys)
     if n_right >= _MOST_IDS:
         raise ConfigError(
             f"{setting('input.time_bucket')} {config.input.time_bucket} makes {n_right:,} right vertices "
             f"with both offsets; expected fewer than {_MOST_IDS:,}; use longer buckets"
         )
-    graph = edges.graph()
-    log.info("groups: searching with %s: %d right vertices", _LATER, graph.n_right)
+    return search_graph(collecting, edges, place, _LATER)
+
+
+def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seconds: float | None = None) -> Searched:
+    """Enumerate a graph for the groups, for at most so many seconds."""
+    begun = time.perf_counter()
+    config, backend, graph = collecting.config, collecting.backend, edges.graph()
+    log.info("groups: searching with %s: %d right vertices", name, graph.n_right)
     model = place.null_model(graph, n_graphs(collecting))
     sink = place.sink_of(model, graph)
     named = _Named(sink, place, edges.key_hashes(), backend.is_on_device)
@@ -117,15 +160,17 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
             named,
             graph,
             to_query(config.query, edges),
-            execution,
+            execution if seconds is None else replace(execution, time_limit_seconds=seconds),
             "auto" if engine == "rapids" else engine,
-            _saying_which(collecting.on_progress),
+            _saying_which(collecting.on_progress, name),
         )
     if facts.truncated is not None:
-        log.warning("groups: the search with %s is incomplete: it %s", _LATER, facts.truncated)
+        log.warning("groups: the search with %s is incomplete: it %s", name, facts.truncated)
     candidates = sink.finish()
+    on_host = place.on_host(replace(collecting, edges=edges, graph=graph))
     return Searched(
-        collecting=place.on_host(replace(collecting, edges=edges, graph=graph)),
+        made=lambda: on_host,
+        n_right=graph.n_right,
         model=model,
         sink=sink,
         candidates=candidates,
@@ -135,13 +180,65 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
     )
 
 
-def _saying_which(on_progress: Callable[[Any], object] | None) -> Listener | None:
+def search_keys(collecting: Collecting, place: Any) -> tuple[list[Searched], list[dict[str, Any]]]:
+    """Enumerate the graphs of the keys that are tried, while there is time.
+
+    Parameters
+    ----------
+    collecting : Collecting
+        That of the run, in host memory.
+    place : module
+        As for `search_half_later`.
+
+    Returns
+    -------
+    searches : list of Searched
+    facts : list of dict
+        Rows of `pipeline.problems.groups.schemas.GROUP_KEYS`, for all graphs.
+    """
+    config = collecting.config
+    keys = keys_of(collecting.edges.events, config)
+    left = min(MOST_SECONDS, config.execution.time_limit_seconds or MOST_SECONDS) * SHARE_OF_KEYS
+    end = time.perf_counter() + left
+    searches, facts, n_right = list[Searched](), list[dict[str, Any]](), collecting.graph.n_right
+    are_kept = len(keys) and collecting.edges.events.left.size * n_tries(keys) <= _MOST_KEPT
+    for key, half_later in ((each, shifted) for each in keys for shifted in each.offsets):
+        stated = half_later if key.bucket is not None else None
+        facts.append({"key": key.name, "half_later": stated, "status": "not tried"})
+        if time.perf_counter() >= end:
+            continue
+        host, items = edges_of_key(collecting.edges, key, half_later=half_later)
+        if n_right + len(host.right_keys) >= _MOST_IDS:
+            continue
+        n_right += len(host.right_keys)
+        name = f"the key {key.name}" + (f", {_LATER}" if half_later else "")
+        edges = collecting.backend.from_host(host)
+        found = search_graph(collecting, edges, place, name, max(end - time.perf_counter(), _LEAST_SECONDS))
+        made = found.made if are_kept else partial(_made_again, collecting, key, half_later)
+        searches.append(replace(found, made=made, key=key, half_later=stated, items=items))
+        facts[-1] |= {
+            "status": "truncated" if found.is_truncated else "searched",
+            "n_right": found.n_right,
+            "n_edges": host.facts.n_edges,
+            "n_bicliques": found.n_bicliques,
+        }
+    if untried := dict.fromkeys(row["key"] for row in facts if row["status"] != "searched"):
+        log.warning("groups: the time for trying keys was too short for %s", ", ".join(untried))
+    return searches, facts
+
+
+def _made_again(collecting: Collecting, key: TriedKey, half_later: bool) -> Collecting:
+    edges, _ = edges_of_key(collecting.edges, key, half_later=half_later)
+    return replace(collecting, edges=edges, graph=edges.graph())
+
+
+def _saying_which(on_progress: Callable[[Any], object] | None, name: str) -> Listener | None:
     """Return a progress listener that adds the name of this search."""
     if on_progress is None:
         return None
 
     def tell(progress: Progress) -> None:
-        on_progress(replace(progress, search=_LATER))
+        on_progress(replace(progress, search=f"with {name}" if name != _LATER else name))
 
     return Listener(tell, wants_outlook(on_progress))
 

@@ -36,6 +36,8 @@ class GroupsSection(Section):
     }
     UNLABELLED_WORDS: ClassVar = _words("unknown,unlabelled,unlabeled,unclassified,undefined,null,nan,na,n/a,?")
 
+    BEFORE: ClassVar = {"try_keys": "plain", "chance_copies": None}
+
     limit: int = Field(100, ge=1, le=1_000_000, description="Maximum number of groups.")
     kind: Literal["short_list", "grown_cover"] = Field(
         "short_list", description="The best bicliques, or larger groups grown from them."
@@ -48,6 +50,14 @@ class GroupsSection(Section):
         gt=0,
         le=1,
         description="Skip a group if its left members have this Jaccard index with a better group's.",
+    )
+    # Not `keys`: with an attribute of this name, `dict` takes an object for a mapping.
+    try_keys: Literal["auto", "plain"] = Field(
+        "auto",
+        description="Also try right keys narrowed by further columns and times, or only the plain key.",
+    )
+    chance_copies: int | None = Field(
+        None, ge=0, le=99, description="Random copies to search beside the list; 5 if keys are tried, else 0."
     )
     labels: str | None = Field(
         None,

@@ -142,7 +142,8 @@ def groups_table(
 
 def edges_table(chosen: Chosen, edges: GroupEdges) -> pa.Table:
     """Build `group_edges`: the edges of each grown group."""
-    columns = [pa.array(np.repeat(chosen.keys, edges.n_edges)), pa.array(edges.left), pa.array(edges.right)]
+    none = pa.nulls(edges.left.size, pa.string())
+    columns = [pa.array(np.repeat(chosen.keys, edges.n_edges)), pa.array(edges.left), pa.array(edges.right), none]
     return pa.Table.from_arrays(columns, schema=GROUP_EDGES)
 
 
@@ -171,6 +172,7 @@ def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: 
         pa.array(n_edges),
         pa.array(n_edges / degrees[places]),
         labels_of(vertices, is_right, known),
+        pa.nulls(vertices.size, pa.string()),
     ]
     return pa.Table.from_arrays(columns, schema=group_members(keys.type))
 

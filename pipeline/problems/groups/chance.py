@@ -1,0 +1,100 @@
+"""Chance beside the list: the best group of each of some random copies of the rows, searched as the rows themselves.
+
+A copy exchanges the left ends of rows, so the item, the attributes and the time of a row stay together.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mbe_stage.groups.null_model import UNIT
+from mbe_stage.groups.rewiring import rewired
+from mbe_stage.groups.selection import seed_rows
+from mbe_stage.pipeline.backends.arrow.backend import ARROW
+from mbe_stage.pipeline.clean.cleaning import with_right
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.problems.base import Collecting
+from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, grown_of
+from mbe_stage.pipeline.problems.groups.searched import MOST_SECONDS, SHARE_OF_KEYS, Searched, search_graph
+
+log = logging.getLogger(__name__)
+
+BY_DEFAULT = 5
+_LEAST_SECONDS = 0.01
+
+
+def n_copies(config: Config, *, of_keys: bool) -> int:
+    """Return the number of copies to make; by default five if keys are tried, else none."""
+    stated: int | None = config.section("groups").chance_copies
+    return BY_DEFAULT * of_keys if stated is None else stated
+
+
+def search_copies(searches: Sequence[Searched], backend: Any, place: Any, n: int) -> list[dict[str, float]]:
+    """Search random copies, while there is time; a copy that is not searched to the end does not count.
+
+    Parameters
+    ----------
+    searches : sequence of Searched
+        The run's graph, and those of tried keys. Each copy is searched through the same keys.
+    backend
+        That of the run.
+    place : module
+        As for `searched.search_keys`.
+
+    Returns
+    -------
+    list of dict
+        Of each copy: ``best_surprise`` in nats, 0 without a group; ``swaps`` for each row, and ``acceptance``.
+    """
+    collecting = replace(searches[0].collecting, backend=backend)
+    limit = collecting.config.execution.time_limit_seconds or MOST_SECONDS
+    end = time.perf_counter() + min(MOST_SECONDS, limit) * (1 - SHARE_OF_KEYS)
+    copies = []
+    for seed in range(n):
+        if time.perf_counter() >= end or (found := _copy(collecting, searches, place, seed, end)) is None:
+            log.warning("groups: there was time for %d of %d random copies", seed, n)
+            break
+        copies.append(found)
+    return copies
+
+
+def chance_p_values(surprise: np.ndarray, copies: Sequence[dict[str, float]]) -> np.ndarray:
+    """Return, per surprise in nats, ``(1 + copies at least as good) / (copies + 1)``."""
+    best = np.sort([copy["best_surprise"] for copy in copies])
+    return (1 + best.size - np.searchsorted(best, surprise, side="left")) / (best.size + 1)
+
+
+def _copy(
+    collecting: Collecting, searches: Sequence[Searched], place: Any, seed: int, end: float
+) -> dict[str, float] | None:
+    """Search one copy; None if the time ran out."""
+    edges, n_right = collecting.edges, collecting.graph.n_right
+    rows = (edges.left_ids, edges.right_ids) if edges.events is None else (edges.events.left, edges.events.right)
+    left, swaps, acceptance = rewired(*rows, n_right, seed)
+    events = None if edges.events is None else replace(edges.events, left=left)
+    copied = replace(edges, events=events)
+    found_scores = [np.empty(0, np.int64)]
+    for one in searches:
+        # The right vertices of the rows are those of the run's own graph of this key.
+        own = one.collecting.edges
+        of_rows = rows[1] if own.events is None else own.events.right
+        host = with_right(copied, left, (of_rows, own.right_keys), ARROW)
+        seconds = max(end - time.perf_counter(), _LEAST_SECONDS)
+        quiet = replace(collecting, on_progress=None)
+        found = search_graph(quiet, collecting.backend.from_host(host), place, f"random copy {seed + 1}", seconds)
+        if found.is_truncated:
+            return None
+        scores = found.candidates.surprise
+        if collecting.config.section("groups").kind == GROWN_COVER and len(found.candidates):
+            seeds = seed_rows(len(found.candidates), found.sink.left_best, found.sink.right_best)
+            scores = grown_of(found.candidates, seeds, found.collecting, found.model).scores
+        found_scores.append(scores)
+    every = np.concatenate(found_scores)
+    best = int(every.max()) / UNIT if every.size else 0.0
+    return {"best_surprise": best, "swaps": swaps, "acceptance": acceptance}

@@ -1,0 +1,123 @@
+"""The right keys that are tried when none is named: the items alone, and items narrowed by further columns.
+
+A key adds the value of an attribute, a bucket of time, or both to the item. Each key makes graphs of the same rows with
+the same left vertices; a bucket makes two, the second with buckets that begin half a bucket later.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.pipeline.backends.arrow.backend import ARROW
+from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.clean.cleaning import with_right
+from mbe_stage.pipeline.clean.events import Attribute, Events
+from mbe_stage.pipeline.clean.keys import number_tuples
+from mbe_stage.pipeline.clean.time_buckets import number_buckets
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.errors import InputError
+
+PLAIN = "items"
+"""The name of the key of items alone."""
+
+MOST_KEYS = 12
+BUCKETS = {"1h": 3600, "1d": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TriedKey:
+    """A key beside that of the items.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``rating``, ``1d`` or ``rating x 1d``.
+    attribute : int or None
+        Position among the attributes of the rows.
+    bucket : str or None
+        A key of `BUCKETS`.
+    """
+
+    name: str
+    attribute: int | None
+    bucket: str | None
+
+    @property
+    def offsets(self) -> tuple[bool, ...]:
+        """Whether buckets are shifted by half, for each of its graphs."""
+        return (False,) if self.bucket is None else (False, True)
+
+
+def are_tried(config: Config) -> bool:
+    """Return whether keys are tried if the input has further columns: the user has named none."""
+    section, reads = config.section("groups"), config.input
+    is_named = reads.time_bucket is not None or len(reads.right_columns) > 1
+    # A ranking by evidence compares groups of one graph, and a right key that must be contained is one of items.
+    return section.try_keys == "auto" and not (
+        is_named or section.rank_by == "evidence" or config.query.containing_right
+    )
+
+
+def keys_of(events: Events | None, config: Config) -> tuple[TriedKey, ...]:
+    """Return the keys to try beside the items: attributes, buckets and their products; at most 11."""
+    if events is None or not are_tried(config):
+        return ()
+    attributes = [(i, each.name) for i, each in enumerate(events.attributes)]
+    times = events.key_times
+    # A bucket that holds all rows narrows nothing.
+    buckets = [] if times is None else [name for name in BUCKETS if np.ptp(times) >= _width(name)]
+    keys = [
+        *(TriedKey(name, i, None) for i, name in attributes),
+        *(TriedKey(bucket, None, bucket) for bucket in buckets),
+        *(TriedKey(f"{name} x {bucket}", i, bucket) for bucket in buckets for i, name in attributes),
+    ]
+    return tuple(keys[: MOST_KEYS - 1])
+
+
+def n_tries(keys: Sequence[TriedKey]) -> int:
+    """Return the number of graphs that are searched, that of the items included; each is paid for."""
+    return 1 + sum(len(key.offsets) for key in keys)
+
+
+def edges_of_key(edges: EdgeData, key: TriedKey, *, half_later: bool) -> tuple[EdgeData, np.ndarray]:
+    """Return the edges of the same rows with the narrower right vertices, and the item of each of these.
+
+    Parameters
+    ----------
+    edges : EdgeData
+        With `events`.
+    """
+    events = edges.events
+    assert events is not None
+    parts: list[tuple[Any, Any]] = [(events.right, edges.right_keys)]
+    if key.attribute is not None:
+        attribute: Attribute = events.attributes[key.attribute]
+        parts.append((attribute.codes, pa.array(attribute.values, pa.large_string())))
+    if key.bucket is not None:
+        width = _width(key.bucket)
+        parts.append(number_buckets(events.key_times, True, width, width // 2 * half_later, _refuse, ARROW))
+    right = number_tuples(parts, _refuse, ARROW)
+    items = np.empty(len(right[1]), np.int32)
+    items[right[0]] = events.right
+    return with_right(edges, events.left, right, ARROW), items
+
+
+def values_of(keys: pa.Array) -> pa.Array:
+    """Return right keys without their items, as JSON arrays: ``["5"]``."""
+    values = [json.dumps(json.loads(key)[1:], ensure_ascii=False, separators=(",", ":")) for key in keys.to_pylist()]
+    return pa.array(values, pa.string())
+
+
+def _width(bucket: str) -> int:
+    return BUCKETS[bucket] * _MICROSECONDS
+
+
+def _refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError:
+    return InputError.at("further columns", found=f"{found} ({row})", expected=expected, remedy=remedy)
