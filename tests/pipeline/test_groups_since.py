@@ -65,7 +65,7 @@ def test_a_ring_over_some_days(tmp_path: Path) -> None:
     assert told(again) == {ring: ("same", case) for ring, case in cases.items()}
     assert (comparison(again).counts, comparison(again).n_same) == ({}, 2)
     grown = publish(also(EDGES, "newcomer", [-200 - v for v in range(6)]))
-    assert sorted(told(grown).values()) == sorted([("changed", cases["ring 0"]), ("grown", cases["ring 1"])])
+    assert sorted(told(grown).values()) == sorted(("grown", case) for case in cases.values())
     shrunk = publish(without(EDGES, "ring 1 <0>", "ring 1 <5>"))
     assert told(shrunk)["ring 1"] == ("shrunk", cases["ring 1"])
     gone = publish(without(EDGES, *(f"ring 1 <{u}>" for u in range(6))))
@@ -121,7 +121,7 @@ def test_what_became_of_groups_is_told_by_left_members(tmp_path: Path, kind: str
         dice = random.Random(seed)
         rings = ((3 + seed, 5), (6, 3 + seed), (4, 4), (5, 5))
         before = planted(seed, rings)
-        kept = [dice.random() < 0.93 for _ in range(before.num_rows)]
+        kept = [dice.random() < (0.93 if seed % 2 else 0.8) for _ in range(before.num_rows)]
         after = before.filter(pa.array(kept))
         for ring in (0, 1):
             after = also(after, f"late {ring}", [-100 * (ring + 1) - v for v in range(rings[ring][1])])

@@ -135,8 +135,11 @@ def test_a_left_vertex_has_the_better_of_its_scores(tmp_path: Path, kind: str) -
         of_vertex.setdefault(row["key"], set()).add(row["group_key"])
     for row in found:
         same = [each[row["side"], row["key"]] for each in alone if (row["side"], row["key"]) in each]
-        for name in ("share_size", "edge_share", "edge_sqrt", "grown_surprise", "tfidf_eigenvector"):
+        for name in ("share_size", "edge_share", "edge_sqrt", "tfidf_eigenvector"):
             assert row[name] == max(each[name] for each in same)
+        # Groups of two graphs pay for both.
+        paid = max(each["grown_surprise"] for each in same) - math.log(2)
+        assert row["grown_surprise"] == pytest.approx(max(0, paid), abs=1e-6)
         assert row["degree"] == same[0]["degree"]
         mine = of_vertex.get(row["key"], set())
         assert row["n_groups"] == len(mine)
