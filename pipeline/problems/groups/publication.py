@@ -27,7 +27,6 @@ class GroupsPublication(DerivedPublication):
     frames = ("arrow", "cudf")
     events = True
     input_keys = ("labels", "allow")
-    added_columns = frozenset({"grown_surprise", "tfidf_eigenvector"})
 
     collector = deferred(f"{__package__}.collector:GroupsCollector")
     page = deferred("mbe_stage.pipeline.report.groups:page")
@@ -57,6 +56,12 @@ class GroupsPublication(DerivedPublication):
         from mbe_stage.pipeline.problems.groups.tried_keys import are_tried
 
         return are_tried(config)
+
+    def is_earlier(self, run_path: Path) -> bool:
+        import pyarrow.parquet as pq
+
+        path = run_path / "groups.parquet"
+        return path.is_file() and "core_key" not in pq.read_schema(path).names
 
     def inputs(self, config: Config) -> Mapping[str, str]:
         from mbe_stage.pipeline.problems.groups.known_keys import read_lists
