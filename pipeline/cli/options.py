@@ -147,7 +147,9 @@ GROUPS = (
     ),
     _group_setting("limit", "Maximum number of groups (100; at least 1; at most 1000000).", "N"),
     _group_setting(
-        "kind", "The best bicliques, or larger groups grown from them (short_list).", "<short_list|grown_cover>"
+        "kind",
+        "The best bicliques, larger groups grown from them, or both in one list (both).",
+        "<both|short_list|grown_cover>",
     ),
     _group_setting(
         "rank_by",
