@@ -48,7 +48,7 @@ COLUMNS = {
     "left_keys": "keys of the left members",
     "list": "`labels` or `allow`",
     "median_right_degree": "median degree of the right members",
-    "n_bicliques": "number of bicliques; of a group: significant ones that are near copies of it, and itself if it is one",
+    "n_bicliques": "number of bicliques; of a group: the near copies of it, and itself if it is a biclique",
     "n_cliques": "number of cliques",
     "n_edges": "number of edges",
     "n_events": "number of events in the part",

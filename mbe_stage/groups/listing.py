@@ -1,4 +1,4 @@
-"""One list of the groups of one or several graphs between the same left vertices: bicliques, and groups that have grown.
+"""One list of the groups of one or several graphs between the same left vertices: bicliques and groups that have grown.
 
 Graphs of several keys, or offsets of a time bucket, have the same events as edges. So near copies are found by their
 left members, between graphs as within one. The list is made in two steps, and what it holds decides what it leaves out:

@@ -168,7 +168,7 @@ GROUPS = (
     ),
     _group_setting(
         "chance_copies",
-        "Random copies to search beside the list; 5 if keys are tried, else 0 (at least 0; at most 99).",
+        "Random copies to search beside the list; 5 by default (at least 0; at most 99).",
         "N",
     ),
     _group_setting("labels", "A table of known cases: key, optionally side and class.", "FILE"),

@@ -144,7 +144,7 @@ def _group(
     halo: list[dict[str, Any]],
     written: Callable[[object], str],
 ) -> str:
-    """Format a group; `edges` are its edges, `times` the intervals of its time line, `halo` its rows of `group_halo`."""
+    """Format a group with its edges, the intervals of its time line, and its rows of `group_halo`."""
     # If not all fit, those with most edges are shown.
     left, right = (
         sorted((row for row in rows if row["side"] == side), key=lambda row: (-row["n_edges"], row["vertex"]))

@@ -28,10 +28,10 @@ BY_DEFAULT = 5
 _LEAST_SECONDS = 0.01
 
 
-def n_copies(config: Config, *, of_keys: bool) -> int:
-    """Return the number of copies to make; by default five if keys are tried, else none."""
+def n_copies(config: Config) -> int:
+    """Return the number of copies to make; none by default with time buckets, for which there are no copies."""
     stated: int | None = config.section("groups").chance_copies
-    return BY_DEFAULT * of_keys if stated is None else stated
+    return BY_DEFAULT * (config.input.time_bucket is None) if stated is None else stated
 
 
 def search_copies(searches: Sequence[Searched], backend: Any, place: Any, n: int) -> list[dict[str, float]]:

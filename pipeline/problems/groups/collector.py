@@ -218,7 +218,7 @@ class GroupsCollector:
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
             **({"group_keys": pa.Table.from_pylist(facts, schema=GROUP_KEYS)} if are_tried(config) else {}),
         }
-        n = n_copies(config, of_keys=bool(facts))
+        n = n_copies(config)
         begun = time.perf_counter()
         copies = search_copies(searches, self._collecting.backend, self._place, n) if n else []
         if copies:

@@ -57,7 +57,7 @@ class GroupsSection(Section):
         description="Also try right keys narrowed by further columns and times, or only the plain key.",
     )
     chance_copies: int | None = Field(
-        None, ge=0, le=99, description="Random copies to search beside the list; 5 if keys are tried, else 0."
+        None, ge=0, le=99, description="Random copies to search beside the list; 5 by default."
     )
     labels: str | None = Field(
         None,
