@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from mbe_stage.groups.short_list import RankBy, short_list
+from mbe_stage.groups.together import grown_together, together
 
 from mbe_stage.bicliques.enumerate import enumerate_into
 from mbe_stage.bicliques.keys import biclique_keys, hash_integers, vertex_hashes
@@ -23,8 +25,6 @@ from mbe_stage.groups.candidates import Candidates, CandidateSink
 from mbe_stage.groups.eigenvector import tfidf_eigenvector
 from mbe_stage.groups.null_model import UNIT, NullModel
 from mbe_stage.groups.selection import GrownGroups
-from mbe_stage.groups.short_list import RankBy, short_list
-from mbe_stage.groups.together import grown_together, together
 from mbe_stage.groups.vertex_scores import best_score, edge_sqrt, rank_score, share_size
 from mbe_stage.options import Execution
 
