@@ -115,8 +115,9 @@ def ranked(pool: Pool, rank_by: RankBy = "surprise") -> np.ndarray:
 def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int]) -> np.ndarray:
     """Arrange groups of several keys: narrower keys first, then the items alone, then pairs.
 
-    Of groups with the same left members, under different keys beside the first, only that of the narrowest key stays:
-    the one of most right vertices, then of the earlier graph. Groups of at most `PAIR` left members are pairs.
+    Of groups of one kind with the same left members, under different keys beside the first, only that of the narrowest
+    key stays: the one of most right vertices, then of the earlier graph. So the list says which bicliques are left out.
+    Groups of at most `PAIR` left members are pairs.
 
     Parameters
     ----------
@@ -138,6 +139,7 @@ def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int]) -> np.ndarra
         return order
     # The mix of 0 is 0.
     sums = np.add.reduceat(finalised(own.left_members.astype(np.uint64) + np.uint64(1)), own.left_offsets[:-1])
+    sums += pool.is_grown[order].astype(np.uint64)
     place = np.arange(order.size)
     narrowest = np.lexsort((place, graph, -np.asarray(n_right)[graph], sums, graph == 0))
     same = (np.diff(sums[narrowest]) == 0) & (graph[narrowest][1:] > 0)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.groups import reference
-from mbe_stage.groups.reference import Best, Bicliques, EdgeScores, Null, Pair, tfidf_eigenvector
+from mbe_stage.groups.reference import Best, Bicliques, EdgeScores, Null, Pair
 from mbe_stage.groups.reference_selection import Sets, arranged
 from mbe_stage.pipeline.backends.arrow.keys import as_json
 from mbe_stage.pipeline.edges import EdgeData
@@ -30,7 +30,16 @@ from mbe_stage.pipeline.verify import closure
 from mbe_stage.pipeline.verify.bicliques import enumerated_again
 from mbe_stage.pipeline.verify.closure import Keys, adjacency, check_distinct, check_nothing_missing, judge_rows
 from mbe_stage.pipeline.verify.files import table_parts
-from mbe_stage.pipeline.verify.group_tables import Groups, Ids, Within, compare, read_degrees, read_groups, refuse_first
+from mbe_stage.pipeline.verify.group_tables import (
+    GROWN,
+    Groups,
+    Ids,
+    Within,
+    compare,
+    read_degrees,
+    read_groups,
+    refuse_first,
+)
 from mbe_stage.pipeline.verify.group_tables import within as within_groups
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import vertex_hashes
@@ -137,6 +146,12 @@ class OneGraph:
         """Return the scores of its bicliques, or of the groups if the bicliques are not available."""
         return score(self.job, self.groups, self.null, self.whose)
 
+    def grown(self) -> Iterable[tuple[int, tuple[list[int], list[int]]]]:
+        """Return the grown groups, and their positions in the list of all."""
+        kinds, members = self.groups.column("kind"), zip(*map(self.groups.members_of, (0, 1)), strict=True)
+        rows = zip(self.rows.tolist(), kinds, members, strict=True)
+        return [(row, group) for row, kind, group in rows if kind == GROWN]
+
     def edges_of(self, of_row: np.ndarray, left: np.ndarray, right: np.ndarray) -> Within:
         """Return the edges within its groups, given the edges of all groups."""
         own = np.isin(of_row, self.rows)
@@ -182,48 +197,6 @@ class Graphs:
         vertices, is_right = self.groups.vertices.copy(), self.groups.is_right
         vertices[is_right] = self.items[vertices[is_right]]
         return replace(self.groups, vertices=vertices)
-
-    @property
-    def n_right(self) -> int:
-        """Number of right vertices of the first graph."""
-        return self.parts[0].degrees[1].size
-
-    def of_first(self) -> Groups:
-        """Return the groups without the right members that exist only in further graphs."""
-        return self.groups.only(~self.groups.is_right | (self.groups.vertices < self.n_right))
-
-    def shares_explained(self, edges: list[Within]) -> Pair:
-        """Return, per vertex, the number of edges in the first graph that matches the share explained by groups.
-
-        A left vertex has the largest of its shares; right vertices are those of the first graph.
-        """
-        return self._largest([each.explained[0] for each in edges]), edges[0].explained[1]
-
-    def share_numerators(self, found: list[Scored]) -> Pair:
-        """Return `Scored.share_numerators`, combined in the same way."""
-        return self._largest([each.share_numerators[0] for each in found]), found[0].share_numerators[1]
-
-    def by_edge(self, found: list[Scored]) -> EdgeScores:
-        """Return scores of the vertices of the first graph; a left vertex has the best of its own."""
-        of_parts = [each.by_edge for each in found]
-        sqrt, share = (np.maximum.reduce([getattr(each, name)[0] for each in of_parts]) for name in ("sqrt", "share"))
-        n_left_out = sum(each.n_left_out for each in of_parts)
-        return EdgeScores((sqrt, of_parts[0].sqrt[1]), (share, of_parts[0].share[1]), n_left_out)
-
-    def eigenvector(self) -> Pair | None:
-        """Return the first eigenvector, combined in the same way; None without the input."""
-        found = []
-        for part in self.parts:
-            if part.job.edges is None:
-                return None
-            ends = part.job.edges.left_ids, part.job.edges.right_ids
-            found.append(tfidf_eigenvector(*ends, (part.degrees[0].size, part.degrees[1].size)))
-        return np.maximum.reduce([left for left, _ in found]), found[0][1]
-
-    def _largest(self, numerators: list[np.ndarray]) -> np.ndarray:
-        """Return numerators of the largest share of the vertex's degree; the degrees of the graphs differ."""
-        degrees = [part.degrees[0] for part in self.parts]
-        return np.maximum.reduce([of / own for of, own in zip(numerators, degrees, strict=True)]) * degrees[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

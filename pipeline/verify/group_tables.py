@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
-from mbe_stage.groups.reference import Bicliques, EdgeScores, Pair, degree_percentiles, rank_score
+from mbe_stage.groups.reference import Bicliques, Pair, degree_percentiles, rank_score
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import biclique_keys
@@ -40,8 +40,6 @@ _NULLABLE = (
 )
 # Tolerance of entries of an eigenvector, which have 20 binary digits.
 _UNSURE_DIGITS = 4e-6
-# Tolerance of roots of sums of logarithms, which another machine may round differently.
-_UNSURE = 1e-6
 
 Ids = Callable[[Path, np.ndarray, np.ndarray, np.ndarray, pa.ChunkedArray], np.ndarray]
 """Takes a table's path, and of each vertex the row of the group, whether it is a right one, `vertex` and `key_value`;
@@ -197,27 +195,18 @@ def check_members(
 
 
 def check_scores(
-    job: Job,
-    groups: Groups,
-    share_numerators: tuple[np.ndarray, np.ndarray],
-    by_edge: EdgeScores,
-    is_whole: bool,
-    explained: tuple[np.ndarray, np.ndarray],
-    degrees: tuple[np.ndarray, ...],
-    eigenvector: Pair | None,
+    job: Job, groups: Groups, degrees: Pair, columns: Mapping[str, Pair], scores: Mapping[str, float], *, is_whole: bool
 ) -> str:
-    """Check every vertex: scores, groups, explained edges and degree rank.
+    """Check every vertex: its groups, degree rank and scores.
 
     Parameters
     ----------
-    share_numerators : pair of (n,) int64
+    columns : mapping
+        Values of the left and of the right vertices.
+    scores : mapping
+        Tolerance of those that need all bicliques.
     is_whole : bool
-        True if these are of all bicliques, false if only of the groups.
-    explained : pair of (n,) int64
-        For each vertex, the number of its edges in a group.
-    degrees : pair of (n,) int64
-    eigenvector : pair of (n,) float64, or None
-        None if it cannot be recomputed.
+        True if all bicliques are known, false if only the groups are.
     """
     assert job.keys is not None
     path = job.run / "vertex_scores.parquet"
@@ -225,50 +214,36 @@ def check_scores(
     sizes = degrees[0].size, degrees[1].size
     if table.num_rows != sum(sizes):
         raise VerificationError(f"{path}: has {table.num_rows} rows; expected {sum(sizes)}, one per vertex")
-    is_right = is_right_of(path, table["side"])
-    refuse_first(path, is_right != (np.arange(sum(sizes)) >= sizes[0]), "is of the wrong side")
+    refuse_first(path, is_right_of(path, table["side"]) != (np.arange(sum(sizes)) >= sizes[0]), "is of the wrong side")
     compare(path, "vertex", table["vertex"].to_numpy(), np.concatenate([np.arange(n) for n in sizes]))
     group_keys = np.append(np.array(groups.column("group_key"), np.int64), 0)
+    is_scored = job.manifest.derived["groups"].get("candidates_not_scored") == 0
     for side, start in ((0, 0), (1, sizes[0])):
-        rows = slice(start, start + sizes[side])
         part, of_side = table.slice(start, sizes[side]), degrees[side]
-        check_keys(path, part["key"], job.keys[side], np.arange(rows.start, rows.stop))
+        check_keys(path, part["key"], job.keys[side], start + np.arange(sizes[side]))
         offsets, members = groups.side(side)
         first = np.full(of_side.size, len(groups), np.int64)
         np.minimum.at(first, members, np.repeat(np.arange(len(groups)), np.diff(offsets)))
-        is_null = pc.is_null(part["group_key"]).to_numpy(zero_copy_only=False)
+        is_null = part["group_key"].is_null().to_numpy()
         refuse_first(
             path, is_null != (first == len(groups)), "group_key must be null exactly for vertices in no group", start
         )
         for name, values, recomputed in (
             ("group_key", pc.fill_null(part["group_key"], 0), group_keys[first]),
             ("n_groups", part["n_groups"], np.bincount(members, minlength=of_side.size)),
-            ("group_edge_share", part["group_edge_share"], explained[side] / of_side),
             ("degree", part["degree"], of_side),
             ("degree_percentile", part["degree_percentile"], degree_percentiles(of_side)),
         ):
             compare(path, name, values.to_numpy(), recomputed, start)
-        is_scored = job.manifest.derived["groups"].get("candidates_not_scored") == 0
-        for name, recomputed, unsure in (
-            ("share_size", np.sqrt(share_numerators[side] / of_side), 1e-12),
-            ("edge_share", by_edge.share[side], _UNSURE),
-            ("edge_sqrt", by_edge.sqrt[side], _UNSURE),
-        ):
-            values = part[name].to_numpy()
-            if is_whole:
-                compare(path, name, values, recomputed, start, unsure=unsure)
+        for name, recomputed in columns.items():
+            values, unsure = part[name].to_numpy(), scores.get(name, _UNSURE_DIGITS)
+            if is_whole or name not in scores:
+                compare(path, name, values, recomputed[side], start, unsure=unsure)
             elif is_scored:
                 # The groups are bicliques too, so they give a lower bound.
-                refuse_first(
-                    path,
-                    ~(values >= recomputed * (1 - unsure)),
-                    f"{name} is below the value from the vertex's groups",
-                    start,
-                )
+                is_low = ~(values >= recomputed[side] * (1 - unsure))
+                refuse_first(path, is_low, f"{name} is below the value from the vertex's groups", start)
         _check_score(path, groups, part, side, start)
-        if eigenvector is not None:
-            name = "tfidf_eigenvector"
-            compare(path, name, part[name].to_numpy(), eigenvector[side], start, unsure=_UNSURE_DIGITS)
     return f"{sum(sizes):,} vertices"
 
 

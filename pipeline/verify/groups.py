@@ -7,7 +7,7 @@ Groups that were grown may lack edges; they are checked without growing them aga
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from mbe_stage.groups.reference_halo import Neighbours, halo
+from mbe_stage.groups.reference_halo import halo
 from scipy import sparse
 
-from mbe_stage.groups.reference import SIGNIFICANT, UNIT, Bicliques, Null
+from mbe_stage.groups.reference import SIGNIFICANT, UNIT, Bicliques, Null, Pair, tfidf_eigenvector
 from mbe_stage.groups.reference_selection import NullOfEdges, listed, overlap_fraction, ranked
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.group_graphs import Graphs, OneGraph, Scored, has_two_graphs, read_facts, read_graphs
@@ -42,6 +42,8 @@ from mbe_stage.pipeline.verify.group_tables import (
 from mbe_stage.pipeline.verify.group_times import check_times
 from mbe_stage.pipeline.verify.job import Job
 
+# Scores of vertices that need all bicliques, and tolerance: another machine may round logarithms differently.
+_SCORES = {"share_size": 1e-12, "edge_share": 1e-6, "edge_sqrt": 1e-6}
 _OF_LATER = ("half_later_bicliques", "half_later_truncated")
 # Tolerance, in units, of a sum of logarithms, which another machine may round differently.
 _UNSURE = 8
@@ -76,22 +78,14 @@ def check(job: Job) -> None:
         check_members(part.groups, of_groups, part.job.keys, part.degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
     _check_halos(graphs, of_known)
-    n_vertices = check_scores(
-        job,
-        graphs.of_first(),
-        graphs.share_numerators(found),
-        by_edge := graphs.by_edge(found),
-        is_whole,
-        graphs.shares_explained(edges),
-        parts[0].degrees,
-        eigenvector := graphs.eigenvector(),
-    )
-    job.passed("vertex scores", n_vertices)
+    columns, degrees = _scores_of_vertices(graphs, found, edges), parts[0].degrees
+    of_first = groups.only(~groups.is_right | (groups.vertices < degrees[1].size))
+    job.passed("vertex scores", check_scores(job, of_first, degrees, columns, _SCORES, is_whole=is_whole))
     job.not_checked("groups and vertex scores: that no other grown group is better: growing is not repeated")
-    if eigenvector is None:
+    if "tfidf_eigenvector" not in columns:
         job.not_checked("halos; edges of groups; vertex scores: tfidf_eigenvector: the input is not given")
-    check_association(job, by_item, known, graphs.n_right)
-    _check_counts(job, groups, found, by_edge.n_left_out, known)
+    check_association(job, by_item, known, degrees[1].size)
+    _check_counts(job, groups, found, known)
 
 
 def _check_list(graphs: Graphs, found: list[Scored], edges: list[Within], known: Known) -> int:
@@ -155,16 +149,12 @@ def _scores_of_grown(graphs: Graphs, edges: list[Within]) -> np.ndarray:
         )
     found: dict[int, tuple[int, int]] = {}
     for part, within in zip(graphs.parts, edges, strict=True):
-        null, members = (
-            NullOfEdges(within.left, within.right, part.null),
-            zip(*map(part.groups.members_of, (0, 1)), strict=True),
-        )
-        for row, kind, group in zip(part.rows.tolist(), part.groups.column("kind"), members, strict=True):
-            if kind == GROWN:
-                score = null.score(group)
-                found[row] = score, score + null.cost(group)
-                if score <= SIGNIFICANT or not null.has_more_than_expected(group):
-                    raise groups.refuse(row, "is not significant, or has no more edges than are expected")
+        null = NullOfEdges(within.left, within.right, part.null)
+        for row, group in part.grown():
+            score = null.score(group)
+            found[row] = score, score + null.cost(group)
+            if score <= SIGNIFICANT or not null.has_more_than_expected(group):
+                raise groups.refuse(row, "is not significant, or has no more edges than are expected")
     return np.array([found[row] for row in sorted(found)], np.int64).reshape(-1, 2).T
 
 
@@ -275,22 +265,12 @@ def _hundredths(percent: float) -> str:
     return "under 0.1 %" if percent < 0.1 else f"{percent:.{n_digits}f} %"
 
 
-def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: int, known: Known) -> None:
-    """Check the counts of the manifest; if nothing else gives a count, only that it is present and not too small.
-
-    Parameters
-    ----------
-    found : list of Scored
-        One per graph.
-    n_not_scored : int
-        Candidates not scored because the steps ran out.
-    """
+def _check_counts(job: Job, groups: Groups, found: list[Scored], known: Known) -> None:
+    """Check the counts of the manifest; if nothing else gives a count, only that it is present and not too small."""
     stated: Mapping[str, int] = job.manifest.derived["groups"]
-    best, stated_best = (
-        max(each.best for each in found) / UNIT,
-        (pq.read_schema(groups.path).metadata or {}).get(b"best_surprise", b"nan"),
-    )
-    if all(each.is_whole for each in found) and not abs(float(stated_best) - best) <= 1e-6:
+    is_whole, metadata = all(each.is_whole for each in found), pq.read_schema(groups.path).metadata or {}
+    best, stated_best = max(each.best for each in found) / UNIT, metadata.get(b"best_surprise", b"nan")
+    if is_whole and any(each.candidates.keys.size for each in found) and not abs(float(stated_best) - best) <= 1e-6:
         raise VerificationError(f"{groups.path}: best_surprise is {stated_best.decode():.80}; recomputed {best}")
     # Growing is not repeated; its seeds are some candidates, and two pairs for each left vertex.
     n_seeds = sum(of.candidates.keys.size + 2 * of.share_numerators[0].size for of in found)
@@ -299,11 +279,11 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
         "left_members": int(np.unique(groups.side(0)[1]).size),
         "right_members": int(np.unique(groups.side(1)[1]).size),
         "significant_candidates": sum(int((of_graph.surprise > SIGNIFICANT).sum()) for of_graph in found),
-        "candidates_not_scored": n_not_scored,
+        "candidates_not_scored": sum(of.by_edge.n_left_out for of in found),
         "seeds_not_grown": max(0, min(stated.get("seeds_not_grown", -1), n_seeds)),
         **known.counts(groups),
     }
-    if not all(of_graph.is_whole for of_graph in found):
+    if not is_whole:
         # Only the groups are known of the candidates.
         for name in ("significant_candidates", "candidates_not_scored", "seeds_not_grown"):
             least = counts["significant_candidates"] if name == "significant_candidates" else 0
@@ -366,19 +346,36 @@ def _read_edges(graphs: Graphs) -> list[Within]:
 
 
 def _check_against_input(part: OneGraph, found: Within) -> None:
-    assert part.job.edges is not None
-    groups, edges = part.groups, part.job.edges
-    shape = len(edges.left_keys), len(edges.right_keys)
-    codes = edges.left_ids.astype(np.int64) * shape[1] + edges.right_ids
-    path = groups.path.with_name("group_edges.parquet")
-    refuse_first(path, ~np.isin(found.left * shape[1] + found.right, codes), "is not an edge of the input")
-    graph = sparse.csr_matrix((np.ones(codes.size, np.int64), (edges.left_ids, edges.right_ids)), shape=shape)
+    groups, graph = part.groups, _matrix(part)
+    path, is_edge = groups.path.with_name("group_edges.parquet"), np.asarray(graph[found.left, found.right]).ravel() > 0
+    refuse_first(path, ~is_edge, "is not an edge of the input")
     members = (groups.members_of(side) for side in (0, 1))
     for row, (left, right, stated) in enumerate(zip(*members, found.n_edges.tolist(), strict=True)):
-        is_member = np.zeros(shape[1], np.int64)
+        is_member = np.zeros(graph.shape[1], np.int64)
         is_member[right] = 1
         if (n_edges := int((graph[left] @ is_member).sum())) != stated:
             raise groups.refuse(row, f"has {stated} edges in {path}, but {n_edges} in the input")
+
+
+def _scores_of_vertices(graphs: Graphs, found: list[Scored], edges: list[Within]) -> dict[str, Pair]:
+    """Return scores of the vertices of the first graph; a left one has the best of all graphs."""
+    every = list[dict[str, Pair]]()
+    for part, of, within in zip(graphs.parts, found, edges, strict=True):
+        sizes, own = (part.degrees[0].size, part.degrees[1].size), part.job.edges
+        every.append(
+            {
+                "group_edge_share": _each(np.divide, within.explained, part.degrees),
+                "share_size": _each(lambda n, degrees: np.sqrt(n / degrees), of.share_numerators, part.degrees),
+                "edge_share": of.by_edge.share,
+                "edge_sqrt": of.by_edge.sqrt,
+                **({} if own is None else {"tfidf_eigenvector": tfidf_eigenvector(own.left_ids, own.right_ids, sizes)}),
+            }
+        )
+    return {name: (np.maximum.reduce([of[name][0] for of in every]), right) for name, (_, right) in every[0].items()}
+
+
+def _each(of: Callable[..., np.ndarray], one: Pair, other: Pair) -> Pair:
+    return of(one[0], other[0]), of(one[1], other[1])
 
 
 def _check_halos(graphs: Graphs, of_keys: Job) -> None:
@@ -409,14 +406,17 @@ def _check_halos(graphs: Graphs, of_keys: Job) -> None:
 
 def _halo_rows(part: OneGraph) -> list[tuple[int, ...]]:
     """Return row of the group, side, place, vertex, gain in units, and edges of each row of a graph's halos."""
-    assert part.job.edges is not None
-    edges, found = part.job.edges, list[tuple[int, ...]]()
-    neighbours = Neighbours(edges.left_ids, edges.right_ids, (part.degrees[0].size, part.degrees[1].size))
-    members = zip(*map(part.groups.members_of, (0, 1)), strict=True)
-    for row, kind, group in zip(part.rows.tolist(), part.groups.column("kind"), members, strict=True):
-        sides = halo(part.null, neighbours, (np.array(group[0]), np.array(group[1]))) if kind == GROWN else ()
-        for side, (vertices, gains) in enumerate(sides):
-            for place, (vertex, gain) in enumerate(zip(vertices.tolist(), gains.tolist(), strict=True), 1):
-                n_edges = int(np.isin(neighbours.of(side, vertex), group[1 - side]).sum())
-                found.append((row, side, place, vertex + side * part.first_right, gain, n_edges))
+    graph, found = _matrix(part), list[tuple[int, ...]]()
+    left, right = (dict(enumerate(np.split(of.indices, of.indptr[1:-1]))) for of in (graph, graph.T.tocsr()))
+    for row, group in part.grown():
+        for side, gains in enumerate(halo(part.null, (left, right), group)):
+            for place, (vertex, gain) in enumerate(gains.items(), 1):
+                n_edges = int(np.isin((left, right)[side][vertex], group[1 - side]).sum())
+                found.append((row, side, place, int(vertex) + side * part.first_right, gain, n_edges))
     return found
+
+
+def _matrix(part: OneGraph) -> sparse.csr_matrix:
+    assert part.job.edges is not None
+    edges, shape = part.job.edges, (part.degrees[0].size, part.degrees[1].size)
+    return sparse.csr_matrix((np.ones(edges.left_ids.size, np.int64), (edges.left_ids, edges.right_ids)), shape=shape)
