@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from mbe_stage.groups.short_list import short_list, without_near_copies
 
 from benchmarks.groups.labelled import Events, Key
 from benchmarks.groups.ours import grown_above_chance, search
 from mbe_stage.groups import selection
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.short_list import short_list, without_near_copies
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.problems.groups.cases import case_numbers
 
