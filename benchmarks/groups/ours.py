@@ -1,4 +1,4 @@
-"""What this project makes of a graph: candidates from the stream, then the short list, cover, grown groups and scores.
+"""What this project makes of a graph: candidates from the stream, then the short list, grown groups and scores.
 
 A time bucket gives two graphs, one for each offset: each is searched with its own null, a vertex has the better of its
 two scores, and the groups of both stand in one list, in which near copies drop out as they do within one.
@@ -19,10 +19,10 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups import selection
+from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import Candidates, CandidateSink
 from mbe_stage.groups.eigenvector import tfidf_eigenvector
 from mbe_stage.groups.null_model import UNIT, NullModel
-from mbe_stage.groups.selection import GrownGroups
 from mbe_stage.groups.short_list import RankBy, short_list
 from mbe_stage.groups.together import grown_together, together
 from mbe_stage.groups.vertex_scores import best_score, edge_sqrt, rank_score, share_size
@@ -131,20 +131,14 @@ def short_groups(searches: Sequence[Search], limit: int, rank_by: RankBy = "surp
 def grown_above_chance(one: Search) -> GrownGroups:
     """The grown groups of one graph that are better than chance, best first, as a run makes them."""
     seeds = selection.seed_rows(len(one.candidates), one.sink.left_best, one.sink.right_best)
+    pairs = selection.grown_pairs(one.graph, one.model, min_left=one.least[0], min_right=one.least[1])
     return selection.grown_above_chance(
-        one.graph, one.candidates, seeds, one.model, min_left=one.least[0], min_right=one.least[1]
+        one.graph, one.candidates, seeds, one.model, min_left=one.least[0], min_right=one.least[1], pairs=pairs
     )
 
 
 def grown_groups(searches: Sequence[Search], limit: int) -> list[np.ndarray]:
-    """Left members of the grown groups, best first: of one graph the cover, of several offsets without near copies.
-
-    The cover asks what a group explains that better ones do not; between offsets, whose edges are the same events,
-    near copies are found by their left members.
-    """
+    """Left members of the grown groups, best first, without near copies."""
     found = [grown_above_chance(one) for one in searches]
-    if len(searches) == 1:
-        chosen, _ = selection.covered(searches[0].graph, found[0], searches[0].model, limit)
-        return [left for left, _ in chosen.members]
     graphs, rows = grown_together(found, limit)
     return [found[graph].members[row][0] for graph, row in zip(graphs.tolist(), rows.tolist(), strict=True)]

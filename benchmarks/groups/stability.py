@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from benchmarks.groups.labelled import Events, Key
 from benchmarks.groups.ours import grown_above_chance, search
-from mbe_stage.groups import selection
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.short_list import short_list, without_near_copies
 from mbe_stage.pipeline import Config, run
@@ -92,13 +91,12 @@ def _lists(events: Events, key: Key, least: tuple[int, int]) -> dict[str, tuple[
     (graph,) = events.graphs(key)
     one = search(graph, *least)
     grown, short = grown_above_chance(one), short_list(one.candidates, limit=N_LISTED)
-    covered, _ = selection.covered(graph, grown, one.model, N_LISTED)
     found_short = one.candidates.members.take(short)
     every = GroupMembers.joined([grown.members, found_short])
     every = every.take(np.argsort(-np.concatenate([grown.scores, one.candidates.surprise[short]]), kind="stable"))
     lists = {
         "short_list": found_short,
-        "grown_cover": covered.members,
+        "grown_cover": grown.members.take(without_near_copies(grown.members, limit=N_LISTED)),
         "both": every.take(without_near_copies(every, limit=N_LISTED)),
     }
     left, right = (ids.astype(np.int64) for ids in graph.edges())

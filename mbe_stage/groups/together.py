@@ -1,7 +1,6 @@
 """Rank groups of several graphs between the same left vertices together: of several keys, or offsets of a time bucket.
 
-Between such graphs, whose edges are the same events, near copies are found by their left members: an edge of the one is
-none of the other, so that no cover tells.
+The edges of such graphs are the same events, so near copies are found by their left members.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.selection import GrownGroups
 from mbe_stage.groups.short_list import without_near_copies
 from mbe_stage.splitmix import finalised
 

@@ -10,11 +10,12 @@ import numpy as np
 from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
-from mbe_stage.groups.selection import GrownGroups, covered, grown_above_chance
-from mbe_stage.groups.short_list import overlap_fraction, short_list
+from mbe_stage.groups.selection import grown_above_chance
+from mbe_stage.groups.short_list import overlap_fraction, short_list, without_near_copies
 from mbe_stage.groups.together import Arrange
 from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.groups.known import Known, up_to_limit
@@ -169,19 +170,26 @@ def grown_of(candidates: Candidates, seeds: np.ndarray, collecting: Collecting, 
 
 
 def cover_of(
-    grown: GrownGroups, candidates: Candidates, collecting: Collecting, model: NullModel, known: Known
+    grown: GrownGroups,
+    candidates: Candidates,
+    collecting: Collecting,
+    model: NullModel,  # noqa: ARG001 - as before
+    known: Known,
 ) -> Chosen:
-    """Return the grown groups that explain new edges; muted ones do not count for the limit."""
-    (chosen, gains), n = up_to_limit(
+    """Return the grown groups without near copies; muted ones do not count for the limit."""
+    rows, n = up_to_limit(
         collecting.config.section("groups").limit,
-        lambda limit: covered(collecting.graph, grown, model, limit),
-        lambda found: known.is_muted(found[0].members),
+        lambda limit: without_near_copies(grown.members, limit=limit),
+        lambda rows: known.is_muted(grown.members.take(rows)),
     )
-    return chosen_of_grown(chosen.take(np.arange(n)), gains[:n], candidates, collecting)
+    return chosen_of_grown(grown.take(rows[:n]), None, candidates, collecting)
 
 
 def chosen_of_grown(
-    chosen: GrownGroups, gains: np.ndarray | None, candidates: Candidates, collecting: Collecting
+    chosen: GrownGroups,
+    gains: np.ndarray | None,
+    candidates: Candidates,  # noqa: ARG001 - as before
+    collecting: Collecting,
 ) -> Chosen:
     """Return the grown groups of one graph as they are published, in order."""
     members = chosen.members
@@ -190,11 +198,11 @@ def chosen_of_grown(
     return Chosen(
         kind=GROWN_COVER,
         keys=biclique_keys(block, *collecting.edges.key_hashes()),
-        seeds=candidates.keys[chosen.seeds],
+        seeds=biclique_keys(block, *collecting.edges.key_hashes()),
         surprise=chosen.scores,
         evidence=chosen.scores + chosen.costs,
         gains=gains,
-        n_bicliques=chosen.n_seeds,
+        n_bicliques=np.ones(len(members), np.int64),
         members=members,
         n_left_out=chosen.n_left_out,
     )

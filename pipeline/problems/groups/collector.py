@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.eigenvector import tfidf_eigenvector
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
-from mbe_stage.groups.selection import GrownGroups
 from mbe_stage.groups.vertex_scores import EdgeScores, best_score, edge_sqrt, share_size
 from mbe_stage.pipeline.backends.arrow.parts import write_table
 from mbe_stage.pipeline.errors import PublishError

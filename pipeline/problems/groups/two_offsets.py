@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.selection import GrownGroups, seed_rows
+from mbe_stage.groups.selection import seed_rows
 from mbe_stage.groups.together import arranged, grown_together, together
 from mbe_stage.pipeline.problems.groups.chosen import (
     GROWN_COVER,
