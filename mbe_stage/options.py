@@ -77,6 +77,9 @@ class Execution:
         Stop, truncated, after this many results of the problem (`Problem.limit`).
     time_limit_seconds : float or None
         Stop, truncated, after this long.
+    stated_seconds : float or None
+        The time limit that messages state, where steps beside the search have a part of it; None is
+        `time_limit_seconds`.
     devices : "all", sequence of int, or None
         GPUs of this machine that share the search (`mbe_stage.runners.devices`): all, or some by number; None is the
         current one. The budget of device memory applies to each.
@@ -94,6 +97,7 @@ class Execution:
     max_cliques: int | None = None
     runner: Runner | None = None
     devices: Literal["all"] | Sequence[int] | None = None
+    stated_seconds: float | None = None
 
     def __post_init__(self) -> None:
         self._check_devices()

@@ -64,6 +64,7 @@ class LimitWatch:
     run_limits: RunLimits
     of_results: int | None
     of_time: float | None
+    stated_seconds: float | None = None
     ending: str | None = None
     of_memory: str | None = None
     has_found: bool = False
@@ -103,7 +104,7 @@ class LimitWatch:
     def reached(self, seconds: float) -> str | None:
         """Reason why the search ends here, so long after it began. Once there is a reason, it stays."""
         if self.ending is None and self.of_time is not None and seconds > self.of_time:
-            self.ending = f"stopped at time_limit_seconds = {self.of_time:g}"
+            self.ending = f"stopped at time_limit_seconds = {self.stated_seconds or self.of_time:g}"
         if self.ending is None:
             self.ending = self.run_limits.ended()
         return self.ending

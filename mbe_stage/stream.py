@@ -228,7 +228,7 @@ def stream(
     wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
     limit, time_limit = _limits(problem, execution)
-    limits = LimitWatch(problem, run_limits, limit, time_limit)
+    limits = LimitWatch(problem, run_limits, limit, time_limit, execution.stated_seconds)
     reporter = ProgressReporter(on_progress, Forecast(limit), time_limit)
     checkpoints, over = Checkpoints(sink, run_limits.checkpoint_seconds), threading.Event()
 

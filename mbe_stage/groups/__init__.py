@@ -1,40 +1,41 @@
 """Groups: a short ranked list of significant groups, made from all maximal bicliques; arrays in, arrays out.
 
 `null_model` scores, with effective degrees (`maximum_entropy`) where degrees force edges; `candidates` keeps what is
-best while bicliques stream past, `vertex_scores` says what that means for each vertex. `short_list` and `cover` select,
-and have functions of their own names; `growth` enlarges to groups of which some edges are missing, `bystanders` takes
-out of those who does little there, and `selection` does all of it as runs publish it. `reference` and
-`reference_selection` are the specification. A name is imported from its module when it is first asked for.
+best while bicliques stream past, `vertex_scores` says what that means for each vertex. `short_list` selects, `growth`
+enlarges to groups of which some edges are missing, also from what `pair_seeds` finds, and `bystanders` takes out of
+those who does little there; `selection` does this as runs publish it. `halo` ranks who comes next. `reference`,
+`reference_selection` and `reference_halo` are the specification. A name is imported from its module when it is first
+asked for.
 """
 
 TYPE_CHECKING = False  # as in `typing`
 if TYPE_CHECKING:
-    from mbe_stage.groups.bystanders import Engaged, without_bystanders
+    from mbe_stage.groups.bystanders import GrownGroups, without_bystanders
     from mbe_stage.groups.candidates import Candidates, CandidateSink
-    from mbe_stage.groups.cover import Cover
     from mbe_stage.groups.growth import Grown, GrowthSchedule, grow
+    from mbe_stage.groups.halo import Halos, halos
     from mbe_stage.groups.members import GroupMembers
     from mbe_stage.groups.null_model import UNIT, NullModel, surprise_of
-    from mbe_stage.groups.selection import GrownGroups, covered, grown_above_chance, seed_rows
+    from mbe_stage.groups.selection import grown_above_chance, grown_pairs, seed_rows
     from mbe_stage.groups.vertex_scores import EdgeScores, degree_percentiles, edge_sqrt, share_size
 
 __all__ = [
     "UNIT",
     "CandidateSink",
     "Candidates",
-    "Cover",
     "EdgeScores",
-    "Engaged",
     "GroupMembers",
     "Grown",
     "GrownGroups",
     "GrowthSchedule",
+    "Halos",
     "NullModel",
-    "covered",
     "degree_percentiles",
     "edge_sqrt",
     "grow",
     "grown_above_chance",
+    "grown_pairs",
+    "halos",
     "seed_rows",
     "share_size",
     "surprise_of",
@@ -43,13 +44,13 @@ __all__ = [
 
 # No module has the name of one of its names: importing it would put the module in the name's place.
 _NAMES = {
-    "bystanders": ("Engaged", "without_bystanders"),
+    "bystanders": ("GrownGroups", "without_bystanders"),
     "candidates": ("CandidateSink", "Candidates"),
-    "cover": ("Cover",),
     "growth": ("Grown", "GrowthSchedule", "grow"),
+    "halo": ("Halos", "halos"),
     "members": ("GroupMembers",),
     "null_model": ("UNIT", "NullModel", "surprise_of"),
-    "selection": ("GrownGroups", "covered", "grown_above_chance", "seed_rows"),
+    "selection": ("grown_above_chance", "grown_pairs", "seed_rows"),
     "vertex_scores": ("EdgeScores", "degree_percentiles", "edge_sqrt", "share_size"),
 }
 

@@ -29,8 +29,8 @@ _EDGES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Engaged:
-    """Groups without bystanders, each once; the highest score first, ties in their former order.
+class GrownGroups:
+    """Groups that have grown, without bystanders, each once; the highest score first, ties in their former order.
 
     Attributes
     ----------
@@ -42,21 +42,23 @@ class Engaged:
         Scores of the remaining groups, as in `Grown`; all are above `SIGNIFICANT`.
     costs : (n,) int64
         Cost of naming each, in units.
-    rows : (n,) int64
-        The grown group that each comes from; of several, the first.
-    first_seeds : (n,) int64
-        The first of the seeds that have grown to any of them.
-    n_seeds : (n,) int64
-        Number of these seeds.
+    n_left_out : int
+        Seeds that no steps or no time was left for; see `growth.grow`.
+    is_cut : bool
+        True if time was the reason.
     """
 
     members: GroupMembers
     n_edges: np.ndarray
     scores: np.ndarray
     costs: np.ndarray
-    rows: np.ndarray
-    first_seeds: np.ndarray
-    n_seeds: np.ndarray
+    n_left_out: int = 0
+    is_cut: bool = False
+
+    def take(self, rows: np.ndarray) -> GrownGroups:
+        """Some of them, in the order of `rows`, ``(m,)`` integers."""
+        arrays = self.n_edges[rows], self.scores[rows], self.costs[rows]
+        return GrownGroups(self.members.take(rows), *arrays, self.n_left_out, self.is_cut)
 
 
 def without_bystanders(
@@ -67,7 +69,7 @@ def without_bystanders(
     min_share: float = MIN_SHARE,
     min_left: int = 1,
     min_right: int = 1,
-) -> Engaged:
+) -> GrownGroups:
     """Remove from grown groups the left members with less than a share of their own edges in them.
 
     Parameters
@@ -85,7 +87,7 @@ def without_bystanders(
 
     Returns
     -------
-    Engaged
+    GrownGroups
         Groups that are still large enough and significant, with more edges than expected.
 
     Raises
@@ -108,8 +110,7 @@ def without_bystanders(
     if not 0 <= min_share <= 1:
         raise InvalidArgument(f"min_share is {min_share}: expected 0 to 1")
     share = Fraction(min_share).limit_denominator(_MOST_DENOMINATOR)
-    rows = np.flatnonzero(grown.scores > SIGNIFICANT)
-    groups = grown.members.take(rows)
+    groups = grown.members.take(np.flatnonzero(grown.scores > SIGNIFICANT))
     parts = [_stripped(graph, groups.take(some), model, share) for some in _some_at_a_time(graph, groups)]
     members = GroupMembers.joined([part[0] for part in parts])
     none = np.empty(0, np.int64)
@@ -118,22 +119,12 @@ def without_bystanders(
     for row in np.flatnonzero(stands).tolist():
         stands[row] = n_edges[row] > model.expected_edges(*members[row])
     order = np.argsort(-scores, kind="stable")
-    numbers: dict[tuple[bytes, bytes], int] = {}
-    kept: list[int] = []
-    of_kept: list[int] = []
-    for i in order[stands[order]].tolist():
-        left, right = members[i]
-        of_kept.append(numbers.setdefault((left.tobytes(), right.tobytes()), len(kept)))
-        if of_kept[-1] == len(kept):
-            kept.append(i)
-    chosen, all_rows = np.array(kept, np.int64), rows[order[stands[order]]]
-    # Sums of whole numbers, and the least of each.
-    n_seeds = np.bincount(of_kept, grown.n_seeds[all_rows], len(kept)).astype(np.int64)
-    first_seeds = np.full(len(kept), np.iinfo(np.int64).max)
-    np.minimum.at(first_seeds, np.array(of_kept, np.int64), grown.first_seeds[all_rows])
-    return Engaged(
-        members.take(chosen), n_edges[chosen], scores[chosen], costs[chosen], rows[chosen], first_seeds, n_seeds
-    )
+    firsts: dict[tuple[bytes, bytes], int] = {}
+    for row in order[stands[order]].tolist():
+        left, right = members[row]
+        firsts.setdefault((left.tobytes(), right.tobytes()), row)
+    found = GrownGroups(members, n_edges, scores, costs, grown.n_left_out, grown.is_cut)
+    return found.take(np.array(list(firsts.values()), np.int64))
 
 
 def _some_at_a_time(graph: BipartiteCSR, groups: GroupMembers) -> Iterator[np.ndarray]:

@@ -18,10 +18,12 @@ significant.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -31,7 +33,7 @@ from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import peel_to_core, ranks, subgraph
 from mbe_stage.groups import growth_steps
-from mbe_stage.groups.members import GroupMembers, offsets_of
+from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import PAIR_WEIGHTS, NullModel
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
@@ -95,7 +97,7 @@ class GrowthSchedule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grown:
-    """Groups that seeds have grown to, each once; the highest score first, ties by the first seed.
+    """Groups that seeds have grown to, each once; the highest score first, ties by the first seed that led there.
 
     Attributes
     ----------
@@ -104,27 +106,34 @@ class Grown:
     n_edges : (n,) int64
         Present edges of each.
     scores : (n,) int64
-        The score of `quasi_bicliques`, in units of ``1 / UNIT`` nat. It is negative only if the seed's is.
-    n_seeds : (n,) int64
-        Number of seeds that have grown to it.
-    first_seeds : (n,) int64
-        The first of them.
-    groups_of_seeds : (n_grown,) int64
-        The group that each seed has grown to, for the first seeds: those with steps left.
+        The score of `quasi_bicliques`, in units of ``1 / UNIT`` nat. It is negative only if the seed's is,
+        and `growth_steps.NO_SCORE` for a seed that is too small for a group and leads to none.
     n_left_out : int
-        Number of the other seeds.
+        Number of seeds that no steps or no time was left for.
     n_steps : int
         Steps taken.
+    is_cut : bool
+        True if time was the reason.
     """
 
     members: GroupMembers
     n_edges: np.ndarray
     scores: np.ndarray
-    n_seeds: np.ndarray
-    first_seeds: np.ndarray
-    groups_of_seeds: np.ndarray
     n_left_out: int = 0
     n_steps: int = 0
+    is_cut: bool = False
+
+    @classmethod
+    def joined(cls, first: Grown, second: Grown) -> Grown:
+        """The groups of both, one behind the other: not in order, and a group of both stands twice."""
+        return cls(
+            members=GroupMembers.joined([first.members, second.members]),
+            n_edges=np.concatenate([first.n_edges, second.n_edges]),
+            scores=np.concatenate([first.scores, second.scores]),
+            n_left_out=first.n_left_out + second.n_left_out,
+            n_steps=first.n_steps + second.n_steps,
+            is_cut=first.is_cut or second.is_cut,
+        )
 
 
 def grow(
@@ -137,6 +146,7 @@ def grow(
     min_right: int = 1,
     threads: int = 1,
     most_steps: int = MOST_STEPS,
+    most_seconds: float = math.inf,
 ) -> Grown:
     """Enlarge seeds to the quasi-bicliques around them.
 
@@ -145,18 +155,21 @@ def grow(
     graph : BipartiteCSR
         On the host.
     seeds : GroupMembers
-        Any groups of the graph with edges between their sides; bicliques, as a rule.
+        Any groups of the graph with edges between their sides; bicliques, as a rule. Those with a vertex outside of the
+        core are left out, uncounted. A seed may be too small for a group.
     model : NullModel
         Of the graph.
     schedule : GrowthSchedule, optional
     min_left, min_right : int
-        Fewest members of a side, of seeds and of groups.
+        Fewest members of a side of a group.
     threads : int
         0 is every core. Each takes 41 bytes a vertex.
     most_steps : int
         Seeds are taken in order. The first whose steps no longer fit is left out, with all behind it. A step is an edge
         added to or removed from the sums of its ends, or the check of a vertex. Their number depends only on the graph
         and the seeds, not on the machine.
+    most_seconds : float
+        After them no further seed is grown.
 
     Returns
     -------
@@ -166,7 +179,7 @@ def grow(
     Raises
     ------
     InvalidArgument
-        A seed has too few members, or one outside of the core that groups of the least sizes are in.
+        `min_left` or `min_right` is below 1.
 
     Examples
     --------
@@ -176,28 +189,36 @@ def grow(
     >>> graph = BipartiteCSR.from_edges(*zip(*block, *((u, u) for u in range(5, 2000))))
     >>> seeds = GroupMembers.of([([0, 1, 4], [2, 3, 4]), ([2, 3, 4], [0, 1, 4])])
     >>> grown = grow(graph, seeds, NullModel.of(graph))
-    >>> [ids.tolist() for ids in grown.members[0]], grown.n_edges.tolist(), grown.n_seeds.tolist()
-    ([[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]], [21], [2])
+    >>> [ids.tolist() for ids in grown.members[0]], grown.n_edges.tolist()
+    ([[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]], [21])
     """
+    deadline = time.perf_counter() + most_seconds
     schedule = GrowthSchedule() if schedule is None else schedule
-    _check(seeds, min_left, min_right)
+    for side, least in (("left", min_left), ("right", min_right)):
+        if least < 1:
+            raise InvalidArgument(f"min_{side} is {least}: expected 1 or more")
     compiled_schedule = _compiled_schedule(schedule, min_left, min_right, model.class_cost)
     core, kept = _core(graph, min(2, min_left), min(2, min_right))
-    seeds = _renamed(seeds, kept)
+    seeds = _inside(seeds, kept)
     n_threads = min(Execution(threads=threads).worker_count, max(1, len(seeds)))
-    growing = _Growing(
-        seeds, compiled_schedule, [_scratch(core, model, kept) for _ in range(n_threads)], threading.Event()
-    )
+    scratch = [_scratch(core, model, kept) for _ in range(n_threads)]
+    growing = _Growing(seeds, compiled_schedule, scratch, deadline, threading.Event())
     results: list[_Result] = []
     n_steps = 0
     with ThreadPoolExecutor(n_threads) as pool:
         try:
             for first in range(0, len(seeds), _SEEDS_AT_ONCE):
-                for result in growing.some(pool, first, min(first + _SEEDS_AT_ONCE, len(seeds))):
+                end = min(first + _SEEDS_AT_ONCE, len(seeds))
+                for result in growing.some(pool, first, end):
+                    # At the deadline each thread stops at another seed: those before the first gap count.
+                    if result[0] > len(results):
+                        break
                     n_steps += result[5]
                     if n_steps > most_steps:
                         return _distinct(results, len(seeds), kept)
                     results.append(result)
+                if len(results) < end:
+                    return replace(_distinct(results, len(seeds), kept), is_cut=True)
         finally:
             growing.stopped.set()
     return _distinct(results, len(seeds), kept)
@@ -210,18 +231,6 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 # The seed, the members of its group's sides, its edges, score and steps.
 _Result = tuple[int, np.ndarray, np.ndarray, int, int, int]
-
-
-def _check(seeds: GroupMembers, min_left: int, min_right: int) -> None:
-    for side, least, sizes in (("left", min_left, seeds.left_sizes), ("right", min_right, seeds.right_sizes)):
-        if least < 1:
-            raise InvalidArgument(f"min_{side} is {least}: expected 1 or more")
-        if (sizes < least).any():
-            row = int(np.argmax(sizes < least))
-            raise InvalidArgument(
-                f"seed {row} has {int(sizes[row])} {side} members: expected at least min_{side} = {least}; "
-                "leave smaller seeds out"
-            )
 
 
 def _compiled_schedule(
@@ -271,28 +280,28 @@ def _core(graph: BipartiteCSR, min_left: int, min_right: int) -> tuple[Bipartite
     return subgraph(graph, left, right, ranks(left), ranks(right)), kept
 
 
-def _renamed(seeds: GroupMembers, kept: tuple[np.ndarray, np.ndarray]) -> GroupMembers:
-    """Seeds with the ids of the core."""
-    renamed = []
-    for side, ids, members in zip(("left", "right"), kept, (seeds.left_members, seeds.right_members), strict=True):
+def _inside(seeds: GroupMembers, kept: tuple[np.ndarray, np.ndarray]) -> GroupMembers:
+    """The seeds in the core, with its ids."""
+    sides = []
+    is_inside = np.ones(len(seeds), np.bool_)
+    for ids, offsets, members in (
+        (kept[0], seeds.left_offsets, seeds.left_members),
+        (kept[1], seeds.right_offsets, seeds.right_members),
+    ):
         places = np.searchsorted(ids, members)
-        outside = np.append(ids, -1)[places] != members
-        if outside.any():
-            raise InvalidArgument(
-                f"the {side} vertex {int(members[outside][0])} is in a seed: its edges lead to no others that have "
-                "enough; expected seeds that are bicliques of the graph"
-            )
-        renamed.append(places.astype(np.int32))
-    return GroupMembers(seeds.left_offsets, renamed[0], seeds.right_offsets, renamed[1])
+        is_inside[np.repeat(np.arange(len(seeds)), np.diff(offsets))[np.append(ids, -1)[places] != members]] = False
+        sides += [offsets, places.astype(np.int32)]
+    return GroupMembers(*sides).take(np.flatnonzero(is_inside))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Growing:
-    """The seeds, their schedule, the memory of each thread, and a flag to stop."""
+    """The seeds, their schedule, the memory of each thread, the deadline, and a flag to stop."""
 
     seeds: GroupMembers
     schedule: growth_steps.Schedule
     scratch: list[growth_steps.Scratch]
+    deadline: float
     stopped: threading.Event
 
     def some(self, pool: ThreadPoolExecutor, first: int, end: int) -> list[_Result]:
@@ -310,7 +319,7 @@ class _Growing:
     def _ascents(self, rows: range, scratch: growth_steps.Scratch) -> Iterator[_Result]:
         left, right, weights = scratch
         for row in rows:
-            if self.stopped.is_set():
+            if self.stopped.is_set() or time.perf_counter() >= self.deadline:
                 return
             n_edges, score, n_steps = growth_steps.ascend(*self.seeds[row], left, right, weights, self.schedule)
             best_left, best_right = (np.sort(side.best[: side.counts[growth_steps.N_BEST]]) for side in (left, right))
@@ -320,28 +329,14 @@ class _Growing:
 def _distinct(results: list[_Result], n_seeds: int, kept: tuple[np.ndarray, np.ndarray]) -> Grown:
     """Each group once; `results` of the first of so many seeds."""
     results.sort(key=lambda result: (-result[4], result[0]))
-    numbers: dict[tuple[bytes, bytes], int] = {}
-    firsts: list[_Result] = []
-    groups_of_seeds = np.zeros(len(results), np.int64)
+    firsts: dict[tuple[bytes, bytes], _Result] = {}
     for result in results:
-        row, left, right = result[0], kept[0][result[1]], kept[1][result[2]]
-        result = (row, left, right, *result[3:])
-        number = numbers.setdefault((left.tobytes(), right.tobytes()), len(firsts))
-        if number == len(firsts):
-            firsts.append(result)
-        groups_of_seeds[row] = number
+        firsts.setdefault((result[1].tobytes(), result[2].tobytes()), result)
+    groups = list(firsts.values())
     return Grown(
-        members=GroupMembers(*_joined([first[1] for first in firsts]), *_joined([first[2] for first in firsts])),
-        n_edges=np.array([first[3] for first in firsts], np.int64),
-        scores=np.array([first[4] for first in firsts], np.int64),
-        n_seeds=np.bincount(groups_of_seeds, minlength=len(firsts)),
-        first_seeds=np.array([first[0] for first in firsts], np.int64),
-        groups_of_seeds=groups_of_seeds,
+        members=GroupMembers.of((kept[0][group[1]], kept[1][group[2]]) for group in groups),  # type: ignore[misc]
+        n_edges=np.array([group[3] for group in groups], np.int64),
+        scores=np.array([group[4] for group in groups], np.int64),
         n_left_out=n_seeds - len(results),
         n_steps=sum(result[5] for result in results),
     )
-
-
-def _joined(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    sizes = np.array([part.size for part in parts], np.int64)
-    return offsets_of(sizes), np.concatenate([np.empty(0, np.int32), *parts])

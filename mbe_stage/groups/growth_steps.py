@@ -24,6 +24,9 @@ _N_MEMBERS, _N_TOUCHED, _N_WANTED, N_BEST, _N_STEPS, N_COUNTS = range(6)
 # Entries of `Schedule.bounds` and `Schedule.numbers`.
 _LEAST, _MOST, _MIN_DENSITY = range(3)
 _N_ROUNDS, _MIN_LEFT, _MIN_RIGHT, _IS_PREFIX, _CLASS_COST = range(5)
+NO_SCORE = np.int64(-(1 << 62))
+"""Below every score: that of a seed which is too small for a group."""
+
 # Bits of `Side.marks`.
 _MEMBER, _WANTED = 1, 2
 
@@ -116,6 +119,8 @@ def ascend(seed_left, seed_right, left, right, weights, schedule):
     left.counts[_N_STEPS] = right.counts[_N_STEPS] = 0
     n_edges, weight = _begin(seed_left, seed_right, left, right, weights)
     best_edges, best_score = n_edges, _score(n_edges, weight, left, right, schedule)
+    if not _is_large_enough(left, right, schedule):
+        best_score = NO_SCORE
     best_worth = _worth(best_score, left, right)
     _note_best(left)
     _note_best(right)
@@ -129,12 +134,13 @@ def ascend(seed_left, seed_right, left, right, weights, schedule):
                 side, other = (right, left) if is_right else (left, right)
                 n_edges, weight = _choose(side, other.counts[_N_MEMBERS], density, schedule.numbers[_IS_PREFIX])
                 n_changed += _settle(side, other, weights)
-                if not _is_large_enough(left, right, schedule):
+                if side.counts[_N_MEMBERS] < schedule.numbers[_MIN_LEFT + is_right]:
                     break
                 score = _score(n_edges, weight, left, right, schedule)
                 found = n_edges / (left.counts[_N_MEMBERS] * right.counts[_N_MEMBERS])
                 worth = _worth(score, left, right)
-                if worth > best_worth and found >= schedule.bounds[_MIN_DENSITY]:
+                is_allowed = found >= schedule.bounds[_MIN_DENSITY] and _is_large_enough(left, right, schedule)
+                if worth > best_worth and is_allowed:
                     best_edges, best_score, best_worth = n_edges, score, worth
                     _note_best(left)
                     _note_best(right)

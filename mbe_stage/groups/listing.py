@@ -17,8 +17,11 @@ from typing import Literal, get_args
 import numpy as np
 
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.groups.bystanders import GrownGroups
+from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.near_copies import without_near_copies
+from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
 from mbe_stage.splitmix import finalised
 
 RankBy = Literal["surprise", "surprise_per_vertex", "surprise_per_edge", "evidence"]
@@ -57,18 +60,22 @@ class Pool:
 
     @classmethod
     def of(
-        cls,
-        graph: int,
-        keys: np.ndarray,
-        surprise: np.ndarray,
-        costs: np.ndarray,
-        members: GroupMembers,
-        *,
-        is_grown: bool,
+        cls, graph: int, candidates: Candidates, grown: GrownGroups, grown_keys: np.ndarray, model: NullModel
     ) -> Pool:
-        """Groups of one graph and kind; `costs` are those of naming them."""
-        n = keys.size
-        return cls(np.full(n, graph), np.full(n, is_grown), keys, surprise, surprise + costs, members)
+        """The significant groups of one graph; of one key the grown group comes first."""
+        candidates = candidates.take(np.flatnonzero(candidates.surprise > SIGNIFICANT))
+        members = candidates.members
+        n_grown, n = len(grown.members), len(grown.members) + len(candidates)
+        costs = model.naming_costs(members.left_sizes, members.right_sizes)
+        surprise = np.concatenate([grown.scores, candidates.surprise])
+        return cls(
+            np.full(n, graph),
+            np.arange(n) < n_grown,
+            np.concatenate([grown_keys, candidates.keys]),
+            surprise,
+            surprise + np.concatenate([grown.costs, costs]),
+            GroupMembers.joined([grown.members, members]),
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Pool]) -> Pool:

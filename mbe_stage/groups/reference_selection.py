@@ -1,4 +1,4 @@
-"""The specification of short list, cover and growth, in plain Python numbers and sets.
+"""The specification of short list and growth, in plain Python numbers and sets.
 
 Engines must equal it, and `mbe verify` recomputes published groups with it, so it shares no code with an engine. A
 group is a pair of ascending tuples of left and right ids. Logarithms are whole numbers of units, as in `reference`.
@@ -101,14 +101,6 @@ class NullOfEdges:
     def has_more_than_expected(self, group: Group) -> bool:
         """True if the group has more edges than are expected by chance."""
         return len(self.present(group)) > self._null.expected_edges(*map(np.array, group))
-
-    def gain(self, group: Group, explained: Edges) -> int:
-        """Gain of a group if some edges are explained."""
-        present = self.present(group)
-        n_cells = len(group[0]) * len(group[1])
-        log_share = units(len(present) / n_cells) if present and len(present) < n_cells else 0
-        gain = sum(self.weights[edge] for edge in present - explained) - self.cost(group)
-        return gain + density_term(len(present), n_cells) - len(present & explained) * log_share
 
 
 def units(value: float) -> int:
@@ -237,40 +229,31 @@ def arranged(
     return sorted(stay, key=lambda row: (len(sets[row][1]) <= 2, graphs[row] == 0))
 
 
-def cover(null: NullOfEdges, groups: Sequence[Group], limit: int | None = None) -> list[tuple[int, int]]:
-    """Rows and gains of the groups that are chosen: each time the one that gains most, of several the first."""
-    explained: Edges = set()
-    chosen: list[tuple[int, int]] = []
-    while limit is None or len(chosen) < limit:
-        gains = [null.gain(group, explained) for group in groups]
-        best = max(range(len(groups)), key=lambda row: (gains[row], -row), default=-1)
-        if best < 0 or gains[best] <= 0:
-            return chosen
-        chosen.append((best, gains[best]))
-        explained |= null.present(groups[best])
-    return chosen
-
-
 def grow(
     null: NullOfEdges, seed: Group, schedule: GrowthSchedule, least: tuple[int, int] = (1, 1)
-) -> tuple[Group, int]:
+) -> tuple[Group, int] | None:
     """What a seed grows to, and its score: the best that its ascents pass through, the earliest of several.
 
-    Others are looked for where all have two edges on, or one where groups may have one member on the other side.
+    Others are looked for where all have two edges on, or one where groups may have one member on the other side. A seed
+    outside of that part, or too small and without a group around it, grows to none.
     """
     null = null.core(min(2, least[0]), min(2, least[1]))
-    best, most = seed, null.worth(seed)
+    if any(not null.neighbours[side].keys() >= set(seed[side]) for side in (0, 1)):
+        return None
+    is_large = all(len(members) >= n for members, n in zip(seed, least, strict=True))
+    best, most = (seed, null.worth(seed)) if is_large else (None, (False, -math.inf))
     for first in schedule.first_densities:
         group, density = seed, first
         for _ in range(schedule.n_rounds):
             before = group
             for side in (0, 1):
                 group = _half_step(null, group, side, density, schedule.joining)
-                if any(len(members) < n for members, n in zip(group, least, strict=True)):
+                if len(group[side]) < least[side]:
                     break
+                is_large = all(len(members) >= n for members, n in zip(group, least, strict=True))
                 worth = null.worth(group)
                 found = len(null.present(group)) / (len(group[0]) * len(group[1]))
-                if worth > most and found >= schedule.min_density:
+                if is_large and worth > most and found >= schedule.min_density:
                     best, most = group, worth
             if any(len(members) < n for members, n in zip(group, least, strict=True)):
                 break
@@ -278,7 +261,7 @@ def grow(
             if group == before and found == density:
                 break
             density = found
-    return best, null.score(best)
+    return None if best is None else (best, null.score(best))
 
 
 def without_bystanders(null: NullOfEdges, group: Group, min_share: Fraction) -> Group:

@@ -1,77 +1,72 @@
-"""Select the groups that a run publishes, and that the benchmark measures, from the candidates.
+"""Grown groups as a run publishes them, and as the benchmark measures them.
 
-The short list is that of `short_list`. Grown groups are made in three steps: seeds, which are the best candidates and
-the best of each vertex, whatever its surprise, are grown (`growth`); from what is better than chance those are taken
-who do little there (`bystanders`); and the rest is covered, best first (`cover`). A vertex in a sparse ring is in no
-biclique that stands out, and its best one still leads to the ring: with the best of all alone a ring of 15 x 15 of
-which a third of the edges is present is not found.
+Seeds are grown (`growth`), and those who do little in a group leave it (`bystanders`). Seeds are the best candidates,
+the best of each vertex, whatever its surprise, and pairs of vertices that share most (`pair_seeds`). A vertex in a
+sparse ring is in no biclique that stands out, and its best one still leads to the ring: with the best of all alone a
+ring of 15 x 15 of which a third of the edges is present is not found. Pairs need no enumeration, so that there are
+groups even where a limit ends it at once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import time
 
 import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.groups import cover as covering
-from mbe_stage.groups import growth
-from mbe_stage.groups.bystanders import without_bystanders
+from mbe_stage.groups import growth, members
+from mbe_stage.groups import pair_seeds as pairing
+from mbe_stage.groups.bystanders import GrownGroups, without_bystanders
 from mbe_stage.groups.candidates import Candidates
-from mbe_stage.groups.growth import GrowthSchedule, grow
-from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.growth import Grown, GrowthSchedule, grow
 from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.pair_seeds import pair_seeds
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 N_BEST = 2_000
 """So many of the best candidates are seeds, beside the best of each vertex."""
+
+LEAST_PAIR_STEPS, PAIR_STEPS_PER_EDGE = 30_000_000, 250
+"""Pairs are grown for so many steps, or so many per edge if that is more: some two seconds of one core a million edges.
+The first pairs lead to nearly all groups that all pairs lead to."""
 
 SCHEDULE = GrowthSchedule(min_density=0.15, joining="prefix")
 """Each half step the exact best of its side: planted groups of 15 x 15 at a density of 0.3 are found more often than by
 a threshold for each vertex, others as often. No group is sparser than growth itself reckons with."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GrownGroups:
-    """Groups that have grown, each once.
+def grown_pairs(
+    graph: BipartiteCSR,
+    model: NullModel,
+    *,
+    min_left: int = 1,
+    min_right: int = 1,
+    threads: int = 1,
+    most_seconds: float = math.inf,
+) -> Grown:
+    """Grow the pairs of left vertices that share most (`pair_seeds`), bystanders included.
 
-    Attributes
+    Parameters
     ----------
-    members : GroupMembers
-        n groups.
-    n_edges : (n,) int64
-        Present edges of each.
-    scores : (n,) int64
-        That of `quasi_bicliques`, in units of ``1 / UNIT`` nat; above `null_model.SIGNIFICANT`.
-    costs : (n,) int64
-        Cost of naming each, in units.
-    seeds : (n,) int64
-        The row of the best candidate that has grown to each.
-    n_seeds : (n,) int64
-        How many have.
-    n_left_out : int
-        Seeds that there were no steps left for; see `growth.grow`.
+    graph, model, min_left, min_right, threads
+        As for `grown_above_chance`.
+    most_seconds : float
+        Pairs that are not grown by then are left out. Without such a limit the result depends on the graph alone.
     """
-
-    members: GroupMembers
-    n_edges: np.ndarray
-    scores: np.ndarray
-    costs: np.ndarray
-    seeds: np.ndarray
-    n_seeds: np.ndarray
-    n_left_out: int
-
-    def take(self, rows: np.ndarray) -> GrownGroups:
-        """Some of them, in the order of `rows`, ``(m,)`` integers."""
-        return GrownGroups(
-            self.members.take(rows),
-            self.n_edges[rows],
-            self.scores[rows],
-            self.costs[rows],
-            self.seeds[rows],
-            self.n_seeds[rows],
-            self.n_left_out,
-        )
+    begun = time.perf_counter()
+    seeds = pair_seeds(graph, model, threads=threads)
+    return grow(
+        graph,
+        seeds,
+        model,
+        schedule=SCHEDULE,
+        min_left=min_left,
+        min_right=min_right,
+        threads=threads,
+        most_steps=max(LEAST_PAIR_STEPS, PAIR_STEPS_PER_EDGE * graph.n_edges),
+        most_seconds=most_seconds - (time.perf_counter() - begun),
+    )
 
 
 def seed_rows(n_candidates: int, left_best: np.ndarray, right_best: np.ndarray) -> np.ndarray:
@@ -103,6 +98,8 @@ def grown_above_chance(
     min_right: int = 1,
     threads: int = 1,
     most_steps: int = growth.MOST_STEPS,
+    most_seconds: float = math.inf,
+    pairs: Grown | None = None,
 ) -> GrownGroups:
     """Grow seeds, without bystanders, to groups better than chance; best first, near copies included.
 
@@ -117,27 +114,25 @@ def grown_above_chance(
     model : NullModel
         Of the graph.
     min_left, min_right : int
-        Least members of a side, of seeds and of groups.
+        Least members of a side of a group.
     threads : int
         0 is every core.
-    most_steps : int
+    most_steps, most_seconds
         Of growing; what does not fit is counted. See `growth.grow`.
-
-    Raises
-    ------
-    InvalidArgument
-        A seed has fewer members than it must have.
+    pairs : Grown, optional
+        Those of `grown_pairs`: their groups come along.
 
     Examples
     --------
     >>> from mbe_stage.groups.null_model import surprise_of
     >>> block = [(u, v) for u in range(6) for v in range(5) if u != v]
     >>> graph = BipartiteCSR.from_edges(*zip(*block, *((u, u) for u in range(6, 3000))))
+    >>> from mbe_stage.groups.members import GroupMembers
     >>> model, members = NullModel.of(graph), GroupMembers.of([((0, 1, 5), (2, 3, 4)), ((7,), (7,))])
     >>> candidates = Candidates(np.array([4, 2]), surprise_of(members, model), members)
     >>> grown = grown_above_chance(graph, candidates, np.arange(2), model)
-    >>> [ids.tolist() for ids in grown.members[0]], grown.seeds.tolist(), grown.n_seeds.tolist()
-    ([[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4]], [0], [1])
+    >>> [[ids.tolist() for ids in group] for group in grown.members]
+    [[[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4]]]
     """
     grown = grow(
         graph,
@@ -148,27 +143,13 @@ def grown_above_chance(
         min_right=min_right,
         threads=threads,
         most_steps=most_steps,
+        most_seconds=most_seconds,
     )
-    engaged = without_bystanders(graph, grown, model, min_left=min_left, min_right=min_right)
-    return GrownGroups(
-        members=engaged.members,
-        n_edges=engaged.n_edges,
-        scores=engaged.scores,
-        costs=engaged.costs,
-        seeds=seeds[engaged.first_seeds],
-        n_seeds=engaged.n_seeds,
-        n_left_out=grown.n_left_out,
-    )
-
-
-def covered(
-    graph: BipartiteCSR, grown: GrownGroups, model: NullModel, limit: int | None = None
-) -> tuple[GrownGroups, np.ndarray]:
-    """The groups that are chosen, in their order, and what each adds to those before it, in units; see `cover`."""
-    chosen = covering.cover(graph, grown.members, model, grown.costs, limit=limit)
-    return grown.take(chosen.rows), chosen.gains
+    if pairs is not None:
+        grown = Grown.joined(grown, pairs)
+    return without_bystanders(graph, grown, model, min_left=min_left, min_right=min_right)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile what growing and covering need."""
-    return *growth.compile_steps(), *covering.compile_steps()
+    """Compile what growing needs."""
+    return *growth.compile_steps(), *pairing.compile_steps(), *members.compile_steps()

@@ -20,7 +20,6 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.groups.listing import Pool, arranged, cores, listed, ranked
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.near_copies import count_near_copies
-from mbe_stage.groups.null_model import SIGNIFICANT
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, SHORT_LIST, Chosen, GroupEdges
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.schemas import HALF_LATER_VERTICES
@@ -96,19 +95,12 @@ def choose(searches: Sequence[Searched], known: Known) -> OneList:
 
 
 def _pool(graph: int, search: Searched) -> Pool:
-    """Return the significant groups of a graph; of one key the grown group comes first."""
-    candidates = search.candidates.take(np.flatnonzero(search.candidates.surprise > SIGNIFICANT))
-    costs = search.model.naming_costs(candidates.members.left_sizes, candidates.members.right_sizes)
-    grown, of = search.grown, search.grown.members
+    """Return the significant groups of a graph."""
+    of = search.grown.members
     sizes = [each.astype(np.int32) for each in (of.left_sizes, of.right_sizes)]
     block = BicliqueBlock(len(of), *sizes, of.left_members, of.right_members)
     keys = biclique_keys(block, *search.collecting.edges.key_hashes())
-    return Pool.joined(
-        [
-            Pool.of(graph, keys, grown.scores, grown.costs, of, is_grown=True),
-            Pool.of(graph, candidates.keys, candidates.surprise, costs, candidates.members, is_grown=False),
-        ]
-    )
+    return Pool.of(graph, search.candidates, search.grown, keys, search.model)
 
 
 def items_of(searches: Sequence[Searched]) -> np.ndarray:
