@@ -12,14 +12,14 @@ from benchmarks.groups import metrics, vertices
 from benchmarks.groups.baselines import fraudar_block, fraudar_blocks
 from benchmarks.groups.cost import measured_cost
 from benchmarks.groups.labelled import Key, load
-from benchmarks.groups.ours import grown_above_chance, groups, lefts, search
+from benchmarks.groups.ours import groups, grown_above_chance, lefts, search
 from benchmarks.groups.planted import plant
 from benchmarks.groups.stability import n_new, stability
 from benchmarks.groups.swaps import by_configuration, half_graph, swapped
 from benchmarks.groups.vertices import CASES, DEFAULT, PARTS, Case, Measured
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.groups.null_model import SIGNIFICANT
 from mbe_stage.groups.listing import RankBy
+from mbe_stage.groups.null_model import SIGNIFICANT
 
 __all__ = ["LINES", "Line"]
 
@@ -109,16 +109,16 @@ def plain_grown() -> Iterator[Line]:
 def daily_groups() -> Iterator[Line]:
     found = measured(_case("bitcoin_otc", Key(days=1)))
     theirs = metrics.pooled_purity(fraudar_groups("bitcoin_otc", Key(days=1)), found.labels)
-    for name, groups in (
+    for name, listed in (
         ("the short list", lefts(groups(found.searches, 15, "short_list"))),
         ("grown groups", lefts(groups(found.searches, 15, "grown_cover"))),
     ):
-        ours = metrics.pooled_purity(groups, found.labels)
+        ours = metrics.pooled_purity(listed, found.labels)
         yield Line(
             f"bitcoin_otc x 1 day, 2 x 1: top 15 of {name} at least .98 pure with at least 40",
             "1.00 with 30; .95 with 41",
             f"{theirs} {N_BLOCKS} blocks",
-            f"{ours} {len(groups)} groups",
+            f"{ours} {len(listed)} groups",
             ours.purity.value >= 0.98 and ours.n_positive >= 40,
         )
 
@@ -188,14 +188,14 @@ def communities() -> Iterator[Line]:
     for case, wanted, prototype in COMMUNITIES:
         events = load(case.name)
         found = search(events.graphs(case.key)[0], case.min_left, case.min_right)
-        found_groups = lefts(groups([found], 50, "short_list", RANK_OF_COMMUNITIES))
-        ours = metrics.mean_estimate(metrics.majority_purity(groups, events.labels))
+        listed = lefts(groups([found], 50, "short_list", RANK_OF_COMMUNITIES))
+        ours = metrics.mean_estimate(metrics.majority_purity(listed, events.labels))
         theirs = metrics.mean_estimate(metrics.majority_purity(fraudar_groups(case.name, case.key), events.labels))
         yield Line(
             f"{case}: top 50 groups at least {wanted} pure (majority class, mean)",
             f"{prototype:.2f}",
             str(theirs),
-            f"{ours} {len(groups)} groups",
+            f"{ours} {len(listed)} groups",
             ours.value >= wanted,
         )
 

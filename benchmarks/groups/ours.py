@@ -20,12 +20,12 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups import selection
+from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import Candidates, CandidateSink
 from mbe_stage.groups.eigenvector import tfidf_eigenvector
+from mbe_stage.groups.listing import Pool, RankBy, listed, ranked
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import UNIT, NullModel
-from mbe_stage.groups.bystanders import GrownGroups
-from mbe_stage.groups.listing import Pool, RankBy, listed, ranked
 from mbe_stage.groups.vertex_scores import best_score, edge_sqrt, rank_score, share_size
 from mbe_stage.options import Execution
 
@@ -123,9 +123,7 @@ def scores_of(searches: Sequence[Search]) -> dict[str, np.ndarray]:
     }
 
 
-def groups(
-    searches: Sequence[Search], limit: int, kind: Kind = "both", rank_by: RankBy = "surprise"
-) -> GroupMembers:
+def groups(searches: Sequence[Search], limit: int, kind: Kind = "both", rank_by: RankBy = "surprise") -> GroupMembers:
     """The groups that a run lists, best first."""
     # Keys of grown groups are of no use but for ties.
     grown = [grown_above_chance(one) for one in searches]

@@ -80,8 +80,11 @@ class Pool:
     @classmethod
     def joined(cls, parts: Sequence[Pool]) -> Pool:
         """Concatenate some, at least one."""
-        columns = [[getattr(part, each.name) for part in parts] for each in fields(cls)]
-        return cls(*map(np.concatenate, columns[:-1]), GroupMembers.joined(columns[-1]))
+        graphs, is_grown, keys, surprise, evidence = (
+            np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)[:-1]
+        )
+        members = GroupMembers.joined([part.members for part in parts])
+        return cls(graphs, is_grown, keys, surprise, evidence, members)
 
 
 def ranked(pool: Pool, rank_by: RankBy = "surprise") -> np.ndarray:

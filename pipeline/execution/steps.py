@@ -206,8 +206,10 @@ def collect_to(
         with collector:
             # In chronological order.
             clock.seconds |= {**before, **{step: spent for step, spent in collector.seconds.items() if spent}}
-            elsewhere = sum(each.elsewhere_seconds for each in derived)
-            wanted = replace(config.execution.to_execution(), elsewhere_seconds=elsewhere)
+            wanted = config.execution.to_execution()
+            if elsewhere := sum(each.elsewhere_seconds for each in derived):
+                limit = wanted.time_limit_seconds or 0.0
+                wanted = replace(wanted, time_limit_seconds=max(limit - elsewhere, limit / 1000), stated_seconds=limit)
             with backend.budget(wanted, collector.shares) as execution:
                 facts = find(collector, graph, query, execution)
         clock.lap(step)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.eigenvector import tfidf_eigenvector
 from mbe_stage.groups.growth import Grown

@@ -97,8 +97,8 @@ def choose(searches: Sequence[Searched], known: Known) -> OneList:
 def _pool(graph: int, search: Searched) -> Pool:
     """Return the significant groups of a graph."""
     of = search.grown.members
-    sizes = [each.astype(np.int32) for each in (of.left_sizes, of.right_sizes)]
-    block = BicliqueBlock(len(of), *sizes, of.left_members, of.right_members)
+    left_sizes, right_sizes = (each.astype(np.int32) for each in (of.left_sizes, of.right_sizes))
+    block = BicliqueBlock(len(of), left_sizes, right_sizes, of.left_members, of.right_members)
     keys = biclique_keys(block, *search.collecting.edges.key_hashes())
     return Pool.of(graph, search.candidates, search.grown, keys, search.model)
 

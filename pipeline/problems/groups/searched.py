@@ -19,10 +19,11 @@ import numpy as np
 
 from mbe_stage.bicliques.enumerate import Progress, enumerate_into
 from mbe_stage.bicliques.results import Detail
+from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.growth import Grown
 from mbe_stage.groups.null_model import NullModel
-from mbe_stage.groups.selection import GrownGroups, grown_above_chance, grown_pairs, seed_rows
+from mbe_stage.groups.selection import grown_above_chance, grown_pairs, seed_rows
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import ConfigError

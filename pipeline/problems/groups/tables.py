@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-from mbe_stage.groups.halo import halos
 from numpy.typing import ArrayLike
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.halo import halos
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel
 from mbe_stage.groups.selection import SCHEDULE
