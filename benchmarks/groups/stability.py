@@ -11,7 +11,6 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from mbe_stage.groups.short_list import short_list, without_near_copies
 
 from benchmarks.groups.labelled import Events, Key
 from benchmarks.groups.ours import Kind, groups, search

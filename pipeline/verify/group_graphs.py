@@ -146,7 +146,7 @@ class OneGraph:
         """Return the scores of its bicliques, or of the groups if the bicliques are not available."""
         return score(self.job, self.groups, self.null, self.whose)
 
-    def grown(self) -> Iterable[tuple[int, tuple[list[int], list[int]]]]:
+    def grown(self) -> list[tuple[int, tuple[list[int], list[int]]]]:
         """Return the grown groups, and their positions in the list of all."""
         kinds, members = self.groups.column("kind"), zip(*map(self.groups.members_of, (0, 1)), strict=True)
         rows = zip(self.rows.tolist(), kinds, members, strict=True)

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from mbe_stage.groups.reference_halo import halo
 from scipy import sparse
 
 from mbe_stage.groups.reference import SIGNIFICANT, UNIT, Bicliques, Null, Pair, tfidf_eigenvector
+from mbe_stage.groups.reference_halo import halo
 from mbe_stage.groups.reference_selection import NullOfEdges, listed, overlap_fraction, ranked
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.group_graphs import Graphs, OneGraph, Scored, has_two_graphs, read_facts, read_graphs
@@ -340,15 +340,18 @@ def _read_edges(graphs: Graphs) -> list[Within]:
         n_cells = part.groups.table["n_left"].to_numpy() * part.groups.table["n_right"].to_numpy().astype(np.int64)
         is_whole = (np.array(part.groups.column("kind"), object) == GROWN) | (within.n_edges == n_cells)
         refuse_first(path, ~is_whole, "a biclique lacks edges", numbers=part.rows)
-        if part.job.edges is not None:
+        if part.job.edges is not None and part.rows.size:
             _check_against_input(part, within)
     return found
 
 
 def _check_against_input(part: OneGraph, found: Within) -> None:
     groups, graph = part.groups, _matrix(part)
-    path, is_edge = groups.path.with_name("group_edges.parquet"), np.asarray(graph[found.left, found.right]).ravel() > 0
-    refuse_first(path, ~is_edge, "is not an edge of the input")
+    path, codes = (
+        groups.path.with_name("group_edges.parquet"),
+        np.repeat(np.arange(graph.shape[0]) << 32, np.diff(graph.indptr)),
+    )
+    refuse_first(path, ~np.isin(found.left << 32 | found.right, codes | graph.indices), "is not an edge of the input")
     members = (groups.members_of(side) for side in (0, 1))
     for row, (left, right, stated) in enumerate(zip(*members, found.n_edges.tolist(), strict=True)):
         is_member = np.zeros(graph.shape[1], np.int64)
@@ -406,12 +409,13 @@ def _check_halos(graphs: Graphs, of_keys: Job) -> None:
 
 def _halo_rows(part: OneGraph) -> list[tuple[int, ...]]:
     """Return row of the group, side, place, vertex, gain in units, and edges of each row of a graph's halos."""
-    graph, found = _matrix(part), list[tuple[int, ...]]()
-    left, right = (dict(enumerate(np.split(of.indices, of.indptr[1:-1]))) for of in (graph, graph.T.tocsr()))
-    for row, group in part.grown():
-        for side, gains in enumerate(halo(part.null, (left, right), group)):
+    grown, found = part.grown(), list[tuple[int, ...]]()
+    graphs = [graph := _matrix(part), graph.T.tocsr()] if grown else []
+    neighbours = [dict(enumerate(np.split(of.indices, of.indptr[1:-1]))) for of in graphs]
+    for row, group in grown:
+        for side, gains in enumerate(halo(part.null, (neighbours[0], neighbours[1]), group)):
             for place, (vertex, gain) in enumerate(gains.items(), 1):
-                n_edges = int(np.isin((left, right)[side][vertex], group[1 - side]).sum())
+                n_edges = int(np.isin(neighbours[side][vertex], group[1 - side]).sum())
                 found.append((row, side, place, int(vertex) + side * part.first_right, gain, n_edges))
     return found
 
