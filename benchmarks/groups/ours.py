@@ -23,7 +23,7 @@ from mbe_stage.groups import selection
 from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import Candidates, CandidateSink
 from mbe_stage.groups.eigenvector import tfidf_eigenvector
-from mbe_stage.groups.listing import Pool, RankBy, listed, ranked
+from mbe_stage.groups.listing import Pool, RankBy, arranged, listed, ranked
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import UNIT, NullModel
 from mbe_stage.groups.vertex_scores import best_score, edge_sqrt, rank_score, share_size
@@ -136,7 +136,7 @@ def groups(searches: Sequence[Search], limit: int, kind: Kind = "both", rank_by:
     order = ranked(pool, rank_by)
     if kind != "both":
         order = order[pool.is_grown[order] == (kind == "grown_cover")]
-    rows = listed(order, pool, np.zeros(len(pool), np.bool_), limit=limit)
+    rows = listed(arranged(order, pool), pool, np.zeros(len(pool), np.bool_), limit=limit)
     return pool.members.take(rows)
 
 

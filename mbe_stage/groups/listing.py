@@ -3,9 +3,10 @@
 Graphs of several keys, or offsets of a time bucket, have the same events as edges. So near copies are found by their
 left members, between graphs as within one. The list is made in two steps, and what it holds decides what it leaves out:
 
-1. In rank order, near copies of better groups that stay are left out (`near_copies`).
-2. Of the rest, in rank order, a biclique whose members are all in a listed grown group of its graph is not listed; and
-   a grown group takes the place of those that are listed already. The best biclique inside is the group's core.
+1. Grown groups come first (`arranged`). In this order, near copies of better groups that stay are left out
+   (`near_copies`).
+2. Of the rest, a biclique whose members are all in a listed grown group of its graph is not listed. The best biclique
+   inside is the group's core.
 """
 
 from __future__ import annotations
@@ -122,45 +123,46 @@ def ranked(pool: Pool, rank_by: RankBy = "surprise") -> np.ndarray:
     return np.lexsort((*ties, *reversed(digits)))
 
 
-def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int]) -> np.ndarray:
-    """Arrange groups of several keys: narrower keys first, then the items alone, then pairs.
+def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int] | None = None) -> np.ndarray:
+    """Arrange groups for the list: grown ones come before bicliques.
 
-    Of groups of one kind with the same left members, under different keys beside the first, only that of the narrowest
-    key stays: the one of most right vertices, then of the earlier graph. So the list says which bicliques are left out.
-    Groups of at most `PAIR` left members are pairs.
+    With several keys, all groups of narrower keys come first, then those of the items alone, then pairs: groups of at
+    most `PAIR` left members. Of groups of one kind with the same left members, under different keys beside the first,
+    only that of the narrowest key stays: the one of most right vertices, then of the earlier graph. So what is not
+    listed leaves out no biclique.
 
     Parameters
     ----------
     order : (m,) int64
         Rows of groups, best first.
-    n_right : sequence of int
-        Right vertices of each graph; graph 0 is that of the items alone.
+    n_right : sequence of int, optional
+        With several keys: right vertices of each graph; graph 0 is that of the items alone.
 
     Examples
     --------
     >>> members = GroupMembers.of([([0, 1, 2], [0]), ([4, 5], [0]), ([0, 1, 2], [1]), ([0, 1, 2, 3], [1])])
-    >>> none = np.zeros(4, np.int64)
-    >>> arranged(np.arange(4), Pool(np.array([0, 1, 1, 2]), none > 0, none, none, none, members), [2, 4, 8]).tolist()
-    [2, 3, 0, 1]
+    >>> none, is_grown = np.zeros(4, np.int64), np.array([False, False, False, True])
+    >>> pool = Pool(np.array([0, 1, 1, 2]), is_grown, none, none, none, members)
+    >>> arranged(np.arange(4), pool).tolist(), arranged(np.arange(4), pool, [2, 4, 8]).tolist()
+    ([3, 0, 1, 2], [3, 2, 0, 1])
     """
-    own = pool.members.take(order)
-    graph = pool.graphs[order]
-    if not order.size:
-        return order
-    # The mix of 0 is 0.
-    sums = np.add.reduceat(finalised(own.left_members.astype(np.uint64) + np.uint64(1)), own.left_offsets[:-1])
-    sums += pool.is_grown[order].astype(np.uint64)
-    place = np.arange(order.size)
-    narrowest = np.lexsort((place, graph, -np.asarray(n_right)[graph], sums, graph == 0))
-    same = (np.diff(sums[narrowest]) == 0) & (graph[narrowest][1:] > 0)
-    # Groups of one graph stay: they are near copies, and the better is first.
-    first = np.concatenate([[True], ~same])
-    leader = graph[narrowest[np.maximum.accumulate(np.where(first, place, 0))]]
-    stays = np.empty(order.size, np.bool_)
-    stays[narrowest] = leader == graph[narrowest]
-    tiers = 2 * (own.left_sizes <= PAIR) + (graph == 0)
-    kept = np.flatnonzero(stays)
-    return order[kept[np.argsort(tiers[kept], kind="stable")]]
+    tiers = (~pool.is_grown[order]).astype(np.int64)
+    if n_right is not None and order.size:
+        own, graph = pool.members.take(order), pool.graphs[order]
+        # The mix of 0 is 0.
+        sums = np.add.reduceat(finalised(own.left_members.astype(np.uint64) + np.uint64(1)), own.left_offsets[:-1])
+        sums += pool.is_grown[order].astype(np.uint64)
+        place = np.arange(order.size)
+        narrowest = np.lexsort((place, graph, -np.asarray(n_right)[graph], sums, graph == 0))
+        same = (np.diff(sums[narrowest]) == 0) & (graph[narrowest][1:] > 0)
+        # Groups of one graph stay: they are near copies, and the better is first.
+        first = np.concatenate([[True], ~same])
+        leader = graph[narrowest[np.maximum.accumulate(np.where(first, place, 0))]]
+        stays = np.empty(order.size, np.bool_)
+        stays[narrowest] = leader == graph[narrowest]
+        tiers += 4 * (own.left_sizes <= PAIR) + 2 * (graph == 0)
+        order, tiers = order[stays], tiers[stays]
+    return order[np.argsort(tiers, kind="stable")]
 
 
 def listed(
@@ -176,7 +178,7 @@ def listed(
     Parameters
     ----------
     order : (k,) int64
-        The rows that may be listed, in rank order.
+        The rows that may be listed, in the order of `arranged`.
     is_muted : (n,) bool
         Groups that do not count for the limit.
     limit : int, optional
@@ -184,34 +186,25 @@ def listed(
 
     Examples
     --------
-    >>> members = GroupMembers.of([([0, 1], [0, 1]), ([0, 1, 2, 3, 4], [0, 1, 2]), ([3, 4], [1, 2]), ([7, 8], [1, 2])])
-    >>> none = np.zeros(4, np.int64)
-    >>> pool = Pool(none, np.array([False, True, False, False]), none, none, none, members)
-    >>> listed(np.arange(4), pool, none > 0).tolist()
-    [1, 3]
+    >>> members = GroupMembers.of([([0, 1, 2, 3, 4], [0, 1, 2]), ([3, 4], [1, 2]), ([7, 8], [1, 2])])
+    >>> none = np.zeros(3, np.int64)
+    >>> pool = Pool(none, np.array([True, False, False]), none, none, none, members)
+    >>> listed(np.arange(3), pool, none > 0).tolist()
+    [0, 2]
     """
     rest = order[without_near_copies(pool.members.take(order), max_overlap=max_overlap)]
-    graphs, members = pool.graphs, pool.members
-    found: dict[int, bool] = {}
-    # By graph and left member: the grown groups that it is in, and the bicliques of which it is the first.
-    grown, bicliques = _ByMember(), _ByMember()
-    n_unmuted = 0
+    found, n_unmuted, grown = list[int](), 0, _ByMember()
     for row in rest.tolist():
         if n_unmuted == limit:
             break
-        left, graph = members[row][0].tolist(), int(graphs[row])
+        left, graph = pool.members[row][0].tolist(), int(pool.graphs[row])
         if pool.is_grown[row]:
-            for other in bicliques.of(graph, left):
-                if other in found and is_inside(members, other, row):
-                    n_unmuted -= not found.pop(other)
             grown.add(graph, left, row)
-        elif any(is_inside(members, row, other) for other in grown.of(graph, left[:1])):
+        elif any(is_inside(pool.members, row, other) for other in grown.of(graph, left[0])):
             continue
-        else:
-            bicliques.add(graph, left[:1], row)
-        found[row] = bool(is_muted[row])
-        n_unmuted += not found[row]
-    return np.fromiter(found, np.int64, len(found))
+        found.append(row)
+        n_unmuted += not is_muted[row]
+    return np.array(found, np.int64)
 
 
 def cores(order: np.ndarray, pool: Pool, rows: np.ndarray) -> np.ndarray:
@@ -227,7 +220,7 @@ def cores(order: np.ndarray, pool: Pool, rows: np.ndarray) -> np.ndarray:
     for place in np.flatnonzero(found < 0).tolist():
         grown.add(int(pool.graphs[rows[place]]), pool.members[int(rows[place])][0].tolist(), place)
     for row in order[~pool.is_grown[order]].tolist():
-        for place in grown.of(int(pool.graphs[row]), pool.members[row][0][:1].tolist()):
+        for place in grown.of(int(pool.graphs[row]), int(pool.members[row][0][0])):
             if found[place] < 0 and is_inside(pool.members, row, int(rows[place])):
                 found[place] = row
     return found
@@ -248,5 +241,5 @@ class _ByMember:
         for member in left:
             self._rows.setdefault((graph, member), []).append(row)
 
-    def of(self, graph: int, left: Sequence[int]) -> list[int]:
-        return [row for member in left for row in self._rows.get((graph, member), ())]
+    def of(self, graph: int, member: int) -> Sequence[int]:
+        return self._rows.get((graph, member), ())

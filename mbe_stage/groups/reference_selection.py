@@ -166,9 +166,9 @@ def listed(
     """The list of groups: for each its row, that of its core, and the number of bicliques that it stands for.
 
     The pool is walked in its order. Near copies of an earlier group that is none are left out, and so are bicliques
-    inside a listed grown group, also those listed before it. The list ends with the `limit`-th group that is not muted.
-    The core of a grown group is the best biclique inside it. A biclique that is not listed counts for the first listed
-    group of which it is a near copy.
+    inside a listed grown group. The list ends with the `limit`-th group that is not muted. The core of a grown group is
+    the best biclique inside it. A biclique that is not listed counts for the first listed group of which it is a near
+    copy.
 
     Parameters
     ----------
@@ -188,9 +188,8 @@ def listed(
         seen.keep(groups[row][0])
         if row >= n_grown and any(_is_inside(groups[row], groups[other]) for other in rows if other < n_grown):
             continue
-        gone = {other for other in rows if row < n_grown <= other and _is_inside(groups[other], groups[row])}
-        rows = [*(other for other in rows if other not in gone), row]
-        n_heard += (not is_muted(row)) - sum(not is_muted(other) for other in gone)
+        rows.append(row)
+        n_heard += not is_muted(row)
         if n_heard == limit:
             break
     bicliques, copies = [row for row in best_first if row >= n_grown], NearCopies(max_overlap)
@@ -209,24 +208,19 @@ def _is_inside(one: Sets, other: Sets) -> bool:
 
 
 def arranged(
-    order: Sequence[int],
-    lefts: Sequence[Iterable[int]],
-    graphs: Sequence[int],
-    n_right: Sequence[int],
-    n_grown: int = 0,
+    order: Sequence[int], groups: Sequence[Sets], n_grown: int, graphs: Sequence[int], n_right: Sequence[int] | None
 ) -> list[int]:
-    """Groups of several keys in the order of the list; see `mbe_stage.groups.together.arranged`.
-
-    The narrowest key is that of groups of one kind: candidates say nothing of grown groups, whose rows come first.
-    """
+    """Groups in the order of the list; see `mbe_stage.groups.listing.arranged`."""
+    if n_right is None:
+        return sorted(order, key=lambda row: row >= n_grown)
+    kinds = [(row < n_grown, left) for row, (left, _) in enumerate(groups)]
     narrowest: dict[tuple[bool, frozenset[int]], int] = {}
-    sets = [(row < n_grown, frozenset(left)) for row, left in enumerate(lefts)]
     for row in order:
         if (graph := graphs[row]) > 0:
-            other = narrowest.setdefault(sets[row], graph)
-            narrowest[sets[row]] = min(graph, other, key=lambda one: (-n_right[one], one))
-    stay = [row for row in order if graphs[row] == 0 or narrowest[sets[row]] == graphs[row]]
-    return sorted(stay, key=lambda row: (len(sets[row][1]) <= 2, graphs[row] == 0))
+            other = narrowest.setdefault(kinds[row], graph)
+            narrowest[kinds[row]] = min(graph, other, key=lambda one: (-n_right[one], one))
+    stay = [row for row in order if graphs[row] == 0 or narrowest[kinds[row]] == graphs[row]]
+    return sorted(stay, key=lambda row: (len(groups[row][0]) <= 2, graphs[row] == 0, row >= n_grown))
 
 
 def grow(

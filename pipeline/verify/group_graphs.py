@@ -183,12 +183,12 @@ class Graphs:
 
     def arranged(self, order: list[int], groups: Sequence[Sets], n_grown: int) -> list[int]:
         """Return groups, best first, in the order of the list."""
-        if self.items is None or len(self.parts) == 1:
-            return order
-        rights = [next(iter(right)) for _, right in groups]
-        graphs = np.searchsorted([part.first_right for part in self.parts], rights, side="right") - 1
-        n_right = [part.degrees[1].size for part in self.parts]
-        return arranged(order, [left for left, _ in groups], graphs.tolist(), n_right, n_grown)
+        starts, rights = [part.first_right for part in self.parts], [next(iter(right)) for _, right in groups]
+        graphs = (np.searchsorted(starts, rights, side="right") - 1).tolist()
+        has_keys = self.items is not None and len(self.parts) > 1
+        return arranged(
+            order, groups, n_grown, graphs, [part.degrees[1].size for part in self.parts] if has_keys else None
+        )
 
     def by_item(self) -> Groups:
         """Return the groups with the items of right members that narrow one."""

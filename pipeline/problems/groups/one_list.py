@@ -62,8 +62,8 @@ def choose(searches: Sequence[Searched], known: Known) -> OneList:
     order = best_first
     if section.kind in (SHORT_LIST, GROWN_COVER):
         order = order[pool.is_grown[order] == (section.kind == GROWN_COVER)]
-    if any(one.key is not None for one in searches):
-        order = arranged(order, pool, [one.n_right for one in searches])
+    has_keys = any(one.key is not None for one in searches)
+    order = arranged(order, pool, [one.n_right for one in searches] if has_keys else None)
     starts, items = np.array(_starts(searches)), items_of(searches)
     right = pool.members.right_members + np.repeat(starts[pool.graphs], pool.members.right_sizes)
     by_item = replace(pool.members, right_members=items[right])

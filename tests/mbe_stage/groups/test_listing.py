@@ -71,11 +71,10 @@ def test_as_the_definition_says(rank_by: str, has_keys: bool) -> None:
         best_first = reference.ranked(pool.keys.tolist(), values, per)
         order = ranked(pool, rank_by)  # type: ignore[arg-type]
         assert order.tolist() == best_first
-        graphs, wanted = pool.graphs.tolist(), best_first
-        if has_keys:
-            order = arranged(order, pool, n_right)
-            wanted = reference.arranged(best_first, [left for left, _ in sides], graphs, n_right, n_grown)
-            assert order.tolist() == wanted
+        graphs, of_keys = pool.graphs.tolist(), n_right if has_keys else None
+        order = arranged(order, pool, of_keys)
+        wanted = reference.arranged(best_first, sides, n_grown, graphs, of_keys)
+        assert order.tolist() == wanted
         is_muted = np.array([dice.random() < 0.2 for _ in sides])
         expected = reference.listed(
             sides, n_grown, best_first, wanted, reference.overlap_fraction(overlap), limit, is_muted.item
@@ -83,10 +82,8 @@ def test_as_the_definition_says(rank_by: str, has_keys: bool) -> None:
         rows = listed(order, pool, is_muted, max_overlap=overlap, limit=limit)
         assert rows.tolist() == [row for row, _, _ in expected]
         # Nothing that is not listed but bicliques decides on the list.
-        kept = [row for row in wanted if row >= n_grown or row in rows.tolist()]
-        if has_keys:
-            some = [row for row in best_first if row >= n_grown or row in rows.tolist()]
-            kept = reference.arranged(some, [left for left, _ in sides], graphs, n_right, n_grown)
+        some = [row for row in best_first if row >= n_grown or row in rows.tolist()]
+        kept = reference.arranged(some, sides, n_grown, graphs, of_keys)
         assert expected == reference.listed(
             sides, n_grown, best_first, kept, reference.overlap_fraction(overlap), limit, is_muted.item
         )
@@ -120,17 +117,16 @@ def test_no_near_copies_as_sets_say(overlap: float) -> None:
     assert min(n_kept) < 60
 
 
-def test_a_grown_group_takes_the_place_of_bicliques_inside() -> None:
+def test_a_grown_group_comes_before_bicliques_and_holds_some() -> None:
     groups = [(list(range(9)), [0, 1, 2]), ([0, 1], [0, 1]), ([2, 3], [0, 9]), ([4, 5], [1]), ([6, 7], [2])]
     pool, none = pool_of([5, 9, 8, 7, 3], groups, n_grown=1), np.zeros(5, bool)
-    rows = listed(order := ranked(pool), pool, none)
-    # The third has a right member elsewhere; the last would be behind.
-    assert rows.tolist() == [2, 0]
-    assert cores(order, pool, rows).tolist() == [2, 1]
-    # Counted behind what leaves; a muted one does not count.
-    assert listed(order, pool, none, limit=2).tolist() == [1, 2]
-    assert listed(order, pool, np.arange(5) == 1, limit=2).tolist() == [1, 2, 3]
-    assert listed(order, pool, np.arange(5) == 1, limit=3).tolist() == [2, 0]
+    rows = listed(arranged(order := ranked(pool), pool), pool, none)
+    # The third has a right member elsewhere.
+    assert rows.tolist() == [0, 2]
+    assert cores(order, pool, rows).tolist() == [1, 2]
+    # A muted one does not count for the limit.
+    assert listed(arranged(order, pool), pool, none, limit=1).tolist() == [0]
+    assert listed(arranged(order, pool), pool, np.arange(5) == 0, limit=1).tolist() == [0, 2]
 
 
 def test_at_the_threshold_it_is_a_copy() -> None:
