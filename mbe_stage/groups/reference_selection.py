@@ -213,13 +213,12 @@ def arranged(
     """Groups in the order of the list; see `mbe_stage.groups.listing.arranged`."""
     if n_right is None:
         return sorted(order, key=lambda row: row >= n_grown)
-    kinds = [(row < n_grown, left) for row, (left, _) in enumerate(groups)]
-    narrowest: dict[tuple[bool, frozenset[int]], int] = {}
+    narrowest: dict[frozenset[int], int] = {}
     for row in order:
-        if (graph := graphs[row]) > 0:
-            other = narrowest.setdefault(kinds[row], graph)
-            narrowest[kinds[row]] = min(graph, other, key=lambda one: (-n_right[one], one))
-    stay = [row for row in order if graphs[row] == 0 or narrowest[kinds[row]] == graphs[row]]
+        if row >= n_grown and (graph := graphs[row]) > 0:
+            other = narrowest.setdefault(groups[row][0], graph)
+            narrowest[groups[row][0]] = min(graph, other, key=lambda one: (-n_right[one], one))
+    stay = [row for row in order if row < n_grown or graphs[row] == 0 or narrowest[groups[row][0]] == graphs[row]]
     return sorted(stay, key=lambda row: (len(groups[row][0]) <= 2, graphs[row] == 0, row >= n_grown))
 
 
