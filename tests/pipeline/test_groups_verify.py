@@ -184,8 +184,8 @@ FORGED: list[tuple[str, Any, str]] = [
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The files of a sound run."""
-    run_dir = run(settings(tmp_path_factory.mktemp("sound")), EDGES).run_dir
+    """The files of a sound run of bicliques."""
+    run_dir = run(settings(tmp_path_factory.mktemp("sound"), groups={"kind": "short_list"}), EDGES).run_dir
     assert rows(run_dir, "vertex_scores")[1]["group_key"] is not None
     assert rows(run_dir, "vertex_scores")[20]["group_key"] is None
     return kept(run_dir)
@@ -288,7 +288,7 @@ def test_another_list_than_was_asked_for_is_found(
     tmp_path: Path, wide: dict[str, Any], asked: dict[str, Any], message: str
 ) -> None:
     source = planted(3, ((16, 3), (4, 4), (3, 7)))
-    made = run(settings(tmp_path / "a", groups=wide), source).run_dir
+    made = run(settings(tmp_path / "a", groups={"kind": "short_list", **wide}), source).run_dir
     verify_run(made)
     edit(made, lambda values: values["config"]["groups"].update(asked))
     with pytest.raises(VerificationError, match=message):
@@ -325,7 +325,8 @@ def test_writing_and_checking_agree_on_random_graphs(tmp_path: Path, monkeypatch
         rank_by = ("surprise", "surprise_per_vertex", "surprise_per_edge", "evidence")[seed // 2]
         output = {"directory": str(tmp_path / str(seed)), "report": False}
         source = planted(seed, ((3 + seed, 5), (6, 3 + seed // 2), (4, 4)))
-        made = run(settings(tmp_path, groups={**section, "rank_by": rank_by}, output=output), source).run_dir
+        section |= {"rank_by": rank_by, "kind": ("both", "short_list")[seed // 3 % 2]}
+        made = run(settings(tmp_path, groups=section, output=output), source).run_dir
         verify_run(made)
         n_groups += len(rows(made, "groups"))
     assert n_groups >= 16
