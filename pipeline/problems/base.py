@@ -509,10 +509,6 @@ class DerivedPublication(OutputFacts, _Published):
         """Return whether it wants further columns of the input, as parts of the right key."""
         return False
 
-    def is_earlier(self, run_path: Path) -> bool:
-        """Return whether an earlier version wrote the tables, by other rules; these are not verified."""
-        return False
-
     def nothing(self, run_path: Path, manifest: Manifest) -> str:
         """Return the text of a flow whose `largest` is empty."""
         return "there is nothing to show"

@@ -28,6 +28,7 @@ from mbe_stage.pipeline.problems.installed import (
     unknown_sections,
 )
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
+from mbe_stage.pipeline.publish.run_files import SCHEMA_VERSION
 from mbe_stage.pipeline.publish.run_store import resolve_run
 from mbe_stage.pipeline.verify.fields import (
     check_derived,
@@ -158,10 +159,10 @@ def verify_run(
         job.check_input(publication)
         publication.check(job)
         for output in derived:
-            if output.is_earlier(run):
-                job.not_checked(f"{output.name}: listed by the rules of an earlier version")
-            else:
+            if manifest.schema_version == SCHEMA_VERSION:
                 output.check(job)
+            else:
+                job.not_checked(f"{output.name}: listed by the rules of an earlier version")
         job.check_manifest()
     report_progress(1.0)
     job.report.seconds = time.perf_counter() - started
@@ -264,7 +265,7 @@ class Job:
 
         outputs = derived
         check_asked(run, manifest, schemas((pa.int64(), pa.int64())))
-        outputs = tuple(output for output in derived if not output.is_earlier(run))
+        outputs = derived if manifest.schema_version == SCHEMA_VERSION else ()
         self._tables = tuple(schemas((pa.int64(), pa.int64())))
         self.passed("schemas", check_schemas(run, schemas))
         self.passed("limits", check_limits(run, manifest))

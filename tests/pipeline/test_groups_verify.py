@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import math
 import random
 from collections.abc import Callable
@@ -28,7 +27,6 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.groups import arrow as sink
 from mbe_stage.pipeline.problems.groups import publication
 from mbe_stage.pipeline.problems.installed import reading_of
-from mbe_stage.pipeline.publish.manifest import file_entry
 from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
 from tests.pipeline.output_support import crown_pairs
@@ -210,20 +208,6 @@ def test_a_sound_run_passes(run_dir: Path) -> None:
     assert "of" in next(check.detail for check in report.checks if check.name == "groups")
     assert not any("tfidf_eigenvector" in what for what in report.not_checked)
     assert any("tfidf_eigenvector: the input is not given" in what for what in verify_run(run_dir).not_checked)
-
-
-def test_groups_of_earlier_versions_are_not_checked(run_dir: Path) -> None:
-    """They lack columns and tables."""
-    for name, columns in (("groups", ["core_key"]), ("group_members", ["is_core"])):
-        path = run_dir / f"{name}.parquet"
-        pq.write_table(pq.read_table(path).drop_columns(columns), path, compression="zstd")
-    (run_dir / "group_halo.parquet").unlink()
-    files = [path for path in run_dir.rglob("*") if path.is_file() and path.name != "manifest.json"]
-    entries = [json.loads(file_entry(run_dir, path).model_dump_json()) for path in sorted(files)]
-    edit(run_dir, lambda values: values.update(files=entries))
-    report = verify_run(run_dir)
-    assert "groups: listed by the rules of an earlier version" in report.not_checked
-    assert "groups" not in {check.name for check in report.checks}
 
 
 @pytest.mark.parametrize("row", [0, 20, -1])

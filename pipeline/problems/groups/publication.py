@@ -58,12 +58,6 @@ class GroupsPublication(DerivedPublication):
 
         return are_tried(config)
 
-    def is_earlier(self, run_path: Path) -> bool:
-        import pyarrow.parquet as pq
-
-        path = run_path / "groups.parquet"
-        return path.is_file() and "core_key" not in pq.read_schema(path).names
-
     def inputs(self, config: Config) -> Mapping[str, str]:
         from mbe_stage.pipeline.problems.groups.known_keys import read_lists
 
