@@ -31,7 +31,7 @@ SIGNIFICANT = round(math.log(20) * UNIT)
 FIRST_LIKELY = round(math.log(0.1) * UNIT)
 STEP, N_STEPS = UNIT // 256, 4_799
 RIDGE, MOST_CLASSES = 1e-6, 1_024
-TOP, SEEDS = 20_000, 2_000
+TOP = 20_000
 MOST_STEPS = 500_000_000
 _LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 # Edges of candidates that are worked on at once: this bounds memory.
@@ -262,10 +262,10 @@ class Best:
         order = np.lexsort((keys, -surprise))[: self._top]
         self.top_keys, self.top_surprise = keys[order], surprise[order]
 
-    def candidate_keys(self, top: int | None = None) -> np.ndarray:
-        """Keys, ascending, of the best of each vertex and of the `top` best of all: by default of all that are kept."""
+    def candidate_keys(self) -> np.ndarray:
+        """Keys, ascending, of the best of each vertex and of all."""
         of_vertices = (keys[best > _LOWEST] for keys, best in zip(self.keys, self.surprise, strict=True))
-        return np.unique(np.concatenate([*of_vertices, self.top_keys[:top]]))
+        return np.unique(np.concatenate([*of_vertices, self.top_keys]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

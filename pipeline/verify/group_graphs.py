@@ -28,7 +28,7 @@ from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.problems.groups.tried_keys import PLAIN, are_tried, edges_of_key, keys_of
 from mbe_stage.pipeline.verify import closure
 from mbe_stage.pipeline.verify.bicliques import enumerated_again
-from mbe_stage.pipeline.verify.closure import Keys, adjacency, check_distinct, check_nothing_missing, judge_rows
+from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, check_nothing_missing, judge_rows
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.group_tables import (
     GROWN,
@@ -43,7 +43,7 @@ from mbe_stage.pipeline.verify.group_tables import (
 from mbe_stage.pipeline.verify.group_tables import within as within_groups
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import vertex_hashes
-from mbe_stage.pipeline.verify.rows import RowRules, batches, check_rows, rules_of
+from mbe_stage.pipeline.verify.rows import batches, check_rows, rules_of
 from mbe_stage.runtime.jit import readonly_view
 
 _NOT_CHECKED = (
@@ -52,66 +52,49 @@ _NOT_CHECKED = (
 )
 
 
-def bicliques_again(later: Job, n: int, is_truncated: bool, name: str) -> Path | None:
-    """Find a directory with the table `bicliques` of a further graph; None if they are not available.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Further:
+    """A graph beside the run's: its name, `key` and `half_later` of its groups, and what the run states of it."""
 
-    Parameters
-    ----------
-    later : Job
-        With the edges, keys and hashes of that graph.
-    n : int
-        The stated number.
-    name : str
-        Of the graph.
+    name: str
+    label: tuple[str | None, bool | None]
+    edges: EdgeData
+    n_bicliques: int
+    is_truncated: bool
+    items: np.ndarray | None = None
 
-    Raises
-    ------
-    VerificationError
-        Their number differs from the manifest, or they are not those of the graph.
+
+def _bicliques_again(job: Job, graph: _Further) -> Path | None:
+    """Enumerate and check the bicliques of a further graph; return a directory with the table, None if there is none.
+
+    `job` has the keys and hashes of that graph.
     """
-    assert later.edges is not None
-    assert later.keys is not None
-    assert later.hashes is not None
-    if is_truncated:
-        why = "a limit stopped their search, and another search would stop elsewhere"
-    elif n > later.sample:
-        why = f"{n:,} are more than {later.sample:,}, the most that are enumerated again (--sample)"
-    else:
-        rules = rules_of(later.manifest, later.keys, later.hashes)
-        directory = enumerated_again(later, later.edges, rules, n)
-        n_looked_up = _check(later, later.edges, rules, later.keys, directory, n, name)
-        later.passed(
-            f"{name} bicliques",
-            f"all {n:,}, enumerated again: complete and maximal, distinct; {n_looked_up:,} looked up are present",
-        )
-        return directory
-    later.not_checked(f"{name} bicliques: {why}")
-    return None
-
-
-def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: Path, n_stated: int, name: str) -> int:
-    """Check the enumerated bicliques against the graph; return the number looked up.
-
-    Parameters
-    ----------
-    keys : pair of pa.ChunkedArray
-        Keys of the vertices.
-    directory : Path
-        The directory with the table.
-    n_stated : int
-        The number that the run states.
-    """
-    graph, found = adjacency(edges), [np.empty(0, np.int64)]
+    assert job.keys is not None
+    assert job.hashes is not None
+    n, name = graph.n_bicliques, f"{graph.name} bicliques"
+    if graph.is_truncated:
+        job.not_checked(f"{name}: a limit stopped their search, and another search would stop elsewhere")
+        return None
+    if n > job.sample:
+        why = f"{n:,} are more than {job.sample:,}, the most that are enumerated again (--sample)"
+        job.not_checked(f"{name}: {why}")
+        return None
+    rules = rules_of(job.manifest, job.keys, job.hashes)
+    directory = enumerated_again(job, graph.edges, rules, n)
+    adjacent, found = adjacency(graph.edges), [np.empty(0, np.int64)]
     for batch in batches(table_parts(directory, "bicliques")):
         check_rows(batch, rules)
-        judge_rows(graph, batch, np.arange(batch.keys.size), keys, later.threads)
+        judge_rows(adjacent, batch, np.arange(batch.keys.size), job.keys, job.threads)
         found.append(batch.keys)
     sorted_keys = np.sort(np.concatenate(found))
-    if sorted_keys.size != n_stated:
-        n_found = f"{sorted_keys.size:,}" if sorted_keys.size < n_stated else "more"
-        raise VerificationError(f"{later.run}: {name.replace(' ', '_')}_bicliques is {n_stated:,}; found {n_found}")
-    check_distinct(f"{name} bicliques", sorted_keys)
-    return check_nothing_missing(later, graph, rules, sorted_keys, keys)
+    if sorted_keys.size != n:
+        n_found = f"{sorted_keys.size:,}" if sorted_keys.size < n else "more"
+        raise VerificationError(f"{job.run}: {name.replace(' ', '_')} is {n:,}; found {n_found}")
+    check_distinct(name, sorted_keys)
+    n_looked_up = check_nothing_missing(job, adjacent, rules, sorted_keys, job.keys)
+    how = f"enumerated again: complete and maximal, distinct; {n_looked_up:,} looked up are present"
+    job.passed(name, f"all {n:,}, {how}")
+    return directory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,10 +168,8 @@ class Graphs:
         """Return groups, best first, in the order of the list."""
         starts, rights = [part.first_right for part in self.parts], [next(iter(right)) for _, right in groups]
         graphs = (np.searchsorted(starts, rights, side="right") - 1).tolist()
-        has_keys = self.items is not None and len(self.parts) > 1
-        return arranged(
-            order, groups, n_grown, graphs, [part.degrees[1].size for part in self.parts] if has_keys else None
-        )
+        n_right = [part.degrees[1].size for part in self.parts]
+        return arranged(order, groups, n_grown, graphs, n_right if self.items is not None and len(starts) > 1 else None)
 
     def by_item(self) -> Groups:
         """Return the groups with the items of right members that narrow one."""
@@ -197,18 +178,6 @@ class Graphs:
         vertices, is_right = self.groups.vertices.copy(), self.groups.is_right
         vertices[is_right] = self.items[vertices[is_right]]
         return replace(self.groups, vertices=vertices)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Further:
-    """A graph beside the run's: its name, `key` and `half_later` of its groups, and what the run states of it."""
-
-    name: str
-    label: tuple[str | None, bool | None]
-    edges: EdgeData
-    n_bicliques: int
-    is_truncated: bool
-    items: np.ndarray | None = None
 
 
 def has_two_graphs(job: Job) -> bool:
@@ -247,31 +216,24 @@ def read_graphs(job: Job) -> Graphs | None:
     of_group = np.array([labels.get((row["key"], row["half_later"]), -1) for row in stated], np.int64)
     refuse_first(path, of_group < 0, "key and half_later are not those of a graph")
     whole, right_keys = copy(job), [each.edges.right_keys for each in further]
-    whole.hashes = (
-        job.hashes[0],
-        np.concatenate([job.hashes[1], *(vertex_hashes(each, "right") for each in right_keys)]),
-    )
+    hashes = [job.hashes[1], *(vertex_hashes(each, "right") for each in right_keys)]
+    whole.hashes = job.hashes[0], np.concatenate(hashes)
     items = None
     if facts:
         items = np.concatenate([np.arange(degrees[0][1].size), *(each.items for each in further)])
     elif has_two:
         whole.keys = (
             job.keys[0],
-            pa.chunked_array([*_text(job.keys[1]).chunks, *_text(pa.chunked_array(right_keys)).chunks]),
+            pa.chunked_array(_text(job.keys[1]).chunks + _text(pa.chunked_array(right_keys)).chunks),
         )
     ids = partial(_ids, job, of_group, None if items is None else right_keys, starts)
-    groups = read_groups(whole, ids)
-    parts = []
-    n_edges, n_graphs = (
-        [job.manifest.input.n_edges, *(each.edges.left_ids.size for each in further)],
-        1 + max(len(facts), has_two),
-    )
-    for i, (of, n) in enumerate(zip(degrees, n_edges, strict=True)):
-        own = job if i == 0 else _job_of(job, further[i - 1], whole.hashes[1][starts[i] : starts[i + 1]])
-        whose = "" if i == 0 else f"{further[i - 1].name} "
-        parts.append(
-            OneGraph(own, *_part(groups, of_group == i, starts[i]), of, Null(of, n, n_graphs), starts[i], whose)
-        )
+    groups, parts = read_groups(whole, ids), list[OneGraph]()
+    n_graphs = 1 + max(len(facts), has_two)
+    for i, each in enumerate([None, *further]):
+        own = job if each is None else _job_of(job, each, hashes[i])
+        null = Null(degrees[i], job.manifest.input.n_edges if each is None else each.edges.left_ids.size, n_graphs)
+        of_graph = _part(groups, of_group == i, starts[i])
+        parts.append(OneGraph(own, *of_graph, degrees[i], null, starts[i], "" if each is None else f"{each.name} "))
     used = [part for part in parts if part.rows.size or part is parts[0]]
     if len(used) > 1:
         whole.edges = _joined([part.job.edges for part in used], [part.first_right for part in used])
@@ -324,7 +286,7 @@ def _job_of(job: Job, graph: _Further, hashes: np.ndarray) -> Job:
     own = copy(job)
     own.edges, own.hashes = graph.edges, (job.hashes[0], hashes)
     own.keys = job.keys[0], pa.chunked_array([graph.edges.right_keys])
-    own.results = bicliques_again(own, graph.n_bicliques, graph.is_truncated, graph.name)
+    own.results = _bicliques_again(own, graph)
     if graph.items is not None:
         # Members are named by their items.
         own.keys = job.keys[0], job.keys[1].take(pa.array(graph.items))
@@ -342,24 +304,15 @@ def _ids(
     vertices: np.ndarray,
     values: pa.ChunkedArray,
 ) -> np.ndarray:
-    """Return the ids of members; items and values stand for the right vertices of tried keys.
+    """Return the ids of members: those of a further graph's right vertices follow those of the graphs before it.
 
-    Parameters
-    ----------
-    of_group : (n,) int64
-        The graph of each group.
-    right_keys : sequence of pa.Array or None
-        Of each graph but the first, if keys were tried.
-    starts : sequence of int
-        The first right id of each graph, then the end of the last.
-    table, of_row, is_right, vertices, values
-        As for `pipeline.verify.group_tables.Ids`.
+    The right vertices of tried keys, whose `right_keys` are given, are named by items and values. `starts` are the
+    first right ids of the graphs, and the end; further parameters are those of `pipeline.verify.group_tables.Ids`.
     """
     graphs, found = of_group[of_row], vertices.astype(np.int64)
     is_narrow = is_right & (graphs > 0) & (right_keys is not None)
-    refuse_first(
-        table, values.is_valid().to_numpy() != is_narrow, "key_value must be set exactly for keys that narrow items"
-    )
+    is_wrong = values.is_valid().to_numpy() != is_narrow
+    refuse_first(table, is_wrong, "key_value must be set exactly for keys that narrow items")
     first, end = (np.where(is_right & ~is_narrow, np.array(starts)[graphs + i], 0) for i in (0, 1))
     end = np.where(is_narrow, starts[1], np.where(is_right, end, job.manifest.input.n_left))
     refuse_first(table, (found < first) | (found >= end), lambda row: f"there is no vertex {found[row]} in its graph")
@@ -368,9 +321,8 @@ def _ids(
         assert right_keys is not None
         own, keys = np.flatnonzero(is_narrow & (graphs == graph)), right_keys[graph - 1]
         heads = as_json(job.keys[1].take(pa.array(found[own])).combine_chunks()).to_pylist()
-        wanted = [
-            f"[{head},{value[1:]}" for head, value in zip(heads, values.take(pa.array(own)).to_pylist(), strict=True)
-        ]
+        pairs = zip(heads, values.take(pa.array(own)).to_pylist(), strict=True)
+        wanted = [f"[{head},{value[1:]}" for head, value in pairs]
         places = pc.fill_null(pc.index_in(pa.array(wanted, keys.type), keys), -1).to_numpy()
         refuse_first(table, places < 0, "a right member is no vertex of the group's key")
         found[own] = places + starts[graph]
@@ -394,23 +346,16 @@ def _part(groups: Groups, chosen: np.ndarray, n_right_before: int) -> tuple[Grou
 
 
 def _joined(graphs: Sequence[Any], starts: Sequence[int]) -> EdgeData:
-    """Return the first of several graphs with the rows of all, with one range of right ids.
-
-    Parameters
-    ----------
-    graphs : sequence of EdgeData
-    starts : sequence of int
-        The first right id of each.
-    """
-    first: EdgeData = graphs[0]
-    events = [each.events for each in graphs]
+    """Return the first of several graphs with the rows of all; `starts` are their first right ids."""
+    first, events = graphs[0], [each.events for each in graphs]
     rows = {
         name: np.concatenate([getattr(each, name) for each in events])
         for name in ("left", "weights", "times")
         if getattr(events[0], name) is not None
     }
     right = np.concatenate([each.right + np.int32(start) for each, start in zip(events, starts, strict=True)])
-    return replace(first, events=replace(events[0], right=right, **rows))
+    edges: EdgeData = replace(first, events=replace(events[0], right=right, **rows))
+    return edges
 
 
 def _text(keys: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -445,10 +390,7 @@ class Scored:
 
 
 def score(job: Job, groups: Groups, null: Null, whose: str = "") -> Scored:
-    """Two passes over the bicliques of a run: the first finds the candidates, the second reads their members.
-
-    If the bicliques are not available, those that are groups are used. `whose` names the graph in messages if
-    there are several.
+    """Two passes over the bicliques of a run, or those that are groups: the second reads the members of candidates.
 
     Raises
     ------

@@ -120,11 +120,8 @@ def check_association(job: Job, groups: Groups, known: Known, n_right: int) -> N
         return
     base = sum(map(len, known.positive)) / n_counted
     best = [np.full(size, -1.0) for size in known.sizes]
-    sides = [groups.side(side) for side in (0, 1)]
-    is_muted = groups.column("is_muted")
-    for row in range(len(groups)):
-        members = [ids[offsets[row] : offsets[row + 1]].tolist() for offsets, ids in sides]
-        if is_muted[row]:
+    for members, is_muted in zip(_members(groups), groups.column("is_muted"), strict=True):
+        if is_muted:
             continue
         n_known, n_others = _totals(members, known)
         for side, of_side in enumerate(members):
@@ -147,10 +144,9 @@ def check_association(job: Job, groups: Groups, known: Known, n_right: int) -> N
     )
 
 
-def _members(groups: Groups) -> list[list[np.ndarray]]:
+def _members(groups: Groups) -> list[tuple[list[int], list[int]]]:
     """Return the left and the right members of each group."""
-    sides = [groups.side(side) for side in (0, 1)]
-    return [[members[offsets[row] : offsets[row + 1]] for offsets, members in sides] for row in range(len(groups))]
+    return list(zip(groups.members_of(0), groups.members_of(1), strict=True))
 
 
 def _read_known(job: Job) -> Known:
@@ -255,12 +251,12 @@ def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], verti
                 )
 
 
-def _check_cases(job: Job, groups: Groups, accounts: list[np.ndarray]) -> None:
+def _check_cases(job: Job, groups: Groups, accounts: list[list[int]]) -> None:
     """Check that a group is in the first case whose head it overlaps by half, else the head of one; muted ones apart.
 
     A head is the first group of its case.
     """
-    lefts, edges = [set(members.tolist()) for members in accounts], _edges_of_items(job, groups)
+    lefts, edges = list(map(set, accounts)), _edges_of_items(job, groups)
     heads_of: dict[tuple[tuple[int, str], bool], list[int]] = {}
     cases, heads = groups.column("case"), dict[str, int]()
 
@@ -296,7 +292,7 @@ def _edges_of_items(job: Job, groups: Groups) -> list[set[tuple[int, str]]]:
     return list(edges.values())
 
 
-def _check_since(job: Job, groups: Groups, accounts: list[np.ndarray]) -> None:
+def _check_since(job: Job, groups: Groups, accounts: list[list[int]]) -> None:
     """Check the comparison with an earlier run: without one there is none, and all case ids are new."""
     assert job.hashes is not None
     stated, cases = groups.column("since"), groups.column("case")
@@ -314,7 +310,7 @@ def _check_since(job: Job, groups: Groups, accounts: list[np.ndarray]) -> None:
     used: set[str] = set()
     for case in dict.fromkeys(cases):
         rows = [row for row, other in enumerate(cases) if other == case]
-        members = np.unique(job.hashes[0][np.concatenate([accounts[row] for row in rows])])
+        members = np.unique(job.hashes[0][[account for row in rows for account in accounts[row]]])
         content = members.astype("<u8").tobytes()
         while (name := hashlib.sha256(content).hexdigest()[:16]) in used:
             content += b"+"
@@ -343,11 +339,10 @@ def _totals(sides: Sequence[Sequence[int]], known: Known) -> tuple[int, int]:
     return n_known, n_counted
 
 
-def _figures(sides: list[np.ndarray], known: Known) -> tuple[int | None, float | None, float | None]:
+def _figures(members: Sequence[list[int]], known: Known) -> tuple[int | None, float | None, float | None]:
     """Return number and share of known cases in a group, and the p-value."""
     if known.classes is None:
         return None, None, None
-    members = [side.tolist() for side in sides]
     n_known, n_counted = _totals(members, known)
     if n_counted == 0:
         return n_known, None, None

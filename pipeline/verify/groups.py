@@ -7,7 +7,7 @@ Groups that were grown may lack edges; they are checked without growing them aga
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -144,9 +144,8 @@ def _scores_of_grown(graphs: Graphs, edges: list[Within]) -> np.ndarray:
     """Return surprise and evidence of the grown groups, ``(2, n) int64``; check that they may be listed."""
     groups, query = graphs.groups, graphs.job.manifest.config.query
     for name, least in (("n_left", query.min_left), ("n_right", query.min_right)):
-        refuse_first(
-            groups.path, groups.table[name].to_numpy() < least, f"{name} is below {least}, the query's minimum"
-        )
+        is_below = groups.table[name].to_numpy() < least
+        refuse_first(groups.path, is_below, f"{name} is below {least}, the query's minimum")
     found: dict[int, tuple[int, int]] = {}
     for part, within in zip(graphs.parts, edges, strict=True):
         null = NullOfEdges(within.left, within.right, part.null)
@@ -162,17 +161,14 @@ def _check_keys(groups: Groups, keys: np.ndarray, listed: list[int], limit: int)
     """Check that the groups are those of the list, in its order."""
     stated, expected = groups.column("group_key"), keys[listed].tolist()
     for row, (key, wanted) in enumerate(zip(stated, expected, strict=False)):
-        if key == wanted:
-            continue
         if key not in keys:
-            raise groups.refuse(
-                row, f"{key} is not a candidate: among the best of a vertex or of all, with significant surprise"
-            )
-        raise groups.refuse(row, f"group_key is {key}; recomputed {wanted}, which has this rank by the run's query")
+            what = "is not a candidate: among the best of a vertex or of all, with significant surprise"
+            raise groups.refuse(row, f"{key} {what}")
+        if key != wanted:
+            raise groups.refuse(row, f"group_key is {key}; recomputed {wanted}, which has this rank by the run's query")
     if len(stated) > len(expected):
-        raise groups.refuse(
-            len(expected), f"one group too many: it exceeds groups.limit ({limit}), or a better one overlaps it"
-        )
+        what = f"one group too many: it exceeds groups.limit ({limit}), or a better one overlaps it"
+        raise groups.refuse(len(expected), what)
     if len(stated) < len(expected):
         key = expected[len(stated)]
         raise VerificationError(f"{groups.path}: the biclique {key} is missing: it overlaps no better group")
@@ -186,10 +182,9 @@ def _check_units(path: Path, name: str, stated: np.ndarray, units: np.ndarray, u
 
 def _unsure_of_rounding(graphs: Graphs) -> np.ndarray:
     """Tolerance of sums over edges, in units: shares of edges and effective degrees are rounded once, and added up."""
-    is_grown = np.array(graphs.groups.column("kind"), object) == GROWN
+    n_left, n_right, kinds = (graphs.groups.table[name].to_numpy() for name in ("n_left", "n_right", "kind"))
     is_fitted = any(part.null.is_fitted for part in graphs.parts)
-    n_cells = graphs.groups.table["n_left"].to_numpy().astype(np.int64) * graphs.groups.table["n_right"].to_numpy()
-    return 2 * n_cells * (is_grown | is_fitted)
+    return 2 * n_left.astype(np.int64) * n_right * ((kinds == GROWN) | is_fitted)
 
 
 def _check_levels(groups: Groups, null: Null) -> None:
@@ -285,20 +280,17 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], known: Known) -
     }
     if not is_whole:
         # Only the groups are known of the candidates.
-        for name in ("significant_candidates", "candidates_not_scored", "seeds_not_grown"):
-            least = counts["significant_candidates"] if name == "significant_candidates" else 0
-            counts[name] = max(least, stated.get(name, -1))
+        least = {"significant_candidates": counts["significant_candidates"]}
+        least |= {"candidates_not_scored": 0, "seeds_not_grown": 0}
+        counts |= {name: max(n, stated.get(name, -1)) for name, n in least.items()}
     if has_two_graphs(job):
         # The first was compared with the enumerated bicliques, if these are available.
         counts |= {name: max(0, stated.get(name, -1)) for name in _OF_LATER}
     counts |= _check_chance(job, groups)
     if rows := read_facts(job):
-        further: dict[str, int] = {
-            "keys": 1 + len({row["key"] for row in rows}),
-            "keys_not_searched": len({row["key"] for row in rows if row["status"] != "searched"}),
-            "key_bicliques": sum(row["n_bicliques"] or 0 for row in rows),
-        }
-        counts |= further
+        counts["keys"] = 1 + len({row["key"] for row in rows})
+        counts["keys_not_searched"] = len({row["key"] for row in rows if row["status"] != "searched"})
+        counts["key_bicliques"] = sum(row["n_bicliques"] or 0 for row in rows)
     if dict(stated) != counts:
         raise VerificationError(f"{job.run / 'manifest.json'}: derived.groups is {dict(stated)}; recomputed {counts}")
 
@@ -319,7 +311,7 @@ def _check_chance(job: Job, groups: Groups) -> dict[str, int]:
 
 
 def _read_edges(graphs: Graphs) -> list[Within]:
-    """Read `group_edges`; check the order, that ends are members and, with the input, that the edges are the graph's."""
+    """Read `group_edges`; check that rows are edges within their groups and, with the input, that none is missing."""
     groups = graphs.groups
     path = groups.path.with_name("group_edges.parquet")
     table = without_nulls(path, but=("key_value",))
@@ -330,34 +322,21 @@ def _read_edges(graphs: Graphs) -> list[Within]:
         ends.append(graphs.ids(path, of_row, np.full(of_row.size, bool(side)), table[name].to_numpy(), values))
         is_member = np.isin((2 * of_row + side) << 32 | ends[side], groups.places)
         refuse_first(path, ~is_member, f"the {name} vertex is not a member")
-    steps = np.diff(of_row << 32 | ends[0])
-    ascends = (steps > 0) | ((steps == 0) & (np.diff(ends[1]) > 0))
-    refuse_first(
-        path, np.concatenate([[False], ~ascends])[: of_row.size], "out of order; expected rows by rank, left and right"
-    )
+    steps = np.diff(of_row << 32 | ends[0], prepend=-1)
+    is_behind = (steps < 0) | ((steps == 0) & (np.diff(ends[1], prepend=-1) <= 0))
+    refuse_first(path, is_behind, "out of order; expected rows by rank, left and right")
     found = [part.edges_of(of_row, *ends) for part in graphs.parts]
     for part, within in zip(graphs.parts, found, strict=True):
         n_cells = part.groups.table["n_left"].to_numpy() * part.groups.table["n_right"].to_numpy().astype(np.int64)
-        is_whole = (np.array(part.groups.column("kind"), object) == GROWN) | (within.n_edges == n_cells)
+        is_whole = (part.groups.table["kind"].to_numpy() == GROWN) | (within.n_edges == n_cells)
         refuse_first(path, ~is_whole, "a biclique lacks edges", numbers=part.rows)
         if part.job.edges is not None and part.rows.size:
-            _check_against_input(part, within)
+            graph, members = _matrix(part), zip(*map(part.groups.members_of, (0, 1)), strict=True)
+            codes = np.repeat(np.arange(graph.shape[0]) << 32, np.diff(graph.indptr)) | graph.indices
+            refuse_first(path, ~np.isin(within.left << 32 | within.right, codes), "is not an edge of the input")
+            n_edges = [graph[left][:, right].nnz for left, right in members]
+            compare(path, "the number of edges", within.n_edges, n_edges)
     return found
-
-
-def _check_against_input(part: OneGraph, found: Within) -> None:
-    groups, graph = part.groups, _matrix(part)
-    path, codes = (
-        groups.path.with_name("group_edges.parquet"),
-        np.repeat(np.arange(graph.shape[0]) << 32, np.diff(graph.indptr)),
-    )
-    refuse_first(path, ~np.isin(found.left << 32 | found.right, codes | graph.indices), "is not an edge of the input")
-    members = (groups.members_of(side) for side in (0, 1))
-    for row, (left, right, stated) in enumerate(zip(*members, found.n_edges.tolist(), strict=True)):
-        is_member = np.zeros(graph.shape[1], np.int64)
-        is_member[right] = 1
-        if (n_edges := int((graph[left] @ is_member).sum())) != stated:
-            raise groups.refuse(row, f"has {stated} edges in {path}, but {n_edges} in the input")
 
 
 def _scores_of_vertices(graphs: Graphs, found: list[Scored], edges: list[Within]) -> dict[str, Pair]:
@@ -365,20 +344,14 @@ def _scores_of_vertices(graphs: Graphs, found: list[Scored], edges: list[Within]
     every = list[dict[str, Pair]]()
     for part, of, within in zip(graphs.parts, found, edges, strict=True):
         sizes, own = (part.degrees[0].size, part.degrees[1].size), part.job.edges
-        every.append(
-            {
-                "group_edge_share": _each(np.divide, within.explained, part.degrees),
-                "share_size": _each(lambda n, degrees: np.sqrt(n / degrees), of.share_numerators, part.degrees),
-                "edge_share": of.by_edge.share,
-                "edge_sqrt": of.by_edge.sqrt,
-                **({} if own is None else {"tfidf_eigenvector": tfidf_eigenvector(own.left_ids, own.right_ids, sizes)}),
-            }
-        )
+        columns = {"edge_share": of.by_edge.share, "edge_sqrt": of.by_edge.sqrt}
+        for name, (left, right) in (("group_edge_share", within.explained), ("share_size", of.share_numerators)):
+            columns[name] = left / part.degrees[0], right / part.degrees[1]
+        columns["share_size"] = np.sqrt(columns["share_size"][0]), np.sqrt(columns["share_size"][1])
+        if own is not None:
+            columns["tfidf_eigenvector"] = tfidf_eigenvector(own.left_ids, own.right_ids, sizes)
+        every.append(columns)
     return {name: (np.maximum.reduce([of[name][0] for of in every]), right) for name, (_, right) in every[0].items()}
-
-
-def _each(of: Callable[..., np.ndarray], one: Pair, other: Pair) -> Pair:
-    return of(one[0], other[0]), of(one[1], other[1])
 
 
 def _check_halos(graphs: Graphs, of_keys: Job) -> None:
@@ -395,9 +368,8 @@ def _check_halos(graphs: Graphs, of_keys: Job) -> None:
     compare(path, "group_key", rows_of(path, table, groups.column("group_key")), of_row)
     compare(path, "side", is_right_of(path, table["side"]), side == 1)
     compare(path, "place", table["place"].to_numpy(), place)
-    compare(
-        path, "vertex", graphs.ids(path, of_row, side == 1, table["vertex"].to_numpy(), table["key_value"]), vertices
-    )
+    found = graphs.ids(path, of_row, side == 1, table["vertex"].to_numpy(), table["key_value"])
+    compare(path, "vertex", found, vertices)
     compare(path, "n_edges", table["n_edges"].to_numpy(), n_edges)
     _check_units(path, "gain", table["gain"].to_numpy(), gains, _UNSURE + 1e-6 * np.abs(gains))
     for i in (0, 1):
