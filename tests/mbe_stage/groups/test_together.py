@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.reference_selection import without_near_copies
-from mbe_stage.groups.selection import GrownGroups
 from mbe_stage.groups.together import grown_together, together
 
 Group = tuple[list[int], list[int]]
@@ -56,7 +56,7 @@ def test_grown_groups_of_several_graphs(seed: int, limit: int | None) -> None:
         groups = groups_of(dice, dice.randrange(12))
         scores = sorted((dice.randrange(1, 9) for _ in groups), reverse=True)
         ones = np.ones(len(groups), np.int64)
-        parts.append(GrownGroups(GroupMembers.of(groups), ones, np.array(scores, np.int64), ones, ones, ones, 0))
+        parts.append(GrownGroups(GroupMembers.of(groups), ones, np.array(scores, np.int64), ones))
         plain += [(-score, number, row, groups[row][0]) for row, score in enumerate(scores)]
     plain.sort(key=lambda each: each[:3])
     kept = without_near_copies([each[3] for each in plain], Fraction(1, 2), limit)
