@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from mbe_stage.groups.short_list import RankBy
 
 from benchmarks.groups import baselines, labelled, metrics, ours
 from benchmarks.groups.labelled import DEVELOPMENT, Key
@@ -20,7 +21,6 @@ from benchmarks.groups.planted import plant
 from benchmarks.groups.stability import stability
 from benchmarks.groups.swaps import swapped
 from mbe_stage import BipartiteCSR
-from mbe_stage.groups.short_list import RankBy
 from mbe_stage.pipeline import Config, run
 
 SIDES = ("left", "right")

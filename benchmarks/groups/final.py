@@ -8,7 +8,7 @@ from benchmarks.groups import metrics
 from benchmarks.groups.baselines import fraudar_blocks
 from benchmarks.groups.labelled import DEVELOPMENT, Key, available, load
 from benchmarks.groups.lines import RANK_OF_COMMUNITIES, Line
-from benchmarks.groups.ours import Search, search, short_groups
+from benchmarks.groups.ours import Search, groups, lefts, search
 from benchmarks.groups.vertices import DEFAULT, Case, measure
 
 __all__ = ["final_lines"]
@@ -39,13 +39,13 @@ def _vertices(name: str, classes: set[int]) -> Line:
     others = "; ".join(
         f"{score} {found.precision[score].value:.3f}" for score in found.precision if score not in (DEFAULT, "FRAUDAR")
     )
-    groups = short_groups(found.searches, N_GROUPS)
+    listed = lefts(groups(found.searches, N_GROUPS, "short_list"))
     return Line(
         f"{name}, item, 2 x 2: average precision, and top {N_GROUPS} groups",
         "",
         str(found.precision["FRAUDAR"]),
-        f"{found.precision[DEFAULT]} {DEFAULT}; {others}; short list of {len(groups)}, "
-        f"{metrics.pooled_purity(groups, found.labels)}{_truncated(found.searches[0])}",
+        f"{found.precision[DEFAULT]} {DEFAULT}; {others}; short list of {len(listed)}, "
+        f"{metrics.pooled_purity(listed, found.labels)}{_truncated(found.searches[0])}",
         None,
     )
 
@@ -54,14 +54,14 @@ def _communities(name: str) -> Line:
     events = load(name)
     graph = events.graphs()[0]
     found = search(graph, time_limit_seconds=LIMIT_SECONDS)
-    groups = short_groups([found], N_GROUPS, rank_by=RANK_OF_COMMUNITIES)
+    listed = lefts(groups([found], N_GROUPS, "short_list", RANK_OF_COMMUNITIES))
     blocks = [block.left for block in fraudar_blocks(graph)]
-    ours, theirs = (metrics.mean_estimate(metrics.majority_purity(some, events.labels)) for some in (groups, blocks))
+    ours, theirs = (metrics.mean_estimate(metrics.majority_purity(some, events.labels)) for some in (listed, blocks))
     return Line(
         f"{name}, item, 2 x 2: top {N_GROUPS} groups, share of the majority class, mean",
         "",
         str(theirs),
-        f"{ours} {len(groups)} groups{_truncated(found)}",
+        f"{ours} {len(listed)} groups{_truncated(found)}",
         None,
     )
 

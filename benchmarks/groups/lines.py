@@ -12,14 +12,14 @@ from benchmarks.groups import metrics, vertices
 from benchmarks.groups.baselines import fraudar_block, fraudar_blocks
 from benchmarks.groups.cost import measured_cost
 from benchmarks.groups.labelled import Key, load
-from benchmarks.groups.ours import grown_above_chance, grown_groups, search, short_groups
+from benchmarks.groups.ours import groups, grown_above_chance, lefts, search
 from benchmarks.groups.planted import plant
 from benchmarks.groups.stability import n_new, stability
 from benchmarks.groups.swaps import by_configuration, half_graph, swapped
 from benchmarks.groups.vertices import CASES, DEFAULT, PARTS, Case, Measured
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.listing import RankBy
 from mbe_stage.groups.null_model import SIGNIFICANT
-from mbe_stage.groups.short_list import RankBy
 
 __all__ = ["LINES", "Line"]
 
@@ -83,7 +83,7 @@ def rated_short_list() -> Iterator[Line]:
     found = measured(_case("amazon_spammers", Key(rating=True)))
     theirs = metrics.pooled_purity(fraudar_groups("amazon_spammers", Key(rating=True)), found.labels)
     for rank_by in ("surprise", "evidence"):
-        ours = metrics.pooled_purity(short_groups(found.searches, 50, rank_by), found.labels)
+        ours = metrics.pooled_purity(lefts(groups(found.searches, 50, "short_list", rank_by)), found.labels)
         yield Line(
             f"the same: top 50 of the short list, ranked by {rank_by}, at least .98 pure with at least 260 spammers",
             "1.00, 213",
@@ -95,7 +95,7 @@ def rated_short_list() -> Iterator[Line]:
 
 def plain_grown() -> Iterator[Line]:
     found = measured(_case("amazon_spammers", Key()))
-    ours = metrics.pooled_purity(grown_groups(found.searches, 10), found.labels)
+    ours = metrics.pooled_purity(lefts(groups(found.searches, 10, "grown_cover")), found.labels)
     theirs = metrics.pooled_purity(fraudar_groups("amazon_spammers", Key()), found.labels)
     yield Line(
         "amazon plain, 2 x 2: 10 grown groups at least .97 pure with at least 850 spammers",
@@ -109,16 +109,16 @@ def plain_grown() -> Iterator[Line]:
 def daily_groups() -> Iterator[Line]:
     found = measured(_case("bitcoin_otc", Key(days=1)))
     theirs = metrics.pooled_purity(fraudar_groups("bitcoin_otc", Key(days=1)), found.labels)
-    for name, groups in (
-        ("the short list", short_groups(found.searches, 15)),
-        ("grown groups", grown_groups(found.searches, 15)),
+    for name, listed in (
+        ("the short list", lefts(groups(found.searches, 15, "short_list"))),
+        ("grown groups", lefts(groups(found.searches, 15, "grown_cover"))),
     ):
-        ours = metrics.pooled_purity(groups, found.labels)
+        ours = metrics.pooled_purity(listed, found.labels)
         yield Line(
             f"bitcoin_otc x 1 day, 2 x 1: top 15 of {name} at least .98 pure with at least 40",
             "1.00 with 30; .95 with 41",
             f"{theirs} {N_BLOCKS} blocks",
-            f"{ours} {len(groups)} groups",
+            f"{ours} {len(listed)} groups",
             ours.purity.value >= 0.98 and ours.n_positive >= 40,
         )
 
@@ -167,7 +167,7 @@ def planted_groups() -> Iterator[Line]:
             ours, theirs = [], []
             for seed in range(N_PLANTED):
                 case = plant(host, k, density, seed)
-                ours.append(metrics.best_f1(grown_groups([search(case.graph)], n_groups), case.accounts))
+                ours.append(metrics.best_f1(lefts(groups([search(case.graph)], n_groups)), case.accounts))
                 blocks = fraudar_blocks(case.graph, N_BLOCKS)
                 theirs.append(metrics.best_f1([block.left for block in blocks], case.accounts))
             found = metrics.mean_estimate(ours)
@@ -188,14 +188,14 @@ def communities() -> Iterator[Line]:
     for case, wanted, prototype in COMMUNITIES:
         events = load(case.name)
         found = search(events.graphs(case.key)[0], case.min_left, case.min_right)
-        groups = short_groups([found], 50, rank_by=RANK_OF_COMMUNITIES)
-        ours = metrics.mean_estimate(metrics.majority_purity(groups, events.labels))
+        listed = lefts(groups([found], 50, "short_list", RANK_OF_COMMUNITIES))
+        ours = metrics.mean_estimate(metrics.majority_purity(listed, events.labels))
         theirs = metrics.mean_estimate(metrics.majority_purity(fraudar_groups(case.name, case.key), events.labels))
         yield Line(
             f"{case}: top 50 groups at least {wanted} pure (majority class, mean)",
             f"{prototype:.2f}",
             str(theirs),
-            f"{ours} {len(groups)} groups",
+            f"{ours} {len(listed)} groups",
             ours.value >= wanted,
         )
 

@@ -1,4 +1,4 @@
-"""What this project makes of a graph: candidates from the stream, then the short list, grown groups and scores.
+"""What this project makes of a graph: candidates from the stream, then the short list, cover, grown groups and scores.
 
 A time bucket gives two graphs, one for each offset: each is searched with its own null, a vertex has the better of its
 two scores, and the groups of both stand in one list, in which near copies drop out as they do within one.
@@ -10,6 +10,7 @@ import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -22,13 +23,15 @@ from mbe_stage.groups import selection
 from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import Candidates, CandidateSink
 from mbe_stage.groups.eigenvector import tfidf_eigenvector
+from mbe_stage.groups.listing import Pool, RankBy, arranged, listed, ranked
+from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import UNIT, NullModel
-from mbe_stage.groups.short_list import RankBy, short_list
-from mbe_stage.groups.together import grown_together, together
 from mbe_stage.groups.vertex_scores import best_score, edge_sqrt, rank_score, share_size
 from mbe_stage.options import Execution
 
-__all__ = ["Search", "grown_above_chance", "grown_groups", "scores_of", "search", "short_groups"]
+__all__ = ["Kind", "Search", "groups", "grown_above_chance", "lefts", "scores_of", "search"]
+
+Kind = Literal["both", "short_list", "grown_cover"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,25 +123,32 @@ def scores_of(searches: Sequence[Search]) -> dict[str, np.ndarray]:
     }
 
 
-def short_groups(searches: Sequence[Search], limit: int, rank_by: RankBy = "surprise") -> list[np.ndarray]:
-    """Left members of the groups of the short list, best first; `evidence` on one graph only."""
-    candidates = together([(one.candidates, one.graph.n_right) for one in searches])
-    rows = short_list(candidates, rank_by=rank_by, limit=limit, model=searches[0].model if len(searches) == 1 else None)
-    return [candidates.members[row][0] for row in rows]
+def groups(searches: Sequence[Search], limit: int, kind: Kind = "both", rank_by: RankBy = "surprise") -> GroupMembers:
+    """The groups that a run lists, best first."""
+    # Keys of grown groups are of no use but for ties.
+    grown = [grown_above_chance(one) for one in searches]
+    pool = Pool.joined(
+        [
+            Pool.of(graph, one.candidates, of, np.arange(len(of.members)), one.model)
+            for graph, (one, of) in enumerate(zip(searches, grown, strict=True))
+        ]
+    )
+    order = ranked(pool, rank_by)
+    if kind != "both":
+        order = order[pool.is_grown[order] == (kind == "grown_cover")]
+    rows = listed(arranged(order, pool), pool, np.zeros(len(pool), np.bool_), limit=limit)
+    return pool.members.take(rows)
+
+
+def lefts(members: GroupMembers) -> list[np.ndarray]:
+    """Left members of each group."""
+    return [left for left, _ in members]
 
 
 @functools.lru_cache(maxsize=4)
 def grown_above_chance(one: Search) -> GrownGroups:
     """The grown groups of one graph that are better than chance, best first, as a run makes them."""
     seeds = selection.seed_rows(len(one.candidates), one.sink.left_best, one.sink.right_best)
-    pairs = selection.grown_pairs(one.graph, one.model, min_left=one.least[0], min_right=one.least[1])
-    return selection.grown_above_chance(
-        one.graph, one.candidates, seeds, one.model, min_left=one.least[0], min_right=one.least[1], pairs=pairs
-    )
-
-
-def grown_groups(searches: Sequence[Search], limit: int) -> list[np.ndarray]:
-    """Left members of the grown groups, best first, without near copies."""
-    found = [grown_above_chance(one) for one in searches]
-    graphs, rows = grown_together(found, limit)
-    return [found[graph].members[row][0] for graph, row in zip(graphs.tolist(), rows.tolist(), strict=True)]
+    least = {"min_left": one.least[0], "min_right": one.least[1]}
+    pairs = selection.grown_pairs(one.graph, one.model, **least)
+    return selection.grown_above_chance(one.graph, one.candidates, seeds, one.model, pairs=pairs, **least)

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.groups.labelled import Events, Key
-from benchmarks.groups.ours import grown_above_chance, search
+from benchmarks.groups.ours import Kind, groups, search
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.short_list import short_list, without_near_copies
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.problems.groups.cases import case_numbers
 
@@ -90,15 +90,7 @@ def _lists(events: Events, key: Key, least: tuple[int, int]) -> dict[str, tuple[
     """Members and edges of the listed groups, by kind."""
     (graph,) = events.graphs(key)
     one = search(graph, *least)
-    grown, short = grown_above_chance(one), short_list(one.candidates, limit=N_LISTED)
-    found_short = one.candidates.members.take(short)
-    every = GroupMembers.joined([grown.members, found_short])
-    every = every.take(np.argsort(-np.concatenate([grown.scores, one.candidates.surprise[short]]), kind="stable"))
-    lists = {
-        "short_list": found_short,
-        "grown_cover": grown.members.take(without_near_copies(grown.members, limit=N_LISTED)),
-        "both": every.take(without_near_copies(every, limit=N_LISTED)),
-    }
+    lists = {kind: groups([one], N_LISTED, kind) for kind in get_args(Kind)}
     left, right = (ids.astype(np.int64) for ids in graph.edges())
     codes = left * graph.n_right + right
     found = {}

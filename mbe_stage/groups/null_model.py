@@ -180,10 +180,10 @@ class NullModel:
         left, right = self.left_at_least[left_least], self.right_at_least[right_least]
         return _choices(logs, left, left_sizes) + _choices(logs, right, right_sizes)
 
-    def is_strong(self, members: GroupMembers, evidence: np.ndarray, *, is_grown: bool) -> np.ndarray:
+    def is_strong(self, members: GroupMembers, evidence: np.ndarray, *, is_grown: np.ndarray) -> np.ndarray:
         """True for groups whose evidence also pays for naming their members among all vertices of the graph."""
         costs = self.costs_of_members(members.left_sizes, members.right_sizes, 0, 0)
-        return evidence > costs + (self.class_cost if is_grown else 0)
+        return evidence > costs + self.class_cost * is_grown
 
     def log_expected(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """``ln z`` of pairs of vertices, in units; arrays that broadcast."""

@@ -26,17 +26,19 @@ from mbe_stage.pipeline.wording import group_key_text, has_parts, key_text
 
 # Number of groups in the table; the run and its report have more.
 _SHOWN = 20
-# Columns of the table; those of the second kind only appear if some group has a value.
+# Columns of the table; some only appear if a group has a value.
 _COLUMNS: dict[str, Callable[[dict[str, Any]], object]] = {
     "rank": lambda group: group["rank"],
     "since": lambda group: group["since"] or "",
     "key": group_key_text,
     "why": lambda group: f"{group['explanation']}.",
+    "p": lambda group: "" if group.get("p_bound") is None else f"{group['p_bound']:.1g}",
+    "core": lambda group: _core(group),
     "known": lambda group: "" if group["n_known"] is None else group["n_known"],
     "left members": lambda group: keys(group["left"]),
     "right members": lambda group: keys(group["right"]),
 }
-_WHERE_KNOWN = {"since": "since", "key": "key", "known": "n_known"}
+_WHERE_KNOWN = "since", "key", "p", "core", "known"
 
 _GROUPS_ALONE = {"output": {"bicliques": False}, "groups": {}}
 # Groups of a published run read, query and enumerate nothing, so these options do not apply.
@@ -78,10 +80,16 @@ def _table(groups: list[dict[str, Any]]) -> Any:
     columns = {
         name: value
         for name, value in _COLUMNS.items()
-        if name not in _WHERE_KNOWN or any(group.get(_WHERE_KNOWN[name]) is not None for group in groups)
+        if name not in _WHERE_KNOWN or any(value(group) != "" for group in groups)
     }
     rows = [[value(group) for value in columns.values()] for group in groups]
     return table(list(columns), rows, unbroken=("since",))
+
+
+def _core(group: dict[str, Any]) -> str:
+    """Return the size of the complete group inside a grown one."""
+    has_core = group["core_left"] and group["kind"] == "grown_cover"
+    return f"{len(group['core_left']):,} x {len(group['core_right']):,}" if has_core else ""
 
 
 def _plain(value: Any) -> Any:

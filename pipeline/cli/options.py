@@ -147,7 +147,9 @@ GROUPS = (
     ),
     _group_setting("limit", "Maximum number of groups (100; at least 1; at most 1000000).", "N"),
     _group_setting(
-        "kind", "The best bicliques, or larger groups grown from them (short_list).", "<short_list|grown_cover>"
+        "kind",
+        "The best bicliques, larger groups grown from them, or both in one list (both).",
+        "<both|short_list|grown_cover>",
     ),
     _group_setting(
         "rank_by",
@@ -166,7 +168,7 @@ GROUPS = (
     ),
     _group_setting(
         "chance_copies",
-        "Random copies to search beside the list; 5 if keys are tried, else 0 (at least 0; at most 99).",
+        "Random copies to search beside the list; 5 by default (at least 0; at most 99).",
         "N",
     ),
     _group_setting("labels", "A table of known cases: key, optionally side and class.", "FILE"),

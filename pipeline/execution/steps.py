@@ -200,20 +200,26 @@ def collect_to(
     with ExitStack() as ends:
         # Exits after the collector, which sends waiting results to the derived outputs when it exits.
         derived = tuple(ends.enter_context(each) for each in derived_collectors(collecting))
+        # Steps of derived outputs before the search.
+        before = {name: spent for each in derived for name, spent in each.seconds.items()}
         collector = publication.collector(replace(collecting, derived=derived))
         with collector:
             # In chronological order.
-            clock.seconds |= {step: spent for step, spent in collector.seconds.items() if spent}
-            with backend.budget(config.execution.to_execution(), collector.shares) as execution:
+            clock.seconds |= {**before, **{step: spent for step, spent in collector.seconds.items() if spent}}
+            wanted = config.execution.to_execution()
+            if elsewhere := sum(each.elsewhere_seconds for each in derived):
+                limit = wanted.time_limit_seconds or 0.0
+                wanted = replace(wanted, time_limit_seconds=max(limit - elsewhere, limit / 1000), stated_seconds=limit)
+            with backend.budget(wanted, collector.shares) as execution:
                 facts = find(collector, graph, query, execution)
         clock.lap(step)
         # The engine's waiting time is not its own time.
-        clock.seconds[step] -= facts.compile_seconds + sum(collector.seconds.values())
+        clock.seconds[step] -= facts.compile_seconds + sum(collector.seconds.values()) + sum(before.values())
         clock.seconds |= {**facts.prepared, **collector.seconds}
         collected = collector.finish()
         counts_of_derived = {each.name: each.finish() for each in derived}
     clock.lap("tables")
-    of_derived = {step: spent for each in derived for step, spent in each.seconds.items()}
+    of_derived = {name: spent for each in derived for name, spent in each.seconds.items() if name not in before}
     clock.seconds["tables"] -= sum(of_derived.values())
     clock.seconds |= of_derived
     return EnumerationFacts(

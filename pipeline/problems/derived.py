@@ -58,6 +58,11 @@ class GuardedCollector:
         """Wall time of steps of its own, within `finish`; of most there are none."""
         return dict(getattr(self._collector, "seconds", {}))
 
+    @property
+    def elsewhere_seconds(self) -> float:
+        """The part of the time limit that its steps before and after the search take; once it is entered."""
+        return float(getattr(self._collector, "elsewhere_seconds", 0.0))
+
     def accept(self, block: Any, keys: Any) -> None:
         """Take one block in, from any thread.
 

@@ -34,7 +34,7 @@ from mbe_stage.pipeline.execution.worker_stats import WorkerStats
 from mbe_stage.pipeline.package_files import version_of
 from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph, graph_of_input
-from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, SCHEMA_VERSION, sizes_of
+from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, READ_VERSIONS, SCHEMA_VERSION, sizes_of
 from mbe_stage.pipeline.safe_paths import is_path_within, odd_entry
 
 _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
@@ -355,7 +355,7 @@ def read_manifest(run_dir: str | Path) -> Manifest:
     except (ValueError, RecursionError):
         raise PublishError(f"{path}: is not JSON; expected a manifest; the run is damaged: publish it again") from None
     found = values.get("schema_version") if isinstance(values, dict) else None
-    if found != SCHEMA_VERSION:
+    if found not in READ_VERSIONS:
         raise PublishError(
             f"{path}: schema version {found!r}; expected {SCHEMA_VERSION}; "
             "read it with the version of mbe-stage that wrote it, or publish the run again"

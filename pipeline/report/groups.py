@@ -48,12 +48,11 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     every_group = pq.read_table(run_path / "groups.parquet")
     groups = every_group.filter(pc.invert(every_group["is_muted"]))
     quiet = every_group.filter(every_group["is_muted"])
-    is_grown = manifest.config.section("groups").kind == "grown_cover"
     items = list(_items(run_path, groups, manifest.config))
     names = [side_name(manifest.config, side) for side in ("left", "right")]
     has_times = any('class="times"' in item for item in items)
     found = (
-        fragment(_TEMPLATE, "found", is_grown, len(items), groups.num_rows, *names, has_times),
+        fragment(_TEMPLATE, "found", len(items), groups.num_rows, *names, has_times),
         fragment(_TEMPLATE, "controls", _known_orders(groups)),
         fragment(_TEMPLATE, "listed", items),
     )
@@ -77,19 +76,21 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
 
 def _items(run_path: Path, groups: pa.Table, config: Config) -> Iterator[str]:
     """Return the groups by rank, until they fill the page."""
-    is_grown = config.section("groups").kind == "grown_cover"
     has_times = config.input.timestamp is not None
     written, n_bytes, is_first = right_key(config), 0, True
     for start in range(0, groups.num_rows, _AT_ONCE):
         part = groups.slice(start, _AT_ONCE)
         members_of = _by_group(run_path / "group_members.parquet", part)
-        edges_of = _by_group(run_path / "group_edges.parquet", part) if is_grown else {}
+        # Earlier versions had edges of grown groups only, and no halos.
+        edges_of, halo_of = (_by_group(run_path / f"group_{name}.parquet", part) for name in ("edges", "halo"))
         times_of = _by_group(run_path / "group_times.parquet", part) if has_times else {}
         for group in part.to_pylist():
             group_key = group["group_key"]
             edges = {(edge["left"], edge["right"], edge.get("key_value")) for edge in edges_of.get(group_key, [])}
             of_key = tuple_key if group.get("key") not in (None, "items") else written
-            item = _group(group, members_of[group_key], edges, times_of.get(group_key, []), of_key)
+            item = _group(
+                group, members_of[group_key], edges, times_of.get(group_key, []), halo_of.get(group_key, []), of_key
+            )
             n_bytes += len(item.encode())
             # The first one is shown whatever its size.
             if n_bytes > _MOST_BYTES and not is_first:
@@ -100,6 +101,8 @@ def _items(run_path: Path, groups: pa.Table, config: Config) -> Iterator[str]:
 
 def _by_group(path: Path, groups: pa.Table) -> dict[int, list[dict[str, Any]]]:
     """Return a table's rows of some groups, by group."""
+    if not path.exists():
+        return {}
     of_groups = pc.field("group_key").isin(groups["group_key"].combine_chunks())
     rows: dict[int, list[dict[str, Any]]] = {}
     for row in pq.read_table(path, filters=of_groups).to_pylist():
@@ -138,9 +141,10 @@ def _group(
     rows: list[dict[str, Any]],
     edges: set[tuple[int, int, str | None]],
     times: list[dict[str, Any]],
+    halo: list[dict[str, Any]],
     written: Callable[[object], str],
 ) -> str:
-    """Format a group; `edges` are its edges if some may be missing, `times` the intervals of its time line."""
+    """Format a group with its edges, the intervals of its time line, and its rows of `group_halo`."""
     # If not all fit, those with most edges are shown.
     left, right = (
         sorted((row for row in rows if row["side"] == side), key=lambda row: (-row["n_edges"], row["vertex"]))
@@ -154,10 +158,17 @@ def _group(
     ]
     left_shares, right_shares = ([row["edge_share"] for row in side] for side in (left, right))
     orders = [(name, value) for name, value in _orders(group).items() if value is not None]
-    keys = ([narrowed_key(row["key"], row.get("key_value")) for row in side] for side in (left, right))
+    nearest = ([row for row in halo if row["side"] == side] for side in ("left", "right"))
+    keys, halo_keys = (
+        [[narrowed_key(row["key"], row.get("key_value")) for row in side] for side in sides]
+        for sides in ((left, right), nearest)
+    )
+    is_grown = group["kind"] == "grown_cover"
+    core = [sum(row.get("is_core", False) for row in side) * is_grown for side in (left, right)]
+    chances = _chance(group["known_p_value"]), _chance(group.get("p_bound"))
     group = {**group, "key_text": group_key_text(group)}
     pictures = Markup(pattern(left_shares, right_shares, absent) + time_line(group, times))
-    return fragment(_TEMPLATE, "group", group, orders, *keys, written, _chance(group["known_p_value"]), pictures)
+    return fragment(_TEMPLATE, "group", group, orders, *keys, written, *chances, pictures, core, halo_keys)
 
 
 def _chance(value: float | None) -> str:

@@ -59,20 +59,26 @@ def group_rows(run_path: str | Path, limit: int | None = None) -> list[dict[str,
 def with_members(run_path: str | Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return some of these rows, in their order, with the members' own keys as ``left`` and ``right``.
 
+    ``core_left`` and ``core_right`` are those of the core.
+
     Raises
     ------
     PublishError
         The table of members cannot be read.
     """
-    listed = {row["group_key"]: {**row, "left": [], "right": []} for row in rows}
+    lists = "left", "right", "core_left", "core_right"
+    listed = {row["group_key"]: {**row, **{name: [] for name in lists}} for row in rows}
     with reading(run_path):
         wanted = pc.field("group_key").isin(pa.array(list(listed), pa.int64()))
-        path, columns = Path(run_path) / "group_members.parquet", ["group_key", "side", "key", "key_value"]
-        # Earlier versions have no key_value.
+        path, columns = Path(run_path) / "group_members.parquet", ["group_key", "side", "key", "key_value", "is_core"]
+        # Earlier versions have neither of the last two.
         columns = [name for name in columns if name in pq.read_schema(path).names]
         members = pq.read_table(path, columns=columns, filters=wanted)
         for row in members.to_pylist():
-            listed[row["group_key"]][row["side"]].append(narrowed_key(row["key"], row.get("key_value")))
+            key, group = narrowed_key(row["key"], row.get("key_value")), listed[row["group_key"]]
+            group[row["side"]].append(key)
+            if row.get("is_core"):
+                group[f"core_{row['side']}"].append(key)
     return list(listed.values())
 
 
@@ -86,7 +92,7 @@ def nothing_significant(run_path: Path, manifest: Manifest) -> str:
     elif n_significant:
         reason = (
             f"{plural(n_significant, 'biclique')} {'is' if n_significant == 1 else 'are'} significant, but no group "
-            f"grown from them is; {setting('groups.kind')} short_list lists them"
+            f"grown from them is; {setting('groups.kind')} both lists them"
         )
     elif not n:
         reason = "no biclique was found"
@@ -159,12 +165,12 @@ def _best(run_path: Path) -> str:
 
 def _not_looked_at(manifest: Manifest) -> list[str]:
     counts, query = manifest.derived["groups"], manifest.config.query.model_dump(exclude_defaults=True)
-    n_seeds, is_grown = counts["seeds_not_grown"], manifest.config.section("groups").kind == "grown_cover"
+    n_seeds = counts["seeds_not_grown"]
     sizes = ", ".join(f"{setting(f'query.{key}')} {value}" for key, value in query.items())
     return [
         *([] if manifest.truncated is None else [f"the rest of the search, which {manifest.truncated}"]),
         *(["the rest of the buckets shifted by half"] if counts.get("half_later_truncated") else []),
         *([f"{plural(n, 'key')} not tried to the end"] if (n := counts.get("keys_not_searched", 0)) else []),
-        *([f"{plural(n_seeds, 'seed')} left to grow"] if n_seeds and is_grown else []),
+        *([f"{plural(n_seeds, 'seed')} left to grow"] if n_seeds else []),
         *([f"bicliques outside {sizes}"] if sizes else []),
     ]

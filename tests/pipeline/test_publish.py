@@ -319,8 +319,8 @@ def test_resolve_run(tmp_path):
         (None, "cannot be read"),
         ("{", "is not JSON"),
         ("[]", "schema version None; expected 2"),
-        ('{"schema_version": 99}', "schema version 99; expected 2"),
-        ('{"schema_version": 2}', r"run_id: is missing"),
+        ('{"schema_version": 99}', "schema version 99; expected 3"),
+        ('{"schema_version": 3}', r"run_id: is missing"),
     ],
 )
 def test_unreadable_manifests(tmp_path, text, message):

@@ -15,13 +15,12 @@ import numpy as np
 
 from mbe_stage.groups.null_model import UNIT
 from mbe_stage.groups.rewiring import rewired
-from mbe_stage.groups.selection import seed_rows
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.clean.cleaning import with_right
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.problems.base import Collecting
-from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, grown_of
-from mbe_stage.pipeline.problems.groups.searched import MOST_SECONDS, SHARE_OF_KEYS, Searched, search_graph
+from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, SHORT_LIST
+from mbe_stage.pipeline.problems.groups.searched import SHARE_OF_COPIES, Searched, search_graph, seconds_of_keys
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +28,10 @@ BY_DEFAULT = 5
 _LEAST_SECONDS = 0.01
 
 
-def n_copies(config: Config, *, of_keys: bool) -> int:
-    """Return the number of copies to make; by default five if keys are tried, else none."""
+def n_copies(config: Config) -> int:
+    """Return the number of copies to make; none by default with time buckets, for which there are no copies."""
     stated: int | None = config.section("groups").chance_copies
-    return BY_DEFAULT * of_keys if stated is None else stated
+    return BY_DEFAULT * (config.input.time_bucket is None) if stated is None else stated
 
 
 def search_copies(searches: Sequence[Searched], backend: Any, place: Any, n: int) -> list[dict[str, float]]:
@@ -53,8 +52,7 @@ def search_copies(searches: Sequence[Searched], backend: Any, place: Any, n: int
         Of each copy: ``best_surprise`` in nats, 0 without a group; ``swaps`` for each row, and ``acceptance``.
     """
     collecting = replace(searches[0].collecting, backend=backend)
-    limit = collecting.config.execution.time_limit_seconds or MOST_SECONDS
-    end = time.perf_counter() + min(MOST_SECONDS, limit) * (1 - SHARE_OF_KEYS)
+    end = time.perf_counter() + seconds_of_keys(collecting.config) * SHARE_OF_COPIES
     copies = []
     for seed in range(n):
         if time.perf_counter() >= end or (found := _copy(collecting, searches, place, seed, end)) is None:
@@ -90,11 +88,9 @@ def _copy(
         found = search_graph(quiet, collecting.backend.from_host(host), place, f"random copy {seed + 1}", seconds)
         if found.is_truncated:
             return None
-        scores = found.candidates.surprise
-        if collecting.config.section("groups").kind == GROWN_COVER and len(found.candidates):
-            seeds = seed_rows(len(found.candidates), found.sink.left_best, found.sink.right_best)
-            scores = grown_of(found.candidates, seeds, found.collecting, found.model).scores
-        found_scores.append(scores)
+        kind = collecting.config.section("groups").kind
+        found_scores += [] if kind == GROWN_COVER else [found.candidates.surprise]
+        found_scores += [] if kind == SHORT_LIST else [found.grown.scores]
     every = np.concatenate(found_scores)
     best = int(every.max()) / UNIT if every.size else 0.0
     return {"best_surprise": best, "swaps": swaps, "acceptance": acceptance}

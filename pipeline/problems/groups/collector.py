@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.eigenvector import tfidf_eigenvector
+from mbe_stage.groups.growth import Grown
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
 from mbe_stage.groups.vertex_scores import EdgeScores, best_score, edge_sqrt, share_size
@@ -27,37 +27,37 @@ from mbe_stage.pipeline.problems.both_sides import keys_of_both_sides
 from mbe_stage.pipeline.problems.groups.association import associations, known_shares
 from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, members_of_cases
 from mbe_stage.pipeline.problems.groups.chance import chance_p_values, n_copies, search_copies
-from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, GroupEdges, edges_of, grown_of
+from mbe_stage.pipeline.problems.groups.chosen import Chosen, GroupEdges, edges_of
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.known_keys import read_lists
+from mbe_stage.pipeline.problems.groups.one_list import (
+    choose,
+    edges_by_rank,
+    half_later_vertices,
+    keys_of_all,
+    merged,
+    with_columns,
+)
 from mbe_stage.pipeline.problems.groups.schemas import GROUP_KEYS
 from mbe_stage.pipeline.problems.groups.searched import (
     Searched,
     n_graphs,
+    pairs_of,
     refuse_one_graph_queries,
     search_half_later,
     search_keys,
+    seconds_of_graph,
 )
 from mbe_stage.pipeline.problems.groups.tables import (
     edges_table,
     groups_table,
+    halo_table,
     members_table,
     score_of,
     scores_table,
 )
 from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
 from mbe_stage.pipeline.problems.groups.tried_keys import are_tried
-from mbe_stage.pipeline.problems.groups.two_offsets import (
-    choose,
-    edges_by_rank,
-    half_later_vertices,
-    keys_of_all,
-    listed,
-    merged,
-    narrowed,
-    seeds_of,
-    with_columns,
-)
 from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE, CHANCE_COPIES
 
 
@@ -119,6 +119,8 @@ class GroupsCollector:
     def __init__(self, collecting: Collecting) -> None:
         refuse_one_graph_queries(collecting)
         self.seconds: dict[str, float] = {}
+        self.elsewhere_seconds = 0.0
+        self._pairs: Grown | None = None
         # The parts that differ between the backends, under the same names.
         self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}")
         self._collecting = collecting
@@ -128,6 +130,12 @@ class GroupsCollector:
         self._lists = read_lists(collecting.config.section("groups"))
 
     def __enter__(self) -> GroupsCollector:
+        # Pairs come first, so that there are groups whenever a limit stops the search.
+        begun, seconds = time.perf_counter(), seconds_of_graph(self._collecting)
+        self._pairs = pairs_of(self._place.on_host(self._collecting), self._model, seconds / 3)
+        self.seconds["pairs"] = time.perf_counter() - begun
+        if limit := self._collecting.config.execution.time_limit_seconds:
+            self.elsewhere_seconds = limit - seconds * 2 / 3 + self.seconds["pairs"]
         return self
 
     def __exit__(
@@ -178,27 +186,27 @@ class GroupsCollector:
             ``keys_not_searched``, those that were not tried, or not to the end; and ``key_bicliques``. With random
             copies ``chance_copies``, the number for which there was time.
         """
-        searches = [Searched.of_run(self._place.on_host(self._collecting), self._model, self._sink)]
+        seconds = seconds_of_graph(self._collecting) / 3
+        host = self._place.on_host(self._collecting)
+        searches = [Searched.of(host, self._model, self._sink, self._pairs, seconds)]
         if self._collecting.edges.half_later is not None:
             searches.append(search_half_later(self._collecting, self._place))
-            self.seconds = {"half_later": searches[1].seconds}
+            self.seconds["half_later"] = searches[1].seconds
         facts: list[dict[str, Any]] = []
         if are_tried(self._collecting.config):
             found, facts = search_keys(replace(searches[0].collecting, backend=self._collecting.backend), self._place)
             searches += found
             if found:
-                self.seconds = {"keys": sum(one.seconds for one in found)}
+                self.seconds["keys"] = sum(one.seconds for one in found)
         config, edges = self._collecting.config, searches[0].collecting.edges
         known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
-        grown = [grown_of(one.candidates, seeds_of(one), one.collecting, one.model) for one in searches]
-        ranked = choose(searches, grown, known)
-        chosen = [of for _, of in ranked]
-        parts = [self._tables(*of, edges.right_keys) for of in zip(searches, grown, chosen, strict=True)]
-        of_cases = edges_by_rank(searches, ranked, [part.edges for part in parts])
-        of_keys = of_known(listed(searches, ranked), of_cases, known, edges.key_hashes()[0])
+        listed = choose(searches, known)
+        parts = [self._tables(*of, edges.right_keys) for of in zip(searches, listed.parts, strict=True)]
+        of_cases = edges_by_rank(searches, listed.parts, [part.edges for part in parts])
+        of_keys = of_known(listed.members, of_cases, known, edges.key_hashes()[0])
         tables = parts[0].tables
         if len(searches) > 1 or facts:
-            tables = merged([part.tables for part in parts], ranked, searches, of_keys=bool(facts))
+            tables = merged([part.tables for part in parts], listed.parts, searches, of_keys=bool(facts))
         tables = {
             **tables,
             "groups": with_columns(tables["groups"], of_keys.columns),
@@ -210,7 +218,7 @@ class GroupsCollector:
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
             **({"group_keys": pa.Table.from_pylist(facts, schema=GROUP_KEYS)} if are_tried(config) else {}),
         }
-        n = n_copies(config, of_keys=bool(facts))
+        n = n_copies(config)
         begun = time.perf_counter()
         copies = search_copies(searches, self._collecting.backend, self._place, n) if n else []
         if copies:
@@ -223,7 +231,7 @@ class GroupsCollector:
         tables["groups"] = tables["groups"].replace_schema_metadata(metadata or None)
         for name, table in tables.items():
             write_table(table, self._collecting.run_path / f"{name}.parquet", config.output.compression)
-        members = [chosen.members for _, chosen in ranked]
+        members = [chosen.members for chosen in listed.parts]
         return {
             "groups": sum(map(len, members)),
             "left_members": int(np.unique(np.concatenate([part.left_members for part in members])).size),
@@ -232,14 +240,14 @@ class GroupsCollector:
                 int(np.count_nonzero(one.candidates.surprise > SIGNIFICANT)) for one in searches
             ),
             "candidates_not_scored": sum(part.n_not_scored for part in parts),
-            "seeds_not_grown": sum(of.n_left_out for of in grown),
+            "seeds_not_grown": sum(one.grown.n_left_out for one in searches),
             **of_keys.counts,
             **(_counts_of_later(searches[1]) if config.input.time_bucket is not None else {}),
             **_counts_of_keys(facts),
             **({"chance_copies": len(copies)} if n else {}),
         }
 
-    def _tables(self, search: Searched, grown: GrownGroups, chosen: Chosen, items: pa.Array) -> _OfGraph:
+    def _tables(self, search: Searched, chosen: Chosen, items: pa.Array) -> _OfGraph:
         """Return the group tables of one graph, and the number of candidates not scored because the steps ran out.
 
         Parameters
@@ -260,11 +268,11 @@ class GroupsCollector:
         tables = {
             "groups": groups_table(chosen, edges, graph, search.model, events, {}),
             "group_members": members_table(chosen, edges, graph, keys, known),
-            "vertex_scores": scores_table(chosen, edges, graph, _scores(search, by_edge, grown), keys),
-            **({"group_edges": edges_table(chosen, edges)} if chosen.kind == GROWN_COVER else {}),
+            "vertex_scores": scores_table(chosen, edges, graph, _scores(search, by_edge), keys),
+            "group_edges": edges_table(chosen, edges),
+            "group_halo": halo_table(chosen, graph, search.model, keys),
             **({} if config.input.timestamp is None else {"group_times": times_table(chosen.keys, events)}),
         }
-        tables = tables if search.items is None else narrowed(tables, search)
         return _OfGraph(tables, edges, by_edge.n_left_out)
 
 
@@ -281,12 +289,12 @@ def _are_within(numbers: np.ndarray, first: int, end: int) -> bool:
     return not numbers.size or (first <= int(numbers.min()) and int(numbers.max()) < end)
 
 
-def _scores(search: Searched, by_edge: EdgeScores, grown: GrownGroups) -> dict[str, np.ndarray]:
+def _scores(search: Searched, by_edge: EdgeScores) -> dict[str, np.ndarray]:
     """Return the scores of all vertices, left ones first."""
-    graph, sink, members = search.collecting.graph, search.sink, grown.members
+    graph, sink, members, scores = search.collecting.graph, search.sink, search.grown.members, search.grown.scores
     best_grown = (
-        best_score(members.left_members, members.left_sizes, grown.scores, graph.n_left),
-        best_score(members.right_members, members.right_sizes, grown.scores, graph.n_right),
+        best_score(members.left_members, members.left_sizes, scores, graph.n_left),
+        best_score(members.right_members, members.right_sizes, scores, graph.n_right),
     )
     by_size = (
         share_size(*of) for of in ((sink.left_share, graph.left_degrees), (sink.right_share, graph.right_degrees))

@@ -5,9 +5,8 @@ Neither affects which groups are found or how they rank. Labels add columns; an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +16,6 @@ from mbe_stage.groups.members import GroupMembers
 from mbe_stage.pipeline.problems.groups.known_keys import ALLOW, LABELS, KeyList
 
 _UNKNOWN = -1
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,39 +85,6 @@ class Known:
         return _all_of(left, members.left_members, members.left_sizes) | _all_of(
             right, members.right_members, members.right_sizes
         )
-
-
-def up_to_limit(limit: int, choose: Callable[[int], T], is_muted: Callable[[T], np.ndarray]) -> tuple[T, int]:
-    """Choose groups until `limit` of them are unmuted, or none remain.
-
-    Parameters
-    ----------
-    limit : int
-        Number of unmuted groups.
-    choose : callable
-        Takes the total number and returns the best groups. A smaller number gives a prefix of the result of a
-        larger one.
-    is_muted : callable
-        Takes the result of `choose` and returns, per group, whether it is muted.
-
-    Returns
-    -------
-    chosen
-        The result of `choose`.
-    n : int
-        Number of leading groups to keep. If `limit` is reached, the last of them is unmuted.
-    """
-    n_wanted = limit
-    while True:
-        chosen = choose(n_wanted)
-        muted = is_muted(chosen)
-        counted = np.flatnonzero(~muted)
-        if counted.size >= limit:
-            return chosen, int(counted[limit - 1]) + 1
-        if muted.size < n_wanted:
-            return chosen, muted.size
-        # Twice the missing number: muted groups are usually few, and choosing starts over each time.
-        n_wanted += 2 * (limit - counted.size)
 
 
 def _all_of(is_allowed: np.ndarray, members: np.ndarray, sizes: np.ndarray) -> np.ndarray:

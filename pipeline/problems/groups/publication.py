@@ -27,7 +27,6 @@ class GroupsPublication(DerivedPublication):
     frames = ("arrow", "cudf")
     events = True
     input_keys = ("labels", "allow")
-    added_columns = frozenset({"grown_surprise", "tfidf_eigenvector"})
 
     collector = deferred(f"{__package__}.collector:GroupsCollector")
     page = deferred("mbe_stage.pipeline.report.groups:page")
@@ -43,12 +42,13 @@ class GroupsPublication(DerivedPublication):
         has_lists = section.labels is not None or section.allow is not None
         has_buckets = config.input.time_bucket is not None
         return {
-            **({"group_edges.parquet": of.GROUP_EDGES} if section.kind == "grown_cover" else {}),
             **({"group_times.parquet": of.GROUP_TIMES} if config.input.timestamp is not None else {}),
             **({"half_later_vertices.parquet": of.HALF_LATER_VERTICES} if has_buckets else {}),
             **({"known_keys.parquet": of.KNOWN_KEYS} if has_lists else {}),
             **({"group_keys.parquet": of.GROUP_KEYS} if self.tries_keys(config) else {}),
             "groups.parquet": of.GROUPS,
+            "group_edges.parquet": of.GROUP_EDGES,
+            "group_halo.parquet": of.group_halo(keys),
             "group_members.parquet": of.group_members(keys),
             "vertex_scores.parquet": of.vertex_scores(keys),
         }
@@ -99,26 +99,17 @@ class GroupsPublication(DerivedPublication):
         return f"no group is listed: {nothing_significant(run_path, manifest)}"
 
     def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
-        from mbe_stage.groups import candidates, selection, short_list, vertex_scores
+        from mbe_stage.groups import candidates, near_copies, selection, vertex_scores
 
-        kind = None if config is None else config.section("groups").kind
-        has_several = config is not None and (config.input.time_bucket is not None or self.tries_keys(config))
-        return (
-            *candidates.compile_steps(),
-            *vertex_scores.compile_steps(),
-            # With several graphs, near copies are dropped from grown groups too.
-            *(short_list.compile_steps() if kind != "grown_cover" or has_several else ()),
-            # Scores of vertices need grown groups, of any kind of list.
-            *selection.compile_steps(),
-        )
+        modules = candidates, vertex_scores, near_copies, selection
+        return tuple(step for module in modules for step in module.compile_steps())
 
     def device_compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
         from mbe_stage.bicliques import keys
         from mbe_stage.pipeline.problems.groups.cudf import compile_steps
 
         # Grown groups are not bicliques of the stream, so the host computes their keys.
-        is_grown = config is None or config.section("groups").kind == "grown_cover"
-        return (*compile_steps(), *(keys.compile_steps() if is_grown else ()))
+        return (*compile_steps(), *keys.compile_steps())
 
 
 PUBLICATION = GroupsPublication()

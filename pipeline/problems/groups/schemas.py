@@ -16,6 +16,7 @@ GROUPS = pa.schema(
         pa.field("group_key", pa.int64(), nullable=False),
         # 1, 2, 3 ... in the order of the rows.
         pa.field("rank", pa.int32(), nullable=False),
+        # short_list for a biclique, grown_cover for a group that may lack some edges.
         pa.field("kind", pa.string(), nullable=False),
         pa.field("n_left", pa.int32(), nullable=False),
         pa.field("n_right", pa.int32(), nullable=False),
@@ -24,17 +25,16 @@ GROUPS = pa.schema(
         pa.field("density", pa.float64(), nullable=False),
         # In nats; whole multiples of 2^-24.
         pa.field("surprise", pa.float64(), nullable=False),
-        # In nats, for grown groups: the gain over the groups before it. Null in a short list.
-        pa.field("residual_gain", pa.float64(), nullable=True),
         # Sum of the left members' degrees times that of the right members', divided by the edges of the graph; with
         # effective degrees (`mbe_stage.groups.null_model`) the sum of the probabilities of all pairs.
         pa.field("expected_edges", pa.float64(), nullable=False),
         # n_edges divided by the sum of the left members' degrees.
         pa.field("left_edge_share", pa.float64(), nullable=False),
         pa.field("median_right_degree", pa.float64(), nullable=False),
-        pa.field("seed_biclique_key", pa.int64(), nullable=False),
-        # The group itself and the candidates left out because they overlap it; each counts for the best such group. For
-        # grown groups: the seeds that grew into it.
+        # The best significant biclique inside the group: itself for a biclique; null without one.
+        pa.field("core_key", pa.int64(), nullable=True),
+        # Significant bicliques: the group itself if it is one, and the near copies of it; each counts for the best
+        # such group.
         pa.field("n_bicliques", pa.int64(), nullable=False),
         # Whether p_bound is below 0.05. Only such groups are listed.
         pa.field("significant", pa.bool_(), nullable=False),
@@ -102,7 +102,7 @@ GROUP_KEYS = pa.schema(
     ]
 )
 
-# The edges of grown groups, which may lack some edges; by rank, then ascending by vertices.
+# The edges of all groups; by rank, then ascending by vertices.
 GROUP_EDGES = pa.schema(
     [
         pa.field("group_key", pa.int64(), nullable=False),
@@ -155,6 +155,31 @@ def group_members(keys: pa.DataType) -> pa.Schema:
             pa.field("label", pa.string(), nullable=True),
             # Of a right member of a group whose key narrows the items: what it adds to the item in `vertex` and `key`,
             # as a JSON array; such rows ascend by item key and value as JSON text.
+            pa.field("key_value", pa.string(), nullable=True),
+            # A member of the group's core (`core_key`).
+            pa.field("is_core", pa.bool_(), nullable=False),
+        ]
+    )
+
+
+def group_halo(keys: pa.DataType) -> pa.Schema:
+    """Schema of `group_halo`: for each grown group the vertices that come next; by rank, side and place.
+
+    These are leads: nothing is said about their significance.
+    """
+    return pa.schema(
+        [
+            pa.field("group_key", pa.int64(), nullable=False),
+            pa.field("side", SIDE, nullable=False),
+            # 1, 2, 3 ... on each side.
+            pa.field("place", pa.int32(), nullable=False),
+            pa.field("vertex", pa.int32(), nullable=False),
+            pa.field("key", keys, nullable=False),
+            # In nats: what its edges into the group and its halo say for it, less what the missing ones say against it.
+            pa.field("gain", pa.float64(), nullable=False),
+            # Edges into the group itself.
+            pa.field("n_edges", pa.int64(), nullable=False),
+            # As in `group_members`.
             pa.field("key_value", pa.string(), nullable=True),
         ]
     )

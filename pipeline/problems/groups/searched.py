@@ -8,6 +8,7 @@ the groups only, on the same tier, after the run's own bicliques are written.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,8 +19,12 @@ import numpy as np
 
 from mbe_stage.bicliques.enumerate import Progress, enumerate_into
 from mbe_stage.bicliques.results import Detail
+from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import Candidates
+from mbe_stage.groups.growth import Grown
 from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.selection import grown_above_chance, grown_pairs, seed_rows
+from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.problems.base import Collecting
@@ -31,8 +36,8 @@ log = logging.getLogger(__name__)
 
 _MOST_IDS = 2**31
 _LATER = "buckets shifted by half"
-MOST_SECONDS, SHARE_OF_KEYS = 120.0, 0.7
-"""Trying keys takes this share of the time limit, or of 120 seconds if that is less."""
+MOST_SECONDS, SHARE_OF_COPIES = 120.0, 0.3
+"""Keys and random copies take so long at most, and the copies this share of it."""
 _LEAST_SECONDS = 0.01
 # Rows of all graphs that are kept in memory; 100 bytes each.
 _MOST_KEPT = 20_000_000
@@ -49,6 +54,7 @@ class Searched:
     n_right : int
     sink : CandidateSink or DeviceCandidateSink
         After `finish`.
+    grown : GrownGroups
     n_bicliques : int or None
         Number of bicliques, for a graph that was enumerated only for the groups.
     is_truncated : bool
@@ -68,6 +74,7 @@ class Searched:
     model: NullModel
     sink: Any
     candidates: Candidates
+    grown: GrownGroups
     n_bicliques: int | None = None
     is_truncated: bool = False
     seconds: float = 0.0
@@ -81,9 +88,62 @@ class Searched:
         return self.made()
 
     @classmethod
-    def of_run(cls, collecting: Collecting, model: NullModel, sink: Any) -> Searched:
-        """Return the run's own graph, in host memory, after its search."""
-        return cls(lambda: collecting, collecting.graph.n_right, model, sink, sink.finish())
+    def of(cls, collecting: Collecting, model: NullModel, sink: Any, pairs: Grown | None, seconds: float) -> Searched:
+        """Return a graph in host memory after its search; grow its candidates for at most so many seconds."""
+        candidates, query = sink.finish(), collecting.config.query
+        grown = grown_above_chance(
+            collecting.graph,
+            candidates,
+            seed_rows(len(candidates), sink.left_best, sink.right_best),
+            model,
+            min_left=query.min_left,
+            min_right=query.min_right,
+            threads=collecting.config.execution.threads,
+            most_seconds=seconds,
+            pairs=pairs,
+        )
+        return cls(lambda: collecting, collecting.graph.n_right, model, sink, candidates, grown)
+
+
+def pairs_of(collecting: Collecting, model: NullModel, seconds: float) -> Grown | None:
+    """Grow pairs of vertices for at most so many seconds; None if the query asks for certain members.
+
+    Parameters
+    ----------
+    collecting : Collecting
+        Edges and graph in host memory.
+    """
+    query = collecting.config.query
+    if query.containing_left or query.containing_right:
+        return None
+    return grown_pairs(
+        collecting.graph,
+        model,
+        min_left=query.min_left,
+        min_right=query.min_right,
+        threads=collecting.config.execution.threads,
+        most_seconds=seconds,
+    )
+
+
+def seconds_of_graph(collecting: Collecting) -> float:
+    """Return the share of the time limit that the run's own graph has, a third each for pairs, search and growth.
+
+    Buckets shifted by half have another half, and tried keys another third.
+    """
+    config = collecting.config
+    limit = config.execution.time_limit_seconds
+    if limit is None:
+        return math.inf
+    if config.input.time_bucket is not None:
+        return limit / 2
+    return limit * 2 / 3 if keys_of(collecting.edges.events, config) else limit
+
+
+def seconds_of_keys(config: Config) -> float:
+    """Return the most seconds for tried keys and random copies."""
+    limit = config.execution.time_limit_seconds
+    return MOST_SECONDS if limit is None else min(MOST_SECONDS, limit / 3)
 
 
 def refuse_one_graph_queries(collecting: Collecting) -> None:
@@ -99,11 +159,6 @@ def refuse_one_graph_queries(collecting: Collecting) -> None:
         raise ConfigError(
             f"{setting('groups.chance_copies')} is not available with {setting('input.time_bucket')}; leave one of "
             "them out; keys with buckets are tried without it"
-        )
-    if collecting.config.section("groups").rank_by == "evidence":
-        raise ConfigError(
-            f"{setting('groups.rank_by')} is evidence, which compares groups of one graph, but "
-            f"{setting('input.time_bucket')} makes two; expected another ranking, such as surprise"
         )
     if collecting.config.query.containing_right:
         raise ConfigError(
@@ -143,37 +198,36 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
             f"{setting('input.time_bucket')} {config.input.time_bucket} makes {n_right:,} right vertices "
             f"with both offsets; expected fewer than {_MOST_IDS:,}; use longer buckets"
         )
-    return search_graph(collecting, edges, place, _LATER)
+    return search_graph(collecting, edges, place, _LATER, seconds_of_graph(collecting))
 
 
-def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seconds: float | None = None) -> Searched:
-    """Enumerate a graph for the groups, for at most so many seconds."""
+def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seconds: float) -> Searched:
+    """Search a graph for groups, for at most so many seconds."""
     begun = time.perf_counter()
+    end = begun + seconds
     config, backend, graph = collecting.config, collecting.backend, edges.graph()
     log.info("groups: searching with %s: %d right vertices", name, graph.n_right)
     model = place.null_model(graph, n_graphs(collecting))
     sink = place.sink_of(model, graph)
+    on_host = place.on_host(replace(collecting, edges=edges, graph=graph))
+    pairs = pairs_of(on_host, model, seconds / 3)
     named = _Named(sink, place, edges.key_hashes(), backend.is_on_device)
     engine = "cuda" if backend.is_on_device else config.execution.engine
+    for_search = max(end - time.perf_counter() - seconds / 3, _LEAST_SECONDS) if math.isfinite(seconds) else None
     with backend.budget(config.execution.to_execution()) as execution:
         facts = enumerate_into(
             named,
             graph,
             to_query(config.query, edges),
-            execution if seconds is None else replace(execution, time_limit_seconds=seconds),
+            replace(execution, time_limit_seconds=for_search),
             "auto" if engine == "rapids" else engine,
             _saying_which(collecting.on_progress, name),
         )
     if facts.truncated is not None:
         log.warning("groups: the search with %s is incomplete: it %s", name, facts.truncated)
-    candidates = sink.finish()
-    on_host = place.on_host(replace(collecting, edges=edges, graph=graph))
-    return Searched(
-        made=lambda: on_host,
-        n_right=graph.n_right,
-        model=model,
-        sink=sink,
-        candidates=candidates,
+    found = Searched.of(on_host, model, sink, pairs, end - time.perf_counter())
+    return replace(
+        found,
         n_bicliques=facts.n_bicliques,
         is_truncated=facts.truncated is not None,
         seconds=time.perf_counter() - begun,
@@ -198,8 +252,7 @@ def search_keys(collecting: Collecting, place: Any) -> tuple[list[Searched], lis
     """
     config = collecting.config
     keys = keys_of(collecting.edges.events, config)
-    left = min(MOST_SECONDS, config.execution.time_limit_seconds or MOST_SECONDS) * SHARE_OF_KEYS
-    end = time.perf_counter() + left
+    end = time.perf_counter() + seconds_of_keys(config) * (1 - SHARE_OF_COPIES)
     searches, facts, n_right = list[Searched](), list[dict[str, Any]](), collecting.graph.n_right
     are_kept = len(keys) and collecting.edges.events.left.size * n_tries(keys) <= _MOST_KEPT
     for key, half_later in ((each, shifted) for each in keys for shifted in each.offsets):

@@ -36,11 +36,11 @@ class GroupsSection(Section):
     }
     UNLABELLED_WORDS: ClassVar = _words("unknown,unlabelled,unlabeled,unclassified,undefined,null,nan,na,n/a,?")
 
-    BEFORE: ClassVar = {"try_keys": "plain", "chance_copies": None}
+    BEFORE: ClassVar = {"try_keys": "plain", "chance_copies": None, "kind": "short_list"}
 
     limit: int = Field(100, ge=1, le=1_000_000, description="Maximum number of groups.")
-    kind: Literal["short_list", "grown_cover"] = Field(
-        "short_list", description="The best bicliques, or larger groups grown from them."
+    kind: Literal["both", "short_list", "grown_cover"] = Field(
+        "both", description="The best bicliques, larger groups grown from them, or both in one list."
     )
     rank_by: Literal["surprise", "surprise_per_vertex", "surprise_per_edge", "evidence"] = Field(
         "surprise", description="Ranking; per vertex or edge suits communities, evidence puts large groups first."
@@ -57,7 +57,7 @@ class GroupsSection(Section):
         description="Also try right keys narrowed by further columns and times, or only the plain key.",
     )
     chance_copies: int | None = Field(
-        None, ge=0, le=99, description="Random copies to search beside the list; 5 if keys are tried, else 0."
+        None, ge=0, le=99, description="Random copies to search beside the list; 5 by default."
     )
     labels: str | None = Field(
         None,
@@ -79,16 +79,6 @@ class GroupsSection(Section):
         description="A table of known good keys; a group is muted if all members of a side are listed.",
         json_schema_extra={"metavar": "FILE"},
     )
-
-    @model_validator(mode="after")
-    def _a_cover_ranks_by_itself(self) -> GroupsSection:
-        for key in ("rank_by", "max_overlap"):
-            if self.kind == "grown_cover" and getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(
-                    f"{setting(f'groups.{key}')} is only for the short list, but {setting('groups.kind')} is "
-                    "grown_cover: leave one of them out"
-                )
-        return self
 
     @property
     def names_classes(self) -> dict[str, tuple[int | str, ...]]:

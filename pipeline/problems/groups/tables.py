@@ -9,13 +9,16 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.halo import halos
+from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel
+from mbe_stage.groups.selection import SCHEDULE
 from mbe_stage.groups.vertex_scores import degree_percentiles, rank_score
 from mbe_stage.pipeline.problems.both_sides import sides
 from mbe_stage.pipeline.problems.groups.association import labels_of
-from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, GroupEdges
+from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, SHORT_LIST, Chosen, GroupEdges
 from mbe_stage.pipeline.problems.groups.known import Known
-from mbe_stage.pipeline.problems.groups.schemas import GROUP_EDGES, GROUPS, group_members, vertex_scores
+from mbe_stage.pipeline.problems.groups.schemas import GROUP_EDGES, GROUPS, group_halo, group_members, vertex_scores
 from mbe_stage.pipeline.problems.groups.times import GroupEvents, within_words
 from mbe_stage.pipeline.wording import percent_text, plural
 
@@ -108,23 +111,22 @@ def groups_table(
     expected = [left * right / graph.n_edges for left, right in zip(left_sums, right_sums, strict=True)]
     if model.is_fitted:
         expected = [model.expected_edges(left, right) for left, right in members]
-    is_strong = model.is_strong(members, chosen.evidence, is_grown=chosen.kind == GROWN_COVER)
+    is_strong = model.is_strong(members, chosen.evidence, is_grown=chosen.is_grown)
     shares = [found / degrees for found, degrees in zip(n_edges, left_sums, strict=True)]
     within = [within_words(group) for group in events]
     columns = {
         "group_key": chosen.keys,
         "rank": np.arange(1, n + 1, dtype=np.int32),
-        "kind": [chosen.kind] * n,
+        "kind": np.where(chosen.is_grown, GROWN_COVER, SHORT_LIST),
         "n_left": n_left,
         "n_right": n_right,
         "n_edges": n_edges,
         "density": [found / (a * b) for found, a, b in zip(n_edges, n_left, n_right, strict=True)],
         "surprise": chosen.surprise / UNIT,
-        "residual_gain": [None] * n if chosen.gains is None else chosen.gains / UNIT,
         "expected_edges": expected,
         "left_edge_share": shares,
         "median_right_degree": [float(np.median(part)) for part in right_degrees],
-        "seed_biclique_key": chosen.seeds,
+        "core_key": pa.array(chosen.core_keys, mask=chosen.cores.left_sizes == 0),
         "n_bicliques": chosen.n_bicliques,
         "significant": chosen.surprise > SIGNIFICANT,
         "p_bound": np.exp(-chosen.surprise / UNIT),
@@ -141,7 +143,7 @@ def groups_table(
 
 
 def edges_table(chosen: Chosen, edges: GroupEdges) -> pa.Table:
-    """Build `group_edges`: the edges of each grown group."""
+    """Build `group_edges`: the edges of each group."""
     none = pa.nulls(edges.left.size, pa.string())
     columns = [pa.array(np.repeat(chosen.keys, edges.n_edges)), pa.array(edges.left), pa.array(edges.right), none]
     return pa.Table.from_arrays(columns, schema=GROUP_EDGES)
@@ -173,8 +175,51 @@ def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: 
         pa.array(n_edges / degrees[places]),
         labels_of(vertices, is_right, known),
         pa.nulls(vertices.size, pa.string()),
+        pa.array(np.isin(_places(members), _places(chosen.cores), assume_unique=True)),
     ]
     return pa.Table.from_arrays(columns, schema=group_members(keys.type))
+
+
+def _places(groups: GroupMembers) -> np.ndarray:
+    """Return one number for each member and its group, in the order of `group_members`."""
+    of_group = np.repeat(np.arange(len(groups)), groups.left_sizes + groups.right_sizes)
+    sizes = np.column_stack([groups.left_sizes, groups.right_sizes]).ravel()
+    is_right = np.repeat(np.tile(np.array([False, True]), len(groups)), sizes)
+    places = (2 * of_group + is_right) << 32
+    places[~is_right] |= groups.left_members
+    places[is_right] |= groups.right_members
+    return places
+
+
+def halo_table(chosen: Chosen, graph: BipartiteCSR, model: NullModel, keys: pa.Array) -> pa.Table:
+    """Build `group_halo`: for each grown group the left vertices of its halo, then the right ones, best first.
+
+    Parameters
+    ----------
+    keys : pa.Array
+        As `keys_of_both_sides` gives them.
+    """
+    rows = np.flatnonzero(chosen.is_grown)
+    members = chosen.members.take(rows)
+    found = halos(graph, members, model, SCHEDULE)
+    parts = [group_halo(keys.type).empty_table()]
+    for row, (left, right) in enumerate(members):
+        for side, others in enumerate((right, left)):
+            start, end = found[side].offsets[row : row + 2]
+            vertices, n = found[side].vertices[start:end], int(end - start)
+            of_vertex = graph.neighbours_of_right if side else graph.neighbours_of_left
+            columns = [
+                pa.array(np.full(n, chosen.keys[rows[row]])),
+                sides(np.full(n, bool(side))),
+                pa.array(np.arange(1, n + 1, dtype=np.int32)),
+                pa.array(vertices),
+                keys.take(pa.array(vertices + side * graph.n_left)),
+                pa.array(found[side].gains[start:end] / UNIT),
+                pa.array([np.isin(of_vertex(vertex), others).sum() for vertex in vertices], pa.int64()),
+                pa.nulls(n, pa.string()),
+            ]
+            parts.append(pa.Table.from_arrays(columns, schema=parts[0].schema))
+    return pa.concat_tables(parts)
 
 
 def scores_table(

@@ -59,10 +59,8 @@ def are_tried(config: Config) -> bool:
     """Return whether keys are tried if the input has further columns: the user has named none."""
     section, reads = config.section("groups"), config.input
     is_named = reads.time_bucket is not None or len(reads.right_columns) > 1
-    # A ranking by evidence compares groups of one graph, and a right key that must be contained is one of items.
-    return section.try_keys == "auto" and not (
-        is_named or section.rank_by == "evidence" or config.query.containing_right
-    )
+    # A right key that must be contained is one of items.
+    return section.try_keys == "auto" and not (is_named or config.query.containing_right)
 
 
 def keys_of(events: Events | None, config: Config) -> tuple[TriedKey, ...]:

@@ -1,8 +1,8 @@
-"""The short list: the best candidates, without near copies of better ones.
+"""Leave out near copies: groups whose left members are nearly those of a better one that stays.
 
-A near copy is one whose left side overlaps with that of a better one on the list: its Jaccard similarity is at least a
-threshold `t`. An inverted list, left vertex -> groups on the list, gives the groups to compare. Two known facts leave
-few of them (Bayardo, Ma and Srikant, WWW 2007; Xiao et al., PPJoin, WWW 2008):
+The Jaccard similarity of the left sides is at least a threshold `t`. An inverted list, left vertex -> groups that stay,
+gives the groups to compare. Two known facts leave few of them (Bayardo, Ma and Srikant, WWW 2007; Xiao et al., PPJoin,
+WWW 2008):
 
 - Sets `x` and `y` of similarity `t` or more share one of the first ``|x| - ceil(t |x|) + 1`` members of `x`, and one of
   as many of `y`, for any common order of members. Rare ones come first here, which keeps lists short.
@@ -13,101 +13,29 @@ All comparisons are of integers: the threshold is a fraction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Literal, get_args
 
 import numpy as np
 from numba import int64, types
 
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
-
-RankBy = Literal["surprise", "surprise_per_vertex", "surprise_per_edge", "evidence"]
 
 # Larger denominators would leave 64 bits beside sizes of sides.
 _MOST_DENOMINATOR = 1_000_000
 
 
-def short_list(
-    candidates: Candidates,
-    *,
-    rank_by: RankBy = "surprise",
-    max_overlap: float = 0.5,
-    limit: int | None = None,
-    model: NullModel | None = None,
-    arrange: Callable[[np.ndarray, GroupMembers], np.ndarray] | None = None,
-) -> np.ndarray:
-    """The significant candidates, best first, without near copies of better ones.
-
-    Parameters
-    ----------
-    rank_by : str
-        ``surprise``, or ``surprise_per_vertex``: surprise divided by the number of members, compared exactly. Ties go
-        to the lower key.
-    max_overlap : float
-        Left sides whose Jaccard similarity with one that is already on the list is this or more are left out; above 0
-        and at most 1, taken as the nearest fraction whose denominator is at most a million.
-    model : NullModel, optional
-        Of the graph; ``evidence`` needs it.
-    arrange : callable, optional
-        Takes the ranked rows and the members of all candidates; returns them in the order of the list.
-
-    Returns
-    -------
-    (m,) int64
-        Rows of the candidates.
-
-    Raises
-    ------
-    InvalidArgument
-        An argument is not one of these.
-    """
-    order = ranked(candidates, rank_by, model)
-    if arrange is not None:
-        order = arrange(order, candidates.members)
-    return order[without_near_copies(candidates.members.take(order), max_overlap=max_overlap, limit=limit)]
-
-
-def ranked(candidates: Candidates, rank_by: RankBy = "surprise", model: NullModel | None = None) -> np.ndarray:
-    """Rows of the significant candidates, best first, ties by key; ``(m,) int64``; see `short_list`."""
-    rows = np.flatnonzero(candidates.surprise > SIGNIFICANT)
-    keys, surprise = candidates.keys[rows], candidates.surprise[rows]
-    left_sizes, right_sizes = candidates.members.left_sizes[rows], candidates.members.right_sizes[rows]
-    if rank_by == "surprise":
-        return rows[np.lexsort((keys, -surprise))]
-    if rank_by == "evidence":
-        if model is None:
-            raise InvalidArgument("rank_by is 'evidence', and model is None: expected the null model of the graph")
-        evidence = surprise + model.naming_costs(left_sizes, right_sizes)
-        return rows[np.lexsort((keys, -evidence))]
-    if rank_by == "surprise_per_vertex":
-        parts = left_sizes + right_sizes
-    elif rank_by == "surprise_per_edge":
-        parts = left_sizes * right_sizes
-    else:
-        raise InvalidArgument(f"rank_by is {rank_by!r}: expected {', '.join(map(repr, get_args(RankBy)))}")
-    # The quotient and 84 binary digits behind its point: fractions differ there whose denominators are below 2^42, and
-    # the edges of a biclique are below `MOST_EDGES`, which is less than 2^35: no shift leaves 64 bits.
-    digits, rest = [], surprise
-    for _ in range(4):
-        digit, rest = np.divmod(rest, parts)
-        digits.append(-digit)
-        rest = rest << 28
-    return rows[np.lexsort((keys, *reversed(digits)))]
-
-
 def without_near_copies(members: GroupMembers, *, max_overlap: float = 0.5, limit: int | None = None) -> np.ndarray:
-    """Rows of the groups that are no near copy of an earlier one that stays; see `short_list`.
+    """Rows of the groups that are no near copy of an earlier one that stays.
 
     Parameters
     ----------
     members : GroupMembers
         Best first; each with at least one left member.
+    max_overlap : float
+        The threshold, above 0 and at most 1; taken as the nearest fraction whose denominator is at most a million.
 
     Returns
     -------
@@ -131,6 +59,32 @@ def without_near_copies(members: GroupMembers, *, max_overlap: float = 0.5, limi
     by_rarity = _rare_first(members.left_offsets, members.left_members)
     n_vertices = int(by_rarity.max(initial=-1)) + 1
     return _keep(members.left_offsets, by_rarity, n_vertices, (overlap.numerator, overlap.denominator), most)
+
+
+def count_near_copies(groups: GroupMembers, others: GroupMembers, max_overlap: float) -> np.ndarray:
+    """Count the other groups that are near copies of each group and of none before it; ``(n,) int64``.
+
+    Examples
+    --------
+    >>> groups = GroupMembers.of([([0, 1, 2], [0]), ([0, 5], [1])])
+    >>> count_near_copies(groups, GroupMembers.of([([0, 1], [2]), ([0, 1, 5], [3]), ([8, 9], [4])]), 0.5).tolist()
+    [2, 0]
+    """
+    by_member = np.argsort(others.left_members, kind="stable")
+    owners = np.repeat(np.arange(len(others)), others.left_sizes)[by_member]
+    sorted_members = others.left_members[by_member]
+    is_free, sizes, overlap = np.ones(len(others), np.bool_), others.left_sizes, overlap_fraction(max_overlap)
+    counts = np.zeros(len(groups), np.int64)
+    for group, (left, _) in enumerate(groups):
+        starts, ends = (np.searchsorted(sorted_members, left, side) for side in ("left", "right"))
+        sharing = np.concatenate([np.empty(0, np.int64), *(owners[i:j] for i, j in zip(starts, ends, strict=True))])
+        found, common = np.unique(sharing, return_counts=True)
+        union = left.size + sizes[found] - common
+        is_near = common * overlap.denominator >= overlap.numerator * union
+        copies = found[is_near & is_free[found]]
+        counts[group] = copies.size
+        is_free[copies] = False
+    return counts
 
 
 def overlap_fraction(max_overlap: float) -> Fraction:

@@ -1,0 +1,242 @@
+"""One list of the groups of one or several graphs between the same left vertices: bicliques and groups that have grown.
+
+Graphs of several keys, or offsets of a time bucket, have the same events as edges. So near copies are found by their
+left members, between graphs as within one. The list is made in two steps, and what it holds decides what it leaves out:
+
+1. Grown groups come first (`arranged`). In this order, near copies of better groups that stay are left out (`near_copies`).
+2. Of the rest, a biclique whose members are all in a listed grown group of its graph is not listed. The best biclique
+   inside is the group's core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+import numpy as np
+
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.groups.bystanders import GrownGroups
+from mbe_stage.groups.candidates import Candidates
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.near_copies import without_near_copies
+from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
+from mbe_stage.splitmix import finalised
+
+RankBy = Literal["surprise", "surprise_per_vertex", "surprise_per_edge", "evidence"]
+
+PAIR = 2
+"""A group of at most so many left members is a pair."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """Significant groups of some graphs, in any order.
+
+    Attributes
+    ----------
+    graphs : (n,) int64
+        The graph of each.
+    is_grown : (n,) bool
+        The others are bicliques.
+    keys : (n,) int64
+        Keys of bicliques with these members.
+    surprise, evidence : (n,) int64
+        In units of ``1 / UNIT`` nat; evidence is surprise without the cost of naming the group.
+    members : GroupMembers
+        With the ids of each graph.
+    """
+
+    graphs: np.ndarray
+    is_grown: np.ndarray
+    keys: np.ndarray
+    surprise: np.ndarray
+    evidence: np.ndarray
+    members: GroupMembers
+
+    def __len__(self) -> int:
+        return self.keys.size
+
+    @classmethod
+    def of(
+        cls, graph: int, candidates: Candidates, grown: GrownGroups, grown_keys: np.ndarray, model: NullModel
+    ) -> Pool:
+        """The significant groups of one graph; of one key the grown group comes first."""
+        candidates = candidates.take(np.flatnonzero(candidates.surprise > SIGNIFICANT))
+        members = candidates.members
+        n_grown, n = len(grown.members), len(grown.members) + len(candidates)
+        costs = model.naming_costs(members.left_sizes, members.right_sizes)
+        surprise = np.concatenate([grown.scores, candidates.surprise])
+        return cls(
+            np.full(n, graph),
+            np.arange(n) < n_grown,
+            np.concatenate([grown_keys, candidates.keys]),
+            surprise,
+            surprise + np.concatenate([grown.costs, costs]),
+            GroupMembers.joined([grown.members, members]),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Pool]) -> Pool:
+        """Concatenate some, at least one."""
+        graphs, is_grown, keys, surprise, evidence = (
+            np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)[:-1]
+        )
+        members = GroupMembers.joined([part.members for part in parts])
+        return cls(graphs, is_grown, keys, surprise, evidence, members)
+
+
+def ranked(pool: Pool, rank_by: RankBy = "surprise") -> np.ndarray:
+    """Rows of the pool, best first; ``(n,) int64``. Ties go to the lower key, the earlier graph, the earlier row.
+
+    Parameters
+    ----------
+    rank_by : str
+        ``surprise``; surprise divided by the number of members, or of possible edges, compared exactly; or
+        ``evidence``.
+
+    Raises
+    ------
+    InvalidArgument
+    """
+    surprise, left_sizes, right_sizes = pool.surprise, pool.members.left_sizes, pool.members.right_sizes
+    ties = pool.graphs, pool.keys
+    if rank_by == "surprise":
+        return np.lexsort((*ties, -surprise))
+    if rank_by == "evidence":
+        return np.lexsort((*ties, -pool.evidence))
+    if rank_by == "surprise_per_vertex":
+        parts = left_sizes + right_sizes
+    elif rank_by == "surprise_per_edge":
+        parts = left_sizes * right_sizes
+    else:
+        raise InvalidArgument(f"rank_by is {rank_by!r}: expected {', '.join(map(repr, get_args(RankBy)))}")
+    # The quotient and 84 binary digits behind its point: fractions differ there whose denominators are below 2^42, and
+    # the edges of a biclique are below `MOST_EDGES`, which is less than 2^35: no shift leaves 64 bits.
+    digits, rest = [], surprise
+    for _ in range(4):
+        digit, rest = np.divmod(rest, parts)
+        digits.append(-digit)
+        rest = rest << 28
+    return np.lexsort((*ties, *reversed(digits)))
+
+
+def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int] | None = None) -> np.ndarray:
+    """Arrange groups for the list: grown ones come before bicliques.
+
+    With several keys, all groups of narrower keys come first, then those of the items alone, then pairs: groups of at
+    most `PAIR` left members. Of groups with the same left members, under different keys beside the first, only that of
+    the narrowest key stays: the one of most right vertices, then of the earlier graph.
+
+    Parameters
+    ----------
+    order : (m,) int64
+        Rows of groups, best first.
+    n_right : sequence of int, optional
+        With several keys: right vertices of each graph; graph 0 is that of the items alone.
+
+    Examples
+    --------
+    >>> members = GroupMembers.of([([0, 1, 2], [0]), ([4, 5], [0]), ([0, 1, 2], [1]), ([0, 1, 2, 3], [1])])
+    >>> none, is_grown = np.zeros(4, np.int64), np.array([False, False, False, True])
+    >>> pool = Pool(np.array([0, 1, 1, 2]), is_grown, none, none, none, members)
+    >>> arranged(np.arange(4), pool).tolist(), arranged(np.arange(4), pool, [2, 4, 8]).tolist()
+    ([3, 0, 1, 2], [3, 2, 0, 1])
+    """
+    tiers = (~pool.is_grown[order]).astype(np.int64)
+    if n_right is not None and order.size:
+        own, graph = pool.members.take(order), pool.graphs[order]
+        # The mix of 0 is 0.
+        sums = np.add.reduceat(finalised(own.left_members.astype(np.uint64) + np.uint64(1)), own.left_offsets[:-1])
+        place = np.arange(order.size)
+        narrowest = np.lexsort((place, graph, -np.asarray(n_right)[graph], sums, graph == 0))
+        same = (np.diff(sums[narrowest]) == 0) & (graph[narrowest][1:] > 0)
+        # Groups of one graph stay: they are near copies, and the better is first.
+        first = np.concatenate([[True], ~same])
+        leader = graph[narrowest[np.maximum.accumulate(np.where(first, place, 0))]]
+        stays = np.empty(order.size, np.bool_)
+        stays[narrowest] = leader == graph[narrowest]
+        tiers += 4 * (own.left_sizes <= PAIR) + 2 * (graph == 0)
+        order, tiers = order[stays], tiers[stays]
+    return order[np.argsort(tiers, kind="stable")]
+
+
+def listed(
+    order: np.ndarray,
+    pool: Pool,
+    is_muted: np.ndarray,
+    *,
+    max_overlap: float = 0.5,
+    limit: int | None = None,
+) -> np.ndarray:
+    """The groups of the list, in rank order; ``(m,) int64``, rows of the pool.
+
+    Parameters
+    ----------
+    order : (k,) int64
+        The rows that may be listed, in the order of `arranged`.
+    is_muted : (n,) bool
+        Groups that do not count for the limit.
+    limit : int, optional
+        The list ends with the last unmuted one that it allows.
+
+    Examples
+    --------
+    >>> members = GroupMembers.of([([0, 1, 2, 3, 4], [0, 1, 2]), ([3, 4], [1, 2]), ([7, 8], [1, 2])])
+    >>> none = np.zeros(3, np.int64)
+    >>> pool = Pool(none, np.array([True, False, False]), none, none, none, members)
+    >>> listed(np.arange(3), pool, none > 0).tolist()
+    [0, 2]
+    """
+    rest = order[without_near_copies(pool.members.take(order), max_overlap=max_overlap)]
+    found, n_unmuted, grown = list[int](), 0, _ByMember()
+    for row in rest.tolist():
+        if n_unmuted == limit:
+            break
+        left, graph = pool.members[row][0].tolist(), int(pool.graphs[row])
+        if pool.is_grown[row]:
+            grown.add(graph, left, row)
+        elif any(is_inside(pool.members, row, other) for other in grown.of(graph, left[0])):
+            continue
+        found.append(row)
+        n_unmuted += not is_muted[row]
+    return np.array(found, np.int64)
+
+
+def cores(order: np.ndarray, pool: Pool, rows: np.ndarray) -> np.ndarray:
+    """The core of each group in `rows`: the best biclique of its graph inside it; itself for a biclique, -1 for none.
+
+    Parameters
+    ----------
+    order : (n,) int64
+        All rows of the pool, best first (`ranked`).
+    """
+    found = np.where(pool.is_grown[rows], -1, rows)
+    grown = _ByMember()
+    for place in np.flatnonzero(found < 0).tolist():
+        grown.add(int(pool.graphs[rows[place]]), pool.members[int(rows[place])][0].tolist(), place)
+    for row in order[~pool.is_grown[order]].tolist():
+        for place in grown.of(int(pool.graphs[row]), int(pool.members[row][0][0])):
+            if found[place] < 0 and is_inside(pool.members, row, int(rows[place])):
+                found[place] = row
+    return found
+
+
+def is_inside(members: GroupMembers, row: int, other: int) -> bool:
+    """Return whether all members of a group are members of another one."""
+    return all(np.isin(own, others).all() for own, others in zip(members[row], members[other], strict=True))
+
+
+class _ByMember:
+    """Rows of groups by graph and left member."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], list[int]] = {}
+
+    def add(self, graph: int, left: Sequence[int], row: int) -> None:
+        for member in left:
+            self._rows.setdefault((graph, member), []).append(row)
+
+    def of(self, graph: int, member: int) -> Sequence[int]:
+        return self._rows.get((graph, member), ())
