@@ -3,7 +3,8 @@
 Graphs of several keys, or offsets of a time bucket, have the same events as edges. So near copies are found by their
 left members, between graphs as within one. The list is made in two steps, and what it holds decides what it leaves out:
 
-1. Grown groups come first (`arranged`). In this order, near copies of better groups that stay are left out (`near_copies`).
+1. Grown groups come first (`arranged`). In this order, near copies of better groups that stay are left out
+   (`near_copies`).
 2. Of the rest, a biclique whose members are all in a listed grown group of its graph is not listed. The best biclique
    inside is the group's core.
 """

@@ -14,7 +14,7 @@ from mbe_stage.groups.bystanders import MIN_SHARE
 from mbe_stage.groups.candidates import Candidates, CandidateSink
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
-from mbe_stage.groups.pair_seeds import pair_seeds
+from mbe_stage.groups.partner_seeds import partner_seeds
 from tests.mbe_stage.groups import blocks
 from tests.mbe_stage.groups.random_graphs import block_of, edges_of, keyed
 
@@ -42,8 +42,8 @@ def test_as_the_definitions_say(monkeypatch: pytest.MonkeyPatch) -> None:
         seeds = selection.seed_rows(len(candidates), sink.left_best, sink.right_best)
         best = {*sink.left_best.tolist(), *sink.right_best.tolist()} - {-1}
         assert seeds.tolist() == sorted(best | set(range(min(3, len(candidates)))))
-        pairs = selection.grown_pairs(graph, model, min_left=least, min_right=least)
-        starts = [*as_pairs(candidates.members.take(seeds)), *as_pairs(pair_seeds(graph, model))]
+        pairs = selection.grown_partners(graph, model, min_left=least, min_right=least)
+        starts = [*as_pairs(candidates.members.take(seeds)), *as_pairs(partner_seeds(graph, model))]
         wanted: dict[blocks.Group, list[int]] = {}
         for row, seed in enumerate(starts):
             found = reference.grow(null, seed, selection.SCHEDULE, (least, least))
@@ -55,7 +55,7 @@ def test_as_the_definitions_say(monkeypatch: pytest.MonkeyPatch) -> None:
             if null.score(stripped) > SIGNIFICANT and null.has_more_than_expected(stripped):
                 wanted.setdefault(stripped, []).append(row)
         grown = selection.grown_above_chance(
-            graph, candidates, seeds, model, min_left=least, min_right=least, pairs=pairs
+            graph, candidates, seeds, model, min_left=least, min_right=least, partners=pairs
         )
         groups = as_pairs(grown.members)
         assert set(groups) == set(wanted)
@@ -80,9 +80,9 @@ def test_what_there_are_no_steps_for_is_counted() -> None:
     seeds, model = selection.seed_rows(len(candidates), sink.left_best, sink.right_best), NullModel.of(graph)
     grown = selection.grown_above_chance(graph, candidates, seeds, model, most_steps=0)
     assert (len(grown.members), grown.n_left_out) == (0, seeds.size)
-    late = selection.grown_pairs(graph, model, most_seconds=1e-9)
-    assert (len(late.members), late.n_left_out, late.is_cut) == (0, len(pair_seeds(graph, model)), True)
-    both = selection.grown_above_chance(graph, candidates, seeds, model, most_steps=0, pairs=late)
+    late = selection.grown_partners(graph, model, most_seconds=1e-9)
+    assert (len(late.members), late.n_left_out, late.is_cut) == (0, len(partner_seeds(graph, model)), True)
+    both = selection.grown_above_chance(graph, candidates, seeds, model, most_steps=0, partners=late)
     assert (both.n_left_out, both.is_cut) == (seeds.size + late.n_left_out, True)
     assert not selection.grown_above_chance(graph, candidates, seeds, model).is_cut
     assert selection.grown_above_chance(graph, candidates, seeds, model).n_left_out == 0
@@ -96,8 +96,8 @@ def test_groups_grow_from_pairs_alone() -> None:
     graph = BipartiteCSR.from_edges(np.concatenate([ring[:, 0], noise]), np.concatenate([ring[:, 1], noise]))
     model, none = NullModel.of(graph), np.empty(0, np.int64)
     nothing = Candidates(none, none, GroupMembers.of([]))
-    assert np.median(pair_seeds(graph, model).right_sizes) < 6
-    pairs = selection.grown_pairs(graph, model, min_left=6, min_right=6)
-    grown = selection.grown_above_chance(graph, nothing, none, model, min_left=6, min_right=6, pairs=pairs)
+    assert np.median(partner_seeds(graph, model).right_sizes) < 6
+    pairs = selection.grown_partners(graph, model, min_left=6, min_right=6)
+    grown = selection.grown_above_chance(graph, nothing, none, model, min_left=6, min_right=6, partners=pairs)
     assert grown.members[0][0].tolist() == list(range(20))
     assert min(grown.members.left_sizes.min(), grown.members.right_sizes.min()) >= 6

@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from mbe_stage.groups.together import grown_together, together
 
 from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.reference_selection import without_near_copies
-from mbe_stage.groups.together import grown_together, together
 
 Group = tuple[list[int], list[int]]
 
