@@ -127,8 +127,8 @@ def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int] | None = None
     """Arrange groups for the list: grown ones come before bicliques.
 
     With several keys, all groups of narrower keys come first, then those of the items alone, then pairs: groups of at
-    most `PAIR` left members. Of groups with the same left members, under different keys beside the first, only that of
-    the narrowest key stays: the one of most right vertices, then of the earlier graph.
+    most `PAIR` left members. Of bicliques with the same left members, under different keys beside the first, only that
+    of the narrowest key stays: the one of most right vertices, then of the earlier graph.
 
     Parameters
     ----------
@@ -150,6 +150,8 @@ def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int] | None = None
         own, graph = pool.members.take(order), pool.graphs[order]
         # The mix of 0 is 0.
         sums = np.add.reduceat(finalised(own.left_members.astype(np.uint64) + np.uint64(1)), own.left_offsets[:-1])
+        # Grown groups are compared among themselves, and all stay: those of a narrower key may say far less.
+        sums += pool.is_grown[order].astype(np.uint64)
         place = np.arange(order.size)
         narrowest = np.lexsort((place, graph, -np.asarray(n_right)[graph], sums, graph == 0))
         same = (np.diff(sums[narrowest]) == 0) & (graph[narrowest][1:] > 0)
@@ -157,7 +159,7 @@ def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int] | None = None
         first = np.concatenate([[True], ~same])
         leader = graph[narrowest[np.maximum.accumulate(np.where(first, place, 0))]]
         stays = np.empty(order.size, np.bool_)
-        stays[narrowest] = leader == graph[narrowest]
+        stays[narrowest] = (leader == graph[narrowest]) | pool.is_grown[order][narrowest]
         tiers += 4 * (own.left_sizes <= PAIR) + 2 * (graph == 0)
         order, tiers = order[stays], tiers[stays]
     return order[np.argsort(tiers, kind="stable")]

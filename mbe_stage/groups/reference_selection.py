@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mbe_stage.groups.growth import GrowthSchedule
 
 Group = tuple[Sequence[int], Sequence[int]]
+Sets = tuple[frozenset[int], frozenset[int]]
 Edges = set[tuple[int, int]]
 
 
@@ -138,7 +139,7 @@ class NearCopies:
         self._sizes: list[int] = []
         self._of_member: defaultdict[int, list[int]] = defaultdict(list)
 
-    def first(self, members: Sequence[int]) -> int | None:
+    def first(self, members: Collection[int]) -> int | None:
         """The first set kept that this one is a near copy of."""
         common = Counter(row for member in members for row in self._of_member.get(member, ()))
         least, whole = self._max_overlap.as_integer_ratio()
@@ -153,28 +154,72 @@ class NearCopies:
         self._sizes.append(len(members))
 
 
-def without_near_copies(lefts: Sequence[Sequence[int]], max_overlap: Fraction, limit: int | None = None) -> list[int]:
-    """Rows of the sets whose Jaccard similarity with each earlier one that stays is below a threshold."""
-    copies, kept = NearCopies(max_overlap), list[int]()
-    for row, left in enumerate(lefts):
-        if copies.first(left) is None:
-            copies.keep(left)
-            kept.append(row)
-    return kept if limit is None else kept[:limit]
+def listed(
+    groups: Sequence[Sets],
+    n_grown: int,
+    best_first: Sequence[int],
+    pool: Iterable[int],
+    max_overlap: Fraction,
+    limit: int,
+    is_muted: Callable[[int], bool],
+) -> list[tuple[int, int | None, int]]:
+    """The list of groups: for each its row, that of its core, and the number of bicliques that it stands for.
+
+    The pool is walked in its order. Near copies of an earlier group that is none are left out, and so are bicliques
+    inside a listed grown group. The list ends with the `limit`-th group that is not muted. The core of a grown group is
+    the best biclique inside it. A biclique that is not listed counts for the first listed group of which it is a near
+    copy.
+
+    Parameters
+    ----------
+    groups : sequence of Sets
+        The grown ones, then the significant candidates; graphs have no right ids in common.
+    best_first : sequence of int
+        All rows.
+    pool : iterable of int
+        The rows to choose from.
+    is_muted : callable
+        Takes a row.
+    """
+    seen, rows, n_heard = NearCopies(max_overlap), list[int](), 0
+    for row in pool:
+        if seen.first(groups[row][0]) is not None:
+            continue
+        seen.keep(groups[row][0])
+        if row >= n_grown and any(_is_inside(groups[row], groups[other]) for other in rows if other < n_grown):
+            continue
+        rows.append(row)
+        n_heard += not is_muted(row)
+        if n_heard == limit:
+            break
+    bicliques, copies = [row for row in best_first if row >= n_grown], NearCopies(max_overlap)
+    for row in rows:
+        copies.keep(groups[row][0])
+    n_copies = Counter(copies.first(groups[row][0]) for row in set(bicliques).difference(rows))
+    cores = (
+        row if row >= n_grown else next((other for other in bicliques if _is_inside(groups[other], groups[row])), None)
+        for row in rows
+    )
+    return [(row, core, (row >= n_grown) + n_copies[i]) for i, (row, core) in enumerate(zip(rows, cores, strict=True))]
+
+
+def _is_inside(one: Sets, other: Sets) -> bool:
+    return one[0] <= other[0] and one[1] <= other[1]
 
 
 def arranged(
-    order: Sequence[int], lefts: Sequence[Sequence[int]], graphs: Sequence[int], n_right: Sequence[int]
+    order: Sequence[int], groups: Sequence[Sets], n_grown: int, graphs: Sequence[int], n_right: Sequence[int] | None
 ) -> list[int]:
-    """Groups of several keys in the order of the list; see `mbe_stage.groups.together.arranged`."""
+    """Groups in the order of the list; see `mbe_stage.groups.listing.arranged`."""
+    if n_right is None:
+        return sorted(order, key=lambda row: row >= n_grown)
     narrowest: dict[frozenset[int], int] = {}
     for row in order:
-        graph, left = graphs[row], frozenset(lefts[row])
-        if graph > 0:
-            other = narrowest.setdefault(left, graph)
-            narrowest[left] = min(graph, other, key=lambda one: (-n_right[one], one))
-    stay = [row for row in order if graphs[row] == 0 or narrowest[frozenset(lefts[row])] == graphs[row]]
-    return sorted(stay, key=lambda row: (len(lefts[row]) <= 2, graphs[row] == 0))
+        if row >= n_grown and (graph := graphs[row]) > 0:
+            other = narrowest.setdefault(groups[row][0], graph)
+            narrowest[groups[row][0]] = min(graph, other, key=lambda one: (-n_right[one], one))
+    stay = [row for row in order if row < n_grown or graphs[row] == 0 or narrowest[groups[row][0]] == graphs[row]]
+    return sorted(stay, key=lambda row: (len(groups[row][0]) <= 2, graphs[row] == 0, row >= n_grown))
 
 
 def grow(

@@ -485,8 +485,6 @@ class DerivedPublication(OutputFacts, _Published):
         `inputs` returns a fingerprint of each file's content.
     largest : callable or None
         As `Publication.largest`, never None for a run.
-    added_columns : frozenset of str
-        Columns that runs of earlier versions lack.
     complete : callable or None
         Takes a `Completing`, may rewrite the output's own tables, and returns `Completed`. It is called when all tables
         are written, before checksums are taken.
@@ -496,7 +494,6 @@ class DerivedPublication(OutputFacts, _Published):
     problem: str
     events: bool = False
     input_keys: tuple[str, ...] = ()
-    added_columns: frozenset[str] = frozenset()
     largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
     complete: Callable[[Completing], Completed] | None = None
 

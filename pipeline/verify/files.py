@@ -105,25 +105,19 @@ def check_codecs(run: Path, manifest: Manifest, tables: Iterable[str]) -> list[s
     return [] if wanted in seen else ["config.output: compression: no column of the tables is compressed"]
 
 
-def check_schemas(
-    run: Path,
-    schemas: Callable[[tuple[pa.DataType, pa.DataType]], Mapping[str, pa.Schema]],
-    added: frozenset[str] = frozenset(),
-) -> str:
+def check_schemas(run: Path, schemas: Callable[[tuple[pa.DataType, pa.DataType]], Mapping[str, pa.Schema]]) -> str:
     """Check that every table exists and has the right columns and types.
 
     Parameters
     ----------
     schemas : callable
         Takes the types of the left and right keys, and returns the schema of every table by its name in the run.
-    added : frozenset of str
-        Columns that may be missing from a table, all of them, because runs of earlier versions lack them.
     """
     found = {
         name: [(path, pq.read_schema(path)) for path in table_parts(run, name.removesuffix(".parquet"))]
         for name in schemas(_KEY_TYPES[0])
     }
-    wrong = [_first_wrong(found, schemas(key_types), added) for key_types in _KEY_TYPES]
+    wrong = [_first_wrong(found, schemas(key_types)) for key_types in _KEY_TYPES]
     if None not in wrong:
         # Choose the key types with which the first wrong table comes last.
         raise VerificationError(max((each for each in wrong if each is not None), key=lambda each: each[0])[1])
@@ -155,15 +149,13 @@ def _codecs(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _first_wrong(
-    tables: Mapping[str, list[tuple[Path, pa.Schema]]], expected: Mapping[str, pa.Schema], added: frozenset[str]
+    tables: Mapping[str, list[tuple[Path, pa.Schema]]], expected: Mapping[str, pa.Schema]
 ) -> tuple[int, str] | None:
     """Return the number of good files before the first bad one, and its fault, or None."""
     n_right = 0
     for name, files in tables.items():
         for path, found in files:
-            is_earlier = added.isdisjoint(found.names)
-            wanted = [field for field in expected[name] if not (is_earlier and field.name in added)]
-            if (what := _offence(found, pa.schema(wanted))) is not None:
+            if (what := _offence(found, expected[name])) is not None:
                 return n_right, f"{path}{what}"
             n_right += 1
     return None

@@ -1,9 +1,8 @@
 """The graph of the groups, or several if the input has time buckets or keys were tried; and their groups as one list.
 
-The first graph is the run's; its bicliques are published or enumerated again. The second has buckets that begin half a
-bucket later. It is read from the input with the first, and enumerated again if that is affordable (`half_later`). Ids
-of its right vertices follow those of the first (`half_later_vertices`). The graphs of tried keys are made of the rows
-of the input, as the run made them, and are treated in the same way.
+The first graph is the run's; its bicliques are published or enumerated again. Further ones are made of the rows of the
+input, as the run made them: with buckets that begin half a bucket later, or of tried keys. They are enumerated again if
+that is affordable. Ids of right vertices of a further graph follow those of the graphs before it.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.groups import reference
-from mbe_stage.groups.reference import Best, Bicliques, EdgeScores, Null, Pair, tfidf_eigenvector
-from mbe_stage.groups.reference_selection import arranged
+from mbe_stage.groups.reference import Best, Bicliques, EdgeScores, Null, Pair
+from mbe_stage.groups.reference_selection import Sets, arranged
 from mbe_stage.pipeline.backends.arrow.keys import as_json
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
-from mbe_stage.pipeline.problems.groups.tried_keys import PLAIN, TriedKey, are_tried, edges_of_key, keys_of, n_tries
+from mbe_stage.pipeline.problems.groups.tried_keys import PLAIN, are_tried, edges_of_key, keys_of
 from mbe_stage.pipeline.verify import closure
 from mbe_stage.pipeline.verify.bicliques import enumerated_again
 from mbe_stage.pipeline.verify.closure import Keys, adjacency, check_distinct, check_nothing_missing, judge_rows
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.group_tables import (
+    GROWN,
     Groups,
-    Narrowed,
+    Ids,
     Within,
     compare,
-    every_edge,
     read_degrees,
     read_groups,
     refuse_first,
@@ -48,7 +47,7 @@ from mbe_stage.pipeline.verify.rows import RowRules, batches, check_rows, rules_
 from mbe_stage.runtime.jit import readonly_view
 
 _NOT_CHECKED = (
-    "groups: that no better one is missing, n_bicliques, seeds, significant_candidates, and counts of "
+    "groups: that no better one is missing, cores, n_bicliques, significant_candidates, and counts of "
     "skipped steps; vertex scores: all but lower bounds of the scores: the bicliques are not available"
 )
 
@@ -124,7 +123,7 @@ class OneGraph:
     job : Job
         With the graph's edges and keys.
     groups : Groups
-        With the graph's own ids, ranked among themselves.
+        With the graph's own ids.
     rows : (n,) int64
         Positions of these groups in the list of all.
     degrees : pair of (n_vertices,) int64
@@ -138,7 +137,7 @@ class OneGraph:
     job: Job
     groups: Groups
     rows: np.ndarray
-    degrees: tuple[np.ndarray, np.ndarray]
+    degrees: Pair
     null: Null
     first_right: int = 0
     whose: str = ""
@@ -147,17 +146,18 @@ class OneGraph:
         """Return the scores of its bicliques, or of the groups if the bicliques are not available."""
         return score(self.job, self.groups, self.null, self.whose)
 
-    def every_edge(self) -> Within:
-        """Return all possible edges of the groups, which must be complete."""
-        return every_edge(self.groups, (self.degrees[0].size, self.degrees[1].size))
+    def grown(self) -> list[tuple[int, tuple[list[int], list[int]]]]:
+        """Return the grown groups, and their positions in the list of all."""
+        kinds, members = self.groups.column("kind"), zip(*map(self.groups.members_of, (0, 1)), strict=True)
+        rows = zip(self.rows.tolist(), kinds, members, strict=True)
+        return [(row, group) for row, kind, group in rows if kind == GROWN]
 
-    def edges_of(self, found: Within) -> Within:
-        """Return the graph's part of the edges of all groups, as returned by `read_edges`."""
-        of_row = np.repeat(np.arange(found.n_edges.size), found.n_edges)
-        own = np.flatnonzero(np.isin(of_row, self.rows))
+    def edges_of(self, of_row: np.ndarray, left: np.ndarray, right: np.ndarray) -> Within:
+        """Return the edges within its groups, given the edges of all groups."""
+        own = np.isin(of_row, self.rows)
         sizes = self.degrees[0].size, self.degrees[1].size
-        right = found.right[own] - self.first_right
-        return within_groups(self.groups, sizes, np.searchsorted(self.rows, of_row[own]), found.left[own], right)
+        rows = np.searchsorted(self.rows, of_row[own])
+        return within_groups(self.groups, sizes, rows, left[own], right[own] - self.first_right)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,26 +167,28 @@ class Graphs:
     Attributes
     ----------
     job : Job
-        With the edges and keys of all graphs.
+        With the keys and events of all graphs.
     parts : tuple of OneGraph
+    ids : callable
+        As for `read_groups`.
     items : (n_right,) int64 or None
         If keys were tried, the right vertex of the run for each right id.
-    narrowed : callable or None
-        As for `read_groups`.
     """
 
     job: Job
     groups: Groups
     parts: tuple[OneGraph, ...]
+    ids: Ids
     items: np.ndarray | None = None
-    narrowed: Narrowed | None = None
 
-    def arranged(self, order: Sequence[int], lefts: Sequence[Sequence[int]], rights: Sequence[int]) -> list[int]:
-        """Return groups, best first, in the order of the list; `rights` has a right member of each."""
-        if self.items is None or len(self.parts) == 1:
-            return list(order)
-        graphs = np.searchsorted([part.first_right for part in self.parts], rights, side="right") - 1
-        return arranged(order, lefts, graphs.tolist(), [part.degrees[1].size for part in self.parts])
+    def arranged(self, order: list[int], groups: Sequence[Sets], n_grown: int) -> list[int]:
+        """Return groups, best first, in the order of the list."""
+        starts, rights = [part.first_right for part in self.parts], [next(iter(right)) for _, right in groups]
+        graphs = (np.searchsorted(starts, rights, side="right") - 1).tolist()
+        has_keys = self.items is not None and len(self.parts) > 1
+        return arranged(
+            order, groups, n_grown, graphs, [part.degrees[1].size for part in self.parts] if has_keys else None
+        )
 
     def by_item(self) -> Groups:
         """Return the groups with the items of right members that narrow one."""
@@ -196,49 +198,17 @@ class Graphs:
         vertices[is_right] = self.items[vertices[is_right]]
         return replace(self.groups, vertices=vertices)
 
-    @property
-    def n_right(self) -> int:
-        """Number of right vertices of the first graph."""
-        return self.parts[0].degrees[1].size
 
-    def of_first(self) -> Groups:
-        """Return the groups without the right members that exist only in the second graph."""
-        kept = ~self.groups.is_right | (self.groups.vertices < self.n_right)
-        arrays = {name: getattr(self.groups, name)[kept] for name in ("of_row", "is_right", "vertices", "places")}
-        return replace(self.groups, members=self.groups.members.filter(pa.array(kept)), **arrays)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Further:
+    """A graph beside the run's: its name, `key` and `half_later` of its groups, and what the run states of it."""
 
-    def shares_explained(self, edges: list[Within]) -> tuple[np.ndarray, np.ndarray]:
-        """Return, per vertex, the number of edges in the first graph that matches the share explained by groups.
-
-        A left vertex has the larger of its two shares; right vertices are those of the first graph.
-        """
-        return self._largest([each.explained[0] for each in edges]), edges[0].explained[1]
-
-    def share_numerators(self, found: list[Scored]) -> tuple[np.ndarray, np.ndarray]:
-        """Return `Scored.share_numerators`, combined in the same way."""
-        return self._largest([each.share_numerators[0] for each in found]), found[0].share_numerators[1]
-
-    def by_edge(self, found: list[Scored]) -> EdgeScores:
-        """Return scores of the vertices of the first graph; a left vertex has the better of its two."""
-        of_parts = [each.by_edge for each in found]
-        sqrt, share = (np.maximum.reduce([getattr(each, name)[0] for each in of_parts]) for name in ("sqrt", "share"))
-        n_left_out = sum(each.n_left_out for each in of_parts)
-        return EdgeScores((sqrt, of_parts[0].sqrt[1]), (share, of_parts[0].share[1]), n_left_out)
-
-    def eigenvector(self) -> Pair | None:
-        """Return the first eigenvector, combined in the same way; None without the input."""
-        found = []
-        for part in self.parts:
-            if part.job.edges is None:
-                return None
-            ends = part.job.edges.left_ids, part.job.edges.right_ids
-            found.append(tfidf_eigenvector(*ends, (part.degrees[0].size, part.degrees[1].size)))
-        return np.maximum.reduce([left for left, _ in found]), found[0][1]
-
-    def _largest(self, numerators: list[np.ndarray]) -> np.ndarray:
-        """Return numerators of the largest share of the vertex's degree; the degrees of the two graphs differ."""
-        degrees = [part.degrees[0] for part in self.parts]
-        return np.maximum.reduce([of / own for of, own in zip(numerators, degrees, strict=True)]) * degrees[0]
+    name: str
+    label: tuple[str | None, bool | None]
+    edges: EdgeData
+    n_bicliques: int
+    is_truncated: bool
+    items: np.ndarray | None = None
 
 
 def has_two_graphs(job: Job) -> bool:
@@ -246,131 +216,161 @@ def has_two_graphs(job: Job) -> bool:
     return job.manifest.config.input.time_bucket is not None
 
 
+def read_facts(job: Job) -> list[dict[str, Any]]:
+    """Read `group_keys`; empty if no keys are tried."""
+    return pq.read_table(job.run / "group_keys.parquet").to_pylist() if are_tried(job.manifest.config) else []
+
+
 def read_graphs(job: Job) -> Graphs | None:
-    """Read the groups of all graphs; None if there are two and no input, after the checks that need none.
+    """Read the groups of all graphs; None if there are several and no input.
 
     Raises
     ------
     VerificationError
-        Members are not vertices, a group belongs to both graphs, or the vertices of the second are not those of the
-        input.
+        Members are not vertices of the group's graph, or the graphs are not those of the input.
     """
-    degrees = read_degrees(job.run, "left"), read_degrees(job.run, "right")
-    if has_two_graphs(job):
-        return _read_two(job, degrees)
-    if (facts := read_facts(job)) is not None and facts.num_rows:
-        return _read_keys(job, degrees, facts)
-    groups = read_groups(job, degrees)
-    for name, what in (("half_later", "time buckets"), ("key", "tried keys")):
-        is_stated = groups.table[name].is_valid().to_numpy()
-        refuse_first(groups.path, is_stated, f"{name} is set without {what}")
-    if facts is not None and job.edges is not None and keys_of(job.edges.events, job.manifest.config):
-        raise VerificationError(f"{job.run / 'group_keys.parquet'}: is empty, but the input has further columns")
-    part = OneGraph(job, groups, np.arange(len(groups)), degrees, Null(degrees, job.manifest.input.n_edges))
-    return Graphs(job, groups, (part,))
-
-
-def read_facts(job: Job) -> pa.Table | None:
-    """Read `group_keys`; None if no keys are tried."""
-    return pq.read_table(job.run / "group_keys.parquet") if are_tried(job.manifest.config) else None
-
-
-def _read_keys(job: Job, degrees: tuple[np.ndarray, np.ndarray], facts: pa.Table) -> Graphs | None:
-    """Read the groups of the graphs of all keys."""
     assert job.keys is not None
     assert job.hashes is not None
-    if job.edges is None or job.edges.events is None:
-        job.not_checked("groups and vertex scores: the graphs of the tried keys need the input, which is not given")
+    has_two, facts = has_two_graphs(job), read_facts(job)
+    given = None if job.edges is None else job.edges.half_later if has_two else job.edges.events
+    if (has_two or facts) and given is None:
+        job.not_checked("groups and vertex scores: there are several graphs, and the input is not given with all")
         return None
-    tried = [(key, later) for key in keys_of(job.edges.events, job.manifest.config) for later in key.offsets]
-    later_of = [later if key.bucket is not None else None for key, later in tried]
-    rows, made = _graphs_of_keys(job, job.edges, facts, tried, later_of)
-    every = [degrees, *((_degrees(edges, 0), _degrees(edges, 1)) for edges, _ in made)]
-    starts = np.cumsum([0, *(right.size for _, right in every)]).tolist()
-    items = np.concatenate([np.arange(degrees[1].size), *(items for _, items in made)])
-    names = {(PLAIN, None): 0, **{(tried[row][0].name, later_of[row]): 1 + i for i, row in enumerate(rows)}}
-    stated = pq.read_table(job.run / "groups.parquet", columns=["key", "half_later"]).to_pylist()
-    of_group = np.array([names.get((row["key"], row["half_later"]), -1) for row in stated], np.int64)
-    refuse_first(job.run / "groups.parquet", of_group < 0, "key and half_later are not those of a graph")
-    item_keys = as_json(pa.chunked_array([job.edges.right_keys]).combine_chunks())
-    narrowed = partial(_narrowed, of_group, item_keys, [edges.right_keys for edges, _ in made], starts)
-    whole = copy(job)
+    further = [_half_later(job)] if has_two else _of_keys(job, facts)
+    degrees = [(read_degrees(job.run, "left"), read_degrees(job.run, "right"))]
+    degrees += [(_degrees(each.edges, 0), _degrees(each.edges, 1)) for each in further]
+    starts = np.cumsum([0, *(right.size for _, right in degrees)]).tolist()
+    labels = {(PLAIN if facts else None, False if has_two else None): 0}
+    labels |= {each.label: i for i, each in enumerate(further, 1)}
+    path = job.run / "groups.parquet"
+    stated = pq.read_table(path, columns=["key", "half_later"]).to_pylist()
+    of_group = np.array([labels.get((row["key"], row["half_later"]), -1) for row in stated], np.int64)
+    refuse_first(path, of_group < 0, "key and half_later are not those of a graph")
+    whole, right_keys = copy(job), [each.edges.right_keys for each in further]
     whole.hashes = (
         job.hashes[0],
-        np.concatenate([job.hashes[1], *(vertex_hashes(edges.right_keys, "right") for edges, _ in made)]),
+        np.concatenate([job.hashes[1], *(vertex_hashes(each, "right") for each in right_keys)]),
     )
-    groups = read_groups(whole, (degrees[0], np.concatenate([right for _, right in every])), narrowed)
-    n_graphs = n_tries(tuple(dict.fromkeys(key for key, _ in tried)))
-    parts = [OneGraph(job, *_part(groups, of_group == 0, 0), degrees, Null(degrees, job.edges.left_ids.size, n_graphs))]
-    for i, ((edges, of_right), row) in enumerate(zip(made, rows, strict=True), start=1):
-        name = tried[row][0].name + (" half later" if later_of[row] else "")
-        own = copy(job)
-        own.edges, own.keys = edges, (job.keys[0], pa.chunked_array([edges.right_keys]))
-        own.hashes = job.hashes[0], whole.hashes[1][starts[i] : starts[i + 1]]
-        of_facts = facts.slice(row, 1).to_pylist()[0]
-        own.results = bicliques_again(own, of_facts["n_bicliques"] or 0, of_facts["status"] == "truncated", name)
+    items = None
+    if facts:
+        items = np.concatenate([np.arange(degrees[0][1].size), *(each.items for each in further)])
+    elif has_two:
+        whole.keys = (
+            job.keys[0],
+            pa.chunked_array([*_text(job.keys[1]).chunks, *_text(pa.chunked_array(right_keys)).chunks]),
+        )
+    ids = partial(_ids, job, of_group, None if items is None else right_keys, starts)
+    groups = read_groups(whole, ids)
+    parts = []
+    n_edges, n_graphs = (
+        [job.manifest.input.n_edges, *(each.edges.left_ids.size for each in further)],
+        1 + max(len(facts), has_two),
+    )
+    for i, (of, n) in enumerate(zip(degrees, n_edges, strict=True)):
+        own = job if i == 0 else _job_of(job, further[i - 1], whole.hashes[1][starts[i] : starts[i + 1]])
+        whose = "" if i == 0 else f"{further[i - 1].name} "
+        parts.append(
+            OneGraph(own, *_part(groups, of_group == i, starts[i]), of, Null(of, n, n_graphs), starts[i], whose)
+        )
+    used = [part for part in parts if part.rows.size or part is parts[0]]
+    if len(used) > 1:
+        whole.edges = _joined([part.job.edges for part in used], [part.first_right for part in used])
+    return Graphs(whole, groups, tuple(parts), ids, items)
+
+
+def _half_later(job: Job) -> _Further:
+    """Check `half_later_vertices`; return the graph of buckets that begin half a bucket later."""
+    assert job.edges is not None
+    assert job.edges.half_later is not None
+    path, later = job.run / "half_later_vertices.parquet", job.edges.half_later
+    table, n_right = pq.read_table(path), len(job.edges.right_keys)
+    if _text(table["key"]).combine_chunks() != _text(pa.chunked_array([later.right_keys])).combine_chunks():
+        raise VerificationError(f"{path}: its keys are not those of {later.facts.source} half a bucket later")
+    compare(path, "vertex", table["vertex"].to_numpy(), np.arange(n_right, n_right + table.num_rows))
+    compare(path, "degree", table["degree"].to_numpy(), _degrees(later, 1))
+    job.passed("half later vertices", f"{table.num_rows:,} right vertices")
+    stated = job.manifest.derived["groups"]
+    n, is_truncated = stated.get("half_later_bicliques", 0), bool(stated.get("half_later_truncated"))
+    return _Further("half later", (None, True), later, n, is_truncated)
+
+
+def _of_keys(job: Job, facts: list[dict[str, Any]]) -> list[_Further]:
+    """Check `group_keys`; return the graphs of the keys that were tried."""
+    edges, path, found = job.edges, job.run / "group_keys.parquet", list[_Further]()
+    if edges is None:
+        return found
+    tried = [(key, later) for key in keys_of(edges.events, job.manifest.config) for later in key.offsets]
+    if len(facts) != len(tried):
+        raise VerificationError(f"{path}: has {len(facts)} rows; expected {len(tried)}, one for each graph")
+    for row, (stated, (key, later)) in enumerate(zip(facts, tried, strict=True)):
+        label = key.name, later if key.bucket is not None else None
+        expected = {"key": label[0], "half_later": label[1], "n_right": None, "n_edges": None}
+        if stated["status"] in ("searched", "truncated"):
+            made, items = edges_of_key(edges, key, half_later=later)
+            expected |= {"n_right": len(made.right_keys), "n_edges": made.left_ids.size}
+            name, n = key.name + " half later" * later, stated["n_bicliques"] or 0
+            found.append(_Further(name, label, made, n, stated["status"] == "truncated", items))
+        elif stated["status"] != "not tried" or stated["n_bicliques"] is not None:
+            raise VerificationError(f"{path}, row {row}: the status is {stated['status']!r:.80}")
+        if (known := {name: stated[name] for name in expected}) != expected:
+            raise VerificationError(f"{path}, row {row}: states {known}; recomputed {expected}")
+    return found
+
+
+def _job_of(job: Job, graph: _Further, hashes: np.ndarray) -> Job:
+    """Return a job with the edges, keys, hashes and bicliques of a further graph."""
+    assert job.keys is not None
+    assert job.hashes is not None
+    own = copy(job)
+    own.edges, own.hashes = graph.edges, (job.hashes[0], hashes)
+    own.keys = job.keys[0], pa.chunked_array([graph.edges.right_keys])
+    own.results = bicliques_again(own, graph.n_bicliques, graph.is_truncated, graph.name)
+    if graph.items is not None:
         # Members are named by their items.
-        own.keys = job.keys[0], job.keys[1].take(pa.array(of_right))
-        null = Null(every[i], edges.left_ids.size, n_graphs)
-        parts.append(OneGraph(own, *_part(groups, of_group == i, starts[i]), every[i], null, starts[i], f"{name} "))
-    used = [0, *(i for i in range(1, len(parts)) if parts[i].rows.size)]
-    whole.edges = _joined([parts[i].job.edges for i in used], [starts[i] for i in used])
-    return Graphs(whole, groups, tuple(parts), items, narrowed)
+        own.keys = job.keys[0], job.keys[1].take(pa.array(graph.items))
+    return own
 
 
-def _graphs_of_keys(
-    job: Job, edges: EdgeData, facts: pa.Table, tried: list[tuple[TriedKey, bool]], later_of: list[bool | None]
-) -> tuple[list[int], list[tuple[Any, np.ndarray]]]:
-    """Check `group_keys`; return the rows of the keys that were tried, and the edges and items of their graphs."""
-    path = job.run / "group_keys.parquet"
-    if facts.num_rows != len(tried):
-        raise VerificationError(f"{path}: has {facts.num_rows} rows; expected {len(tried)}, one for each graph")
-    compare(path, "key", facts["key"].to_pylist(), [key.name for key, _ in tried])
-    if facts["half_later"].to_pylist() != later_of:
-        raise VerificationError(f"{path}: half_later is not that of the keys")
-    rows = [row for row, status in enumerate(facts["status"].to_pylist()) if status != "not tried"]
-    made = [edges_of_key(edges, tried[row][0], half_later=tried[row][1]) for row in rows]
-    for name, sizes in (
-        ("n_right", [len(found.right_keys) for found, _ in made]),
-        ("n_edges", [found.left_ids.size for found, _ in made]),
-    ):
-        compare(path, name, [facts[name][row].as_py() for row in rows], sizes)
-    return rows, made
-
-
-def _narrowed(
+def _ids(
+    job: Job,
     of_group: np.ndarray,
-    item_keys: pa.Array,
-    right_keys: Sequence[pa.Array],
+    right_keys: Sequence[pa.Array] | None,
     starts: Sequence[int],
     table: Path,
     of_row: np.ndarray,
+    is_right: np.ndarray,
     vertices: np.ndarray,
-    values: list[str | None],
+    values: pa.ChunkedArray,
 ) -> np.ndarray:
-    """Return the ids of items and values in the graphs of their groups.
+    """Return the ids of members; items and values stand for the right vertices of tried keys.
 
     Parameters
     ----------
     of_group : (n,) int64
-        The graph of each group; 0 is that of the items alone.
-    item_keys : pa.Array
-        As JSON.
-    right_keys : sequence of pa.Array
-        Of each graph but the first.
+        The graph of each group.
+    right_keys : sequence of pa.Array or None
+        Of each graph but the first, if keys were tried.
     starts : sequence of int
-        The first right id of each graph.
-    table, of_row, vertices, values
-        As for `pipeline.verify.group_tables.Narrowed`.
+        The first right id of each graph, then the end of the last.
+    table, of_row, is_right, vertices, values
+        As for `pipeline.verify.group_tables.Ids`.
     """
-    graphs, found = of_group[of_row], vertices.copy()
-    is_set = np.array([value is not None for value in values], np.bool_)
-    refuse_first(table, is_set != (graphs > 0), "key_value must be set exactly for keys that narrow items")
-    for graph in np.unique(graphs[graphs > 0]).tolist():
-        own = np.flatnonzero(graphs == graph)
-        heads = item_keys.take(pa.array(vertices[own])).to_pylist()
-        wanted = [f"[{head},{(values[row] or '')[1:]}" for head, row in zip(heads, own.tolist(), strict=True)]
-        keys = right_keys[graph - 1]
+    graphs, found = of_group[of_row], vertices.astype(np.int64)
+    is_narrow = is_right & (graphs > 0) & (right_keys is not None)
+    refuse_first(
+        table, values.is_valid().to_numpy() != is_narrow, "key_value must be set exactly for keys that narrow items"
+    )
+    first, end = (np.where(is_right & ~is_narrow, np.array(starts)[graphs + i], 0) for i in (0, 1))
+    end = np.where(is_narrow, starts[1], np.where(is_right, end, job.manifest.input.n_left))
+    refuse_first(table, (found < first) | (found >= end), lambda row: f"there is no vertex {found[row]} in its graph")
+    for graph in np.unique(graphs[is_narrow]).tolist():
+        assert job.keys is not None
+        assert right_keys is not None
+        own, keys = np.flatnonzero(is_narrow & (graphs == graph)), right_keys[graph - 1]
+        heads = as_json(job.keys[1].take(pa.array(found[own])).combine_chunks()).to_pylist()
+        wanted = [
+            f"[{head},{value[1:]}" for head, value in zip(heads, values.take(pa.array(own)).to_pylist(), strict=True)
+        ]
         places = pc.fill_null(pc.index_in(pa.array(wanted, keys.type), keys), -1).to_numpy()
         refuse_first(table, places < 0, "a right member is no vertex of the group's key")
         found[own] = places + starts[graph]
@@ -382,82 +382,19 @@ def _degrees(edges: EdgeData, side: int) -> np.ndarray:
     return np.bincount(ids, minlength=len(keys))
 
 
-def _read_two(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Graphs | None:
-    assert job.keys is not None
-    assert job.hashes is not None
-    path, n_right = job.run / "half_later_vertices.parquet", degrees[1].size
-    table = pq.read_table(path)
-    compare(path, "vertex", table["vertex"].to_numpy(), np.arange(n_right, n_right + table.num_rows))
-    later_keys, later_degrees = table["key"], table["degree"].to_numpy()
-    both = copy(job)
-    both.keys = job.keys[0], pa.chunked_array([*_text(job.keys[1]).chunks, *_text(later_keys).chunks])
-    both.hashes = job.hashes[0], np.concatenate([job.hashes[1], vertex_hashes(later_keys, "right")])
-    groups = read_groups(both, (degrees[0], np.concatenate([degrees[1], later_degrees])))
-    is_later = _is_later(groups, n_right)
-    edges, later = job.edges, None if job.edges is None else job.edges.half_later
-    if edges is None or later is None:
-        job.not_checked(
-            "groups except for their keys and members, and vertex scores: time buckets make two graphs, and the "
-            "input is not given with both"
-        )
-        return None
-    _check_vertices(job, later, later_keys, later_degrees)
-    both.edges = _joined([edges, later], [0, n_right])
-    of_later = copy(job)
-    of_later.edges = later
-    of_later.keys, of_later.hashes = (job.keys[0], later_keys), (job.hashes[0], both.hashes[1][n_right:])
-    stated = job.manifest.derived["groups"]
-    n, is_truncated = stated.get("half_later_bicliques", 0), bool(stated.get("half_later_truncated"))
-    of_later.results = bicliques_again(of_later, n, is_truncated, "half later")
-    later_degrees = np.bincount(later.left_ids, minlength=degrees[0].size), later_degrees
-    nulls = Null(degrees, job.manifest.input.n_edges, 2), Null(later_degrees, later.facts.n_edges, 2)
-    first = OneGraph(job, *_part(groups, ~is_later, 0), degrees, nulls[0])
-    second = _part(groups, is_later, n_right)
-    return Graphs(both, groups, (first, OneGraph(of_later, *second, later_degrees, nulls[1], n_right, "half later ")))
-
-
-def _is_later(groups: Groups, n_right: int) -> np.ndarray:
-    """Return which groups belong to the second graph; check that each belongs to the graph it states."""
-    of_side = groups.is_right
-    later = np.bincount(groups.of_row[of_side], groups.vertices[of_side] >= n_right, minlength=len(groups))
-    sizes = np.bincount(groups.of_row[of_side], minlength=len(groups))
-    refuse_first(groups.path, (later > 0) & (later < sizes), "has right members of both graphs")
-    compare(groups.path, "half_later", groups.column("half_later"), (later > 0).tolist())
-    return later > 0
-
-
 def _part(groups: Groups, chosen: np.ndarray, n_right_before: int) -> tuple[Groups, np.ndarray]:
-    """Return some of the groups, ranked among themselves, with their own right ids; and their positions."""
+    """Return some of the groups, with their own right ids; and their positions."""
     rows = np.flatnonzero(chosen)
-    kept = chosen[groups.of_row]
-    is_right = groups.is_right[kept]
-    of_row = np.searchsorted(rows, groups.of_row[kept])
-    vertices = groups.vertices[kept] - np.where(is_right, n_right_before, 0)
+    kept = groups.only(chosen[groups.of_row])
+    of_row = np.searchsorted(rows, kept.of_row)
+    vertices = kept.vertices - np.where(kept.is_right, n_right_before, 0)
+    places = (2 * of_row + kept.is_right) << 32 | vertices
     table = groups.table.filter(pa.array(chosen))
-    place = table.schema.get_field_index("rank")
-    table = table.set_column(place, "rank", pa.array(np.arange(1, rows.size + 1, dtype=np.int32)))
-    part = replace(
-        groups,
-        table=table,
-        members=groups.members.filter(pa.array(kept)),
-        of_row=of_row,
-        is_right=is_right,
-        vertices=vertices,
-        places=(2 * of_row + is_right) << 32 | vertices,
-    )
-    return part, rows
-
-
-def _check_vertices(job: Job, later: EdgeData, keys: pa.ChunkedArray, degrees: np.ndarray) -> None:
-    path = job.run / "half_later_vertices.parquet"
-    if _text(keys).combine_chunks() != _text(pa.chunked_array([later.right_keys])).combine_chunks():
-        raise VerificationError(f"{path}: its keys are not those of {later.facts.source} half a bucket later")
-    compare(path, "degree", degrees, np.bincount(later.right_ids, minlength=len(keys)))
-    job.passed("half later vertices", f"{len(keys):,} right vertices")
+    return replace(kept, table=table, of_row=of_row, vertices=vertices, places=places), rows
 
 
 def _joined(graphs: Sequence[Any], starts: Sequence[int]) -> EdgeData:
-    """Return the edges of several graphs, and their rows, with one range of right ids.
+    """Return the first of several graphs with the rows of all, with one range of right ids.
 
     Parameters
     ----------
@@ -465,28 +402,15 @@ def _joined(graphs: Sequence[Any], starts: Sequence[int]) -> EdgeData:
     starts : sequence of int
         The first right id of each.
     """
-    left = np.concatenate([each.left_ids for each in graphs])
-    right = np.concatenate([each.right_ids + np.int32(start) for each, start in zip(graphs, starts, strict=True)])
-    order = np.lexsort((right, left))
+    first: EdgeData = graphs[0]
     events = [each.events for each in graphs]
     rows = {
         name: np.concatenate([getattr(each, name) for each in events])
         for name in ("left", "weights", "times")
         if getattr(events[0], name) is not None
     }
-    right_of_rows = np.concatenate([each.right + np.int32(start) for each, start in zip(events, starts, strict=True)])
-    n_right = max(start + len(each.right_keys) for each, start in zip(graphs, starts, strict=True))
-    first: EdgeData = graphs[0]
-    return replace(
-        first,
-        left_ids=left[order],
-        right_ids=right[order],
-        # Only their number is used.
-        right_keys=pa.nulls(n_right),
-        hashes=None,
-        events=replace(events[0], right=right_of_rows, **rows),
-        half_later=None,
-    )
+    right = np.concatenate([each.right + np.int32(start) for each, start in zip(events, starts, strict=True)])
+    return replace(first, events=replace(events[0], right=right, **rows))
 
 
 def _text(keys: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -503,8 +427,6 @@ class Scored:
         Best first.
     surprise, evidence : (n,) int64
         For each candidate.
-    seed_keys : int64
-        Keys of the bicliques that groups grow from.
     best : int
         The largest surprise, positive or not.
     share_numerators : pair of (n_vertices,) int64
@@ -516,7 +438,6 @@ class Scored:
     candidates: Bicliques
     surprise: np.ndarray
     evidence: np.ndarray
-    seed_keys: np.ndarray
     best: int
     share_numerators: tuple[np.ndarray, np.ndarray]
     by_edge: EdgeScores
@@ -526,8 +447,8 @@ class Scored:
 def score(job: Job, groups: Groups, null: Null, whose: str = "") -> Scored:
     """Two passes over the bicliques of a run: the first finds the candidates, the second reads their members.
 
-    If the bicliques are not available, the groups of a short list are used. `whose` names the graph in messages if
-    there are two.
+    If the bicliques are not available, those that are groups are used. `whose` names the graph in messages if
+    there are several.
 
     Raises
     ------
@@ -537,7 +458,7 @@ def score(job: Job, groups: Groups, null: Null, whose: str = "") -> Scored:
     alone = None
     if job.results is None:
         job.not_checked(whose + _NOT_CHECKED)
-        alone = _rows_of(job, groups)
+        alone = groups.bicliques(is_grown=False)
         _check_against_input(job, groups, alone, whose)
     best = Best(null, reference.TOP)
     for rows in _bicliques(job, alone):
@@ -550,7 +471,6 @@ def score(job: Job, groups: Groups, null: Null, whose: str = "") -> Scored:
         candidates=candidates,
         surprise=null.surprise(candidates),
         evidence=null.evidence(candidates),
-        seed_keys=best.candidate_keys(reference.SEEDS),
         best=int(best.surprise[0].max(initial=np.iinfo(np.int64).min)),
         share_numerators=(best.numerators[0], best.numerators[1]),
         by_edge=reference.edge_scores(candidates, null),
@@ -566,22 +486,13 @@ def _bicliques(job: Job, alone: Bicliques | None) -> Iterable[Bicliques]:
     return (Bicliques(batch.keys, batch.offsets, batch.members) for batch in batches(parts))
 
 
-def _rows_of(job: Job, groups: Groups) -> Bicliques:
-    """Return the groups as bicliques; none if they are grown, since those are not bicliques."""
-    if job.manifest.config.section("groups").kind == "grown_cover":
-        return Bicliques.joined([])
-    (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
-    keys = np.array(groups.column("group_key"), np.int64)
-    return Bicliques(keys, (left_offsets, right_offsets), (left, right))
-
-
 def _check_against_input(job: Job, groups: Groups, rows: Bicliques, whose: str) -> None:
     if job.edges is None or not rows.keys.size:
         return
-    edges = job.edges
-    graph = closure.Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
+    graph = adjacency(job.edges)
     # The type of published bicliques, for which the check was compiled.
     left, right = (readonly_view(members.astype(np.int32)) for members in rows.members)
-    verdicts = closure.judge(graph, np.arange(len(groups)), rows.offsets[0], left, rows.offsets[1], right, job.threads)
+    numbers = np.arange(rows.keys.size)
+    verdicts = closure.judge(graph, numbers, rows.offsets[0], left, rows.offsets[1], right, job.threads)
     refuse_first(groups.path, verdicts[:, 0] != 0, "is not a maximal biclique of the input")
-    job.passed(f"{whose}groups complete and maximal", f"all {len(groups):,}")
+    job.passed(f"{whose}groups complete and maximal", f"all {rows.keys.size:,}")

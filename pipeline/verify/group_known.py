@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.errors import VerificationError
-from mbe_stage.pipeline.verify.group_tables import Groups, compare, is_earlier, refuse_first
+from mbe_stage.pipeline.verify.group_tables import Groups, compare, refuse_first
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import vertex_hashes
 
@@ -37,8 +37,6 @@ class Known:
 
     Attributes
     ----------
-    limit : int
-        `groups.limit`.
     classes : pair of dict, or None
         Class of each vertex with a label, by side; None without labels.
     positive : pair of set of int
@@ -49,7 +47,6 @@ class Known:
         Numbers of vertices.
     """
 
-    limit: int
     classes: tuple[dict[int, str], dict[int, str]] | None
     positive: tuple[set[int], set[int]]
     counted: tuple[set[int] | None, set[int] | None]
@@ -61,14 +58,6 @@ class Known:
         if self.allowed is None:
             return False
         return any(known.issuperset(members) for members, known in zip(sides, self.allowed, strict=True))
-
-    def n_listed(self, groups: Groups) -> int:
-        """Count the groups to list, up to the limit; muted groups do not count."""
-        is_heard = ~groups.table["is_muted"].to_numpy(zero_copy_only=False)
-        places = np.flatnonzero(is_heard)
-        if places.size >= self.limit:
-            return int(places[self.limit - 1]) + 1
-        return len(groups) + self.limit - places.size
 
     def n_counted(self, side: int) -> int:
         """Number of counted vertices of a side."""
@@ -170,7 +159,7 @@ def _read_known(job: Job) -> Known:
     given = [name for name in _LISTS if getattr(section, name) is not None]
     sizes = job.hashes[0].size, job.hashes[1].size
     if not given:
-        return Known(section.limit, None, (set(), set()), (set(), set()), sizes, None)
+        return Known(None, (set(), set()), (set(), set()), sizes, None)
     path = job.run / "known_keys.parquet"
     table = pq.read_table(path)
     rows = list(zip(*(table[name].to_pylist() for name in ("list", "side", "key", "class")), strict=True))
@@ -192,7 +181,6 @@ def _read_known(job: Job) -> Known:
     )
     allowed = tuple(set(_by_vertex(rows, vertices, "allow", side)) for side in _SIDES)
     return Known(
-        limit=section.limit,
         classes=(labels[0], labels[1]) if "labels" in given else None,
         positive=(positive[0], positive[1]),
         counted=(counted[0], counted[1]),
@@ -215,10 +203,6 @@ def _check_classes(job: Job, rows: list[tuple[Any, ...]]) -> dict[str, str]:
         taken[name] = "ignored" if section.word(name) in ignored else [*is_sure, *others, "ignored"][0]
     facts = job.manifest.derived_inputs.get("groups", {}).get("labels")
     stated = {} if facts is None else {each.name: (each.taken, each.keys) for each in facts.classes}
-    if not stated and counts:
-        job.not_checked("groups: the meaning of label classes: the manifest, of an earlier version, does not state it")
-        negative = {str(name).strip().lower() for name in section.negative}
-        return {name: "negative" if name.strip().lower() in negative else "positive" for name in counts}
     if stated != (recomputed := {name: (how, counts[name]) for name, how in taken.items()}):
         raise VerificationError(
             f"{job.run / 'manifest.json'}: derived_inputs.groups.labels.classes is {stated}; recomputed {recomputed}"
@@ -276,9 +260,6 @@ def _check_cases(job: Job, groups: Groups, accounts: list[np.ndarray]) -> None:
 
     A head is the first group of its case.
     """
-    if is_earlier(job):
-        job.not_checked("groups: which groups make a case: an earlier version had another rule")
-        return
     lefts, edges = [set(members.tolist()) for members in accounts], _edges_of_items(job, groups)
     heads_of: dict[tuple[tuple[int, str], bool], list[int]] = {}
     cases, heads = groups.column("case"), dict[str, int]()
@@ -308,8 +289,6 @@ def _edges_of_items(job: Job, groups: Groups) -> list[set[tuple[int, str]]]:
         keys = [json.dumps(json.loads(key)[:-1]) for key in keys]
     items = dict(zip(vertices.tolist(), keys, strict=True))
     path = job.run / "group_edges.parquet"
-    if not path.is_file():
-        return [{(u, items[v]) for u in left.tolist() for v in right.tolist()} for left, right in _members(groups)]
     edges: dict[int, set[tuple[int, str]]] = {key: set() for key in groups.column("group_key")}
     columns = (column.to_pylist() for column in pq.read_table(path, columns=["group_key", "left", "right"]).columns)
     for key, left, right in zip(*columns, strict=True):

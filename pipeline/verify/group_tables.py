@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
-from scipy import sparse
 
-from mbe_stage.groups.reference import EdgeScores, Pair, degree_percentiles, rank_score
+from mbe_stage.groups.reference import Bicliques, Pair, degree_percentiles, rank_score
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import biclique_keys
 
+GROWN, SHORT = "grown_cover", "short_list"
 _SIDES = ("left", "right")
 # Columns of `groups` that may hold nulls; they are checked with their values.
 _NULLABLE = (
-    "residual_gain",
+    "core_key",
     "weight_total",
     "weight_median",
     "first_time",
@@ -40,12 +40,10 @@ _NULLABLE = (
 )
 # Tolerance of entries of an eigenvector, which have 20 binary digits.
 _UNSURE_DIGITS = 4e-6
-# Tolerance of roots of sums of logarithms, which another machine may round differently.
-_UNSURE = 1e-6
 
-Narrowed = Callable[[Path, np.ndarray, np.ndarray, list[str | None]], np.ndarray]
-"""Takes a table's path, and of each right member the group, the vertex and `key_value`; returns the id in the graph of
-the group's key."""
+Ids = Callable[[Path, np.ndarray, np.ndarray, np.ndarray, pa.ChunkedArray], np.ndarray]
+"""Takes a table's path, and of each vertex the row of the group, whether it is a right one, `vertex` and `key_value`;
+returns its id among those of all graphs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +80,18 @@ class Groups:
         offsets, members = self.side(side)
         return [part.tolist() for part in np.split(members, offsets[1:-1])] if len(self) else []
 
+    def bicliques(self, *, is_grown: bool) -> Bicliques:
+        """Return members and keys of the groups of one kind."""
+        rows = np.flatnonzero([kind == (GROWN if is_grown else SHORT) for kind in self.column("kind")])
+        (left_offsets, left), (right_offsets, right) = self.side(0), self.side(1)
+        keys = np.array(self.column("group_key"), np.int64)
+        return Bicliques(keys, (left_offsets, right_offsets), (left, right)).take(rows)
+
+    def only(self, kept: np.ndarray) -> Groups:
+        """Return the groups with some of their members."""
+        arrays = {name: getattr(self, name)[kept] for name in ("of_row", "is_right", "vertices", "places")}
+        return replace(self, members=self.members.filter(pa.array(kept)), **arrays)
+
     def refuse(self, row: int, what: str) -> VerificationError:
         """Return an error that names a row of `groups`."""
         return VerificationError(f"{self.path}, row {row}: {what}")
@@ -100,7 +110,7 @@ class Within:
     explained : pair of (n_vertices,) int64
         For each vertex, the number of its edges in a group.
     left, right : int64
-        The edges, group after group; empty if every group is complete.
+        The edges, group after group.
     """
 
     n_edges: np.ndarray
@@ -115,76 +125,39 @@ def read_degrees(run: Path, side: str) -> np.ndarray:
     return pq.read_table(run / f"{side}_vertices.parquet", columns=["degree"])["degree"].to_numpy()
 
 
-def read_groups(
-    job: Job,
-    degrees: tuple[np.ndarray, np.ndarray],
-    narrowed: Narrowed | None = None,
-) -> Groups:
-    """Read both tables; check the order of members, and that each group's key is that of its members.
-
-    Parameters
-    ----------
-    narrowed : callable, optional
-        By default, `key_value` must be null.
-    """
+def read_groups(job: Job, ids: Ids) -> Groups:
+    """Read both tables; check the order of members, and that each group's key is that of its members."""
     assert job.hashes is not None
     path, members_path = job.run / "groups.parquet", job.run / "group_members.parquet"
     table, members = without_nulls(path, but=_NULLABLE), without_nulls(members_path, but=("label", "key_value"))
     keys = table["group_key"].to_pylist()
-    position = {key: row for row, key in enumerate(keys)}
-    if len(position) < len(keys):
-        row = next(row for row, key in enumerate(keys) if position[key] != row)
+    if len(set(keys)) < len(keys):
+        row = next(row for row, key in enumerate(keys) if key in keys[:row])
         raise VerificationError(f"{path}, row {row}: the group_key {keys[row]} occurs twice")
-    is_right = _is_right(members_path, members["side"])
-    vertices = members["vertex"].to_numpy().astype(np.int64)
-    of_row = np.array([position.get(key, -1) for key in members["group_key"].to_pylist()], np.int64)
-    n_vertices = np.where(is_right, degrees[1].size, degrees[0].size)
-    refuse_first(members_path, of_row < 0, "its group_key is not in groups")
-    refuse_first(
-        members_path, (vertices < 0) | (vertices >= n_vertices), lambda row: f"there is no vertex {vertices[row]}"
-    )
-    stated = pc.is_valid(members["key_value"]).to_numpy(zero_copy_only=False)
-    refuse_first(members_path, stated & (~is_right | (narrowed is None)), "key_value is set, but no key narrows it")
-    if narrowed is not None:
-        values = members["key_value"].filter(pa.array(is_right)).to_pylist()
-        vertices[is_right] = narrowed(members_path, of_row[is_right], vertices[is_right], values)
+    of_row, is_right = rows_of(members_path, members, keys), is_right_of(members_path, members["side"])
+    vertices = ids(members_path, of_row, is_right, members["vertex"].to_numpy(), members["key_value"])
     place = (2 * of_row + is_right) << 32 | vertices
-    refuse_first(
-        members_path,
-        np.concatenate([[False], np.diff(place) <= 0]),
-        "out of order; expected rows by rank, side and vertex",
-    )
+    is_behind = np.diff(place, prepend=-1) <= 0
+    refuse_first(members_path, is_behind, "out of order; expected rows by rank, side and vertex")
     groups = Groups(path, table, members_path, members, of_row, is_right, vertices, place)
     sums = []
     for side, name in enumerate(_SIDES):
-        offsets, ids = groups.side(side)
+        offsets, own = groups.side(side)
         sizes = np.diff(offsets)
         compare(groups.path, f"n_{name}", groups.column(f"n_{name}"), sizes.tolist())
         refuse_first(path, sizes == 0, f"has no {name} members")
-        hashes = np.concatenate([np.zeros(1, np.uint64), np.cumsum(job.hashes[side][ids])])
+        hashes = np.concatenate([np.zeros(1, np.uint64), np.cumsum(job.hashes[side][own])])
         sums.append(hashes[offsets[1:]] - hashes[offsets[:-1]])
     compare(path, "group_key", keys, biclique_keys(*sums).tolist())
     return groups
 
 
-def every_edge(groups: Groups, sizes: tuple[int, int]) -> Within:
-    """Return all possible edges of the groups, which must be complete.
-
-    Parameters
-    ----------
-    sizes : (int, int)
-        Vertices of the sides.
-    """
-    n_left, n_right = (np.diff(groups.side(side)[0]) for side in (0, 1))
-    opposite = np.column_stack([n_right, n_left])
-    none = np.empty(0, np.int64)
-    return Within(
-        n_left * n_right,
-        opposite[groups.of_row, groups.is_right.astype(np.int64)],
-        _explained(groups, sizes),
-        none,
-        none,
-    )
+def rows_of(path: Path, table: pa.Table, keys: list[int]) -> np.ndarray:
+    """Return the row of the group of each row of a table; ``(n,) int64``."""
+    position = {key: row for row, key in enumerate(keys)}
+    of_row = np.array([position.get(key, -1) for key in table["group_key"].to_pylist()], np.int64)
+    refuse_first(path, of_row < 0, "its group_key is not in groups")
+    return of_row
 
 
 def within(groups: Groups, sizes: tuple[int, int], of_row: np.ndarray, left: np.ndarray, right: np.ndarray) -> Within:
@@ -216,33 +189,24 @@ def check_members(
         own[of_side] = degrees[side][groups.vertices[of_side]]
         rows = np.flatnonzero(of_side)
         expected = keys[side].take(pa.array(groups.vertices[of_side]))
-        _check_keys(path, table["key"].take(pa.array(rows)), expected, rows)
+        check_keys(path, table["key"].take(pa.array(rows)), expected, rows)
     compare(path, "n_edges", table["n_edges"].to_pylist(), found.of_member)
     compare(path, "edge_share", table["edge_share"].to_pylist(), found.of_member / own)
 
 
 def check_scores(
-    job: Job,
-    groups: Groups,
-    share_numerators: tuple[np.ndarray, np.ndarray],
-    by_edge: EdgeScores,
-    is_whole: bool,
-    explained: tuple[np.ndarray, np.ndarray],
-    degrees: tuple[np.ndarray, ...],
-    eigenvector: Pair | None,
+    job: Job, groups: Groups, degrees: Pair, columns: Mapping[str, Pair], scores: Mapping[str, float], *, is_whole: bool
 ) -> str:
-    """Check every vertex: scores, groups, explained edges and degree rank.
+    """Check every vertex: its groups, degree rank and scores.
 
     Parameters
     ----------
-    share_numerators : pair of (n,) int64
+    columns : mapping
+        Values of the left and of the right vertices.
+    scores : mapping
+        Tolerance of those that need all bicliques.
     is_whole : bool
-        True if these are of all bicliques, false if only of the groups.
-    explained : pair of (n,) int64
-        For each vertex, the number of its edges in a group.
-    degrees : pair of (n,) int64
-    eigenvector : pair of (n,) float64, or None
-        None if it cannot be recomputed.
+        True if all bicliques are known, false if only the groups are.
     """
     assert job.keys is not None
     path = job.run / "vertex_scores.parquet"
@@ -250,59 +214,37 @@ def check_scores(
     sizes = degrees[0].size, degrees[1].size
     if table.num_rows != sum(sizes):
         raise VerificationError(f"{path}: has {table.num_rows} rows; expected {sum(sizes)}, one per vertex")
-    is_right = _is_right(path, table["side"])
-    refuse_first(path, is_right != (np.arange(sum(sizes)) >= sizes[0]), "is of the wrong side")
+    refuse_first(path, is_right_of(path, table["side"]) != (np.arange(sum(sizes)) >= sizes[0]), "is of the wrong side")
     compare(path, "vertex", table["vertex"].to_numpy(), np.concatenate([np.arange(n) for n in sizes]))
     group_keys = np.append(np.array(groups.column("group_key"), np.int64), 0)
+    is_scored = job.manifest.derived["groups"].get("candidates_not_scored") == 0
     for side, start in ((0, 0), (1, sizes[0])):
-        rows = slice(start, start + sizes[side])
         part, of_side = table.slice(start, sizes[side]), degrees[side]
-        _check_keys(path, part["key"], job.keys[side], np.arange(rows.start, rows.stop))
+        check_keys(path, part["key"], job.keys[side], start + np.arange(sizes[side]))
         offsets, members = groups.side(side)
         first = np.full(of_side.size, len(groups), np.int64)
         np.minimum.at(first, members, np.repeat(np.arange(len(groups)), np.diff(offsets)))
-        is_null = pc.is_null(part["group_key"]).to_numpy(zero_copy_only=False)
+        is_null = part["group_key"].is_null().to_numpy()
         refuse_first(
             path, is_null != (first == len(groups)), "group_key must be null exactly for vertices in no group", start
         )
         for name, values, recomputed in (
             ("group_key", pc.fill_null(part["group_key"], 0), group_keys[first]),
             ("n_groups", part["n_groups"], np.bincount(members, minlength=of_side.size)),
-            ("group_edge_share", part["group_edge_share"], explained[side] / of_side),
             ("degree", part["degree"], of_side),
             ("degree_percentile", part["degree_percentile"], degree_percentiles(of_side)),
         ):
             compare(path, name, values.to_numpy(), recomputed, start)
-        is_scored = job.manifest.derived["groups"].get("candidates_not_scored") == 0
-        for name, recomputed, unsure in (
-            ("share_size", np.sqrt(share_numerators[side] / of_side), 1e-12),
-            ("edge_share", by_edge.share[side], _UNSURE),
-            ("edge_sqrt", by_edge.sqrt[side], _UNSURE),
-        ):
-            values = part[name].to_numpy()
-            if is_whole:
-                compare(path, name, values, recomputed, start, unsure=unsure)
+        for name, recomputed in columns.items():
+            values, unsure = part[name].to_numpy(), scores.get(name, _UNSURE_DIGITS)
+            if is_whole or name not in scores:
+                compare(path, name, values, recomputed[side], start, unsure=unsure)
             elif is_scored:
                 # The groups are bicliques too, so they give a lower bound.
-                refuse_first(
-                    path,
-                    ~(values >= recomputed * (1 - unsure)),
-                    f"{name} is below the value from the vertex's groups",
-                    start,
-                )
-        if is_earlier(job):
-            compare(path, "score", part["score"].to_numpy(), part["edge_share"].to_numpy(), start)
-            continue
+                is_low = ~(values >= recomputed[side] * (1 - unsure))
+                refuse_first(path, is_low, f"{name} is below the value from the vertex's groups", start)
         _check_score(path, groups, part, side, start)
-        if eigenvector is not None:
-            name = "tfidf_eigenvector"
-            compare(path, name, part[name].to_numpy(), eigenvector[side], start, unsure=_UNSURE_DIGITS)
     return f"{sum(sizes):,} vertices"
-
-
-def is_earlier(job: Job) -> bool:
-    """Return whether a version wrote the run that had other cases, and `edge_share` as score of vertices."""
-    return "grown_surprise" not in pq.read_schema(job.run / "vertex_scores.parquet").names
 
 
 def _check_score(path: Path, groups: Groups, part: pa.Table, side: int, start: int) -> None:
@@ -311,22 +253,11 @@ def _check_score(path: Path, groups: Groups, part: pa.Table, side: int, start: i
     compare(path, "score", part["score"].to_numpy(), rank_score(share, grown), start)
     refuse_first(path, ~(grown >= 0), "grown_surprise is negative", start)
     offsets, members = groups.side(side)
-    is_grown = np.array([kind == "grown_cover" for kind in groups.column("kind")], np.bool_)
+    is_grown = np.array([kind == GROWN for kind in groups.column("kind")], np.bool_)
     least = np.zeros(grown.size)
     surprise = np.where(is_grown, groups.table["surprise"].to_numpy(), 0.0)
     np.maximum.at(least, members, np.repeat(surprise, np.diff(offsets)))
     refuse_first(path, grown < least, "grown_surprise is below the surprise of the vertex's groups", start)
-
-
-def _explained(groups: Groups, sizes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Count, per left and per right vertex, the edges that lie in some group."""
-    left, right = (
-        sparse.csr_matrix((np.ones(members.size, np.int64), members, offsets), shape=(len(groups), sizes[side]))
-        for side, (offsets, members) in enumerate((groups.side(0), groups.side(1)))
-    )
-    # A pair in several groups is one entry.
-    pairs = (left.T @ right).tocsr()
-    return np.diff(pairs.indptr), np.bincount(pairs.indices, minlength=sizes[1])
 
 
 def without_nulls(path: Path, but: Collection[str] = ()) -> pa.Table:
@@ -344,7 +275,8 @@ def without_nulls(path: Path, but: Collection[str] = ()) -> pa.Table:
     return table
 
 
-def _is_right(path: Path, side: pa.ChunkedArray) -> np.ndarray:
+def is_right_of(path: Path, side: pa.ChunkedArray) -> np.ndarray:
+    """Return whether each side is right; ``(n,) bool``."""
     text = side.cast(pa.string())
     is_right = pc.equal(text, "right").to_numpy(zero_copy_only=False)
     is_left = pc.equal(text, "left").to_numpy(zero_copy_only=False)
@@ -352,7 +284,8 @@ def _is_right(path: Path, side: pa.ChunkedArray) -> np.ndarray:
     return is_right
 
 
-def _check_keys(path: Path, found: pa.ChunkedArray, expected: pa.ChunkedArray, rows: np.ndarray) -> None:
+def check_keys(path: Path, found: pa.ChunkedArray, expected: pa.ChunkedArray, rows: np.ndarray) -> None:
+    """Check users' keys; `rows` are the numbers of the rows."""
     kind = pa.int64() if pa.types.is_integer(found.type) else pa.large_string()
     differs = pc.not_equal(found.cast(kind), expected.cast(kind)).to_numpy(zero_copy_only=False)
     refuse_first(

@@ -1,48 +1,52 @@
 """Check the tables of groups against the published bicliques and vertex degrees, which were checked before.
 
-`mbe_stage.groups.reference` and `reference_selection` define candidates, scores and the list. Groups grown from
-bicliques may lack edges; they are checked without growing them again.
+`mbe_stage.groups.reference` and `reference_selection` define candidates, scores and the list, `reference_halo` halos.
+Groups that were grown may lack edges; they are checked without growing them again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from mbe_stage.groups.reference import SIGNIFICANT, UNIT, Bicliques, Null
-from mbe_stage.groups.reference_selection import NearCopies, NullOfEdges, overlap_fraction, ranked, without_near_copies
-from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.groups.reference import SIGNIFICANT, UNIT, Bicliques, Null, Pair, tfidf_eigenvector
+from mbe_stage.groups.reference_halo import halo
+from mbe_stage.groups.reference_selection import NullOfEdges, listed, overlap_fraction, ranked
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.group_graphs import Graphs, OneGraph, Scored, has_two_graphs, read_facts, read_graphs
 from mbe_stage.pipeline.verify.group_known import Known, check_association, check_known, check_known_figures
 from mbe_stage.pipeline.verify.group_tables import (
+    GROWN,
+    SHORT,
     Groups,
-    Narrowed,
     Within,
+    check_keys,
     check_members,
     check_scores,
     compare,
-    is_earlier,
+    is_right_of,
     refuse_first,
-    within,
+    rows_of,
     without_nulls,
 )
 from mbe_stage.pipeline.verify.group_times import check_times
 from mbe_stage.pipeline.verify.job import Job
 
-_BEST = b"best_surprise"
+# Scores of vertices that need all bicliques, and tolerance: another machine may round logarithms differently.
+_SCORES = {"share_size": 1e-12, "edge_share": 1e-6, "edge_sqrt": 1e-6}
 _OF_LATER = ("half_later_bicliques", "half_later_truncated")
-# Tolerance, in units, of a sum of four logarithms, which another machine may round differently.
-_UNSURE = 4
 # Tolerance, in units, of a sum of logarithms, which another machine may round differently.
-_UNSURE_SUMS = 8
+_UNSURE = 8
 
 
 def check(job: Job) -> None:
@@ -60,16 +64,11 @@ def check(job: Job) -> None:
     by_item, of_known = graphs.by_item(), graphs.job if graphs.items is None else job
     known = check_known(of_known, by_item)
     found = [part.scored() for part in parts]
-    if job.manifest.config.section("groups").kind == "grown_cover":
-        edges, how = _check_grown(graphs, found, known), ", grown from bicliques of this run"
-    else:
-        n_candidates = _check_list(graphs, found, known)
-        edges = [part.every_edge() for part in parts]
-        how = f" of {n_candidates:,} candidates" if all(each.is_whole for each in found) else ""
+    is_whole, edges = all(each.is_whole for each in found), _read_edges(graphs)
+    n_candidates = _check_list(graphs, found, edges, known)
     which = "of buckets shifted by half" if graphs.items is None else "of keys that narrow the items"
-    n_others = len(groups) - parts[0].rows.size
-    of_later = f", {n_others:,} of them {which}" if len(parts) > 1 else ""
-    job.passed("groups", f"{len(groups):,}{how}{of_later}")
+    of_later = f", {len(groups) - parts[0].rows.size:,} of them {which}" if len(parts) > 1 else ""
+    job.passed("groups", f"{len(groups):,}{f' of {n_candidates:,} candidates' * is_whole}{of_later}")
     check_times(graphs.job, groups)
     check_known_figures(of_known, by_item, known)
     for part, of_groups in zip(parts, edges, strict=True):
@@ -78,97 +77,85 @@ def check(job: Job) -> None:
         _check_levels(part.groups, part.null)
         check_members(part.groups, of_groups, part.job.keys, part.degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
-    n_vertices = check_scores(
-        job,
-        graphs.of_first(),
-        graphs.share_numerators(found),
-        by_edge := graphs.by_edge(found),
-        all(each.is_whole for each in found),
-        graphs.shares_explained(edges),
-        parts[0].degrees,
-        eigenvector := None if is_earlier(job) else graphs.eigenvector(),
-    )
-    job.passed("vertex scores", n_vertices)
-    if not is_earlier(job):
-        job.not_checked("vertex scores: grown_surprise of groups that are not listed: growing is not repeated")
-        if eigenvector is None:
-            job.not_checked("vertex scores: tfidf_eigenvector: the input is not given")
-    check_association(job, by_item, known, graphs.n_right)
-    _check_counts(job, groups, found, by_edge.n_left_out, known)
+    _check_halos(graphs, of_known)
+    columns, degrees = _scores_of_vertices(graphs, found, edges), parts[0].degrees
+    of_first = groups.only(~groups.is_right | (groups.vertices < degrees[1].size))
+    job.passed("vertex scores", check_scores(job, of_first, degrees, columns, _SCORES, is_whole=is_whole))
+    job.not_checked("groups and vertex scores: that no other grown group is better: growing is not repeated")
+    if "tfidf_eigenvector" not in columns:
+        job.not_checked("halos; edges of groups; vertex scores: tfidf_eigenvector: the input is not given")
+    check_association(job, by_item, known, degrees[1].size)
+    _check_counts(job, groups, found, known)
 
 
-def _check_grown(graphs: Graphs, found: list[Scored], known: Known) -> list[Within]:
-    """Check grown groups; return the edges of each graph's groups."""
-    groups = graphs.groups
-    of_all = read_edges(graphs.job, groups, graphs.narrowed)
-    edges = [part.edges_of(of_all) for part in graphs.parts]
-    for part, of_part, of_groups in zip(graphs.parts, found, edges, strict=True):
-        check_grown(part, of_part, of_groups, known.n_listed(groups), has_gains=len(graphs.parts) == 1)
-    if len(graphs.parts) > 1:
-        surprise, lefts = groups.table["surprise"].to_numpy(), groups.members_of(0)
-        compare(groups.path, "rank", groups.column("rank"), list(range(1, len(groups) + 1)))
-        best_first = np.argsort(-surprise, kind="stable").tolist()
-        order = graphs.arranged(best_first, lefts, [right[0] for right in groups.members_of(1)])
-        places = np.array([*order, *[-1] * (len(groups) - len(order))], np.int64)
-        refuse_first(groups.path, places != np.arange(len(groups)), "has not the rank of its surprise and key")
-        kept = without_near_copies(groups.members_of(0), Fraction(1, 2))
-        is_copy = ~np.isin(np.arange(len(groups)), kept)
-        refuse_first(groups.path, is_copy, "shares half or more of the left members with a better group")
-    graphs.job.not_checked("groups: n_bicliques, and that no other group adds more: growing is not repeated")
-    return edges
-
-
-def _check_list(graphs: Graphs, found: list[Scored], known: Known) -> int:
-    """Check the list of the candidates and their surprise; return the number of significant ones."""
+def _check_list(graphs: Graphs, found: list[Scored], edges: list[Within], known: Known) -> int:
+    """Check the list, its cores and what it leaves out; return the number of significant candidates."""
     groups, section = graphs.groups, graphs.job.manifest.config.section("groups")
-    rows = Bicliques.joined(
-        [
-            replace(of.candidates, members=(of.candidates.members[0], of.candidates.members[1] + part.first_right))
-            for of, part in zip(found, graphs.parts, strict=True)
-        ]
-    )
-    surprise, evidence = (np.concatenate([getattr(of, name) for of in found]) for name in ("surprise", "evidence"))
+    grown = groups.bicliques(is_grown=True)
+    n_grown = grown.keys.size
+    candidates = [
+        replace(of.candidates, members=(of.candidates.members[0], of.candidates.members[1] + part.first_right))
+        for of, part in zip(found, graphs.parts, strict=True)
+    ]
+    scores = [_scores_of_grown(graphs, edges), *(np.stack([of.surprise, of.evidence]) for of in found)]
+    surprise, evidence = np.concatenate(scores, axis=1)
     high = np.flatnonzero(surprise > SIGNIFICANT)
-    rows, surprise, evidence = rows.take(high), surprise[high], evidence[high]
-    values, parts = {
+    rows, surprise, evidence = Bicliques.joined([grown, *candidates]).take(high), surprise[high], evidence[high]
+    values, per = {
         "surprise": (surprise, None),
         "surprise_per_vertex": (surprise, (rows.sizes(0) + rows.sizes(1)).tolist()),
         "surprise_per_edge": (surprise, (rows.sizes(0) * rows.sizes(1)).tolist()),
         "evidence": (evidence, None),
     }[section.rank_by]
-    order = ranked(rows.keys.tolist(), values.tolist(), parts)
-    every, order = order, graphs.arranged(order, rows.side(0), [right[0] for right in rows.side(1)])
-    copies, listed, n_bicliques, n_unmuted = (
-        NearCopies(overlap_fraction(section.max_overlap)),
-        list[int](),
-        list[int](),
-        0,
-    )
-    left, right = rows.side(0), rows.side(1)
-    for row in order:
-        if (near := copies.first(left[row])) is not None:
-            n_bicliques[near] += 1
-        elif n_unmuted < section.limit:
-            copies.keep(left[row])
-            listed.append(row)
-            n_bicliques.append(1)
-            items = right[row] if graphs.items is None else graphs.items[right[row]]
-            n_unmuted += not known.is_muted((left[row], items))
-    for row in set(every).difference(order):
-        if (near := copies.first(left[row])) is not None:
-            n_bicliques[near] += 1
-    _check_keys(groups, rows.keys, listed, section.limit)
-    n = len(groups)
-    compare(groups.path, "rank", groups.column("rank"), list(range(1, n + 1)))
-    compare(groups.path, "kind", groups.column("kind"), ["short_list"] * n)
-    compare(groups.path, "seed_biclique_key", groups.column("seed_biclique_key"), groups.column("group_key"))
-    if n_gains := n - groups.table["residual_gain"].null_count:
-        raise VerificationError(f"{groups.path}: residual_gain of {n_gains} groups of a short list; expected null")
-    for name, units in (("surprise", surprise[listed]), ("evidence", evidence[listed])):
-        _check_units(groups, name, units, _UNSURE + _unsure_of_fitted(graphs, groups))
+    # Of a grown group and a biclique with the same members, the former is first.
+    best_first = ranked(rows.keys.tolist(), values.tolist(), per)
+    sides = list(zip(map(frozenset, rows.side(0)), map(frozenset, rows.side(1)), strict=True))
+    pool = [row for row in best_first if section.kind != (SHORT if row < n_grown else GROWN)]
+
+    @cache
+    def is_muted(row: int) -> bool:
+        left, right = map(list, sides[row])
+        return known.is_muted((left, right if graphs.items is None else graphs.items[right].tolist()))
+
+    arranged, overlap = graphs.arranged(pool, sides, n_grown), overlap_fraction(section.max_overlap)
+    expected = listed(sides, n_grown, best_first, arranged, overlap, section.limit, is_muted)
+    places = [row for row, _, _ in expected]
+    _check_keys(groups, rows.keys, places, section.limit)
+    compare(groups.path, "rank", groups.column("rank"), list(range(1, len(groups) + 1)))
+    compare(groups.path, "kind", groups.column("kind"), [GROWN if row < n_grown else SHORT for row in places])
+    for name, units in (("surprise", surprise[places]), ("evidence", evidence[places])):
+        _check_units(groups.path, name, groups.table[name].to_numpy(), units, _UNSURE + _unsure_of_rounding(graphs))
     if all(of.is_whole for of in found):
-        compare(groups.path, "n_bicliques", groups.column("n_bicliques"), n_bicliques)
-    return high.size
+        compare(groups.path, "n_bicliques", groups.column("n_bicliques"), [n for _, _, n in expected])
+        keys = [None if core is None else int(rows.keys[core]) for _, core, _ in expected]
+        compare(groups.path, "core_key", groups.column("core_key"), keys)
+        of_cores = [
+            (2 * row + side) << 32 | vertex
+            for row, (_, core, _) in enumerate(expected)
+            for side, members in enumerate(((), ()) if core is None else sides[core])
+            for vertex in members
+        ]
+        is_core = np.isin(groups.places, np.array(of_cores, np.int64))
+        compare(groups.members_path, "is_core", groups.members["is_core"].to_numpy(), is_core)
+    return high.size - n_grown
+
+
+def _scores_of_grown(graphs: Graphs, edges: list[Within]) -> np.ndarray:
+    """Return surprise and evidence of the grown groups, ``(2, n) int64``; check that they may be listed."""
+    groups, query = graphs.groups, graphs.job.manifest.config.query
+    for name, least in (("n_left", query.min_left), ("n_right", query.min_right)):
+        refuse_first(
+            groups.path, groups.table[name].to_numpy() < least, f"{name} is below {least}, the query's minimum"
+        )
+    found: dict[int, tuple[int, int]] = {}
+    for part, within in zip(graphs.parts, edges, strict=True):
+        null = NullOfEdges(within.left, within.right, part.null)
+        for row, group in part.grown():
+            score = null.score(group)
+            found[row] = score, score + null.cost(group)
+            if score <= SIGNIFICANT or not null.has_more_than_expected(group):
+                raise groups.refuse(row, "is not significant, or has no more edges than are expected")
+    return np.array([found[row] for row in sorted(found)], np.int64).reshape(-1, 2).T
 
 
 def _check_keys(groups: Groups, keys: np.ndarray, listed: list[int], limit: int) -> None:
@@ -191,17 +178,18 @@ def _check_keys(groups: Groups, keys: np.ndarray, listed: list[int], limit: int)
         raise VerificationError(f"{groups.path}: the biclique {key} is missing: it overlaps no better group")
 
 
-def _check_units(groups: Groups, name: str, units: np.ndarray, unsure: int | np.ndarray) -> None:
-    stated = groups.table[name].to_numpy()
+def _check_units(path: Path, name: str, stated: np.ndarray, units: np.ndarray, unsure: int | np.ndarray) -> None:
     # NaN counts as different too.
     is_near = np.abs(stated - units / UNIT) * UNIT <= unsure
-    refuse_first(groups.path, ~is_near, lambda row: f"{name} is {stated[row]}; recomputed {units[row] / UNIT}")
+    refuse_first(path, ~is_near, lambda row: f"{name} is {stated[row]}; recomputed {units[row] / UNIT}")
 
 
-def _unsure_of_fitted(graphs: Graphs, groups: Groups) -> np.ndarray | int:
-    """Tolerance where effective degrees were computed: a unit for each edge and end."""
+def _unsure_of_rounding(graphs: Graphs) -> np.ndarray:
+    """Tolerance of sums over edges, in units: shares of edges and effective degrees are rounded once, and added up."""
+    is_grown = np.array(graphs.groups.column("kind"), object) == GROWN
     is_fitted = any(part.null.is_fitted for part in graphs.parts)
-    return 2 * groups.table["n_left"].to_numpy() * groups.table["n_right"].to_numpy() * is_fitted
+    n_cells = graphs.groups.table["n_left"].to_numpy().astype(np.int64) * graphs.groups.table["n_right"].to_numpy()
+    return 2 * n_cells * (is_grown | is_fitted)
 
 
 def _check_levels(groups: Groups, null: Null) -> None:
@@ -213,7 +201,7 @@ def _check_levels(groups: Groups, null: Null) -> None:
     refuse_first(groups.path, wrong, lambda row: f"p_bound is {p_bound[row]}; recomputed {np.exp(-surprise[row])}")
     levels = []
     for row, kind in enumerate(groups.column("kind")):
-        names = null.class_cost if kind == "grown_cover" else 0
+        names = null.class_cost if kind == GROWN else 0
         for side, name in enumerate(("n_left", "n_right")):
             names += int(null.cost_of_members(side, 0, groups.table[name][row].as_py()))
         levels.append("strong" if evidence[row] * UNIT > names else "significant")
@@ -277,43 +265,34 @@ def _hundredths(percent: float) -> str:
     return "under 0.1 %" if percent < 0.1 else f"{percent:.{n_digits}f} %"
 
 
-def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: int, known: Known) -> None:
-    """Check the counts of the manifest; if nothing else gives a count, only that it is present and not too small.
-
-    Parameters
-    ----------
-    found : list of Scored
-        One per graph.
-    n_not_scored : int
-        Candidates not scored because the steps ran out.
-    """
+def _check_counts(job: Job, groups: Groups, found: list[Scored], known: Known) -> None:
+    """Check the counts of the manifest; if nothing else gives a count, only that it is present and not too small."""
     stated: Mapping[str, int] = job.manifest.derived["groups"]
-    best, stated_best = max(each.best for each in found) / UNIT, (pq.read_schema(groups.path).metadata or {}).get(_BEST)
-    # Earlier versions do not store it.
-    if stated_best is not None and all(each.is_whole for each in found) and abs(float(stated_best) - best) > 1e-6:
+    is_whole, metadata = all(each.is_whole for each in found), pq.read_schema(groups.path).metadata or {}
+    best, stated_best = max(each.best for each in found) / UNIT, metadata.get(b"best_surprise", b"nan")
+    if is_whole and any(each.candidates.keys.size for each in found) and not abs(float(stated_best) - best) <= 1e-6:
         raise VerificationError(f"{groups.path}: best_surprise is {stated_best.decode():.80}; recomputed {best}")
-    n_seeds = sum(of_graph.seed_keys.size for of_graph in found)
+    # Growing is not repeated; its seeds are some candidates, and two pairs for each left vertex.
+    n_seeds = sum(of.candidates.keys.size + 2 * of.share_numerators[0].size for of in found)
     counts = {
         "groups": len(groups),
         "left_members": int(np.unique(groups.side(0)[1]).size),
         "right_members": int(np.unique(groups.side(1)[1]).size),
         "significant_candidates": sum(int((of_graph.surprise > SIGNIFICANT).sum()) for of_graph in found),
-        "candidates_not_scored": n_not_scored,
-        # Growing is not repeated: the seeds are an upper bound.
+        "candidates_not_scored": sum(of.by_edge.n_left_out for of in found),
         "seeds_not_grown": max(0, min(stated.get("seeds_not_grown", -1), n_seeds)),
         **known.counts(groups),
     }
-    if not all(of_graph.is_whole for of_graph in found):
+    if not is_whole:
         # Only the groups are known of the candidates.
-        counts["significant_candidates"] = max(len(groups), stated.get("significant_candidates", 0))
-        for name in ("candidates_not_scored", "seeds_not_grown"):
-            counts[name] = max(0, stated.get(name, -1))
+        for name in ("significant_candidates", "candidates_not_scored", "seeds_not_grown"):
+            least = counts["significant_candidates"] if name == "significant_candidates" else 0
+            counts[name] = max(least, stated.get(name, -1))
     if has_two_graphs(job):
         # The first was compared with the enumerated bicliques, if these are available.
         counts |= {name: max(0, stated.get(name, -1)) for name in _OF_LATER}
     counts |= _check_chance(job, groups)
-    if (facts := read_facts(job)) is not None and facts.num_rows:
-        rows = facts.to_pylist()
+    if rows := read_facts(job):
         further: dict[str, int] = {
             "keys": 1 + len({row["key"] for row in rows}),
             "keys_not_searched": len({row["key"] for row in rows if row["status"] != "searched"}),
@@ -339,120 +318,109 @@ def _check_chance(job: Job, groups: Groups) -> dict[str, int]:
     return {} if stated is None else {"chance_copies": len(copies)}
 
 
-def read_edges(job: Job, groups: Groups, narrowed: Narrowed | None = None) -> Within:
-    """Read `group_edges`; check the order, that ends are members and, with the input, that the edges are the graph's.
-
-    Raises
-    ------
-    VerificationError
-        An edge is wrong.
-    """
-    path = job.run / "group_edges.parquet"
+def _read_edges(graphs: Graphs) -> list[Within]:
+    """Read `group_edges`; check the order, that ends are members and, with the input, that the edges are the graph's."""
+    groups = graphs.groups
+    path = groups.path.with_name("group_edges.parquet")
     table = without_nulls(path, but=("key_value",))
-    keys, left, right = (table[name].to_numpy().astype(np.int64) for name in ("group_key", "left", "right"))
-    position = {key: row for row, key in enumerate(groups.column("group_key"))}
-    of_row = np.array([position.get(key, -1) for key in keys.tolist()], np.int64)
-    refuse_first(path, of_row < 0, "its group_key is not in groups")
-    if narrowed is not None:
-        right = narrowed(path, of_row, right, table["key_value"].to_pylist())
-    for side, vertices in enumerate((left, right)):
-        places = (2 * of_row + side) << 32 | vertices
-        at = np.minimum(np.searchsorted(groups.places, places), groups.places.size - 1)
-        refuse_first(path, groups.places[at] != places, f"the {('left', 'right')[side]} vertex is not a member")
-    steps = np.diff(of_row << 32 | left)
-    ascends = (steps > 0) | ((steps == 0) & (np.diff(right) > 0))
-    refuse_first(path, np.concatenate([[False], ~ascends]), "out of order; expected rows by rank, left and right")
-    n_right = job.manifest.input.n_right if job.edges is None else len(job.edges.right_keys)
-    found = within(groups, (job.manifest.input.n_left, n_right), of_row, left, right)
-    if job.edges is None:
-        job.not_checked("edges of groups: the input is not given")
-    else:
-        _check_against_input(job.edges, groups, found)
+    of_row = rows_of(path, table, groups.column("group_key"))
+    ends = []
+    for side, name in enumerate(("left", "right")):
+        values = table["key_value"] if side else pa.chunked_array([pa.nulls(of_row.size, pa.string())])
+        ends.append(graphs.ids(path, of_row, np.full(of_row.size, bool(side)), table[name].to_numpy(), values))
+        is_member = np.isin((2 * of_row + side) << 32 | ends[side], groups.places)
+        refuse_first(path, ~is_member, f"the {name} vertex is not a member")
+    steps = np.diff(of_row << 32 | ends[0])
+    ascends = (steps > 0) | ((steps == 0) & (np.diff(ends[1]) > 0))
+    refuse_first(
+        path, np.concatenate([[False], ~ascends])[: of_row.size], "out of order; expected rows by rank, left and right"
+    )
+    found = [part.edges_of(of_row, *ends) for part in graphs.parts]
+    for part, within in zip(graphs.parts, found, strict=True):
+        n_cells = part.groups.table["n_left"].to_numpy() * part.groups.table["n_right"].to_numpy().astype(np.int64)
+        is_whole = (np.array(part.groups.column("kind"), object) == GROWN) | (within.n_edges == n_cells)
+        refuse_first(path, ~is_whole, "a biclique lacks edges", numbers=part.rows)
+        if part.job.edges is not None and part.rows.size:
+            _check_against_input(part, within)
     return found
 
 
-def _check_against_input(edges: EdgeData, groups: Groups, found: Within) -> None:
-    n_right = len(edges.right_keys)
-    codes = edges.left_ids.astype(np.int64) * n_right + edges.right_ids
-    stated = found.left * n_right + found.right
-    at = np.minimum(np.searchsorted(codes, stated), codes.size - 1)
-    path = groups.path.with_name("group_edges.parquet")
-    refuse_first(path, codes[at] != stated, "is not an edge of the input")
-    graph = sparse.csr_matrix(
-        (np.ones(codes.size, np.int64), (edges.left_ids, edges.right_ids)), shape=(len(edges.left_keys), n_right)
+def _check_against_input(part: OneGraph, found: Within) -> None:
+    groups, graph = part.groups, _matrix(part)
+    path, codes = (
+        groups.path.with_name("group_edges.parquet"),
+        np.repeat(np.arange(graph.shape[0]) << 32, np.diff(graph.indptr)),
     )
-    (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
-    for row in range(len(groups)):
-        is_member = np.zeros(n_right, np.int64)
-        is_member[right[right_offsets[row] : right_offsets[row + 1]]] = 1
-        n_edges = int((graph[left[left_offsets[row] : left_offsets[row + 1]]] @ is_member).sum())
-        if n_edges != found.n_edges[row]:
-            raise groups.refuse(row, f"has {found.n_edges[row]} edges in {path}, but {n_edges} in the input")
+    refuse_first(path, ~np.isin(found.left << 32 | found.right, codes | graph.indices), "is not an edge of the input")
+    members = (groups.members_of(side) for side in (0, 1))
+    for row, (left, right, stated) in enumerate(zip(*members, found.n_edges.tolist(), strict=True)):
+        is_member = np.zeros(graph.shape[1], np.int64)
+        is_member[right] = 1
+        if (n_edges := int((graph[left] @ is_member).sum())) != stated:
+            raise groups.refuse(row, f"has {stated} edges in {path}, but {n_edges} in the input")
 
 
-def check_grown(part: OneGraph, bicliques: Scored, found: Within, n_listed: int, *, has_gains: bool) -> None:
-    """Check ranks, sizes, seeds, surprise and gain of each group.
-
-    Parameters
-    ----------
-    found : Within
-        The edges of its groups, as returned by `read_edges`.
-    n_listed : int
-        The maximum number of groups.
-    has_gains : bool
-        True if the graph is the only one; groups of two graphs have no gain.
-
-    Raises
-    ------
-    VerificationError
-        The first error found.
-    """
-    groups = part.groups
-    config, n = part.job.manifest.config, len(groups)
-    limit = config.section("groups").limit
-    if n > n_listed:
-        raise groups.refuse(n_listed, f"one group too many; groups.limit is {limit}")
-    compare(groups.path, "rank", groups.column("rank"), np.arange(1, n + 1))
-    compare(groups.path, "kind", groups.column("kind"), ["grown_cover"] * n)
-    for name, least in (("n_left", config.query.min_left), ("n_right", config.query.min_right)):
-        sizes = groups.table[name].to_numpy()
-        refuse_first(groups.path, sizes < least, f"{name} is below {least}, the query's minimum")
-    if bicliques.is_whole:
-        _check_seeds(groups, bicliques)
-    surprise, evidence, gains = _scores(part, found)
-    checked = {"surprise": surprise, "evidence": evidence}
-    if has_gains:
-        checked["residual_gain"] = gains
-    elif groups.table["residual_gain"].null_count < n:
-        raise VerificationError(f"{groups.path}: residual_gain of groups of two graphs; expected null")
-    for name, units in checked.items():
-        # Shares of known edges are rounded once and summed often.
-        _check_units(groups, name, np.array(units), _UNSURE_SUMS + 2 * found.n_edges)
-        floor = SIGNIFICANT / UNIT if name == "surprise" else 0.0
-        refuse_first(groups.path, ~(groups.table[name].to_numpy() > floor), f"{name} is not above {floor:.3g}")
-    refuse_first(groups.path, groups.table["n_bicliques"].to_numpy() < 1, "n_bicliques is below 1")
+def _scores_of_vertices(graphs: Graphs, found: list[Scored], edges: list[Within]) -> dict[str, Pair]:
+    """Return scores of the vertices of the first graph; a left one has the best of all graphs."""
+    every = list[dict[str, Pair]]()
+    for part, of, within in zip(graphs.parts, found, edges, strict=True):
+        sizes, own = (part.degrees[0].size, part.degrees[1].size), part.job.edges
+        every.append(
+            {
+                "group_edge_share": _each(np.divide, within.explained, part.degrees),
+                "share_size": _each(lambda n, degrees: np.sqrt(n / degrees), of.share_numerators, part.degrees),
+                "edge_share": of.by_edge.share,
+                "edge_sqrt": of.by_edge.sqrt,
+                **({} if own is None else {"tfidf_eigenvector": tfidf_eigenvector(own.left_ids, own.right_ids, sizes)}),
+            }
+        )
+    return {name: (np.maximum.reduce([of[name][0] for of in every]), right) for name, (_, right) in every[0].items()}
 
 
-def _check_seeds(groups: Groups, bicliques: Scored) -> None:
-    seeds = np.array(groups.column("seed_biclique_key"), np.int64)
-    is_there = np.isin(seeds, bicliques.seed_keys)
-    refuse_first(
-        groups.path,
-        ~is_there,
-        "seed_biclique_key is neither the best biclique of a vertex nor among the 2,000 best of all",
+def _each(of: Callable[..., np.ndarray], one: Pair, other: Pair) -> Pair:
+    return of(one[0], other[0]), of(one[1], other[1])
+
+
+def _check_halos(graphs: Graphs, of_keys: Job) -> None:
+    """Check the halos of grown groups; `of_keys` has the keys of their vertices, or of the items of these."""
+    groups, path = graphs.groups, graphs.groups.path.with_name("group_halo.parquet")
+    table = without_nulls(path, but=("key_value",))
+    if graphs.job.edges is None:
+        return
+    assert of_keys.keys is not None
+    expected = sorted(row for part in graphs.parts for row in _halo_rows(part))
+    if len(expected) != table.num_rows:
+        raise VerificationError(f"{path}: has {table.num_rows} rows; recomputed {len(expected)}")
+    of_row, side, place, vertices, gains, n_edges = np.array(expected, np.int64).reshape(-1, 6).T
+    compare(path, "group_key", rows_of(path, table, groups.column("group_key")), of_row)
+    compare(path, "side", is_right_of(path, table["side"]), side == 1)
+    compare(path, "place", table["place"].to_numpy(), place)
+    compare(
+        path, "vertex", graphs.ids(path, of_row, side == 1, table["vertex"].to_numpy(), table["key_value"]), vertices
     )
+    compare(path, "n_edges", table["n_edges"].to_numpy(), n_edges)
+    _check_units(path, "gain", table["gain"].to_numpy(), gains, _UNSURE + 1e-6 * np.abs(gains))
+    for i in (0, 1):
+        rows = np.flatnonzero(side == i)
+        keys = of_keys.keys[i].take(table["vertex"].take(pa.array(rows)).combine_chunks())
+        check_keys(path, table["key"].take(pa.array(rows)), keys, rows)
+    graphs.job.passed("halos", f"{table.num_rows:,} vertices")
 
 
-def _scores(part: OneGraph, found: Within) -> tuple[list[int], list[int], list[int]]:
-    """Return surprise, evidence and gain of each group, in units."""
-    null = NullOfEdges(found.left, found.right, part.null)
-    explained: set[tuple[int, int]] = set()
-    surprise, evidence, gains = list[int](), list[int](), list[int]()
-    for row, group in enumerate(zip(part.groups.members_of(0), part.groups.members_of(1), strict=True)):
-        if not null.has_more_than_expected(group):
-            raise part.groups.refuse(row, "has no more edges than are expected")
-        surprise.append(null.score(group))
-        evidence.append(surprise[-1] + null.cost(group))
-        gains.append(null.gain(group, explained))
-        explained |= null.present(group)
-    return surprise, evidence, gains
+def _halo_rows(part: OneGraph) -> list[tuple[int, ...]]:
+    """Return row of the group, side, place, vertex, gain in units, and edges of each row of a graph's halos."""
+    grown, found = part.grown(), list[tuple[int, ...]]()
+    graphs = [graph := _matrix(part), graph.T.tocsr()] if grown else []
+    neighbours = [dict(enumerate(np.split(of.indices, of.indptr[1:-1]))) for of in graphs]
+    for row, group in grown:
+        for side, gains in enumerate(halo(part.null, (neighbours[0], neighbours[1]), group)):
+            for place, (vertex, gain) in enumerate(gains.items(), 1):
+                n_edges = int(np.isin(neighbours[side][vertex], group[1 - side]).sum())
+                found.append((row, side, place, int(vertex) + side * part.first_right, gain, n_edges))
+    return found
+
+
+def _matrix(part: OneGraph) -> sparse.csr_matrix:
+    assert part.job.edges is not None
+    edges, shape = part.job.edges, (part.degrees[0].size, part.degrees[1].size)
+    return sparse.csr_matrix((np.ones(edges.left_ids.size, np.int64), (edges.left_ids, edges.right_ids)), shape=shape)

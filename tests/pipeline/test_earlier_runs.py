@@ -51,7 +51,9 @@ def test_there_are_earlier_runs() -> None:
 def test_runs_are_listed_and_verified(problem: str) -> None:
     out = f"out/{problem}"
     assert "latest" in said("runs", out)
-    assert "verified" in said("verify", out)
+    told = said("verify", out)
+    assert "verified" in told
+    assert ("groups: listed by the rules of an earlier version" in told) == (problem == "groups")
 
 
 @pytest.mark.usefixtures("earlier")

@@ -13,10 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.reference_selection import arranged as arranged_by_definition
 from mbe_stage.groups.rewiring import rewired
-from mbe_stage.groups.together import arranged
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.errors import ConfigError, VerificationError
 from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
@@ -235,18 +232,6 @@ def test_wrong_values_are_found(tmp_path: Path, table: str, column: str, value: 
     forge(run_dir, f"{table}.parquet", changed(column, lambda _: value, at))
     with pytest.raises(VerificationError, match=message):
         verify_run(run_dir, read(config, source))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_order_is_that_of_the_definition(seed: int) -> None:
-    dice = random.Random(seed)
-    lefts = [sorted(dice.sample(range(5), dice.randrange(1, 5))) for _ in range(dice.randrange(40))]
-    graphs = [dice.randrange(4) for _ in lefts]
-    order = dice.sample(range(len(lefts)), len(lefts))
-    n_right = [dice.randrange(1, 4) for _ in range(4)]
-    members = GroupMembers.of([(left, [0]) for left in lefts])
-    found = arranged(np.array(order, np.int64), members, np.array(graphs, np.int64), n_right)
-    assert found.tolist() == arranged_by_definition(order, lefts, graphs, n_right)
 
 
 def test_known_good_items_mute_groups_of_every_key(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import datetime
 import math
+import random
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,16 +21,19 @@ from mbe_stage.groups import reference
 from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.null_model import NullModel
 from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.groups import arrow as sink
-from mbe_stage.pipeline.publish.manifest import file_entry
+from mbe_stage.pipeline.problems.groups import publication
+from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
 from tests.pipeline.output_support import crown_pairs
 from tests.pipeline.test_problem_seam import edit, forge
 
 Rows = list[dict[str, Any]]
+HOUR = 3600
 
 
 def changed(column: str, change: Callable[[Any], Any], row: int = 0) -> Callable[[Rows], Rows]:
@@ -43,95 +48,158 @@ def changed(column: str, change: Callable[[Any], Any], row: int = 0) -> Callable
     return forged
 
 
-def exchanged(table: Rows) -> Rows:
-    """The first two groups in each other's place, with ranks in order."""
-    first, second, *others = table
-    return [{**second, "rank": 1}, {**first, "rank": 2}, *others]
-
-
 def without_first(table: Rows) -> Rows:
-    """A list that leaves the best out."""
-    return [{**row, "rank": row["rank"] - 1} for row in table[1:]]
+    """A table that leaves out its first row."""
+    return table[1:]
+
+
+def everything(seed: int = 1) -> pa.Table:
+    """Random ratings, a ring within hours, one of items alone, and a block that lacks edges, of one rating."""
+    dice = random.Random(seed)
+
+    def row(account: str, item: int, stars: int | None = None, at: int | None = None) -> tuple[str, int, int, int, int]:
+        moment = dice.randrange(36 * HOUR) if at is None else at + dice.randrange(9000)
+        return account, item, stars or dice.randrange(1, 6), 1_600_000_000 + moment, dice.randrange(1, 9)
+
+    found = [row(f"u{dice.randrange(90)}", dice.randrange(60)) for _ in range(350)]
+    found += [row(f"ring{i}", v, 5, 20 * HOUR) for i in range(7) for v in range(6)]
+    found += [row(f"slow{i}", 200 + v) for i in range(6) for v in range(6)]
+    found += [row(f"block{i}", 100 + v, 4) for i in range(12) for v in range(10) if dice.random() < 0.75]
+    found += [row(f"few{i}", 300 + v) for i in range(2) for v in range(5)]
+    found += [row(f"u{i}", 100 + dice.randrange(10), 4) for i in range(5) for _ in range(3)]
+    dice.shuffle(found)
+    names = ("account", "item", "stars", "time", "weight")
+    return pa.table(dict(zip(names, map(list, zip(*found, strict=True)), strict=True)))
+
+
+WHOLE = everything()
+
+
+def with_everything(folder: Path, **groups: Any) -> Config:
+    """Settings of a run that has every table but `half_later_vertices`."""
+    classes = {"key": ["block0", "block1", "ring0", "u1"], "class": ["fraud", "fraud", "fraud", "good"]}
+    pyarrow.csv.write_csv(pa.table(classes), folder / "labels.csv")
+    pyarrow.csv.write_csv(pa.table({"key": [f"slow{i}" for i in range(6)]}), folder / "allow.csv")
+    named = {"left": "account", "right": "item", "timestamp": "time", "weight": "weight"}
+    lists = {name: str(folder / f"{name}.csv") for name in ("labels", "allow")}
+    output = {"report": False, "compare": 0}
+    asked = {"query": {"min_left": 2, "min_right": 2}, "output": output, "input": named}
+    return settings(folder, "cpu", **asked, groups={**lists, "chance_copies": 2, **groups})
+
+
+def kept(run_dir: Path) -> dict[str, bytes]:
+    return {path.relative_to(run_dir).as_posix(): path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+
+
+def copied(files: dict[str, bytes], to: Path) -> Path:
+    for name, content in files.items():
+        path = to / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return to
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], EdgeData]:
+    """The files of a sound run with every kind of group, and its input."""
+    config = with_everything(tmp_path_factory.mktemp("whole"))
+    run_dir = run(config, WHOLE).run_dir
+    groups = rows(run_dir, "groups")
+    assert {group["kind"] for group in groups} == {"short_list", "grown_cover"}
+    assert {group["is_muted"] for group in groups} == {False, True}
+    assert {row["key_value"] is None for row in rows(run_dir, "group_halo")} == {False, True}
+    return kept(run_dir), ingest(reading_of(config), WHOLE)
+
+
+OF_ALL = Config.from_mapping(
+    {"input": {"left": "l", "right": "r", "timestamp": "t"}, "groups": {"labels": "labels.csv"}}
+)
+COLUMNS = [
+    (name.removesuffix(".parquet"), column)
+    for name, schema in publication.PUBLICATION.schemas(OF_ALL, (pa.string(), pa.int64())).items()
+    for column in schema.names
+]
+
+
+def other(value: Any, kind: pa.DataType) -> Any:
+    """Another value of this type."""
+    if pa.types.is_boolean(kind):
+        return not value
+    if pa.types.is_timestamp(kind):
+        return (value or datetime.datetime(2020, 9, 13)) + datetime.timedelta(hours=1)
+    if pa.types.is_floating(kind):
+        return 1e6 if value is None else value * 1.001 + 0.01
+    if pa.types.is_integer(kind):
+        return (value or 0) + 1
+    return f"{value or ''}?"
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_another_value_of_any_column_is_found(
+    whole: tuple[dict[str, bytes], EdgeData], tmp_path: Path, table: str, column: str
+) -> None:
+    """In the last row, and in the first with a value and without."""
+    files, edges = whole
+    run_dir = copied(files, tmp_path)
+    name = f"{table}.parquet"
+    kind, content = pq.read_schema(run_dir / name).field(column).type, rows(run_dir, table)
+    nulls = [row[column] is None for row in content]
+    for row in {len(content) - 1, *(nulls.index(is_null) for is_null in set(nulls))}:
+        copied(files, tmp_path)
+        # Half of a score alone need not change it.
+        change = (lambda _: 1e6) if column == "grown_surprise" else (lambda value: other(value, kind))
+        forge(run_dir, name, changed(column, change, row=row))
+        with pytest.raises(VerificationError):
+            verify_run(run_dir, edges)
+
+
+@pytest.mark.parametrize("table", sorted({table for table, _ in COLUMNS} - {"known_keys"}))
+@pytest.mark.parametrize("change", [without_first, lambda table: [*table, table[-1]]])
+def test_rows_that_are_left_out_or_come_twice_are_found(
+    whole: tuple[dict[str, bytes], EdgeData], tmp_path: Path, table: str, change: Any
+) -> None:
+    files, edges = whole
+    forge(copied(files, tmp_path), f"{table}.parquet", change)
+    with pytest.raises(VerificationError):
+        verify_run(tmp_path, edges)
 
 
 FORGED: list[tuple[str, Any, str]] = [
-    ("groups", changed("group_key", lambda key: key + 1), "its group_key is not in groups|group_key is"),
-    ("groups", changed("rank", lambda rank: rank + 1), "rank is 2; recomputed 1"),
-    ("groups", changed("kind", lambda _: "grown"), "kind is grown; recomputed short_list"),
-    ("groups", changed("n_left", lambda n: n + 1), "n_left is"),
-    ("groups", changed("n_right", lambda n: n - 1), "n_right is"),
-    ("groups", changed("n_edges", lambda n: n - 1), "n_edges is"),
-    ("groups", changed("density", lambda q: q / 2), "density is"),
-    ("groups", changed("surprise", lambda s: s + 1e-4), "surprise is"),
     ("groups", changed("surprise", lambda _: math.nan), "surprise is"),
-    ("groups", changed("significant", lambda _: False), "significant is"),
-    ("groups", changed("p_bound", lambda p: p * 1.1), "p_bound is"),
-    ("groups", changed("level", lambda _: "certain"), "level is"),
-    ("groups", changed("evidence", lambda e: e + 1e-4), "evidence is"),
-    ("groups", changed("residual_gain", lambda _: 1.0), "residual_gain of 1 groups of a short list"),
-    ("groups", changed("expected_edges", lambda e: e * (1 + 1e-5)), "expected_edges is"),
-    ("groups", changed("left_edge_share", lambda q: q / 2), "left_edge_share is"),
-    ("groups", changed("median_right_degree", lambda d: d + 0.5), "median_right_degree is"),
-    ("groups", changed("seed_biclique_key", lambda key: key - 1), "seed_biclique_key is"),
-    ("groups", changed("n_bicliques", lambda n: n + 1), "n_bicliques is"),
-    ("groups", changed("half_later", lambda _: False), "half_later is set without time buckets"),
-    ("groups", changed("explanation", lambda text: text + "!"), "explanation is"),
-    ("groups", exchanged, "out of order|ranks below"),
-    ("groups", without_first, "its group_key is not in groups"),
-    ("groups", lambda table: [*table, table[0]], "occurs twice"),
-    ("group_members", changed("group_key", lambda key: key + 1), "its group_key is not in groups"),
+    ("groups", changed("kind", lambda _: "grown_cover"), "kind is grown_cover; recomputed short_list"),
+    ("groups", changed("core_key", lambda _: None), "core_key is None"),
+    ("groups", changed("half_later", lambda _: False), "key and half_later are not those of a graph"),
     ("group_members", changed("side", lambda _: "right"), "out of order|there is no vertex|n_left is"),
-    ("group_members", changed("vertex", lambda u: u + 10_000), "there is no vertex"),
     ("group_members", changed("vertex", lambda _: -1), "there is no vertex -1"),
-    ("group_members", changed("key", lambda key: key + "?"), "key is"),
-    ("group_members", changed("n_edges", lambda n: n + 1), "n_edges is"),
-    ("group_members", changed("edge_share", lambda q: q / 2), "edge_share is"),
-    ("group_members", lambda table: table[1:], "n_left is"),
     ("group_members", lambda table: [table[1], table[0], *table[2:]], "out of order"),
-    ("vertex_scores", changed("side", lambda _: "right"), "is of the wrong side"),
-    ("vertex_scores", changed("vertex", lambda u: u + 1), "vertex is"),
-    ("vertex_scores", changed("key", lambda key: key + "?"), "key is"),
-    ("vertex_scores", changed("share_size", lambda s: s * (1 + 1e-9)), "share_size is"),
-    *(
-        ("vertex_scores", changed(name, lambda s: s + 1e-4, row=row), f"{name} is")
-        for name in ("edge_share", "edge_sqrt", "score")
-        for row in (1, 20, -1)
-    ),
-    ("vertex_scores", changed("group_key", lambda key: key + 1, row=1), "group_key is"),
+    ("group_edges", lambda table: table[1:], "a biclique lacks edges"),
+    ("group_edges", changed("right", lambda _: 29), "the right vertex is not a member"),
     ("vertex_scores", changed("group_key", lambda _: None, row=1), "group_key must be null exactly for"),
     ("vertex_scores", changed("group_key", lambda _: 7, row=20), "group_key must be null exactly for"),
-    ("vertex_scores", changed("n_groups", lambda n: n + 1), "n_groups is"),
-    ("vertex_scores", changed("group_edge_share", lambda q: q / 2, row=1), "group_edge_share is"),
-    ("vertex_scores", changed("degree", lambda d: d + 1), "degree is"),
-    ("vertex_scores", changed("degree_percentile", lambda p: p / 2), "degree_percentile is"),
-    ("vertex_scores", changed("grown_surprise", lambda _: 1e6), "score is"),
-    ("vertex_scores", changed("grown_surprise", lambda _: -1.0, row=20), "grown_surprise is negative|score is"),
-    ("vertex_scores", lambda table: table[1:], "one per vertex"),
+    ("vertex_scores", changed("share_size", lambda s: s * (1 + 1e-9)), "share_size is"),
 ]
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The files of a sound run."""
-    run_dir = run(settings(tmp_path_factory.mktemp("sound")), EDGES).run_dir
+    """The files of a sound run of bicliques."""
+    run_dir = run(settings(tmp_path_factory.mktemp("sound"), groups={"kind": "short_list"}), EDGES).run_dir
     assert rows(run_dir, "vertex_scores")[1]["group_key"] is not None
     assert rows(run_dir, "vertex_scores")[20]["group_key"] is None
-    return {path.relative_to(run_dir).as_posix(): path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+    return kept(run_dir)
 
 
 @pytest.fixture
 def run_dir(published: dict[str, bytes], tmp_path: Path) -> Path:
-    for name, content in published.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    return tmp_path
+    return copied(published, tmp_path)
 
 
 @pytest.mark.parametrize(("table", "change", "message"), FORGED)
 def test_forged_tables_are_found(run_dir: Path, table: str, change: Any, message: str) -> None:
     forge(run_dir, f"{table}.parquet", change)
-    with pytest.raises(VerificationError, match=rf"(groups|group_members|vertex_scores)\.parquet.*({message})"):
+    with pytest.raises(
+        VerificationError, match=rf"(groups|group_members|group_edges|vertex_scores)\.parquet.*({message})"
+    ):
         verify_run(run_dir)
 
 
@@ -140,36 +208,6 @@ def test_a_sound_run_passes(run_dir: Path) -> None:
     assert "of" in next(check.detail for check in report.checks if check.name == "groups")
     assert not any("tfidf_eigenvector" in what for what in report.not_checked)
     assert any("tfidf_eigenvector: the input is not given" in what for what in verify_run(run_dir).not_checked)
-
-
-def test_runs_of_earlier_versions_pass_by_their_rules(run_dir: Path) -> None:
-    """They lack two columns, and their score is one of its parts; a run that lacks one column is damaged."""
-    added = ("grown_surprise", "tfidf_eigenvector")
-
-    def without(names: tuple[str, ...], score: str) -> None:
-        path = run_dir / "vertex_scores.parquet"
-        table = pq.read_table(path)
-        place = table.schema.get_field_index("score")
-        table = table.set_column(place, table.schema.field("score"), table[score])
-        pq.write_table(table.drop_columns(list(names)), path, compression="zstd")
-        entry = json.loads(file_entry(run_dir, path).model_dump_json())
-
-        def named(values: dict[str, Any]) -> None:
-            values["files"] = [entry if each["path"] == path.name else each for each in values["files"]]
-
-        edit(run_dir, named)
-
-    kept = (run_dir / "vertex_scores.parquet").read_bytes()
-    without(added[:1], "score")
-    with pytest.raises(VerificationError, match=r"has the columns .*; expected"):
-        verify_run(run_dir)
-    (run_dir / "vertex_scores.parquet").write_bytes(kept)
-    without(added, "score")
-    with pytest.raises(VerificationError, match="score is"):
-        verify_run(run_dir)
-    (run_dir / "vertex_scores.parquet").write_bytes(kept)
-    without(added, "edge_share")
-    assert "groups: which groups make a case: an earlier version had another rule" in verify_run(run_dir).not_checked
 
 
 @pytest.mark.parametrize("row", [0, 20, -1])
@@ -186,43 +224,38 @@ def test_forged_counts_are_found(run_dir: Path, count: str) -> None:
         verify_run(run_dir)
 
 
-def drop(run_dir: Path, n: int, last: bool = False) -> None:
-    """All three tables as if some group had never been chosen."""
-    keys = [row["group_key"] for row in rows(run_dir, "groups")]
-    gone = set(keys[-n:] if last else keys[:n])
-    forge(
-        run_dir,
-        "groups.parquet",
-        lambda table: [
-            {**row, "rank": rank} for rank, row in enumerate((row for row in table if row["group_key"] not in gone), 1)
-        ],
-    )
-    forge(run_dir, "group_members.parquet", lambda table: [row for row in table if row["group_key"] not in gone])
+def relisted(run_dir: Path, order: Callable[[list[int]], list[int]]) -> None:
+    """All tables as if other groups, or in another order, had been chosen."""
+    keys = order([row["group_key"] for row in rows(run_dir, "groups")])
+    for name in ("groups", "group_members", "group_edges", "group_halo"):
+
+        def chosen(table: Rows) -> Rows:
+            some = [row for row in table if row["group_key"] in keys]
+            return sorted(some, key=lambda row: keys.index(row["group_key"]))
+
+        forge(run_dir, f"{name}.parquet", chosen)
+    forge(run_dir, "groups.parquet", lambda table: [{**row, "rank": i} for i, row in enumerate(table, 1)])
 
 
-@pytest.mark.parametrize("last", [False, True])
-def test_a_group_that_is_left_out_is_missed(run_dir: Path, last: bool) -> None:
-    drop(run_dir, 1, last)
-    with pytest.raises(VerificationError, match=r"is missing: it overlaps no|group_key is .*; recomputed"):
-        verify_run(run_dir)
-
-
-def test_groups_in_another_order_are_found(run_dir: Path) -> None:
-    keys = [row["group_key"] for row in rows(run_dir, "groups")]
-    place = {keys[1]: 0, keys[0]: 1}
-    forge(run_dir, "groups.parquet", exchanged)
-    forge(
-        run_dir,
-        "group_members.parquet",
-        lambda table: sorted(table, key=lambda row: place.get(row["group_key"], len(keys))),
-    )
-    with pytest.raises(VerificationError, match=r"groups\.parquet, row 0: group_key is .*; recomputed"):
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (lambda keys: keys[1:], "is missing: it overlaps no|group_key is .*; recomputed"),
+        (lambda keys: keys[:-1], "is missing: it overlaps no|group_key is .*; recomputed"),
+        (lambda keys: [keys[1], keys[0], *keys[2:]], "row 0: group_key is .*; recomputed"),
+    ],
+)
+def test_another_list_is_found(run_dir: Path, order: Any, message: str) -> None:
+    relisted(run_dir, order)
+    with pytest.raises(VerificationError, match=message):
         verify_run(run_dir)
 
 
 @pytest.mark.parametrize(
     ("wide", "asked", "message"),
     [
+        ({"kind": "both"}, {"kind": "short_list"}, "is not a candidate|is missing|recomputed"),
+        ({"kind": "short_list"}, {"kind": "grown_cover"}, "one group too many"),
         ({"max_overlap": 1.0}, {"max_overlap": 0.5}, "recomputed|one group too many"),
         ({"limit": 2}, {"limit": 1}, "one group too many"),
         ({"limit": 1}, {"limit": 100}, "is missing"),
@@ -239,37 +272,10 @@ def test_another_list_than_was_asked_for_is_found(
     tmp_path: Path, wide: dict[str, Any], asked: dict[str, Any], message: str
 ) -> None:
     source = planted(3, ((16, 3), (4, 4), (3, 7)))
-    made = run(settings(tmp_path / "a", groups=wide), source).run_dir
+    made = run(settings(tmp_path / "a", groups={"kind": "short_list", **wide}), source).run_dir
     verify_run(made)
     edit(made, lambda values: values["config"]["groups"].update(asked))
     with pytest.raises(VerificationError, match=message):
-        verify_run(made)
-
-
-def test_bicliques_without_significance_are_no_groups(tmp_path: Path) -> None:
-    """The tables of a run whose degrees explain everything, with one of its bicliques as a group."""
-    source = pa.table({"l": ["a", "b", "b", "c"], "r": ["x", "x", "y", "z"]})
-    made = run(settings(tmp_path), source).run_dir
-    (first, *_) = pq.read_table(made / "bicliques").to_pylist()
-    schema = pq.read_schema(made / "groups.parquet")
-    zeros = {"int64": 0, "int32": 1, "double": 0.0, "string": "short_list", "bool": True}
-    row = {field.name: None if field.nullable else zeros[str(field.type)] for field in schema}
-    key = first["biclique_key"]
-    row |= {
-        "is_muted": False,
-        "residual_gain": None,
-        "group_key": key,
-        "n_left": first["n_left"],
-        "n_right": first["n_right"],
-    }
-    members = [
-        {"group_key": key, "side": side, "vertex": u, "key": "?", "n_edges": 1, "edge_share": 1.0, "label": None}
-        for side in ("left", "right")
-        for u in first[side]
-    ]
-    forge(made, "groups.parquet", lambda _: [row])
-    forge(made, "group_members.parquet", lambda _: members)
-    with pytest.raises(VerificationError, match="one group too many"):
         verify_run(made)
 
 
@@ -303,7 +309,8 @@ def test_writing_and_checking_agree_on_random_graphs(tmp_path: Path, monkeypatch
         rank_by = ("surprise", "surprise_per_vertex", "surprise_per_edge", "evidence")[seed // 2]
         output = {"directory": str(tmp_path / str(seed)), "report": False}
         source = planted(seed, ((3 + seed, 5), (6, 3 + seed // 2), (4, 4)))
-        made = run(settings(tmp_path, groups={**section, "rank_by": rank_by}, output=output), source).run_dir
+        section |= {"rank_by": rank_by, "kind": ("both", "short_list")[seed // 3 % 2]}
+        made = run(settings(tmp_path, groups=section, output=output), source).run_dir
         verify_run(made)
         n_groups += len(rows(made, "groups"))
     assert n_groups >= 16

@@ -36,7 +36,7 @@ class GroupsSection(Section):
     }
     UNLABELLED_WORDS: ClassVar = _words("unknown,unlabelled,unlabeled,unclassified,undefined,null,nan,na,n/a,?")
 
-    BEFORE: ClassVar = {"try_keys": "plain", "chance_copies": None, "kind": "short_list"}
+    BEFORE: ClassVar = {"try_keys": "plain", "chance_copies": None}
 
     limit: int = Field(100, ge=1, le=1_000_000, description="Maximum number of groups.")
     kind: Literal["both", "short_list", "grown_cover"] = Field(

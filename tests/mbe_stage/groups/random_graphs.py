@@ -11,7 +11,7 @@ from mbe_stage import BicliqueBlock, BipartiteCSR
 from mbe_stage.bicliques.keys import biclique_keys, hash_integers, vertex_hashes
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.groups.reference import UNIT, Biclique, Bicliques, Null
-from mbe_stage.groups.reference_selection import NullOfEdges
+from mbe_stage.groups.reference_selection import NearCopies, NullOfEdges, overlap_fraction
 from tests.mbe_stage import graphs
 
 Keyed = dict[int, Biclique]
@@ -133,3 +133,13 @@ def blocks_of(bicliques: Keyed, rng: np.random.Generator) -> Iterator[tuple[Bicl
     cuts = np.sort(rng.integers(0, keys.size + 1, int(rng.integers(0, 12))))
     for part in np.split(keys, cuts):
         yield block_of([bicliques[key] for key in part.tolist()]), part.copy()
+
+
+def by_definition(lefts: Sequence[Sequence[int]], max_overlap: float) -> list[int]:
+    """Rows of the sets that are no near copy of an earlier one that stays."""
+    copies, kept = NearCopies(overlap_fraction(max_overlap)), list[int]()
+    for row, left in enumerate(lefts):
+        if copies.first(left) is None:
+            copies.keep(left)
+            kept.append(row)
+    return kept

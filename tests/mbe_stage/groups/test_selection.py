@@ -96,7 +96,7 @@ def test_groups_grow_from_pairs_alone() -> None:
     graph = BipartiteCSR.from_edges(np.concatenate([ring[:, 0], noise]), np.concatenate([ring[:, 1], noise]))
     model, none = NullModel.of(graph), np.empty(0, np.int64)
     nothing = Candidates(none, none, GroupMembers.of([]))
-    assert np.median(partner_seeds(graph, model).right_sizes) < 6
+    assert (partner_seeds(graph, model).right_sizes < 6).mean() > 0.3
     pairs = selection.grown_partners(graph, model, min_left=6, min_right=6)
     grown = selection.grown_above_chance(graph, nothing, none, model, min_left=6, min_right=6, partners=pairs)
     assert grown.members[0][0].tolist() == list(range(20))
