@@ -150,5 +150,5 @@ def grown_above_chance(one: Search) -> GrownGroups:
     """The grown groups of one graph that are better than chance, best first, as a run makes them."""
     seeds = selection.seed_rows(len(one.candidates), one.sink.left_best, one.sink.right_best)
     least = {"min_left": one.least[0], "min_right": one.least[1]}
-    pairs = selection.grown_pairs(one.graph, one.model, **least)
-    return selection.grown_above_chance(one.graph, one.candidates, seeds, one.model, pairs=pairs, **least)
+    partners = selection.grown_partners(one.graph, one.model, **least)
+    return selection.grown_above_chance(one.graph, one.candidates, seeds, one.model, partners=partners, **least)

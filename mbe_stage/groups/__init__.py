@@ -2,7 +2,7 @@
 
 `null_model` scores, with effective degrees (`maximum_entropy`) where degrees force edges; `candidates` keeps what is
 best while bicliques stream past, `vertex_scores` says what that means for each vertex. `short_list` selects, `growth`
-enlarges to groups of which some edges are missing, also from what `pair_seeds` finds, and `bystanders` takes out of
+enlarges to groups of which some edges are missing, also from what `partner_seeds` finds, and `bystanders` takes out of
 those who does little there; `selection` does this as runs publish it. `halo` ranks who comes next. `reference`,
 `reference_selection` and `reference_halo` are the specification. A name is imported from its module when it is first
 asked for.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mbe_stage.groups.halo import Halos, halos
     from mbe_stage.groups.members import GroupMembers
     from mbe_stage.groups.null_model import UNIT, NullModel, surprise_of
-    from mbe_stage.groups.selection import grown_above_chance, grown_pairs, seed_rows
+    from mbe_stage.groups.selection import grown_above_chance, grown_partners, seed_rows
     from mbe_stage.groups.vertex_scores import EdgeScores, degree_percentiles, edge_sqrt, share_size
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
     "edge_sqrt",
     "grow",
     "grown_above_chance",
-    "grown_pairs",
+    "grown_partners",
     "halos",
     "seed_rows",
     "share_size",
@@ -50,7 +50,7 @@ _NAMES = {
     "halo": ("Halos", "halos"),
     "members": ("GroupMembers",),
     "null_model": ("UNIT", "NullModel", "surprise_of"),
-    "selection": ("grown_above_chance", "grown_pairs", "seed_rows"),
+    "selection": ("grown_above_chance", "grown_partners", "seed_rows"),
     "vertex_scores": ("EdgeScores", "degree_percentiles", "edge_sqrt", "share_size"),
 }
 

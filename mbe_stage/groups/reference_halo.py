@@ -27,7 +27,7 @@ def halo(
     for most in ROUNDS:
         for side in (0, 1):
             own, others = ({*group[i], *near[i]} for i in (side, 1 - side))
-            edges = [(vertex, other) for other in others for vertex in neighbours[1 - side][other]]
+            edges = [(vertex, other) for other in others for vertex in neighbours[1 - side].get(other, ())]
             ends = np.array(edges, np.int64).T
             weights = weights_of(null.log_expected(*(ends if side == 0 else ends[::-1]))).tolist()
             share = sum(vertex in own for vertex, _ in edges) / (len(own) * len(others))

@@ -1,9 +1,9 @@
 """Grown groups as a run publishes them, and as the benchmark measures them.
 
 Seeds are grown (`growth`), and those who do little in a group leave it (`bystanders`). Seeds are the best candidates,
-the best of each vertex, whatever its surprise, and pairs of vertices that share most (`pair_seeds`). A vertex in a
+the best of each vertex, whatever its surprise, and vertices with their best partners (`partner_seeds`). A vertex in a
 sparse ring is in no biclique that stands out, and its best one still leads to the ring: with the best of all alone a
-ring of 15 x 15 of which a third of the edges is present is not found. Pairs need no enumeration, so that there are
+ring of 15 x 15 of which a third of the edges is present is not found. These need no enumeration, so that there are
 groups even where a limit ends it at once.
 """
 
@@ -16,27 +16,27 @@ import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups import growth, members
-from mbe_stage.groups import pair_seeds as pairing
+from mbe_stage.groups import partner_seeds as pairing
 from mbe_stage.groups.bystanders import GrownGroups, without_bystanders
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.growth import Grown, GrowthSchedule, grow
 from mbe_stage.groups.null_model import NullModel
-from mbe_stage.groups.pair_seeds import pair_seeds
+from mbe_stage.groups.partner_seeds import partner_seeds
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 N_BEST = 2_000
 """So many of the best candidates are seeds, beside the best of each vertex."""
 
-LEAST_PAIR_STEPS, PAIR_STEPS_PER_EDGE = 30_000_000, 250
-"""Pairs are grown for so many steps, or so many per edge if that is more: some two seconds of one core a million edges.
-The first pairs lead to nearly all groups that all pairs lead to."""
+LEAST_PARTNER_STEPS, PARTNER_STEPS_PER_EDGE = 30_000_000, 250
+"""Seeds of partners are grown for so many steps, or so many per edge if that is more: some two seconds of one core a
+million edges. The first lead to nearly all groups that all lead to."""
 
 SCHEDULE = GrowthSchedule(min_density=0.15, joining="prefix")
 """Each half step the exact best of its side: planted groups of 15 x 15 at a density of 0.3 are found more often than by
 a threshold for each vertex, others as often. No group is sparser than growth itself reckons with."""
 
 
-def grown_pairs(
+def grown_partners(
     graph: BipartiteCSR,
     model: NullModel,
     *,
@@ -45,17 +45,17 @@ def grown_pairs(
     threads: int = 1,
     most_seconds: float = math.inf,
 ) -> Grown:
-    """Grow the pairs of left vertices that share most (`pair_seeds`), bystanders included.
+    """Grow vertices with their best partners (`partner_seeds`), bystanders included.
 
     Parameters
     ----------
     graph, model, min_left, min_right, threads
         As for `grown_above_chance`.
     most_seconds : float
-        Pairs that are not grown by then are left out. Without such a limit the result depends on the graph alone.
+        Seeds that are not grown by then are left out. Without such a limit the result depends on the graph alone.
     """
     begun = time.perf_counter()
-    seeds = pair_seeds(graph, model, threads=threads)
+    seeds = partner_seeds(graph, model, threads=threads)
     return grow(
         graph,
         seeds,
@@ -64,7 +64,7 @@ def grown_pairs(
         min_left=min_left,
         min_right=min_right,
         threads=threads,
-        most_steps=max(LEAST_PAIR_STEPS, PAIR_STEPS_PER_EDGE * graph.n_edges),
+        most_steps=max(LEAST_PARTNER_STEPS, PARTNER_STEPS_PER_EDGE * graph.n_edges),
         most_seconds=most_seconds - (time.perf_counter() - begun),
     )
 
@@ -99,7 +99,7 @@ def grown_above_chance(
     threads: int = 1,
     most_steps: int = growth.MOST_STEPS,
     most_seconds: float = math.inf,
-    pairs: Grown | None = None,
+    partners: Grown | None = None,
 ) -> GrownGroups:
     """Grow seeds, without bystanders, to groups better than chance; best first, near copies included.
 
@@ -119,8 +119,8 @@ def grown_above_chance(
         0 is every core.
     most_steps, most_seconds
         Of growing; what does not fit is counted. See `growth.grow`.
-    pairs : Grown, optional
-        Those of `grown_pairs`: their groups come along.
+    partners : Grown, optional
+        Those of `grown_partners`: their groups come along.
 
     Examples
     --------
@@ -145,8 +145,8 @@ def grown_above_chance(
         most_steps=most_steps,
         most_seconds=most_seconds,
     )
-    if pairs is not None:
-        grown = Grown.joined(grown, pairs)
+    if partners is not None:
+        grown = Grown.joined(grown, partners)
     return without_bystanders(graph, grown, model, min_left=min_left, min_right=min_right)
 
 

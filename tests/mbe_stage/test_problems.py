@@ -128,3 +128,10 @@ def test_a_time_limit_ends_it() -> None:
     facts = stream(PROBLEM, sink, graph, EdgeQuery(), execution, "cpu")
     assert facts.truncated == "stopped at time_limit_seconds = 1e-09"
     assert 0 < len(sink.found) < graph.n_edges
+
+
+def test_the_time_limit_that_is_told_may_be_that_of_a_whole_run() -> None:
+    execution = Execution(time_limit_seconds=1e-9, stated_seconds=60)
+    graph = graphs.from_matrix(graphs.random_matrix(1, 40, 20, 0.3))
+    facts = stream(PROBLEM, EdgeSink(), graph, EdgeQuery(), execution, "cpu")
+    assert facts.truncated == "stopped at time_limit_seconds = 60"

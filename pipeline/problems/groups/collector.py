@@ -42,7 +42,7 @@ from mbe_stage.pipeline.problems.groups.schemas import GROUP_KEYS
 from mbe_stage.pipeline.problems.groups.searched import (
     Searched,
     n_graphs,
-    pairs_of,
+    partners_of,
     refuse_one_graph_queries,
     search_half_later,
     search_keys,
@@ -120,7 +120,7 @@ class GroupsCollector:
         refuse_one_graph_queries(collecting)
         self.seconds: dict[str, float] = {}
         self.elsewhere_seconds = 0.0
-        self._pairs: Grown | None = None
+        self._partners: Grown | None = None
         # The parts that differ between the backends, under the same names.
         self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}")
         self._collecting = collecting
@@ -130,12 +130,12 @@ class GroupsCollector:
         self._lists = read_lists(collecting.config.section("groups"))
 
     def __enter__(self) -> GroupsCollector:
-        # Pairs come first, so that there are groups whenever a limit stops the search.
+        # Partners come first, so that there are groups whenever a limit stops the search.
         begun, seconds = time.perf_counter(), seconds_of_graph(self._collecting)
-        self._pairs = pairs_of(self._place.on_host(self._collecting), self._model, seconds / 3)
-        self.seconds["pairs"] = time.perf_counter() - begun
+        self._partners = partners_of(self._place.on_host(self._collecting), self._model, seconds / 3)
+        self.seconds["partners"] = time.perf_counter() - begun
         if limit := self._collecting.config.execution.time_limit_seconds:
-            self.elsewhere_seconds = limit - seconds * 2 / 3 + self.seconds["pairs"]
+            self.elsewhere_seconds = limit - seconds * 2 / 3 + self.seconds["partners"]
         return self
 
     def __exit__(
@@ -188,7 +188,7 @@ class GroupsCollector:
         """
         seconds = seconds_of_graph(self._collecting) / 3
         host = self._place.on_host(self._collecting)
-        searches = [Searched.of(host, self._model, self._sink, self._pairs, seconds)]
+        searches = [Searched.of(host, self._model, self._sink, self._partners, seconds)]
         if self._collecting.edges.half_later is not None:
             searches.append(search_half_later(self._collecting, self._place))
             self.seconds["half_later"] = searches[1].seconds

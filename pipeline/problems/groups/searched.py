@@ -23,7 +23,7 @@ from mbe_stage.groups.bystanders import GrownGroups
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.growth import Grown
 from mbe_stage.groups.null_model import NullModel
-from mbe_stage.groups.selection import grown_above_chance, grown_pairs, seed_rows
+from mbe_stage.groups.selection import grown_above_chance, grown_partners, seed_rows
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import ConfigError
@@ -88,7 +88,9 @@ class Searched:
         return self.made()
 
     @classmethod
-    def of(cls, collecting: Collecting, model: NullModel, sink: Any, pairs: Grown | None, seconds: float) -> Searched:
+    def of(
+        cls, collecting: Collecting, model: NullModel, sink: Any, partners: Grown | None, seconds: float
+    ) -> Searched:
         """Return a graph in host memory after its search; grow its candidates for at most so many seconds."""
         candidates, query = sink.finish(), collecting.config.query
         grown = grown_above_chance(
@@ -100,13 +102,13 @@ class Searched:
             min_right=query.min_right,
             threads=collecting.config.execution.threads,
             most_seconds=seconds,
-            pairs=pairs,
+            partners=partners,
         )
         return cls(lambda: collecting, collecting.graph.n_right, model, sink, candidates, grown)
 
 
-def pairs_of(collecting: Collecting, model: NullModel, seconds: float) -> Grown | None:
-    """Grow pairs of vertices for at most so many seconds; None if the query asks for certain members.
+def partners_of(collecting: Collecting, model: NullModel, seconds: float) -> Grown | None:
+    """Grow vertices with their best partners for at most so many seconds; None if the query asks for certain members.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ def pairs_of(collecting: Collecting, model: NullModel, seconds: float) -> Grown 
     query = collecting.config.query
     if query.containing_left or query.containing_right:
         return None
-    return grown_pairs(
+    return grown_partners(
         collecting.graph,
         model,
         min_left=query.min_left,
@@ -127,7 +129,7 @@ def pairs_of(collecting: Collecting, model: NullModel, seconds: float) -> Grown 
 
 
 def seconds_of_graph(collecting: Collecting) -> float:
-    """Return the share of the time limit that the run's own graph has, a third each for pairs, search and growth.
+    """Return the share of the time limit that the run's own graph has, a third each for partners, search and growth.
 
     Buckets shifted by half have another half, and tried keys another third.
     """
@@ -210,7 +212,7 @@ def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seco
     model = place.null_model(graph, n_graphs(collecting))
     sink = place.sink_of(model, graph)
     on_host = place.on_host(replace(collecting, edges=edges, graph=graph))
-    pairs = pairs_of(on_host, model, seconds / 3)
+    partners = partners_of(on_host, model, seconds / 3)
     named = _Named(sink, place, edges.key_hashes(), backend.is_on_device)
     engine = "cuda" if backend.is_on_device else config.execution.engine
     for_search = max(end - time.perf_counter() - seconds / 3, _LEAST_SECONDS) if math.isfinite(seconds) else None
@@ -225,7 +227,7 @@ def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seco
         )
     if facts.truncated is not None:
         log.warning("groups: the search with %s is incomplete: it %s", name, facts.truncated)
-    found = Searched.of(on_host, model, sink, pairs, end - time.perf_counter())
+    found = Searched.of(on_host, model, sink, partners, end - time.perf_counter())
     return replace(
         found,
         n_bicliques=facts.n_bicliques,

@@ -24,9 +24,9 @@ def as_pairs(members: GroupMembers) -> list[blocks.Group]:
 
 
 def as_grown(groups: list[blocks.Group], scores: list[int]) -> Grown:
-    """Each has grown from as many seeds as its row says, and one; the last rows have the first seeds."""
-    none, rows = np.zeros(len(groups), np.int64), np.arange(len(groups))
-    return Grown(GroupMembers.of(groups), none, np.array(scores, np.int64), 1 + rows, rows[::-1].copy(), none)
+    """With numbers of edges that nobody reads."""
+    none = np.zeros(len(groups), np.int64)
+    return Grown(GroupMembers.of(groups), none, np.array(scores, np.int64), n_left_out=3, is_cut=True)
 
 
 @pytest.mark.parametrize("edges_at_once", [300, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 1 << 20))])
@@ -48,7 +48,6 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
         stripped = [reference.without_bystanders(null, group, share) for group in groups]
         least = 1 + seed % 3, 1 + seed % 2
         wanted: dict[blocks.Group, tuple[int, int]] = {}
-        merged: dict[blocks.Group, list[int]] = {}
         for row, group in enumerate(stripped):
             if (
                 scores[row]
@@ -56,7 +55,6 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
                 and null.score(group) > SIGNIFICANT
                 and all(len(group[side]) >= least[side] for side in (0, 1))
             ):
-                merged.setdefault(group, []).append(row)
                 n_twice += group in wanted
                 wanted.setdefault(group, (-null.score(group), row))
             n_changed += group != groups[row]
@@ -71,13 +69,10 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
         )
         order = sorted(wanted, key=lambda group: wanted[group])
         assert as_pairs(found.members) == order
-        assert [(-score, row) for score, row in zip(found.scores, found.rows, strict=True)] == [
-            wanted[group] for group in order
-        ]
+        assert found.scores.tolist() == [-wanted[group][0] for group in order]
         assert found.n_edges.tolist() == [len(null.present(group)) for group in order]
         assert found.costs.tolist() == [null.cost(group) for group in order]
-        assert found.n_seeds.tolist() == [sum(1 + row for row in merged[group]) for group in order]
-        assert found.first_seeds.tolist() == [len(groups) - 1 - max(merged[group]) for group in order]
+        assert (found.n_left_out, found.is_cut) == (3, True)
         n_kept += len(order)
     assert min(n_changed, n_lost, n_twice, n_kept) > 5, (n_changed, n_lost, n_twice, n_kept)
 
@@ -99,7 +94,7 @@ def test_a_share_is_compared_exactly() -> None:
 def test_nothing_grown() -> None:
     graph = BipartiteCSR.from_edges([0], [0])
     found = without_bystanders(graph, as_grown([], []), NullModel.of(graph))
-    assert len(found.members) == found.scores.size == found.rows.size == 0
+    assert len(found.members) == found.scores.size == found.costs.size == 0
 
 
 @pytest.mark.parametrize("min_share", [-0.1, 1.1, float("nan")])

@@ -1,4 +1,4 @@
-"""What a run publishes of grown groups, against seeds, growth, bystanders and cover by their definitions."""
+"""What a run publishes of grown groups, against seeds, pairs, growth and bystanders by their definitions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mbe_stage.groups.bystanders import MIN_SHARE
 from mbe_stage.groups.candidates import Candidates, CandidateSink
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
+from mbe_stage.groups.partner_seeds import partner_seeds
 from tests.mbe_stage.groups import blocks
 from tests.mbe_stage.groups.random_graphs import block_of, edges_of, keyed
 
@@ -31,7 +32,7 @@ def as_pairs(members: GroupMembers) -> list[blocks.Group]:
 
 def test_as_the_definitions_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "N_BEST", 3)
-    n_groups = n_covered = n_from_no_best = 0
+    n_groups = n_of_pairs = n_from_no_best = 0
     for number in range(5):
         core = blocks.with_blocks(number, n=30, n_blocks=2 + number % 2, side=9, density=0.85)
         graph = blocks.amid(core, 1500)
@@ -41,34 +42,36 @@ def test_as_the_definitions_say(monkeypatch: pytest.MonkeyPatch) -> None:
         seeds = selection.seed_rows(len(candidates), sink.left_best, sink.right_best)
         best = {*sink.left_best.tolist(), *sink.right_best.tolist()} - {-1}
         assert seeds.tolist() == sorted(best | set(range(min(3, len(candidates)))))
+        pairs = selection.grown_partners(graph, model, min_left=least, min_right=least)
+        starts = [*as_pairs(candidates.members.take(seeds)), *as_pairs(partner_seeds(graph, model))]
         wanted: dict[blocks.Group, list[int]] = {}
-        for row in seeds.tolist():
-            left, right = candidates.members[row]
-            seed = tuple(left.tolist()), tuple(right.tolist())
-            group, score = reference.grow(null, seed, selection.SCHEDULE, (least, least))
-            stripped = reference.without_bystanders(null, group, Fraction(MIN_SHARE))
-            if score <= SIGNIFICANT or min(map(len, stripped)) < least:
+        for row, seed in enumerate(starts):
+            found = reference.grow(null, seed, selection.SCHEDULE, (least, least))
+            if found is None or found[1] <= SIGNIFICANT:
+                continue
+            stripped = reference.without_bystanders(null, found[0], Fraction(MIN_SHARE))
+            if min(map(len, stripped)) < least:
                 continue
             if null.score(stripped) > SIGNIFICANT and null.has_more_than_expected(stripped):
                 wanted.setdefault(stripped, []).append(row)
-        grown = selection.grown_above_chance(graph, candidates, seeds, model, min_left=least, min_right=least)
+        grown = selection.grown_above_chance(
+            graph, candidates, seeds, model, min_left=least, min_right=least, partners=pairs
+        )
         groups = as_pairs(grown.members)
         assert set(groups) == set(wanted)
         assert len(groups) == len(wanted)
+        alone = selection.grown_above_chance(graph, candidates, seeds, model, min_left=least, min_right=least)
+        assert set(as_pairs(alone.members)) == {group for group, rows in wanted.items() if rows[0] < seeds.size}
         assert grown.scores.tolist() == sorted((null.score(group) for group in groups), reverse=True)
         assert grown.scores.tolist() == [null.score(group) for group in groups]
         assert grown.n_edges.tolist() == [len(null.present(group)) for group in groups]
-        assert grown.seeds.tolist() == [wanted[group][0] for group in groups]
-        assert grown.n_seeds.tolist() == [len(wanted[group]) for group in groups]
-        chosen, gains = selection.covered(graph, grown, model, limit=4)
-        expected = reference.cover(null, groups, limit=4)
-        assert as_pairs(chosen.members) == [groups[row] for row, _ in expected]
-        assert gains.tolist() == [gain for _, gain in expected]
-        assert chosen.costs.tolist() == [null.cost(group) for group in as_pairs(chosen.members)]
+        assert grown.costs.tolist() == [null.cost(group) for group in groups]
         n_groups += len(groups)
-        n_covered += len(expected)
-        n_from_no_best += sum(row >= 3 for row in grown.seeds.tolist())
-    assert min(n_groups, n_covered, n_from_no_best) > 3, (n_groups, n_covered, n_from_no_best)
+        firsts = [rows[0] for rows in wanted.values()]
+        n_of_pairs += sum(row >= seeds.size for row in firsts)
+        n_from_no_best += sum(seeds[row] >= 3 for row in firsts if row < seeds.size)
+    assert min(n_groups, n_from_no_best) > 3, (n_groups, n_from_no_best)
+    assert n_of_pairs > 0
 
 
 def test_what_there_are_no_steps_for_is_counted() -> None:
@@ -77,6 +80,24 @@ def test_what_there_are_no_steps_for_is_counted() -> None:
     seeds, model = selection.seed_rows(len(candidates), sink.left_best, sink.right_best), NullModel.of(graph)
     grown = selection.grown_above_chance(graph, candidates, seeds, model, most_steps=0)
     assert (len(grown.members), grown.n_left_out) == (0, seeds.size)
-    chosen, gains = selection.covered(graph, grown, model)
-    assert (chosen.n_left_out, len(chosen.members), gains.size) == (seeds.size, 0, 0)
+    late = selection.grown_partners(graph, model, most_seconds=1e-9)
+    assert (len(late.members), late.n_left_out, late.is_cut) == (0, len(partner_seeds(graph, model)), True)
+    both = selection.grown_above_chance(graph, candidates, seeds, model, most_steps=0, partners=late)
+    assert (both.n_left_out, both.is_cut) == (seeds.size + late.n_left_out, True)
+    assert not selection.grown_above_chance(graph, candidates, seeds, model).is_cut
     assert selection.grown_above_chance(graph, candidates, seeds, model).n_left_out == 0
+
+
+def test_groups_grow_from_pairs_alone() -> None:
+    """A ring in which hardly any pair shares six, amid unrelated edges: the seeds are smaller than a group must be."""
+    rng = np.random.default_rng(5)
+    ring = np.argwhere(rng.random((20, 20)) < 0.35)
+    noise = 20 + np.arange(4000)
+    graph = BipartiteCSR.from_edges(np.concatenate([ring[:, 0], noise]), np.concatenate([ring[:, 1], noise]))
+    model, none = NullModel.of(graph), np.empty(0, np.int64)
+    nothing = Candidates(none, none, GroupMembers.of([]))
+    assert (partner_seeds(graph, model).right_sizes < 6).mean() > 0.3
+    pairs = selection.grown_partners(graph, model, min_left=6, min_right=6)
+    grown = selection.grown_above_chance(graph, nothing, none, model, min_left=6, min_right=6, partners=pairs)
+    assert grown.members[0][0].tolist() == list(range(20))
+    assert min(grown.members.left_sizes.min(), grown.members.right_sizes.min()) >= 6
