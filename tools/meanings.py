@@ -5,6 +5,7 @@ from __future__ import annotations
 COLUMNS = {
     "association": "known cases among the other members of its groups; see [scores](groups.md)",
     "biclique_key": "hash of the members' own keys; the same group has the same key in every run",
+    "busiest_item_share": "that share of all events of the group's items",
     "busiest_share": "share of the events within the window `busiest_window`",
     "busiest_start": "start of that window",
     "busiest_window": "`1h`, `1d`, `3d` or `7d`",

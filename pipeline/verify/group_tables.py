@@ -30,6 +30,7 @@ _NULLABLE = (
     "busiest_share",
     "busiest_window",
     "busiest_start",
+    "busiest_item_share",
     "half_later",
     "key",
     "since",

@@ -3,8 +3,9 @@
 The weight of an edge is the sum of its rows' weights. `weight_total` is the sum over edges, `weight_median` the median.
 Every row is an event. `busiest_window` is the first width of 1h, 1d, 3d and 7d with a window that holds four fifths of
 the group's events, or 7d. `busiest_share` is the largest share of the events in such a window, ``start <= time < start
-+ width``, and `busiest_start` the first event that begins one. `group_times` counts events in parts of equal width, at
-whole multiples of it since 1970: the narrowest of `_PARTS` that needs fewer than 121 parts.
++ width``, `busiest_start` the first event that begins one, and `busiest_item_share` that share of all events of the
+group's items. `group_times` counts events in parts of equal width, at whole multiples of it since 1970: the narrowest of
+`_PARTS` that needs fewer than 121 parts.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mbe_stage.pipeline.verify.group_tables import Groups, refuse_first, without
 from mbe_stage.pipeline.verify.job import Job
 
 WEIGHTS = ("weight_total", "weight_median")
-TIMES = ("first_time", "last_time", "busiest_share", "busiest_window", "busiest_start")
+TIMES = ("first_time", "last_time", "busiest_share", "busiest_window", "busiest_start", "busiest_item_share")
 _HOURS = {"1h": 1, "1d": 24, "3d": 72, "7d": 168}
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _PARTS = (
@@ -34,8 +35,13 @@ _PARTS = (
 )
 
 
-def check_times(job: Job, groups: Groups) -> None:
+def check_times(job: Job, groups: Groups, by_item: Groups) -> None:
     """Check the columns of weights and times, and `group_times`, against the rows of the input.
+
+    Parameters
+    ----------
+    by_item : Groups
+        The same with items as right members.
 
     Raises
     ------
@@ -50,8 +56,9 @@ def check_times(job: Job, groups: Groups) -> None:
         job.not_checked("weights and times of groups: the input is not given with them")
         return
     expected: dict[str, list[Any]] = {name: [] for name in (*WEIGHTS, *TIMES)}
+    of_items = _of_items(by_item, events)
     for row, (weights, times) in enumerate(_of_groups(groups, events)):
-        figures = (*_weight(weights), *_time(times))
+        figures = (*_weight(weights), *_time(times, next(of_items)))
         for name, value in zip(expected, figures, strict=True):
             expected[name].append(value)
         if lines is not None:
@@ -69,8 +76,9 @@ def _check_nulls(groups: Groups) -> None:
         for name in names[1:]:
             differs = groups.table[name].is_null().to_numpy() != first
             refuse_first(groups.path, differs, f"one of {names[0]} and {name} is null, and the other is not")
-    share = groups.table["busiest_share"].fill_null(1.0).to_numpy()
-    refuse_first(groups.path, ~((share > 0) & (share <= 1)), "busiest_share is not between 0 and 1")
+    for name in ("busiest_share", "busiest_item_share"):
+        share = groups.table[name].fill_null(1.0).to_numpy()
+        refuse_first(groups.path, ~((share > 0) & (share <= 1)), f"{name} is not between 0 and 1")
     windows = groups.table["busiest_window"].to_pylist()
     unknown = [window is not None and window not in _HOURS for window in windows]
     refuse_first(groups.path, np.array(unknown, np.bool_), f"busiest_window is none of {', '.join(_HOURS)}")
@@ -141,6 +149,17 @@ def _of_groups(groups: Groups, events: Events | None) -> Iterator[tuple[dict[int
         yield weights, sorted(time for time in times if time != NO_TIME)
 
 
+def _of_items(groups: Groups, events: Events | None) -> Iterator[list[int]]:
+    """Return, per group, all times of its items, ascending."""
+    times_of_item: dict[int, list[int]] = defaultdict(list)
+    wanted = groups.members_of(1)
+    if events is not None and events.times is not None:
+        rows = np.flatnonzero(np.isin(events.right, groups.side(1)[1]) & (events.times != NO_TIME))
+        for item, time in zip(events.right[rows].tolist(), events.times[rows].tolist(), strict=True):
+            times_of_item[item].append(time)
+    yield from (sorted(time for item in set(items) for time in times_of_item[item]) for items in wanted)
+
+
 def _weight(weights: dict[int, list[float]]) -> tuple[float | None, float | None]:
     if not weights:
         return None, None
@@ -148,13 +167,14 @@ def _weight(weights: dict[int, list[float]]) -> tuple[float | None, float | None
     return float(total), median(math.fsum(each) for each in weights.values())
 
 
-def _time(times: list[int]) -> tuple[int | None, int | None, float | None, str | None, int | None]:
+def _time(times: list[int], of_items: list[int]) -> tuple[int | float | str | None, ...]:
     if not times:
-        return None, None, None, None, None
+        return (None,) * len(TIMES)
     fullest = {name: _fullest(times, hours * 3_600_000_000) for name, hours in _HOURS.items()}
     name = next((name for name, (most, _) in fullest.items() if Fraction(most, len(times)) >= Fraction(4, 5)), "7d")
     most, start = fullest[name]
-    return times[0], times[-1], most / len(times), name, start
+    of_all, _ = _fullest(of_items, _HOURS[name] * 3_600_000_000)
+    return times[0], times[-1], most / len(times), name, start, of_all / len(of_items)
 
 
 def _fullest(times: list[int], width: int) -> tuple[int, int]:

@@ -69,7 +69,7 @@ def check(job: Job) -> None:
     which = "of buckets shifted by half" if graphs.items is None else "of keys that narrow the items"
     of_later = f", {len(groups) - parts[0].rows.size:,} of them {which}" if len(parts) > 1 else ""
     job.passed("groups", f"{len(groups):,}{f' of {n_candidates:,} candidates' * is_whole}{of_later}")
-    check_times(graphs.job, groups)
+    check_times(graphs.job, groups, by_item)
     check_known_figures(of_known, by_item, known)
     for part, of_groups in zip(parts, edges, strict=True):
         assert part.job.keys is not None
@@ -249,8 +249,12 @@ _IN_WORDS = {"1h": "1 hour", "1d": "1 day", "3d": "3 days", "7d": "7 days"}
 
 
 def _in_time(groups: Groups, row: int) -> str:
-    share, window = (groups.table[name][row].as_py() for name in ("busiest_share", "busiest_window"))
-    return "" if share is None or share < 0.5 else f"; {_hundredths(100 * share)} within {_IN_WORDS[window]}"
+    names = "busiest_share", "busiest_item_share", "busiest_window"
+    share, of_items, window = (groups.table[name][row].as_py() for name in names)
+    if share is None or share < 0.5 or share <= of_items:
+        return ""
+    items = f"all edges of these items: {_hundredths(100 * of_items)}"
+    return f"; {_hundredths(100 * share)} within {_IN_WORDS[window]} ({items})"
 
 
 def _hundredths(percent: float) -> str:

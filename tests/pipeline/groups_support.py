@@ -14,9 +14,23 @@ import pyarrow.parquet as pq
 from mbe_stage.groups.reference import effective_logs
 from mbe_stage.pipeline import Config
 
-__all__ = ["EDGES", "TABLES", "evidence", "names", "planted", "rows", "settings", "swapped", "tables", "wanted"]
+__all__ = [
+    "EDGES",
+    "TABLES",
+    "blocks",
+    "evidence",
+    "names",
+    "planted",
+    "rows",
+    "settings",
+    "sides_of",
+    "swapped",
+    "tables",
+    "wanted",
+]
 
-TABLES = ("groups", "group_members", "vertex_scores")
+TABLES = ("groups", "group_members", "group_edges", "group_halo", "vertex_scores")
+Sides = tuple[frozenset[int], frozenset[int]]
 
 
 def planted(seed: int = 1, rings: tuple[tuple[int, int], ...] = ((8, 5), (6, 6))) -> pa.Table:
@@ -40,6 +54,18 @@ def planted(seed: int = 1, rings: tuple[tuple[int, int], ...] = ((8, 5), (6, 6))
 EDGES = planted()
 
 
+def blocks(seed: int = 1, share: float = 0.75) -> pa.Table:
+    """Two blocks of new accounts and targets, of which a share of the edges is present, in a sparse random graph."""
+    dice = random.Random(seed)
+    pairs = {(f"u{u:03}", v) for u in range(150) for v in range(120) if dice.random() < 0.015}
+    for number, (n_left, n_right) in enumerate(((12, 10), (9, 8))):
+        accounts = [f"block {number} <{u}>" for u in range(n_left)]
+        pairs |= {(one, -1000 * (number + 1) - v) for one in accounts for v in range(n_right) if dice.random() < share}
+    ordered = sorted(pairs)
+    dice.shuffle(ordered)
+    return pa.table({"l": [left for left, _ in ordered], "r": pa.array([right for _, right in ordered], pa.int64())})
+
+
 def swapped(edges: pa.Table, seed: int) -> pa.Table:
     """A graph of the same degrees that is random otherwise: the ends of pairs of edges exchanged, thirty times each."""
     dice = random.Random(seed)
@@ -57,8 +83,9 @@ def swapped(edges: pa.Table, seed: int) -> pa.Table:
 
 
 def settings(out: Path, engine: str = "reference", **sections: Any) -> Config:
-    """Into a directory, with a section `groups` unless one of the sections says otherwise."""
-    values: dict[str, Any] = {"execution": {"engine": engine}, "output": {"directory": str(out)}, "groups": {}}
+    """Into a directory, with groups and without random copies unless one of the sections says otherwise."""
+    values: dict[str, Any] = {"execution": {"engine": engine}, "output": {"directory": str(out)}}
+    values["groups"] = {"chance_copies": 0}
     for name, section in sections.items():
         if section is None:
             del values[name]
@@ -77,36 +104,69 @@ def tables(run_dir: Path) -> dict[str, pa.Table]:
     return {name: pq.read_table(run_dir / f"{name}.parquet") for name in TABLES}
 
 
+def sides_of(run_dir: Path) -> dict[int, Sides]:
+    """The members of each group, in the order of the list."""
+    found: dict[int, tuple[set[int], set[int]]] = {}
+    for row in rows(run_dir, "group_members"):
+        found.setdefault(row["group_key"], (set(), set()))[row["side"] == "right"].add(row["vertex"])
+    return {key: (frozenset(left), frozenset(right)) for key, (left, right) in found.items()}
+
+
 def wanted(
-    run_dir: Path, limit: int = 100, rank_by: str = "surprise", max_overlap: float = 0.5
+    run_dir: Path,
+    grown: Path | None = None,
+    kind: str = "both",
+    limit: int = 100,
+    rank_by: str = "surprise",
+    max_overlap: float = 0.5,
 ) -> list[dict[str, Any]]:
-    """The short list of a run of few bicliques, which are all candidates: key, sides, surprise, near copies."""
+    """The list by definition: for each group its key, sides, surprise, kind, core and number of bicliques.
+
+    All bicliques of a run are candidates if they are few. Grown groups are those of another run, whose list has all of
+    them but those with the left members of a better one, which are never listed.
+    """
     degrees = [[row["degree"] for row in rows(run_dir, f"{side}_vertices")] for side in ("left", "right")]
-    found = []
+    pool: list[dict[str, Any]] = []
     for row in pq.read_table(run_dir / "bicliques").to_pylist():
-        sides = set(row["left"]), set(row["right"])
-        value = evidence(degrees, sides) - names(degrees, sides)
-        n_left, n_right = map(len, sides)
-        strength = {
-            "surprise": value,
-            "surprise_per_vertex": value / (n_left + n_right),
-            "surprise_per_edge": value / (n_left * n_right),
-            "evidence": value + names(degrees, sides),
-        }[rank_by]
-        found.append((-round(strength, 5), row["biclique_key"], sides, value))
+        sides = frozenset(row["left"]), frozenset(row["right"])
+        value, cost = evidence(degrees, sides), names(degrees, sides)
+        pool.append({"key": row["biclique_key"], "sides": sides, "surprise": value - cost, "evidence": value})
+    if grown is not None:
+        members = sides_of(grown)
+        for row in rows(grown, "groups"):
+            found = {name: row[name] for name in ("surprise", "evidence")}
+            pool.append({"key": row["group_key"], "sides": members[row["group_key"]], "is_grown": True, **found})
+
+    def strength(group: dict[str, Any]) -> tuple[float, int]:
+        n_left, n_right = map(len, group["sides"])
+        parts = {"surprise_per_vertex": n_left + n_right, "surprise_per_edge": n_left * n_right}.get(rank_by, 1)
+        return -round(group["evidence" if rank_by == "evidence" else "surprise"] / parts, 5), group["key"]
+
+    pool = [{"is_grown": False, **group} for group in pool if group["surprise"] > math.log(20)]
+    bicliques = sorted((group for group in pool if not group["is_grown"]), key=strength)
+    order = sorted((group for group in pool if group["is_grown"]), key=strength) + bicliques
     kept: list[dict[str, Any]] = []
-    for _, key, sides, value in sorted(found, key=lambda each: each[:2]):
-        near = [group for group in kept if _jaccard(group["sides"][0], sides[0]) >= max_overlap]
-        if value <= math.log(20):
+    listed: list[dict[str, Any]] = []
+    for group in order:
+        if kind != "both" and group["is_grown"] != (kind == "grown_cover"):
             continue
-        if near:
+        if any(_jaccard(group, other) >= max_overlap for other in kept):
+            continue
+        kept.append(group)
+        inside = any(other["is_grown"] and _is_inside(group, other) for other in listed)
+        if len(listed) < limit and (group["is_grown"] or not inside):
+            listed.append(group)
+    for group in listed:
+        cores = [group] if not group["is_grown"] else [each for each in bicliques if _is_inside(each, group)]
+        group |= {"core": cores[0] if cores else None, "n_bicliques": int(not group["is_grown"])}
+    for biclique in bicliques:
+        near = [group for group in listed if _jaccard(group, biclique) >= max_overlap]
+        if near and not any(biclique is group for group in listed):
             near[0]["n_bicliques"] += 1
-        elif len(kept) < limit:
-            kept.append({"key": key, "sides": sides, "surprise": value, "n_bicliques": 1})
-    return kept
+    return listed
 
 
-def evidence(degrees: list[list[int]], sides: tuple[set[int], set[int]]) -> float:
+def evidence(degrees: list[list[int]], sides: Sides) -> float:
     """The sum of the edges' weights: by degrees, or by effective degrees if a pair is expected more than 0.1 times."""
     n_edges = sum(degrees[0])
     logs: Any = [[math.log(d) for d in of] for of in degrees]
@@ -116,7 +176,7 @@ def evidence(degrees: list[list[int]], sides: tuple[set[int], set[int]]) -> floa
     return sum(-t if t < math.log(0.1) else math.log1p(math.exp(-t)) for t in expected)
 
 
-def names(degrees: list[list[int]], sides: tuple[set[int], set[int]]) -> float:
+def names(degrees: list[list[int]], sides: Sides) -> float:
     """What naming the members and their numbers costs."""
     costs = 0.0
     for side in (0, 1):
@@ -125,5 +185,10 @@ def names(degrees: list[list[int]], sides: tuple[set[int], set[int]]) -> float:
     return costs
 
 
-def _jaccard(one: set[int], other: set[int]) -> float:
-    return len(one & other) / len(one | other)
+def _jaccard(one: dict[str, Any], other: dict[str, Any]) -> float:
+    left, others = one["sides"][0], other["sides"][0]
+    return len(left & others) / len(left | others)
+
+
+def _is_inside(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(mine <= its for mine, its in zip(one["sides"], other["sides"], strict=True))

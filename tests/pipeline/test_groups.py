@@ -7,6 +7,7 @@ import importlib.util
 import json
 import logging
 import math
+import random
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,18 @@ from tests.mbe_stage import small_gpu
 from tests.mbe_stage.groups.random_graphs import plain_edge_scores
 from tests.mbe_stage.processes import run_module
 from tests.pipeline import small_rapids
-from tests.pipeline.groups_support import EDGES, TABLES, planted, rows, settings, swapped, tables, wanted
+from tests.pipeline.groups_support import (
+    EDGES,
+    TABLES,
+    blocks,
+    planted,
+    rows,
+    settings,
+    sides_of,
+    swapped,
+    tables,
+    wanted,
+)
 from tests.pipeline.output_support import assert_sound
 from tests.pipeline.test_problem_seam import add_entry, refusal, said
 
@@ -49,34 +61,85 @@ SECTIONS: tuple[dict[str, Any], ...] = (
     {"max_overlap": 1.0, "limit": 7},
     {"max_overlap": 0.3, "limit": 2},
 )
+KINDS = ("both", "short_list", "grown_cover")
+FEW = [(f"few {n} {u}", 10_000 * n + v) for n in (3, 4, 5) for u in range(2) for v in range(n)]
+"""Pairs that may be significant, but do not also pay for what naming a grown group costs."""
+MIXED = pa.concat_tables([EDGES, blocks(), pa.table({"l": [u for u, _ in FEW], "r": [v for _, v in FEW]})])
 
 
-def sides_of(run_dir: Path) -> dict[int, tuple[set[int], set[int]]]:
-    """The members of each group."""
-    found: dict[int, tuple[set[int], set[int]]] = {}
-    for row in rows(run_dir, "group_members"):
-        found.setdefault(row["group_key"], (set(), set()))[row["side"] == "right"].add(row["vertex"])
-    return found
+def all_grown(out: Path, edges: pa.Table, rank_by: str = "surprise") -> Path:
+    """A run that lists every grown group, but for worse ones of the same left members."""
+    section = {"kind": "grown_cover", "limit": 10**6, "max_overlap": 1.0, "rank_by": rank_by}
+    return run(settings(out, output={"report": False}, groups=section), edges).run_dir
+
+
+@pytest.fixture(scope="module")
+def grown_of_mixed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Such a run of `MIXED` for each ranking."""
+    place = tmp_path_factory.mktemp("grown")
+    rankings = {section.get("rank_by", "surprise") for section in SECTIONS}
+    return {rank_by: all_grown(place / rank_by, MIXED, rank_by) for rank_by in rankings}
+
+
+def assert_listed(run_dir: Path, expected: list[dict[str, Any]]) -> None:
+    """The published list is this one, with cores and counts."""
+    groups = rows(run_dir, "groups")
+    assert [row["group_key"] for row in groups] == [each["key"] for each in expected]
+    assert [row["rank"] for row in groups] == list(range(1, len(expected) + 1))
+    assert [row["kind"] == "grown_cover" for row in groups] == [each["is_grown"] for each in expected]
+    assert [row["n_bicliques"] for row in groups] == [each["n_bicliques"] for each in expected]
+    assert [row["surprise"] for row in groups] == pytest.approx([each["surprise"] for each in expected], abs=1e-4)
+    assert [row["evidence"] for row in groups] == pytest.approx([each["evidence"] for each in expected], abs=1e-4)
+    assert sides_of(run_dir) == {each["key"]: each["sides"] for each in expected}
+    assert [row["core_key"] for row in groups] == [each["core"] and each["core"]["key"] for each in expected]
+    of_cores = {
+        (each["key"], side, vertex)
+        for each in expected
+        if each["core"]
+        for side, members in zip(("left", "right"), each["core"]["sides"], strict=True)
+        for vertex in members
+    }
+    found = [row for row in rows(run_dir, "group_members") if row["is_core"]]
+    assert {(row["group_key"], row["side"], row["vertex"]) for row in found} == of_cores
 
 
 # --- what they are ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("section", SECTIONS, ids=str)
-def test_groups_are_the_short_list_by_definition(tmp_path: Path, engine: str, section: dict[str, Any]) -> None:
-    result = run(settings(tmp_path, engine, groups=section), EDGES)
-    groups, expected = rows(result.run_dir, "groups"), wanted(result.run_dir, **section)
-    assert [row["group_key"] for row in groups] == [each["key"] for each in expected]
-    assert [row["rank"] for row in groups] == list(range(1, len(expected) + 1))
-    assert [row["n_bicliques"] for row in groups] == [each["n_bicliques"] for each in expected]
-    assert sides_of(result.run_dir) == {each["key"]: each["sides"] for each in expected}
-    for row, each in zip(groups, expected, strict=True):
-        assert row["surprise"] == pytest.approx(each["surprise"], abs=1e-4)
-    assert len(groups) >= 2
-    assert_sound(result.run_dir)
-    checks = {check.name for check in verify_run(result.run_dir, ingest(Config().input, EDGES)).checks}
-    assert {"groups", "group members", "vertex scores"} <= checks
+def test_the_list_is_that_of_the_definition(
+    tmp_path: Path, grown_of_mixed: dict[str, Path], section: dict[str, Any], kind: str
+) -> None:
+    engine = "reference" if kind == "both" else "cpu"
+    result = run(settings(tmp_path, engine, groups={"kind": kind, **section}), MIXED)
+    grown = grown_of_mixed[section.get("rank_by", "surprise")]
+    expected = wanted(result.run_dir, grown, kind, **section)
+    assert_listed(result.run_dir, expected)
+    assert len(expected) >= 2
+    if kind == "both":
+        assert {each["is_grown"] for each in expected} == {True, False} or section.get("limit") == 2
+        assert_sound(result.run_dir)
+        checks = {check.name for check in verify_run(result.run_dir, ingest(Config().input, MIXED)).checks}
+        assert {"groups", "group members", "halos", "vertex scores"} <= checks
+
+
+def test_the_list_of_random_graphs(tmp_path: Path) -> None:
+    """Bicliques inside grown groups, near copies, and a limit."""
+    n_grown = n_left_out = 0
+    for seed in range(6):
+        dice = random.Random(seed)
+        some = planted(seed, ((3 + seed, 5), (4, 4))), blocks(seed, dice.choice([0.6, 0.85]))
+        edges = pa.concat_tables([some[0], some[1].slice(seed % 2 * 40)])
+        section = {"limit": dice.choice([3, 100]), "max_overlap": dice.choice([0.2, 0.5, 0.7, 1.0])}
+        output = {"report": False}
+        run_dir = run(settings(tmp_path / str(seed), "cpu", groups=section, output=output), edges).run_dir
+        grown = all_grown(tmp_path / f"{seed} grown", edges)
+        expected = wanted(run_dir, grown, **section)
+        assert_listed(run_dir, expected)
+        n_grown += sum(each["is_grown"] for each in expected)
+        n_left_out += len(wanted(run_dir, **section)) + sum(each["is_grown"] for each in expected) - len(expected)
+    assert min(n_grown, n_left_out) > 5
 
 
 def test_the_rings_come_first_and_nothing_of_the_background(tmp_path: Path) -> None:

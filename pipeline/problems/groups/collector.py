@@ -259,7 +259,7 @@ class GroupsCollector:
         of_edges, config = collecting.edges, collecting.config
         by_edge = edge_sqrt(graph, search.candidates, search.model)
         edges = edges_of(graph, chosen.members)
-        events = figures_of(of_edges.events, edges, graph.n_right)
+        events = figures_of(of_edges.events, edges, graph.n_right, search.items)
         right_keys = of_edges.right_keys
         if search.items is not None:
             right_keys = items.take(pa.array(search.items))

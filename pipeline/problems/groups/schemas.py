@@ -56,6 +56,7 @@ GROUPS = pa.schema(
         # "1h", "1d", "3d" or "7d".
         pa.field("busiest_window", pa.string(), nullable=True),
         pa.field("busiest_start", MOMENT, nullable=True),
+        pa.field("busiest_item_share", pa.float64(), nullable=True),
         # If several right keys were tried: the group's key, "items" for the right vertices alone, or the names of what
         # narrows them, such as "rating x 1d". Else null.
         pa.field("key", pa.string(), nullable=True),

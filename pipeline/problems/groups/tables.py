@@ -35,6 +35,7 @@ _OF_EVENTS = (
     "busiest_share",
     "busiest_window",
     "busiest_start",
+    "busiest_item_share",
 )
 
 
@@ -44,7 +45,7 @@ def explanation(
     n_edges: int,
     expected_edges: float,
     left_edge_share: float,
-    within: tuple[float, str] | None = None,
+    within: tuple[float, float, str] | None = None,
 ) -> str:
     """Return the sentence that explains a group.
 
@@ -54,25 +55,29 @@ def explanation(
         Expected from the members' degrees.
     left_edge_share : float
         The group's edges divided by all edges of its left members.
-    within : (float, str), optional
-        The largest share of its events within a window, and the window's width. Shares below one half are left out.
+    within : (float, float, str), optional
+        The largest shares of its events, and of all events of its items, within a window, and the window's width. Left
+        out if the group's share is below one half, or not the larger one.
 
     Examples
     --------
-    >>> print(explanation(109, 23, 825, 14.3, 0.94, (0.8, "3 days")))
+    >>> print(explanation(109, 23, 825, 14.3, 0.94, (0.8, 0.35, "3 days")))
     109 left x 23 right members, 825 of 2,507 possible edges; by their degrees 14 would be expected; 94 % of the left \
-members' edges are among them; 80 % within 3 days
+members' edges are among them; 80 % within 3 days (all edges of these items: 35 %)
     >>> print(explanation(1, 3, 3, 0.02, 1.0))
     1 left x 3 right members, all of 3 possible edges; by their degrees fewer than 0.1 would be expected; 100 % of the \
 left members' edges are among them
     """
     possible = n_left * n_right
     edges = "all" if n_edges == possible else f"{n_edges:,}"
+    in_time = ""
+    if within is not None and within[0] >= _WORTH_TELLING and within[0] > within[1]:
+        share, of_items, window = percent_text(within[0]), percent_text(within[1]), within[2]
+        in_time = f"; {share} within {window} (all edges of these items: {of_items})"
     return (
         f"{n_left:,} left x {n_right:,} right members, {edges} of {plural(possible, 'possible edge')}; "
         f"by their degrees {_number(expected_edges)} would be expected; "
-        f"{percent_text(left_edge_share)} of the left members' edges are among them"
-        + ("" if within is None or within[0] < _WORTH_TELLING else f"; {percent_text(within[0])} within {within[1]}")
+        f"{percent_text(left_edge_share)} of the left members' edges are among them{in_time}"
     )
 
 

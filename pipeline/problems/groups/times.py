@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +68,8 @@ class GroupEvents:
         Its width: the first of `WINDOWS` that holds four fifths of the events, or the widest.
     busiest_start : int or None
         Start of the first such window with the most events. The window excludes its end, start + width.
+    busiest_item_share : float or None
+        The largest share of the timed events of the group's items, by whomever, in one window of this width.
     step : int
         Width of the time line's intervals, in microseconds.
     steps, counts : (m,) int64
@@ -81,6 +83,7 @@ class GroupEvents:
     busiest_share: float | None = None
     busiest_window: str | None = None
     busiest_start: int | None = None
+    busiest_item_share: float | None = None
     step: int = _STEPS[0]
     steps: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
@@ -89,10 +92,13 @@ class GroupEvents:
 NOTHING = GroupEvents()
 
 
-def figures_of(events: Events | None, edges: GroupEdges, n_right: int) -> list[GroupEvents]:
+def figures_of(
+    events: Events | None, edges: GroupEdges, n_right: int, items: np.ndarray | None = None
+) -> list[GroupEvents]:
     """Return the figures of each group, in order.
 
-    Memory: 50 bytes per distinct edge of a group and per row behind one, plus 100 MB.
+    Memory: 50 bytes per distinct edge of a group and per row behind one, 20 bytes per row of a group's items, plus
+    100 MB.
 
     Parameters
     ----------
@@ -102,10 +108,14 @@ def figures_of(events: Events | None, edges: GroupEdges, n_right: int) -> list[G
         With the vertex ids of `events`.
     n_right : int
         Vertices on the right.
+    items : (n_right,) int32, optional
+        The item of each right vertex; by default they are items themselves.
     """
     if events is None:
         return [NOTHING] * edges.n_edges.size
-    return [_figures(events, *rows) for rows in _rows_of_groups(events, edges, n_right)]
+    found = [_figures(events, *rows) for rows in _rows_of_groups(events, edges, n_right)]
+    items = np.arange(n_right) if items is None else items
+    return found if events.times is None else _with_items(found, events, edges, items)
 
 
 def times_table(keys: np.ndarray, found: list[GroupEvents]) -> pa.Table:
@@ -127,11 +137,11 @@ def times_table(keys: np.ndarray, found: list[GroupEvents]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=GROUP_TIMES)
 
 
-def within_words(group: GroupEvents) -> tuple[float, str] | None:
-    """Return the share in the busiest window and the window's width in words, if times are known."""
-    if group.busiest_share is None or group.busiest_window is None:
+def within_words(group: GroupEvents) -> tuple[float, float, str] | None:
+    """Return the shares of the group and of its items in one window, and its width in words, if times are known."""
+    if group.busiest_share is None or group.busiest_item_share is None or group.busiest_window is None:
         return None
-    return group.busiest_share, WINDOWS[group.busiest_window][1]
+    return group.busiest_share, group.busiest_item_share, WINDOWS[group.busiest_window][1]
 
 
 def _rows_of_groups(events: Events, edges: GroupEdges, n_right: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -181,6 +191,28 @@ def _figures(events: Events, rows: np.ndarray, edge_of_row: np.ndarray) -> Group
     )
 
 
+def _with_items(
+    found: list[GroupEvents], events: Events, edges: GroupEdges, items: np.ndarray
+) -> list[GroupEvents]:
+    """Add the shares of the events of each group's items."""
+    assert events.times is not None
+    is_wanted = np.zeros(int(items.max(initial=-1)) + 1, np.bool_)
+    is_wanted[items[edges.right]] = True
+    rows = np.flatnonzero(is_wanted[items[events.right]] & (events.times != NO_TIME))
+    rows = rows[np.argsort(items[events.right[rows]], kind="stable")]
+    of_rows, times = items[events.right[rows]], events.times[rows]
+    more, ends = list[GroupEvents](), np.cumsum(edges.n_edges)
+    for group, right in zip(found, np.split(edges.right, ends[:-1]), strict=False):
+        if group.busiest_window is not None:
+            own = np.unique(items[right])
+            bounds = zip(*(np.searchsorted(of_rows, own, side) for side in ("left", "right")), strict=True)
+            of_items = np.sort(np.concatenate([times[start:end] for start, end in bounds]))
+            most = int(_within(of_items, WINDOWS[group.busiest_window][0]).max())
+            group = replace(group, busiest_item_share=most / of_items.size)
+        more.append(group)
+    return more
+
+
 def _weight(weights: np.ndarray, edge_of_row: np.ndarray) -> tuple[float | None, float | None]:
     """Return the total, and the median of the edges' sums; rows without a weight do not count."""
     is_there = ~np.isnan(weights)
@@ -199,11 +231,16 @@ def _busiest(times: np.ndarray) -> tuple[str, int, int]:
     """Return width, start and number of events of the busiest window; times ascend."""
     for window, (width, _) in WINDOWS.items():
         name = window
-        within = np.searchsorted(times, times + width) - np.arange(times.size)
+        within = _within(times, width)
         first = int(np.argmax(within))
         if within[first] * _MOST[1] >= times.size * _MOST[0]:
             break
     return name, int(times[first]), int(within[first])
+
+
+def _within(times: np.ndarray, width: int) -> np.ndarray:
+    """Return the number of events in the window that begins at each; times ascend."""
+    return np.searchsorted(times, times + width) - np.arange(times.size)
 
 
 def _step(first: int, last: int) -> int:
