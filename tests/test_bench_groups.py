@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from mbe_stage.groups.short_list import RankBy
 
 from benchmarks.groups import baselines, labelled, metrics, ours
 from benchmarks.groups.labelled import DEVELOPMENT, Key
@@ -21,6 +20,7 @@ from benchmarks.groups.planted import plant
 from benchmarks.groups.stability import stability
 from benchmarks.groups.swaps import swapped
 from mbe_stage import BipartiteCSR
+from mbe_stage.groups.listing import RankBy
 from mbe_stage.pipeline import Config, run
 
 SIDES = ("left", "right")
@@ -330,7 +330,7 @@ def published(
             "output": {"directory": str(out), "report": False},
             "query": {"min_left": 2, "min_right": 2},
             "execution": {"engine": "cpu", "threads": 1},
-            "groups": asked,
+            "groups": {"chance_copies": 0, **asked},
         }
     )
     edges = pa.table({"l": left.astype(np.int64), "r": right.astype(np.int64)})
@@ -371,12 +371,10 @@ def test_what_is_measured_is_what_a_run_publishes(tmp_path: Path) -> None:
     matrix[np.arange(400), np.arange(400) % 300] = True
     graph = BipartiteCSR.from_edges(*np.nonzero(matrix))
     found = [ours.search(graph)]
-    grown, scores = published(tmp_path / "grown", graph, {"kind": "grown_cover"})
-    assert grown == [left.tolist() for left in ours.grown_groups(found, 100)]
-    assert len(grown) >= 3
+    _, scores = published(tmp_path / "all", graph, {})
     assert scores == {name: values.tolist() for name, values in ours.scores_of(found).items()}
-    for rank_by in get_args(RankBy):
-        short, same = published(tmp_path / rank_by, graph, {"rank_by": rank_by, "limit": 7})
-        assert short == [left.tolist() for left in ours.short_groups(found, 7, rank_by)]
+    for kind, rank_by in itertools.product(get_args(ours.Kind), get_args(RankBy)):
+        listed, same = published(tmp_path / kind / rank_by, graph, {"kind": kind, "rank_by": rank_by, "limit": 5})
+        assert listed == [left.tolist() for left in ours.lefts(ours.groups(found, 5, kind, rank_by))]
         assert same == scores
-        assert len(short) == 7
+        assert len(listed) >= 3

@@ -67,7 +67,7 @@ def main(directory: Path) -> None:
     use_the_emulator()
     from tests.mbe_stage import device_checks
 
-    for kind in ("short_list", "grown_cover"):
+    for kind in ("both", "short_list"):
         config = settings(directory, groups={"kind": kind})
         edges = ingest(config.input, EDGES)
         graph = edges.graph()

@@ -142,48 +142,60 @@ def test_the_list_of_random_graphs(tmp_path: Path) -> None:
     assert min(n_grown, n_left_out) > 5
 
 
-def test_the_rings_come_first_and_nothing_of_the_background(tmp_path: Path) -> None:
-    result = run(settings(tmp_path), EDGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_rings_come_first_and_nothing_of_the_background(tmp_path: Path, kind: str) -> None:
+    result = run(settings(tmp_path, groups={"kind": kind}), EDGES)
     members = rows(result.run_dir, "group_members")
     accounts = {row["key"] for row in members if row["side"] == "left"}
-    # The one account of the first ring without the further target is in a near copy alone.
-    assert {f"ring 0 <{u}>" for u in range(1, 8)} | {f"ring 1 <{u}>" for u in range(6)} == accounts
+    # The biclique of the first ring with the further target lacks one account, which has a near copy alone.
+    first_ring = range(1, 8) if kind == "short_list" else range(8)
+    assert {f"ring 0 <{u}>" for u in first_ring} | {f"ring 1 <{u}>" for u in range(6)} == accounts
     first = [row["key"] for row in members if row["group_key"] == rows(result.run_dir, "groups")[0]["group_key"]]
     # Keys of two types in one column are text.
     assert {"-100", "-104"} <= set(first) or {"-200", "-205"} <= set(first)
 
 
-def test_the_figures_of_a_block_in_closed_form(tmp_path: Path) -> None:
-    """A complete 3 x 4 and 400 single edges: degrees, expectation and shares are known."""
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_figures_of_a_block_in_closed_form(tmp_path: Path, kind: str) -> None:
+    """A complete 3 x 4 and 400 single edges: degrees, expectation and shares are known.
+
+    As a grown group, it pays for its sizes and number of edges too, and comes before the biclique, a near copy of it.
+    """
     pairs = [(u, v) for u in range(3) for v in range(4)] + [(10 + i, 10 + i) for i in range(400)]
-    result = run(settings(tmp_path), pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]}))
+    source = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
+    result = run(settings(tmp_path, groups={"kind": kind}), source)
     (group,) = rows(result.run_dir, "groups")
-    n_edges = 412
+    n_edges, is_grown = 412, kind != "short_list"
     assert {name: group[name] for name in ("n_left", "n_right", "n_edges", "density", "kind", "n_bicliques")} == {
         "n_left": 3,
         "n_right": 4,
         "n_edges": 12,
         "density": 1.0,
-        "kind": "short_list",
+        "kind": "grown_cover" if is_grown else "short_list",
         "n_bicliques": 1,
     }
     evidence = 12 * math.log(n_edges) - 12 * math.log(4) - 12 * math.log(3)
     assert group["evidence"] == pytest.approx(evidence, abs=1e-5)
-    assert (group["significant"], group["level"]) == (True, "strong")
+    # A grown group is strong if its evidence also pays for both numbers.
+    paid = math.log(math.comb(403, 3) * math.comb(404, 4)) + is_grown * math.log(403 * 404 * 3 * 4 * 13)
+    level = "strong" if evidence > paid else "significant"
+    assert (group["significant"], group["level"], group["core_key"]) == (True, level, group["group_key"])
     assert group["p_bound"] == pytest.approx(math.exp(-group["surprise"]), rel=1e-12)
     # No other vertex has so many edges: named are both numbers.
-    surprise = evidence - math.log(403) - math.log(404)
+    surprise = evidence - math.log(403) - math.log(404) - is_grown * math.log(3 * 4 * 13)
     assert group["surprise"] == pytest.approx(surprise, abs=1e-5)
     assert (group["expected_edges"], group["left_edge_share"], group["median_right_degree"]) == (144 / 412, 1.0, 3.0)
     assert group["explanation"] == (
         "3 left x 4 right members, all of 12 possible edges; by their degrees 0.3 would be expected; 100 % of the left "
         "members' edges are among them"
     )
+    assert rows(result.run_dir, "group_halo") == []
     assert pq.read_schema(result.run_dir / "vertex_scores.parquet").field("key").type == pa.int64()
     members = rows(result.run_dir, "group_members")
-    assert [(row["side"], row["vertex"], row["key"], row["n_edges"], row["edge_share"]) for row in members] == [
-        *(("left", u, u, 4, 1.0) for u in range(3)),
-        *(("right", v, v, 3, 1.0) for v in range(4)),
+    names = ("side", "vertex", "key", "n_edges", "edge_share", "is_core")
+    assert [tuple(row[name] for name in names) for row in members] == [
+        *(("left", u, u, 4, 1.0, True) for u in range(3)),
+        *(("right", v, v, 3, 1.0, True) for v in range(4)),
     ]
     scores = rows(result.run_dir, "vertex_scores")
     in_it, beside = scores[0], scores[3]
@@ -208,7 +220,9 @@ def test_the_figures_of_a_block_in_closed_form(tmp_path: Path) -> None:
 @pytest.mark.parametrize("section", SECTIONS, ids=str)
 def test_vertex_scores_by_definition(tmp_path: Path, section: dict[str, Any]) -> None:
     run_dir = run(settings(tmp_path, groups=section), EDGES).run_dir
-    groups = [each["sides"] for each in wanted(run_dir, **section)]
+    every = all_grown(tmp_path / "every", EDGES, section.get("rank_by", "surprise"))
+    groups = [each["sides"] for each in wanted(run_dir, every, **section)]
+    grown = list(zip(sides_of(every).values(), (row["surprise"] for row in rows(every, "groups")), strict=True))
     keys = [row["group_key"] for row in rows(run_dir, "groups")]
     bicliques = [(set(row["left"]), set(row["right"])) for row in pq.read_table(run_dir / "bicliques").to_pylist()]
     graph, pairs = ingest(Config().input, EDGES).graph(), [tuple(map(tuple, sides)) for sides in bicliques]
@@ -220,10 +234,9 @@ def test_vertex_scores_by_definition(tmp_path: Path, section: dict[str, Any]) ->
         of_side = [row for row in scores if row["side"] == side]
         parts = (np.array([row[name] for row in of_side]) for name in ("edge_share", "grown_surprise"))
         assert [row["score"] for row in of_side] == reference.rank_score(*parts).tolist()
-    grown = run(settings(tmp_path / "grown", groups={"kind": "grown_cover"}), EDGES).run_dir
-    assert rows(grown, "vertex_scores")[0].keys() == scores[0].keys()
-    for name in ("score", "grown_surprise", "tfidf_eigenvector"):
-        assert [row[name] for row in rows(grown, "vertex_scores")] == [row[name] for row in scores]
+    # Neither the kind nor other settings of the list change a score.
+    for name in ("score", "share_size", "edge_share", "edge_sqrt", "grown_surprise", "tfidf_eigenvector"):
+        assert [row[name] for row in rows(every, "vertex_scores")] == [row[name] for row in scores]
     central = reference.tfidf_eigenvector(*graph.edges(), (graph.n_left, graph.n_right))
     assert [row["tfidf_eigenvector"] for row in scores] == pytest.approx(np.concatenate(central).tolist(), rel=4e-6)
     for row in scores:
@@ -235,7 +248,11 @@ def test_vertex_scores_by_definition(tmp_path: Path, section: dict[str, Any]) ->
             assert row[name] == pytest.approx(by_vertex[own][row["vertex"]], abs=1e-5)
         inside = [place for place, sides in enumerate(groups) if row["vertex"] in sides[own]]
         assert (row["n_groups"], row["group_key"]) == (len(inside), keys[inside[0]] if inside else None)
-        explained = set().union(*(groups[place][1 - own] for place in inside))
+        others = (graph.neighbours_of_right if own else graph.neighbours_of_left)(row["vertex"]).tolist()
+        explained = set().union(*(groups[place][1 - own].intersection(others) for place in inside))
+        best_grown = max((surprise for sides, surprise in grown if row["vertex"] in sides[own]), default=0.0)
+        # Of groups with the same left members, the worse ones are in no list.
+        assert row["grown_surprise"] == best_grown or (own and row["grown_surprise"] > best_grown)
         assert row["group_edge_share"] == pytest.approx(len(explained) / row["degree"])
 
 
@@ -273,11 +290,12 @@ def test_library_command_line_and_configuration_ask_the_same(tmp_path: Path) -> 
     edges = tmp_path / "edges.parquet"
     pq.write_table(EDGES, edges)
     options = ("--groups-limit", 2, "--groups-rank-by", "surprise_per_vertex", "--groups-max-overlap", 0.4)
+    options += "--groups-chance-copies", 0
     told = said("enumerate", edges, "--out", tmp_path / "a", "--engine", "reference", "--quiet", *options)
     config = tmp_path / "c.yaml"
     config.write_text(
         f"input: {{path: {edges}}}\nexecution: {{engine: cpu}}\noutput: {{directory: {tmp_path / 'b'}}}\n"
-        "groups: {limit: 2, rank_by: surprise_per_vertex, max_overlap: 0.4}\n"
+        "groups: {limit: 2, rank_by: surprise_per_vertex, max_overlap: 0.4, chance_copies: 0}\n"
     )
     again = said("run", config, "--quiet")
     section = {"limit": 2, "rank_by": "surprise_per_vertex", "max_overlap": 0.4}
@@ -376,7 +394,7 @@ def test_they_are_made_by_the_tier_that_takes_over(tmp_path: Path, monkeypatch: 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 def test_blocks_in_device_memory_lead_to_the_same_tables(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in run_module("tests.pipeline.emulated_groups", str(tmp_path)).splitlines()]
-    assert {line["kind"]: len(line["tables"]) for line in lines} == {"short_list": 5, "grown_cover": 6}
+    assert {line["kind"]: len(line["tables"]) for line in lines} == {"both": 7, "short_list": 7}
     assert all(line["groups"] > 0 for line in lines)
 
 
@@ -416,9 +434,9 @@ def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
     told = said("enumerate", edges, "--out", tmp_path / "o", "--engine", "reference", "--quiet", "--groups")
     run_dir = Path(told["run"])
     nothing = {"groups": 0, "left_members": 0, "right_members": 0, "significant_candidates": 0}
-    nothing |= {"candidates_not_scored": 0, "seeds_not_grown": 0, "cases": 0}
+    nothing |= {"candidates_not_scored": 0, "seeds_not_grown": 0, "cases": 0, "chance_copies": 5}
     assert told["derived"] == {"groups": nothing}
-    assert rows(run_dir, "groups") == rows(run_dir, "group_members") == []
+    assert [rows(run_dir, name) for name in TABLES[:4]] == [[]] * 4
     scores = rows(run_dir, "vertex_scores")
     assert len(scores) == 9 + 10
     assert {(row["group_key"], row["n_groups"], row["group_edge_share"]) for row in scores} == {(None, 0, 0.0)}
@@ -441,11 +459,14 @@ def test_a_run_without_bicliques(tmp_path: Path) -> None:
 
 
 def test_a_truncated_run_has_groups_of_what_it_holds(tmp_path: Path) -> None:
-    result = run(settings(tmp_path, "cpu", execution={"engine": "cpu", "max_bicliques": 60}), planted(2))
+    limited = {"engine": "cpu", "max_bicliques": 60}
+    result = run(settings(tmp_path, "cpu", execution=limited), planted(2))
     assert result.manifest.truncated is not None
-    assert [row["group_key"] for row in rows(result.run_dir, "groups")] == [
-        each["key"] for each in wanted(result.run_dir)
-    ]
+    # Partners have grown before the search, so the best groups are there.
+    accounts = {row["key"] for row in rows(result.run_dir, "group_members") if row["side"] == "left"}
+    assert {f"ring 0 <{u}>" for u in range(1, 8)} | {f"ring 1 <{u}>" for u in range(6)} <= accounts
+    short = run(settings(tmp_path, "cpu", execution=limited, groups={"kind": "short_list"}), planted(2))
+    assert_listed(short.run_dir, wanted(short.run_dir, kind="short_list"))
     assert "better groups may be missing" in (result.run_dir / "report.html").read_text()
     verify_run(result.run_dir)
 

@@ -54,7 +54,7 @@ def source(tmp_path: Path, edges_file: Path) -> Path:
 
 
 def test_groups_of_an_input_are_those_of_a_run_that_is_asked_for_them(tmp_path: Path, edges_file: Path) -> None:
-    options = ("--limit", 2, "--rank-by", "surprise_per_vertex", "--max-overlap", 0.4)
+    options = ("--limit", 2, "--rank-by", "surprise_per_vertex", "--max-overlap", 0.4, "--chance-copies", 0)
     told = said("groups", edges_file, "--out", tmp_path / "a", *QUICK, *options)
     section = {"limit": 2, "rank_by": "surprise_per_vertex", "max_overlap": 0.4}
     asked = run(settings(tmp_path / "b", groups=section), EDGES)
@@ -138,7 +138,9 @@ def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
 def test_the_best_is_told_right_and_verified(tmp_path: Path) -> None:
     made = run(settings(tmp_path / "a"), EDGES)
     path = made.run_dir / "groups.parquet"
-    best = max(row["surprise"] for row in rows(made.run_dir, "groups"))
+    # Of bicliques; those of the list are inside larger groups.
+    short = run(settings(tmp_path / "b", groups={"kind": "short_list"}), EDGES).run_dir
+    best = max(row["surprise"] for row in rows(short, "groups"))
     assert float(pq.read_schema(path).metadata[BEST_SURPRISE]) == best
     verify_run(made.run_dir)
     pq.write_table(pq.read_table(path).replace_schema_metadata({BEST_SURPRISE: str(best + 1)}), path)
@@ -148,13 +150,13 @@ def test_the_best_is_told_right_and_verified(tmp_path: Path) -> None:
 
 
 def test_a_significant_biclique_is_not_explained_away(tmp_path: Path) -> None:
-    """A grown cover may be empty though bicliques are significant: the sentence says so."""
+    """A list of grown groups may be empty though bicliques are significant: the sentence says so."""
     made = run(settings(tmp_path / "a"), EDGES)
     n = made.manifest.derived["groups"]["significant_candidates"]
     counts = {**made.manifest.derived["groups"], "groups": 0}
     text = nothing_significant(made.run_dir, made.manifest.model_copy(update={"derived": {"groups": counts}}))
     assert n >= 2
-    assert text.startswith(f"{n} bicliques are significant, but no group grown from them is; groups.kind short_list")
+    assert text.startswith(f"{n} bicliques are significant, but no group grown from them is; groups.kind both")
     assert "explain" not in text
 
 
@@ -253,7 +255,6 @@ def test_every_option_of_the_section_is_there_without_its_prefix() -> None:
     [
         (("--limit", "0"), "--limit is '0'"),
         (("--rank-by", "edges"), "--rank-by is 'edges'"),
-        (("--kind", "grown_cover", "--rank-by", "surprise_per_vertex"), "--rank-by is only for the short list"),
         (("--input", "x.csv"), "--input: gives the input's new place for a published run"),
         (("--left", "nobody"), "nobody"),
     ],
@@ -275,7 +276,7 @@ def test_a_directory_of_parquet_files_is_an_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "section", [{}, {"kind": "grown_cover"}, {"rank_by": "surprise_per_vertex", "limit": 1}], ids=str
+    "section", [{}, {"kind": "grown_cover", "chance_copies": 1}, {"rank_by": "surprise_per_vertex", "limit": 1}], ids=str
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_of_a_run_are_those_that_it_could_have_had(
@@ -286,7 +287,7 @@ def test_groups_of_a_run_are_those_that_it_could_have_had(
     made = settings(tmp_path / "a", groups=None, query=query, output={"members": bool(seed % 2)})
     source = run(made, edges).run_dir
     before = {path: path.read_bytes() for path in source.rglob("*") if path.is_file()}
-    result = regroup(source, {"groups": section}, edges)
+    result = regroup(source, {"groups": {"chance_copies": 0, **section}}, edges)
     asked = run(settings(tmp_path / "b", groups=section, query=query, output={"bicliques": False}), edges)
     assert tables(result.run_dir) == tables(asked.run_dir)
     assert result.manifest.counts == asked.manifest.counts
@@ -306,7 +307,7 @@ def test_weights_and_times_are_those_of_the_input(tmp_path: Path) -> None:
     edges = pa.table({**{name: EDGES[name] for name in ("l", "r")}, **rows_of})
     columns = {"left": "l", "right": "r", "weight": "weight", "timestamp": "at"}
     source = run(settings(tmp_path / "a", groups=None, input=columns), edges).run_dir
-    result = regroup(source, source=edges)
+    result = regroup(source, {"groups": {"chance_copies": 0}}, edges)
     asked = run(settings(tmp_path / "b", input=columns), edges)
     assert tables(result.run_dir) == tables(asked.run_dir)
     assert result.tables["groups"]["weight_total"].null_count == 0
@@ -340,14 +341,14 @@ def test_who_reads_bicliques_finds_those_that_a_run_was_made_of(tmp_path: Path, 
     assert f"; run {source.name}, from which it was made, is not in the same directory" in message
 
 
-@pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
+@pytest.mark.parametrize("kind", ["both", "short_list"])
 def test_where_no_bicliques_were_kept_the_input_is_enumerated_again(
     tmp_path: Path, edges_file: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = said("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--min-left", 2, "--limit", 1)
     caplog.set_level("INFO", "mbe_stage.pipeline")
     heard: list[Any] = []
-    result = regroup(tmp_path / "a", {"groups": {"kind": kind}}, on_progress=heard.append)
+    result = regroup(tmp_path / "a", {"groups": {"kind": kind, "chance_copies": 0}}, on_progress=heard.append)
     assert heard[-1].work_done == 1.0
     assert f"{first['run']} was published without its bicliques; enumerating its input again" in caplog.text
     asked = run(settings(tmp_path / "b", groups={"kind": kind}, query={"min_left": 2}), EDGES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import re
 from fractions import Fraction
 from pathlib import Path
 from statistics import median
@@ -40,11 +41,17 @@ COLUMNS = (
     "busiest_share",
     "busiest_window",
     "busiest_start",
+    "busiest_item_share",
 )
+Event = tuple[tuple[Any, Any], float | None, int | None]
+"""Edge, weight and seconds of a row."""
 
 
 def with_events(seed: int = 3) -> pa.Table:
-    """`EDGES`, a third of them twice, with weights and seconds; the first ring acts within two days."""
+    """`EDGES`, a third of them twice, with weights and seconds.
+
+    The first ring acts within two days, on items that others visit in all of the 300 days.
+    """
     dice = random.Random(seed)
     table = []
     for left, right in zip(EDGES["l"].to_pylist(), EDGES["r"].to_pylist(), strict=True):
@@ -52,6 +59,8 @@ def with_events(seed: int = 3) -> pa.Table:
             is_ring = left.startswith("ring 0") and right <= -100
             time = NEW_YEAR + dice.randrange(2 * DAY if is_ring else 300 * DAY)
             table.append({"l": left, "r": right, "w": dice.choice([-1.5, 0.1, 0.2, 4.0]), "t": time})
+    for i in range(15):
+        table.append({"l": f"other {i}", "r": -100 - i % 5, "w": 1.0, "t": NEW_YEAR + dice.randrange(300 * DAY)})
     return pa.Table.from_pylist(table)
 
 
@@ -62,8 +71,8 @@ def asked(out: Path, **sections: Any) -> Config:
     return settings(out, **{"input": NAMED, "groups": {"try_keys": "plain"}, **sections})
 
 
-def counted(events: list[tuple[Any, float | None, int | None]]) -> dict[str, Any]:
-    """By the definitions, of rows as edge, weight and seconds."""
+def counted(events: list[Event], of_items: list[int | None]) -> dict[str, Any]:
+    """By the definitions, of a group's rows, and the times of all rows of its items."""
     weights: dict[Any, list[Fraction]] = {}
     for edge, weight, _ in events:
         if weight is not None:
@@ -80,6 +89,9 @@ def counted(events: list[tuple[Any, float | None, int | None]]) -> dict[str, Any
             found["busiest_start"] = times[within.index(max(within))]
             if 10 * max(within) >= 8 * len(times):
                 break
+        others = [time for time in of_items if time is not None]
+        within = [sum(start <= time < start + width for time in others) for start in others]
+        found["busiest_item_share"] = max(within) / len(others)
         found |= {"first_time": times[0], "last_time": times[-1]}
     return found
 
@@ -93,19 +105,17 @@ def epoch(moment: datetime.datetime) -> float:
     return moment.replace(tzinfo=datetime.UTC).timestamp()
 
 
-def events_of(run_dir: Path, source: pa.Table) -> list[list[tuple[Any, float | None, int | None]]]:
-    """Of each group, by the published members."""
+def events_of(run_dir: Path, source: pa.Table) -> list[tuple[list[Event], list[int | None]]]:
+    """Of each group, by the published members, what `counted` takes."""
     of_groups: dict[int, dict[str, set[str]]] = {}
     for row in rows(run_dir, "group_members"):
         of_groups.setdefault(row["group_key"], {"left": set(), "right": set()})[row["side"]].add(row["key"])
-    return [
-        [
-            ((row["l"], row["r"]), row["w"], row["t"])
-            for row in source.to_pylist()
-            if row["l"] in sides["left"] and str(row["r"]) in sides["right"]
-        ]
-        for sides in of_groups.values()
-    ]
+    found = []
+    for sides in of_groups.values():
+        of_items = [row for row in source.to_pylist() if str(row["r"]) in sides["right"]]
+        events = [((row["l"], row["r"]), row["w"], row["t"]) for row in of_items if row["l"] in sides["left"]]
+        found.append((events, [row["t"] for row in of_items]))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -126,13 +136,16 @@ def run_dir(published: dict[str, bytes], tmp_path: Path) -> Path:
 def test_groups_say_when_and_how_much(run_dir: Path) -> None:
     groups = rows(run_dir, "groups")
     assert len(groups) >= 2
-    for row, events in zip(groups, events_of(run_dir, SOURCE), strict=True):
+    for row, (events, of_items) in zip(groups, events_of(run_dir, SOURCE), strict=True):
         assert len(events) > row["n_edges"]
-        assert stated(row) == counted(events)
+        assert stated(row) == counted(events, of_items)
     within = {row["busiest_window"] for row in groups}
     assert "7d" in within
     assert within & {"1d", "3d"}
-    assert any(row["explanation"].endswith(("% within 1 day", "% within 3 days")) for row in groups)
+    # The first ring is busier than its items.
+    told = [row["explanation"].partition("among them")[2] for row in groups]
+    assert any(re.fullmatch(r"; \d+ % within (1 day|3 days) \(all edges of these items: \d+ %\)", text) for text in told)
+    assert "" in told
 
 
 def test_a_window_does_not_hold_its_end(tmp_path: Path) -> None:
@@ -142,15 +155,15 @@ def test_a_window_does_not_hold_its_end(tmp_path: Path) -> None:
     made = run(asked(tmp_path), source).run_dir
     groups = rows(made, "groups")
     assert groups
-    for row, events in zip(groups, events_of(made, source), strict=True):
-        assert stated(row) == counted(events)
+    for row, given in zip(groups, events_of(made, source), strict=True):
+        assert stated(row) == counted(*given)
     assert {row["busiest_window"] for row in groups} == {"3d"}
     verify_run(made, ingest(reading_of(asked(made)), source))
 
 
 def test_the_time_line_counts_every_event(run_dir: Path) -> None:
     lines = rows(run_dir, "group_times")
-    for row, events in zip(rows(run_dir, "groups"), events_of(run_dir, SOURCE), strict=True):
+    for row, (events, _) in zip(rows(run_dir, "groups"), events_of(run_dir, SOURCE), strict=True):
         line = [part for part in lines if part["group_key"] == row["group_key"]]
         (width,) = {part["seconds"] for part in line}
         expected: dict[float, int] = {}
@@ -184,25 +197,36 @@ def test_figures_of_random_events(seed: int) -> None:
     none = np.empty(0, np.int64)
     edges = GroupEdges(np.array([len(each) for each in pairs]), ends[:, 0], ends[:, 1], none, none, none, none)
     order = chance.permutation(n)
-    found = figures_of(Events(left, right, weights, times), edges, n_right)
-    assert found == figures_of(Events(*(part[order] for part in (left, right, weights, times))), edges, n_right)
+    # Of tried keys, several right vertices have the same item.
+    items = None if seed % 2 else chance.integers(0, 3, n_right).astype(np.int32)
+    found = figures_of(Events(left, right, weights, times), edges, n_right, items)
+    assert found == figures_of(Events(*(part[order] for part in (left, right, weights, times))), edges, n_right, items)
     for group, each in zip(found, pairs, strict=True):
-        events = [
+        every = [
             ((u, v), None if np.isnan(weight) else weight, None if time == NO_TIME else time // 1_000_000)
             for u, v, weight, time in zip(*(part.tolist() for part in (left, right, weights, times)), strict=True)
-            if (u, v) in each
         ]
-        expected = counted(events)
+        item_of = range(n_right) if items is None else items.tolist()
+        own = {item_of[v] for _, v in each}
+        of_items = [time for (_, v), _, time in every if item_of[v] in own]
+        events = [event for event in every if event[0] in each]
+        expected = counted(events, of_items)
         for name in ("first_time", "last_time", "busiest_start"):
             expected[name] = None if expected[name] is None else expected[name] * 1_000_000
         assert {name: getattr(group, name) for name in COLUMNS} == expected
         assert sum(group.counts) == sum(time is not None for _, _, time in events)
     assert figures_of(None, edges, n_right) == [NOTHING] * 3
     assert within_words(NOTHING) is None
-    # Less than half of the events is no reason; and nothing is all that is not.
-    said = [explanation(2, 2, 4, 0.2, 1.0, (share, "7 days")) for share in (0.15, 0.499, 0.5, 0.9967, 1.0)]
-    assert [text.partition("among them")[2] for text in said] == [
-        *("", "", "; 50 % within 7 days", "; 99.7 % within 7 days", "; 100 % within 7 days")
+    # Less than half of the events is no reason, nor what is so for all events of the items; and nothing is all that
+    # is not.
+    said = [
+        explanation(2, 2, 4, 0.2, 1.0, (share, of_items, "7 days")).partition("among them")[2]
+        for share, of_items in ((0.15, 0.1), (0.499, 0.1), (0.5, 0.04), (0.9967, 0.8), (1.0, 0.9999), (1.0, 1.0))
+    ]
+    assert said == [
+        *("", "", "; 50 % within 7 days (all edges of these items: 4.0 %)"),
+        "; 99.7 % within 7 days (all edges of these items: 80 %)",
+        *("; 100 % within 7 days (all edges of these items: over 99.9 %)", ""),
     ]
     assert "; 99.7 % of the left members' edges are" in explanation(2, 2, 4, 0.2, 0.9967)
 
@@ -267,9 +291,9 @@ def test_a_missing_weight_or_time_leaves_the_edge_and_counts_for_nothing(tmp_pat
     config = asked(tmp_path)
     found = run(config, given)
     assert found.manifest.input.rows_dropped_null == 0
-    assert found.manifest.input.n_edges == EDGES.num_rows
-    for row, events in zip(rows(found.run_dir, "groups"), events_of(found.run_dir, source), strict=True):
-        assert stated(row) == counted(events)
+    assert found.manifest.input.n_edges == len({(row["l"], row["r"]) for row in table})
+    for row, of_row in zip(rows(found.run_dir, "groups"), events_of(found.run_dir, source), strict=True):
+        assert stated(row) == counted(*of_row)
     verify_run(found.run_dir, ingest(reading_of(config), given))
 
 
@@ -347,6 +371,9 @@ FORGED: list[tuple[str, Any, str, bool]] = [
     ("groups", changed("busiest_share", lambda _: None), "one of first_time and busiest_share is null", False),
     ("groups", changed("busiest_share", lambda _: 1.5), "busiest_share is not between", False),
     ("groups", changed("busiest_share", lambda share: share / 2), "busiest_share is", True),
+    ("groups", changed("busiest_item_share", lambda _: None), "one of first_time and busiest_item_share is null", False),
+    ("groups", changed("busiest_item_share", lambda _: 0.0), "busiest_item_share is not between", False),
+    ("groups", changed("busiest_item_share", lambda share: share / 2), "busiest_item_share is", True),
     ("groups", changed("busiest_window", lambda _: "2d"), "busiest_window is none of", False),
     ("groups", changed("busiest_window", lambda _: "1h"), "busiest_window is 1h", True),
     ("groups", changed("busiest_start", lambda time: time + HOUR), "busiest_start is", True),
