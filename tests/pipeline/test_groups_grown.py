@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.pipeline import Config, run
-from mbe_stage.pipeline.errors import ConfigError, VerificationError
+from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage.groups.random_graphs import edges_of
 from tests.pipeline.groups_support import rows, settings, swapped
 from tests.pipeline.test_groups_verify import changed
-from tests.pipeline.test_problem_seam import edit, forge, refusal, said
-from tests.pipeline.test_report import _Page, _plain
+from tests.pipeline.test_problem_seam import edit, forge, said
+from tests.pipeline.test_report import _Page
 
 GROWN = {"kind": "grown_cover"}
 TABLES = ("groups", "group_members", "group_edges", "vertex_scores")
@@ -78,23 +78,26 @@ def test_blocks_with_missing_edges_are_found(run_dir: Path) -> None:
     )
 
 
-def test_scores_gains_and_edges_are_those_of_the_specification(run_dir: Path) -> None:
+def test_scores_cores_and_edges_are_those_of_the_specification(run_dir: Path) -> None:
     edges = ingest(Config().input, EDGES)
     graph = edges.graph()
     null, explained = edges_of(graph), set()
-    bicliques = {row["biclique_key"] for row in pq.read_table(run_dir / "bicliques").to_pylist()}
+    bicliques = {row["biclique_key"]: row for row in pq.read_table(run_dir / "bicliques").to_pylist()}
     members, pairs = rows(run_dir, "group_members"), rows(run_dir, "group_edges")
     for group in rows(run_dir, "groups"):
         of_group = [row for row in members if row["group_key"] == group["group_key"]]
         sides = tuple(tuple(row["vertex"] for row in of_group if row["side"] == side) for side in ("left", "right"))
         assert group["surprise"] == null.score(sides) / 2**24 > 0
-        assert group["residual_gain"] == null.gain(sides, explained) / 2**24 > 0
         present = null.present(sides)
         explained |= present
         stated = {(row["left"], row["right"]) for row in pairs if row["group_key"] == group["group_key"]}
         assert stated == set(present)
         assert group["n_edges"] == len(stated)
-        assert group["seed_biclique_key"] in bicliques
+        core = bicliques[group["core_key"]]
+        assert all(set(core[side]) <= set(members) for side, members in zip(("left", "right"), sides, strict=True))
+        assert {(row["side"], row["vertex"]) for row in of_group if row["is_core"]} == {
+            (side, vertex) for side in ("left", "right") for vertex in core[side]
+        }
         for row in of_group:
             own = int(row["side"] == "right")
             assert row["n_edges"] == sum(pair[own] == row["vertex"] for pair in stated)
@@ -132,13 +135,6 @@ def test_the_command_line_asks_the_same(run_dir: Path, tmp_path: Path) -> None:
     )
     assert rows(Path(told["run"]), "groups") == rows(run_dir, "groups")[:1]
     assert said("verify", told["run"], "--quiet")["verified"]
-    message = refusal("enumerate", edges, "--groups-kind", "grown_cover", "--groups-max-overlap", 0.3, code=2)
-    assert "--groups-max-overlap is only for the short list, but --groups-kind is grown_cover" in message
-
-
-def test_what_is_for_the_short_list_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"groups: groups\.rank_by is only for the short list"):
-        grown(tmp_path, groups={**GROWN, "rank_by": "surprise_per_vertex"})
 
 
 def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
@@ -152,9 +148,6 @@ def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
 
 def test_the_report_shows_which_edges_are_absent(run_dir: Path) -> None:
     html = (run_dir / "report.html").read_text(encoding="utf-8")
-    said_there = _plain(html)
-    assert "Groups grown from" in said_there
-    assert "grown from" in said_there
     groups = rows(run_dir, "groups")
     shapes = [attributes for tag, attributes in _Page(html).tags if tag == "path" and attributes["class"] == "absent"]
     holes = [group["n_left"] * group["n_right"] - group["n_edges"] for group in groups]
@@ -167,27 +160,15 @@ def halved_surprise(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 FORGED: list[tuple[str, Any, str]] = [
-    ("groups", changed("kind", lambda _: "short_list"), "kind is short_list"),
-    ("groups", changed("rank", lambda rank: rank + 1), "rank is"),
-    ("groups", changed("surprise", lambda s: s + 1e-4), "surprise is"),
-    ("groups", changed("evidence", lambda s: s + 1e-4), "evidence is"),
-    ("groups", changed("residual_gain", lambda s: s - 1e-4), "residual_gain is"),
-    ("groups", changed("residual_gain", lambda _: None), "residual_gain is nan"),
-    ("groups", changed("density", lambda q: q / 2), "density is"),
-    ("groups", changed("n_edges", lambda n: n + 1), "n_edges is"),
-    ("groups", changed("explanation", lambda text: text.upper()), "explanation is"),
-    ("groups", changed("seed_biclique_key", lambda key: key + 1), "neither the best biclique of a vertex"),
-    ("groups", changed("n_bicliques", lambda _: 0), "n_bicliques is below 1"),
-    ("group_members", changed("n_edges", lambda n: n + 1), "n_edges is"),
-    ("group_members", changed("edge_share", lambda q: q / 2), "edge_share is"),
-    ("group_members", lambda table: table[1:], "n_left is"),
-    ("group_edges", changed("group_key", lambda key: key + 1), "its group_key is not in groups"),
-    ("group_edges", changed("left", lambda _: 10_000), "the left vertex is not a member"),
-    ("group_edges", changed("right", lambda _: 10_000), "the right vertex is not a member"),
+    ("groups", changed("kind", lambda _: "short_list"), "a biclique lacks edges"),
+    ("groups", changed("core_key", lambda _: None), "core_key is None"),
+    ("groups", changed("n_bicliques", lambda _: 0), "n_bicliques is 0"),
+    ("group_members", changed("is_core", lambda is_core: not is_core), "is_core is"),
+    ("group_edges", changed("left", lambda _: 10_000), "there is no vertex 10000"),
     ("group_edges", lambda table: [table[0], *table], "out of order"),
-    ("group_edges", lambda table: table[1:], "in the input"),
-    ("vertex_scores", changed("group_edge_share", lambda q: q / 2), "group_edge_share is"),
-    ("vertex_scores", changed("n_groups", lambda n: n + 1), "n_groups is"),
+    ("group_edges", lambda table: table[1:], "the number of edges is"),
+    ("group_halo", changed("gain", lambda gain: gain + 1e-4), "gain is"),
+    ("group_halo", lambda table: [table[1], table[0], *table[2:]], "(place|side) is"),
     ("vertex_scores", halved_surprise, "grown_surprise is below the surprise of the vertex's groups"),
 ]
 

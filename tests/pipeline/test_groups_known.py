@@ -20,7 +20,7 @@ from mbe_stage.pipeline import regroup, run
 from mbe_stage.pipeline.errors import InputError, VerificationError
 from mbe_stage.pipeline.problems.groups.association import associations, known_shares
 from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, inherited_ids, members_of_cases
-from mbe_stage.pipeline.problems.groups.known import Known, up_to_limit
+from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.known_keys import read_lists
 from mbe_stage.pipeline.problems.groups.section import GroupsSection
 from mbe_stage.pipeline.publish.manifest import read_manifest
@@ -261,14 +261,6 @@ def test_classes_are_shown_on_the_screen_in_the_report_and_in_the_manifest(tmp_p
         verify_run(told["run"])
 
 
-def test_a_run_of_before_classes_were_told_is_checked_as_it_was_made(copied: Path) -> None:
-    """Its manifest has neither classes nor the setting `positive`."""
-    config = read_manifest(copied).config
-    assert "positive" not in config.model_dump(mode="json")["groups"]
-    edit(copied, lambda values: values["derived_inputs"]["groups"]["labels"].pop("classes"))
-    assert any("label classes" in line for line in verify_run(copied).not_checked)
-
-
 def test_the_default_written_out_is_the_default(tmp_path: Path) -> None:
     """Configurations that were copied from ours name the seven words."""
     words = ["0", "false", "no", "negative", "normal", "good", "benign"]
@@ -302,17 +294,6 @@ def test_a_group_is_muted_where_one_side_is_all_known_good(tmp_path: Path) -> No
     groups = [([1], [0, 1]), ([1, 2], [0]), ([1, 2, 3], [0]), ([4, 5], [3]), ([4], [3, 4]), ([3], [1])]
     assert known.is_muted(GroupMembers.of(groups)).tolist() == [True, True, False, True, False, False]
     assert known.labels is None
-
-
-def test_muted_groups_do_not_use_up_the_limit() -> None:
-    dice = random.Random(4)
-    for _ in range(300):
-        muted = np.array([dice.random() < dice.choice([0.1, 0.9]) for _ in range(dice.randint(0, 30))], np.bool_)
-        limit = dice.randint(1, 12)
-        chosen, n = up_to_limit(limit, lambda most, muted=muted: muted[:most], lambda part: part)
-        heard = [place for place, is_muted in enumerate(muted) if not is_muted]
-        assert n == (heard[limit - 1] + 1 if len(heard) >= limit else len(muted))
-        assert chosen[:n].tolist() == muted[:n].tolist()
 
 
 # --- cases --------------------------------------------------------------------------------------------------------
