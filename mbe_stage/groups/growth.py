@@ -1,13 +1,15 @@
 """Grow seeds: enlarge bicliques to the quasi-bicliques around them.
 
-Half a step chooses one side, given the other side and a density `q`. A vertex is in it if
+Half a step chooses one side, given the other side and a density `q`. The evidence of a vertex is
 
-``sum over its edges into the other side of (ln q + w(u, v)) + (missing ones) ln(1 - q) > ln(N / a)``
+``sum over its edges into the other side of (ln q + w(u, v)) + (missing ones) ln(1 - q)``
 
-for a side of `N` vertices with `a` in the group now; `w` is the weight of an edge (`null_model`). This is coordinate
-ascent on the score of `quasi_bicliques`. The sides take turns; a whole step ends with the new density, and the ascent
-ends early if nothing changes. A seed is grown from several first densities; a low one reaches further. One of the
-groups on the way is kept, the seed included. All sums are of integers, so nothing depends on the order of summation.
+where `w` is the weight of an edge (`null_model`). The side is the vertices of positive evidence, most first, as many as
+pay for naming them among the `N` of the side: the exact maximum over one side, so this is coordinate ascent on the
+score of `quasi_bicliques`. The score falls only at the bounds of the density. The sides take turns; a whole step ends
+with the new density, and the ascent ends early if nothing changes. A seed is grown from several first densities; a low
+one reaches further. One of the groups on the way is kept, the seed included.
+All sums are of integers, so nothing depends on the order of summation.
 
 The search is in the (2, 2)-core of the graph, as far as groups have two members or more on each side, and `N` is what
 is left there: in a sparse graph few vertices can be in a group at all. The best is a significant one, if there is any,
@@ -24,7 +26,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
@@ -45,8 +46,6 @@ MOST_STEPS = 2_000_000_000
 # Seeds grown between two checks of the steps left.
 _SEEDS_AT_ONCE = 256
 
-Joining = Literal["threshold", "prefix"]
-
 
 @dataclass(frozen=True, slots=True)
 class GrowthSchedule:
@@ -64,11 +63,6 @@ class GrowthSchedule:
     min_density : float
         A group has at least this share of its possible edges, or is the seed; 0 to 1. Sparse groups with hundreds of
         members may score well, but are communities of interest rather than a plan.
-    joining : str
-        ``threshold`` as above. ``prefix`` takes the side that scores best given the other side and the density: the
-        vertices of positive evidence, most first, as many as pay for naming them. Each half step is then the exact
-        maximum over one side. So the score falls only at the bounds of the density, and scores are higher. It takes up
-        to twice the time.
     """
 
     first_densities: tuple[float, ...] = (0.9, 0.6, 0.3)
@@ -76,7 +70,6 @@ class GrowthSchedule:
     most_density: float = 0.95
     n_rounds: int = 8
     min_density: float = 0.0
-    joining: Joining = "threshold"
 
     def __post_init__(self) -> None:
         if not 0 < self.least_density <= self.most_density < 1:
@@ -91,8 +84,6 @@ class GrowthSchedule:
             raise InvalidArgument(f"min_density is {self.min_density}: expected 0 to 1")
         if self.n_rounds < 0:
             raise InvalidArgument(f"n_rounds is {self.n_rounds}: expected 0 or more")
-        if self.joining not in ("threshold", "prefix"):
-            raise InvalidArgument(f"joining is {self.joining!r}: expected 'threshold' or 'prefix'")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,7 +230,7 @@ def _compiled_schedule(
     return growth_steps.Schedule(
         np.array(schedule.first_densities, np.float64),
         np.array([schedule.least_density, schedule.most_density, schedule.min_density]),
-        np.array([schedule.n_rounds, min_left, min_right, schedule.joining == "prefix", class_cost], np.int64),
+        np.array([schedule.n_rounds, min_left, min_right, class_cost], np.int64),
     )
 
 

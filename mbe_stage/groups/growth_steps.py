@@ -14,7 +14,7 @@ import numpy as np
 from numba import float64, int64, types
 
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
-from mbe_stage.groups.quasi_bicliques import class_cost_of, density_term, log_choices, log_units_of, pair_weight
+from mbe_stage.groups.quasi_bicliques import class_cost_of, density_term, log_choices, pair_weight
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled
 
 # Columns of `Side.vertices`: one cache line a vertex.
@@ -23,7 +23,7 @@ _LOG_DEGREE, _EVIDENCE, _SHARED = range(3)
 _N_MEMBERS, _N_TOUCHED, _N_WANTED, N_BEST, _N_STEPS, N_COUNTS = range(6)
 # Entries of `Schedule.bounds` and `Schedule.numbers`.
 _LEAST, _MOST, _MIN_DENSITY = range(3)
-_N_ROUNDS, _MIN_LEFT, _MIN_RIGHT, _IS_PREFIX, _CLASS_COST = range(5)
+_N_ROUNDS, _MIN_LEFT, _MIN_RIGHT, _CLASS_COST = range(4)
 NO_SCORE = np.int64(-(1 << 62))
 """Below every score: that of a seed which is too small for a group."""
 
@@ -132,7 +132,7 @@ def ascend(seed_left, seed_right, left, right, weights, schedule):
             n_changed, before = 0, density
             for is_right in range(2):
                 side, other = (right, left) if is_right else (left, right)
-                n_edges, weight = _choose(side, other.counts[_N_MEMBERS], density, schedule.numbers[_IS_PREFIX])
+                n_edges, weight = _choose(side, other.counts[_N_MEMBERS], density)
                 n_changed += _settle(side, other, weights)
                 if side.counts[_N_MEMBERS] < schedule.numbers[_MIN_LEFT + is_right]:
                     break
@@ -220,7 +220,7 @@ def _note_best(side):
 
 
 @compiled()
-def _choose(side, n_other, density, is_prefix):
+def _choose(side, n_other, density):
     """Choose the members of a side, into `wanted`.
 
     Parameters
@@ -236,11 +236,7 @@ def _choose(side, n_other, density, is_prefix):
     vertices = side.vertices
     log_share = np.int64(np.rint(math.log(density) * UNIT))
     log_missing = np.int64(np.rint(math.log(1.0 - density) * UNIT))
-    # Vertices with evidence above this join; n_other * log_missing is the evidence without edges.
-    if is_prefix:
-        above = _prefix_end(side, n_other, log_share, log_missing)
-    else:
-        above = log_units_of(side.marks.size, max(1, side.counts[_N_MEMBERS]))
+    above = _prefix_end(side, n_other, log_share, log_missing)
     n_wanted, n_edges, weight = 0, 0, 0
     side.counts[_N_STEPS] += side.counts[_N_TOUCHED]
     for i in range(side.counts[_N_TOUCHED]):

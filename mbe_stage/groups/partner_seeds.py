@@ -63,8 +63,8 @@ def partner_seeds(
     stars = [_stars(lists, threads, most_steps) for lists in (of_left, of_right)]
     stars[1] = GroupMembers(*_sides(stars[1])[2:], *_sides(stars[1])[:2])
     own = np.repeat(np.arange(len(pairs)), pairs.right_sizes)
-    weights = sum(pair_weights(model.log_expected(pairs.left_members[i::2][own], pairs.right_members)) for i in (0, 1))
-    evidence = np.diff(offsets_of(weights)[pairs.right_offsets])
+    logs = model.log_expected(pairs.left_members.reshape(-1, 2)[own], pairs.right_members[:, None])
+    evidence = np.diff(offsets_of(pair_weights(logs).sum(axis=1))[pairs.right_offsets])
     surprise = evidence - model.naming_costs(pairs.left_sizes, pairs.right_sizes)
     parts = [pairs.take(np.argsort(-surprise, kind="stable")), *stars]
     turns = np.concatenate([np.arange(len(part)) for part in parts])

@@ -240,7 +240,7 @@ def grow(
         for _ in range(schedule.n_rounds):
             before = group
             for side in (0, 1):
-                group = _half_step(null, group, side, density, schedule.joining)
+                group = _half_step(null, group, side, density)
                 if len(group[side]) < least[side]:
                     break
                 is_large = all(len(members) >= n for members, n in zip(group, least, strict=True))
@@ -265,9 +265,9 @@ def without_bystanders(null: NullOfEdges, group: Group, min_share: Fraction) -> 
     return left, tuple(v for v in group[1] if null.present((left, (v,))))
 
 
-def _half_step(null: NullOfEdges, group: Group, side: int, density: float, joining: str) -> Group:
+def _half_step(null: NullOfEdges, group: Group, side: int, density: float) -> Group:
     """The group with one side chosen anew, given the other one."""
-    members, others = group[side], group[1 - side]
+    others = group[1 - side]
     log_share, log_missing = units(density), units(1 - density)
     values: dict[int, int] = {}
     # Others have missing edges only.
@@ -275,15 +275,11 @@ def _half_step(null: NullOfEdges, group: Group, side: int, density: float, joini
         edges = [(vertex, other) if side == 0 else (other, vertex) for other in others]
         worth = [log_share + null.weights[edge] if edge in null.edges else log_missing for edge in edges]
         values[vertex] = sum(worth)
-    if joining == "threshold":
-        above = units(null.sizes[side] / max(1, len(members)))
-        chosen = [vertex for vertex, value in values.items() if value > above]
-    else:
-        order = sorted((vertex for vertex in values if values[vertex] > 0), key=lambda vertex: -values[vertex])
-        names = [null.cost_of_search(side, k) for k in range(len(order) + 1)]
-        sums = [sum(values[vertex] for vertex in order[:k]) - names[k] for k in range(len(order) + 1)]
-        n = sums.index(max(sums))
-        # Who has as much evidence as the last one comes along.
-        chosen = [vertex for vertex in order if n > 0 and values[vertex] >= values[order[n - 1]]]
+    order = sorted((vertex for vertex in values if values[vertex] > 0), key=lambda vertex: -values[vertex])
+    names = [null.cost_of_search(side, k) for k in range(len(order) + 1)]
+    sums = [sum(values[vertex] for vertex in order[:k]) - names[k] for k in range(len(order) + 1)]
+    n = sums.index(max(sums))
+    # Who has as much evidence as the last one comes along.
+    chosen = [vertex for vertex in order if n > 0 and values[vertex] >= values[order[n - 1]]]
     other_side = tuple(others)
     return (tuple(sorted(chosen)), other_side) if side == 0 else (other_side, tuple(sorted(chosen)))

@@ -31,9 +31,8 @@ LEAST_PARTNER_STEPS, PARTNER_STEPS_PER_EDGE = 30_000_000, 250
 """Seeds of partners are grown for so many steps, or so many per edge if that is more: some two seconds of one core a
 million edges. The first lead to nearly all groups that all lead to."""
 
-SCHEDULE = GrowthSchedule(min_density=0.15, joining="prefix")
-"""Each half step the exact best of its side: planted groups of 15 x 15 at a density of 0.3 are found more often than by
-a threshold for each vertex, others as often. No group is sparser than growth itself reckons with."""
+SCHEDULE = GrowthSchedule(min_density=0.15)
+"""No group is sparser than growth itself reckons with."""
 
 
 def grown_partners(

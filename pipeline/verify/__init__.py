@@ -1,8 +1,8 @@
 """A check of a published run that shares no code with the engines and writers.
 
 It does share the reader: edges and the counts of dropped rows come from `pipeline.execution.ingest`, which the run used
-too, except on the tier `rapids`. Errors in the reader are not found. The models of configuration and manifest are
-shared too.
+too, except on the tier `rapids`. Errors in the reader are not found. `pipeline.problems.groups.tried_keys`, which makes
+graphs of rows, belongs to it. The models of configuration and manifest are shared too.
 
 - `job` checks a run of any problem: `files` the files, `fields` the manifest and the vertex tables;
 - `recipe` computes keys and fingerprints from their written definition;

@@ -7,6 +7,7 @@ that is affordable. Ids of right vertices of a further graph follow those of the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -22,7 +23,6 @@ import pyarrow.parquet as pq
 from mbe_stage.groups import reference
 from mbe_stage.groups.reference import Best, Bicliques, EdgeScores, Null, Pair
 from mbe_stage.groups.reference_selection import Sets, arranged
-from mbe_stage.pipeline.backends.arrow.keys import as_json
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.problems.groups.tried_keys import PLAIN, are_tried, edges_of_key, keys_of
@@ -266,7 +266,7 @@ def _of_keys(job: Job, facts: list[dict[str, Any]]) -> list[_Further]:
         raise VerificationError(f"{path}: has {len(facts)} rows; expected {len(tried)}, one for each graph")
     for row, (stated, (key, later)) in enumerate(zip(facts, tried, strict=True)):
         label = key.name, later if key.bucket is not None else None
-        expected = {"key": label[0], "half_later": label[1], "n_right": None, "n_edges": None}
+        expected: dict[str, Any] = {"key": label[0], "half_later": label[1], "n_right": None, "n_edges": None}
         if stated["status"] in ("searched", "truncated"):
             made, items = edges_of_key(edges, key, half_later=later)
             expected |= {"n_right": len(made.right_keys), "n_edges": made.left_ids.size}
@@ -320,9 +320,9 @@ def _ids(
         assert job.keys is not None
         assert right_keys is not None
         own, keys = np.flatnonzero(is_narrow & (graphs == graph)), right_keys[graph - 1]
-        heads = as_json(job.keys[1].take(pa.array(found[own])).combine_chunks()).to_pylist()
+        heads = job.keys[1].take(pa.array(found[own])).to_pylist()
         pairs = zip(heads, values.take(pa.array(own)).to_pylist(), strict=True)
-        wanted = [f"[{head},{value[1:]}" for head, value in pairs]
+        wanted = [f"[{json.dumps(head, ensure_ascii=False)},{value[1:]}" for head, value in pairs]
         places = pc.fill_null(pc.index_in(pa.array(wanted, keys.type), keys), -1).to_numpy()
         refuse_first(table, places < 0, "a right member is no vertex of the group's key")
         found[own] = places + starts[graph]

@@ -236,13 +236,13 @@ def check_scores(
             ("degree_percentile", part["degree_percentile"], degree_percentiles(of_side)),
         ):
             compare(path, name, values.to_numpy(), recomputed, start)
-        for name, recomputed in columns.items():
-            values, unsure = part[name].to_numpy(), scores.get(name, _UNSURE_DIGITS)
+        for name, of_sides in columns.items():
+            found, unsure = part[name].to_numpy(), scores.get(name, _UNSURE_DIGITS if "eigen" in name else 1e-12)
             if is_whole or name not in scores:
-                compare(path, name, values, recomputed[side], start, unsure=unsure)
+                compare(path, name, found, of_sides[side], start, unsure=unsure)
             elif is_scored:
                 # The groups are bicliques too, so they give a lower bound.
-                is_low = ~(values >= recomputed[side] * (1 - unsure))
+                is_low = ~(found >= of_sides[side] * (1 - unsure))
                 refuse_first(path, is_low, f"{name} is below the value from the vertex's groups", start)
         _check_score(path, groups, part, side, start)
     return f"{sum(sizes):,} vertices"

@@ -127,7 +127,7 @@ def _check_list(graphs: Graphs, found: list[Scored], edges: list[Within], known:
         _check_units(groups.path, name, groups.table[name].to_numpy(), units, _UNSURE + _unsure_of_rounding(graphs))
     if all(of.is_whole for of in found):
         compare(groups.path, "n_bicliques", groups.column("n_bicliques"), [n for _, _, n in expected])
-        keys = [None if core is None else int(rows.keys[core]) for _, core, _ in expected]
+        keys: Any = [None if core is None else int(rows.keys[core]) for _, core, _ in expected]
         compare(groups.path, "core_key", groups.column("core_key"), keys)
         of_cores = [
             (2 * row + side) << 32 | vertex

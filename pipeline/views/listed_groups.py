@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel, pair_weights
+from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.manifest import Manifest
@@ -24,9 +23,6 @@ BEST_SURPRISE = b"best_surprise"
 
 CHANCE_COPIES = b"chance_copies"
 """Key in the metadata of `groups.parquet`: the best surprise, swaps and acceptance of each random copy, as JSON."""
-
-# Number of biclique shapes to try; graphs with more are large enough.
-_MOST_SHAPES = 1_000_000
 
 
 def listed_groups(run_path: str | Path, limit: int | None = None) -> list[dict[str, Any]]:
@@ -96,12 +92,6 @@ def nothing_significant(run_path: Path, manifest: Manifest) -> str:
         )
     elif not n:
         reason = "no biclique was found"
-    elif (
-        not _further(counts)
-        and manifest.config.input.time_bucket is None
-        and not can_be_significant(*_degrees(run_path))
-    ):
-        reason = "no group is possible with these degrees: naming its members costs more than the group can gain"
     elif unseen:
         reason = "vertex degrees explain all groups that were examined"
     else:
@@ -127,31 +117,6 @@ def chance_text(run_path: Path) -> str:
     swaps, acceptance = (sum(copy[name] for copy in copies) / len(copies) for name in ("swaps", "acceptance"))
     which = f"the best group of {plural(len(copies), 'random copy', 'random copies')} has a surprise of {best:,.1f}"
     return f"{which} ({swaps:.1f} swaps an edge, {percent_text(acceptance)} of the tries)"
-
-
-def can_be_significant(left_degrees: np.ndarray, right_degrees: np.ndarray) -> bool:
-    """Return True if a biclique of a graph with these degrees may have a positive surprise.
-
-    Surprise is largest if members have the fewest other edges.
-    """
-    model = NullModel.of_degrees(left_degrees, right_degrees)
-    a, b = np.arange(1, model.right_at_least.size)[:, None], np.arange(1, model.left_at_least.size)
-    if a.size * b.size > _MOST_SHAPES:
-        return True
-    # Numbers of vertices whose degree suffices for a biclique of this shape.
-    fits = (model.left_at_least[b] >= a) & (model.right_at_least[a] >= b) & (a * b <= model.n_edges)
-    left, right = np.sort(model.left_log_degrees), np.sort(model.right_log_degrees)
-    logs = left[-model.left_at_least[b]] + right[-model.right_at_least[a]] - model.log_edges
-    a, b, logs = (each[fits] for each in np.broadcast_arrays(a, b, logs))
-    return bool((a * b * pair_weights(logs) - model.naming_costs(a, b) > SIGNIFICANT).any())
-
-
-def _degrees(run_path: Path) -> tuple[np.ndarray, np.ndarray]:
-    left, right = (
-        pq.read_table(run_path / f"{side}_vertices.parquet", columns=["degree"])["degree"].to_numpy().astype(np.int64)
-        for side in ("left", "right")
-    )
-    return left, right
 
 
 def _best(run_path: Path) -> str:

@@ -20,7 +20,7 @@ from tests.mbe_stage.groups.random_graphs import edges_of
 from tests.pipeline.groups_support import rows, settings, swapped
 from tests.pipeline.test_groups_verify import changed
 from tests.pipeline.test_problem_seam import edit, forge, said
-from tests.pipeline.test_report import _Page, _plain
+from tests.pipeline.test_report import _Page
 
 GROWN = {"kind": "grown_cover"}
 TABLES = ("groups", "group_members", "group_edges", "vertex_scores")
@@ -148,8 +148,6 @@ def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
 
 def test_the_report_shows_which_edges_are_absent(run_dir: Path) -> None:
     html = (run_dir / "report.html").read_text(encoding="utf-8")
-    said_there = _plain(html)
-    assert "edges present" in said_there
     groups = rows(run_dir, "groups")
     shapes = [attributes for tag, attributes in _Page(html).tags if tag == "path" and attributes["class"] == "absent"]
     holes = [group["n_left"] * group["n_right"] - group["n_edges"] for group in groups]
@@ -170,7 +168,7 @@ FORGED: list[tuple[str, Any, str]] = [
     ("group_edges", lambda table: [table[0], *table], "out of order"),
     ("group_edges", lambda table: table[1:], "the number of edges is"),
     ("group_halo", changed("gain", lambda gain: gain + 1e-4), "gain is"),
-    ("group_halo", lambda table: [table[1], table[0], *table[2:]], "place is"),
+    ("group_halo", lambda table: [table[1], table[0], *table[2:]], "(place|side) is"),
     ("vertex_scores", halved_surprise, "grown_surprise is below the surprise of the vertex's groups"),
 ]
 

@@ -337,5 +337,5 @@ def test_a_group_that_is_no_biclique_of_the_input_is_found_without_the_bicliques
     job = Job(left_out, read_manifest(left_out), None, 0, 0, 1, lambda _: None)
     job.check_input(publication_of("bicliques"))
     job.edges, job.results = ingest(Config().input, other), None
-    with pytest.raises(VerificationError, match="is not (a maximal biclique|an edge) of the input"):
+    with pytest.raises(VerificationError, match=r"is not (a maximal biclique|an edge) of the input"):
         check_groups(job)

@@ -20,7 +20,6 @@ from tests.mbe_stage.groups.random_graphs import edges_of
 
 SCHEDULES = (
     GrowthSchedule(),
-    GrowthSchedule(joining="prefix"),
     GrowthSchedule(first_densities=(0.5,), least_density=0.4, most_density=0.6, n_rounds=2, min_density=0.7),
     GrowthSchedule(n_rounds=0),
 )
@@ -158,10 +157,9 @@ def test_seeds_of_one_block_grow_to_one_group() -> None:
     assert grown.n_edges.tolist() == [56]
 
 
-@pytest.mark.parametrize("joining", ["threshold", "prefix"])
-def test_nothing_grows_where_degrees_explain_everything(joining: str) -> None:
+def test_nothing_grows_where_degrees_explain_everything() -> None:
     """Blocks are positive; graphs with the same degrees whose edges are swapped have nothing."""
-    schedule = GrowthSchedule(joining=joining)  # type: ignore[arg-type]
+    schedule = GrowthSchedule()
     for seed in range(3):
         core = blocks.with_blocks(seed, n=60, n_blocks=3, side=10, density=0.9)
         graph = blocks.amid(core, 600)
@@ -183,7 +181,6 @@ def test_what_is_refused() -> None:
         ({"first_densities": (0.5, 1.0)}, "first_densities holds 1.0"),
         ({"n_rounds": -1}, "n_rounds is -1"),
         ({"min_density": 1.5}, "min_density is 1.5"),
-        ({"joining": "both"}, "joining is 'both'"),
     ]:
         with pytest.raises(InvalidArgument, match=message):
             GrowthSchedule(**schedule)  # type: ignore[arg-type]
