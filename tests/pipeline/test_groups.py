@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ from tests.pipeline.groups_support import (
     tables,
     wanted,
 )
-from tests.pipeline.output_support import assert_sound
+from tests.pipeline.output_support import assert_sound, crown_pairs
 from tests.pipeline.test_problem_seam import add_entry, refusal, said
 
 ROOT = Path(__file__).parents[2]
@@ -137,6 +138,7 @@ def test_the_list_of_random_graphs(tmp_path: Path) -> None:
         grown = all_grown(tmp_path / f"{seed} grown", edges)
         expected = wanted(run_dir, grown, **section)
         assert_listed(run_dir, expected)
+        verify_run(run_dir, ingest(Config().input, edges))
         n_grown += sum(each["is_grown"] for each in expected)
         n_left_out += len(wanted(run_dir, **section)) + sum(each["is_grown"] for each in expected) - len(expected)
     assert min(n_grown, n_left_out) > 5
@@ -290,15 +292,15 @@ def test_library_command_line_and_configuration_ask_the_same(tmp_path: Path) -> 
     edges = tmp_path / "edges.parquet"
     pq.write_table(EDGES, edges)
     options = ("--groups-limit", 2, "--groups-rank-by", "surprise_per_vertex", "--groups-max-overlap", 0.4)
-    options += "--groups-chance-copies", 0
+    options += "--groups-chance-copies", 0, "--groups-kind", "grown_cover"
     told = said("enumerate", edges, "--out", tmp_path / "a", "--engine", "reference", "--quiet", *options)
     config = tmp_path / "c.yaml"
     config.write_text(
         f"input: {{path: {edges}}}\nexecution: {{engine: cpu}}\noutput: {{directory: {tmp_path / 'b'}}}\n"
-        "groups: {limit: 2, rank_by: surprise_per_vertex, max_overlap: 0.4, chance_copies: 0}\n"
+        "groups: {limit: 2, rank_by: surprise_per_vertex, max_overlap: 0.4, chance_copies: 0, kind: grown_cover}\n"
     )
     again = said("run", config, "--quiet")
-    section = {"limit": 2, "rank_by": "surprise_per_vertex", "max_overlap": 0.4}
+    section = {"limit": 2, "rank_by": "surprise_per_vertex", "max_overlap": 0.4, "kind": "grown_cover"}
     library = run(settings(tmp_path / "c", groups=section), EDGES)
     assert told["derived"] == again["derived"] == library.manifest.derived
     assert told["derived"]["groups"]["groups"] == 2
@@ -402,14 +404,14 @@ def test_blocks_in_device_memory_lead_to_the_same_tables(tmp_path: Path) -> None
 
 
 def test_neither_the_order_of_rows_nor_threads_nor_blocks_matter(tmp_path: Path) -> None:
-    first = tables(run(settings(tmp_path / "0", "reference"), EDGES).run_dir)
+    first = tables(run(settings(tmp_path / "0", "reference"), MIXED).run_dir)
     variants: list[dict[str, Any]] = [
         {"execution": {"engine": "cpu", "threads": 1}},
         {"execution": {"engine": "cpu", "threads": 2, "block_bytes": 1024}},
         {"output": {"sort": True}},
     ]
     for number, sections in enumerate(variants, 1):
-        shuffled = EDGES.take(pc.sort_indices(pa.array([hash((number, i)) for i in range(EDGES.num_rows)])))
+        shuffled = MIXED.take(pc.sort_indices(pa.array([hash((number, i)) for i in range(MIXED.num_rows)])))
         config = settings(tmp_path / str(number), **sections)
         assert tables(run(config, shuffled).run_dir) == first
 
@@ -469,6 +471,25 @@ def test_a_truncated_run_has_groups_of_what_it_holds(tmp_path: Path) -> None:
     assert_listed(short.run_dir, wanted(short.run_dir, kind="short_list"))
     assert "better groups may be missing" in (result.run_dir / "report.html").read_text()
     verify_run(result.run_dir)
+
+
+def test_a_time_limit_leaves_an_answer(tmp_path: Path) -> None:
+    """A ring in a crown of 60 x 60, whose 2^60 bicliques no search ends: partners grow first, and copies end too."""
+    pairs = [(f"crown {u}", 1000 + v) for u, v in crown_pairs(60)]
+    crown = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
+    execution = {"engine": "cpu", "time_limit_seconds": 1.0}
+    begun = time.perf_counter()
+    result = run(settings(tmp_path, execution=execution, groups={"chance_copies": 5}), pa.concat_tables([EDGES, crown]))
+    # Two cores that others use too; without a limit it would be longer than anybody waits.
+    assert time.perf_counter() - begun < 20
+    assert result.manifest.truncated == "stopped at time_limit_seconds = 1"
+    accounts = {row["key"] for row in rows(result.run_dir, "group_members") if row["side"] == "left"}
+    assert {f"ring 0 <{u}>" for u in range(8)} | {f"ring 1 <{u}>" for u in range(6)} <= accounts
+    assert result.manifest.derived["groups"]["chance_copies"] == 0
+    page = (result.run_dir / "report.html").read_text()
+    assert "better groups may be missing" in page
+    assert "no time to search a random copy" in page
+    verify_run(result.run_dir, ingest(Config().input, pa.concat_tables([EDGES, crown])))
 
 
 def test_keys_of_one_type_keep_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Groups that have grown from bicliques: what is published, that it depends on the edges alone, and what is forged."""
+"""Groups that have grown: what is published of them, with their halos, and what is forged."""
 
 from __future__ import annotations
 
@@ -17,25 +17,12 @@ from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage.groups.random_graphs import edges_of
-from tests.pipeline.groups_support import rows, settings, swapped
+from tests.pipeline.groups_support import blocks, rows, settings, sides_of
 from tests.pipeline.test_groups_verify import changed
 from tests.pipeline.test_problem_seam import edit, forge, said
 from tests.pipeline.test_report import _Page
 
 GROWN = {"kind": "grown_cover"}
-TABLES = ("groups", "group_members", "group_edges", "vertex_scores")
-
-
-def blocks(seed: int = 1, share: float = 0.75) -> pa.Table:
-    """Two blocks of new accounts and targets, of which a share of the edges is present, in a sparse random graph."""
-    dice = random.Random(seed)
-    pairs = {(f"u{u:03}", v) for u in range(150) for v in range(120) if dice.random() < 0.015}
-    for number, (n_left, n_right) in enumerate(((12, 10), (9, 8))):
-        accounts = [f"block {number} <{u}>" for u in range(n_left)]
-        pairs |= {(one, -100 * (number + 1) - v) for one in accounts for v in range(n_right) if dice.random() < share}
-    ordered = sorted(pairs)
-    dice.shuffle(ordered)
-    return pa.table({"l": [left for left, _ in ordered], "r": pa.array([right for _, right in ordered], pa.int64())})
 
 
 EDGES = blocks()
@@ -107,6 +94,27 @@ def test_scores_cores_and_edges_are_those_of_the_specification(run_dir: Path) ->
         assert row["group_edge_share"] == pytest.approx(n_explained / row["degree"])
 
 
+def test_halos_are_neighbours_outside_the_group_best_first(run_dir: Path) -> None:
+    graph = ingest(Config().input, EDGES).graph()
+    groups, halo = sides_of(run_dir), rows(run_dir, "group_halo")
+    keys = [[row["key"] for row in rows(run_dir, f"{side}_vertices")] for side in ("left", "right")]
+    assert [key for key in groups if any(row["group_key"] == key for row in halo)] == list(dict.fromkeys(
+        row["group_key"] for row in halo
+    ))
+    for key, sides in groups.items():
+        for own, side in enumerate(("left", "right")):
+            of_side = [row for row in halo if (row["group_key"], row["side"]) == (key, side)]
+            assert [row["place"] for row in of_side] == list(range(1, len(of_side) + 1))
+            assert len(of_side) == len({row["vertex"] for row in of_side} - sides[own]) <= 60
+            for row in of_side:
+                others = (graph.neighbours_of_right if own else graph.neighbours_of_left)(row["vertex"]).tolist()
+                assert row["n_edges"] == len(sides[1 - own].intersection(others))
+                assert row["key"] == str(keys[own][row["vertex"]])
+            gains = [row["gain"] for row in of_side]
+            assert gains == sorted(gains, reverse=True)
+    assert {row["side"] for row in halo} == {"left", "right"}
+
+
 def test_they_are_checked_with_and_without_the_input(run_dir: Path) -> None:
     alone = verify_run(run_dir)
     with_input = verify_run(run_dir, ingest(Config().input, EDGES))
@@ -115,35 +123,6 @@ def test_they_are_checked_with_and_without_the_input(run_dir: Path) -> None:
         assert any("growing is not repeated" in text for text in report.not_checked)
     assert any("edges of groups" in text for text in alone.not_checked)
     assert not any("edges of groups" in text for text in with_input.not_checked)
-
-
-def test_neither_the_order_of_rows_nor_threads_matter(run_dir: Path, tmp_path: Path) -> None:
-    first = {name: pq.read_table(run_dir / f"{name}.parquet") for name in TABLES}
-    for threads in (1, 2):
-        shuffled = EDGES.take(pc.sort_indices(pa.array([hash((threads, i)) for i in range(EDGES.num_rows)])))
-        config = grown(tmp_path / str(threads), execution={"engine": "cpu", "threads": threads})
-        again = run(config, shuffled).run_dir
-        assert {name: pq.read_table(again / f"{name}.parquet") for name in TABLES} == first
-
-
-def test_the_command_line_asks_the_same(run_dir: Path, tmp_path: Path) -> None:
-    edges = tmp_path / "edges.parquet"
-    pq.write_table(EDGES, edges)
-    told = said(
-        *("enumerate", edges, "--out", tmp_path / "o", "--engine", "reference", "--quiet"),
-        *("--groups-kind", "grown_cover", "--groups-limit", 1),
-    )
-    assert rows(Path(told["run"]), "groups") == rows(run_dir, "groups")[:1]
-    assert said("verify", told["run"], "--quiet")["verified"]
-
-
-def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
-    source = pa.table({"l": [f"a{i // 2}" for i in range(18)], "r": [f"b{(i + 1) // 2}" for i in range(18)]})
-    made = run(grown(tmp_path), source)
-    assert made.manifest.derived["groups"]["groups"] == 0
-    assert [rows(made.run_dir, name) for name in TABLES[:3]] == [[], [], []]
-    assert "No group is significant." in (made.run_dir / "report.html").read_text()
-    verify_run(made.run_dir, ingest(Config().input, source))
 
 
 def test_the_report_shows_which_edges_are_absent(run_dir: Path) -> None:
@@ -212,19 +191,3 @@ def test_the_least_sizes_of_the_query_hold(tmp_path: Path) -> None:
     assert groups
     assert all(row["n_left"] >= 4 and row["n_right"] >= 5 for row in groups)
     verify_run(made)
-
-
-def test_writing_and_checking_agree_on_random_graphs(tmp_path: Path) -> None:
-    n_groups = 0
-    for seed in range(6):
-        source = blocks(seed, share=(0.5, 0.8, 1.0)[seed % 3])
-        output = {"directory": str(tmp_path / str(seed)), "report": False}
-        made = run(grown(tmp_path, output=output, query={"min_left": 1 + seed % 2}), source).run_dir
-        verify_run(made, ingest(Config().input, source))
-        n_groups += len(rows(made, "groups"))
-    assert n_groups >= 6
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_where_only_the_degrees_are_left_no_group_is(tmp_path: Path, seed: int) -> None:
-    assert run(grown(tmp_path), swapped(EDGES, seed)).manifest.derived["groups"]["groups"] == 0

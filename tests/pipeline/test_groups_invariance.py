@@ -12,7 +12,7 @@ import pytest
 from mbe_stage.pipeline import run
 from tests.pipeline.groups_support import planted, rows, settings, swapped
 
-KINDS = ("short_list", "grown_cover")
+KINDS = ("both", "short_list")
 RINGS = ((6, 6), (5, 9))
 
 
