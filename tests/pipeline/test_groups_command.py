@@ -276,7 +276,9 @@ def test_a_directory_of_parquet_files_is_an_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "section", [{}, {"kind": "grown_cover", "chance_copies": 1}, {"rank_by": "surprise_per_vertex", "limit": 1}], ids=str
+    "section",
+    [{}, {"kind": "grown_cover", "chance_copies": 1}, {"rank_by": "surprise_per_vertex", "limit": 1}],
+    ids=str,
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_of_a_run_are_those_that_it_could_have_had(
