@@ -27,7 +27,7 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 N_BEST = 2_000
 """So many of the best candidates are seeds, beside the best of each vertex."""
 
-LEAST_PARTNER_STEPS, PARTNER_STEPS_PER_EDGE = 30_000_000, 250
+LEAST_PARTNER_STEPS, PARTNER_STEPS_PER_EDGE = 10_000_000, 250
 """Seeds of partners are grown for so many steps, or so many per edge if that is more: some two seconds of one core a
 million edges. The first lead to nearly all groups that all lead to."""
 

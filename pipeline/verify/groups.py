@@ -347,15 +347,17 @@ def _scores_of_vertices(graphs: Graphs, found: list[Scored], edges: list[Within]
     """Return scores of the vertices of the first graph; a left one has the best of all graphs."""
     every = list[dict[str, Pair]]()
     for part, of, within in zip(graphs.parts, found, edges, strict=True):
-        sizes, own = (part.degrees[0].size, part.degrees[1].size), part.job.edges
         columns = {"edge_share": of.by_edge.share, "edge_sqrt": of.by_edge.sqrt}
         for name, (left, right) in (("group_edge_share", within.explained), ("share_size", of.share_numerators)):
             columns[name] = left / part.degrees[0], right / part.degrees[1]
         columns["share_size"] = np.sqrt(columns["share_size"][0]), np.sqrt(columns["share_size"][1])
-        if own is not None:
-            columns["tfidf_eigenvector"] = tfidf_eigenvector(own.left_ids, own.right_ids, sizes)
         every.append(columns)
-    return {name: (np.maximum.reduce([of[name][0] for of in every]), right) for name, (_, right) in every[0].items()}
+    best = {name: (np.maximum.reduce([of[name][0] for of in every]), right) for name, (_, right) in every[0].items()}
+    first = graphs.parts[0]
+    if (own := first.job.edges) is not None:
+        sizes = first.degrees[0].size, first.degrees[1].size
+        best["tfidf_eigenvector"] = tfidf_eigenvector(own.left_ids, own.right_ids, sizes)
+    return best
 
 
 def _check_halos(graphs: Graphs, of_keys: Job) -> None:

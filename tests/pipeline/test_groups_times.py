@@ -59,8 +59,9 @@ def with_events(seed: int = 3) -> pa.Table:
             is_ring = left.startswith("ring 0") and right <= -100
             time = NEW_YEAR + dice.randrange(2 * DAY if is_ring else 300 * DAY)
             table.append({"l": left, "r": right, "w": dice.choice([-1.5, 0.1, 0.2, 4.0]), "t": time})
-    for i in range(15):
-        table.append({"l": f"other {i}", "r": -100 - i % 5, "w": 1.0, "t": NEW_YEAR + dice.randrange(300 * DAY)})
+    table += [
+        {"l": f"other {i}", "r": -100 - i % 5, "w": 1.0, "t": NEW_YEAR + dice.randrange(300 * DAY)} for i in range(15)
+    ]
     return pa.Table.from_pylist(table)
 
 

@@ -212,7 +212,11 @@ class GroupsCollector:
             "groups": with_columns(tables["groups"], of_keys.columns),
             "vertex_scores": with_columns(
                 tables["vertex_scores"],
-                {"association": of_keys.association, "score": score_of(tables["vertex_scores"], len(edges.left_keys))},
+                {
+                    "association": of_keys.association,
+                    "score": score_of(tables["vertex_scores"], len(edges.left_keys)),
+                    "tfidf_eigenvector": pa.array(np.concatenate(tfidf_eigenvector(host.graph))),
+                },
             ),
             **({} if known.table is None else {"known_keys": known.table}),
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
@@ -304,7 +308,6 @@ def _scores(search: Searched, by_edge: EdgeScores) -> dict[str, np.ndarray]:
         "edge_share": np.concatenate([by_edge.left_share, by_edge.right_share]),
         "edge_sqrt": np.concatenate([by_edge.left, by_edge.right]),
         "grown_surprise": np.concatenate(best_grown) / UNIT,
-        "tfidf_eigenvector": np.concatenate(tfidf_eigenvector(graph)),
     }
 
 

@@ -27,7 +27,7 @@ from mbe_stage.pipeline.problems.groups.searched import Searched
 from mbe_stage.pipeline.problems.groups.tried_keys import PLAIN, values_of
 
 # Columns for which a left vertex, present in both graphs, keeps the better value.
-_BEST_OF = ("share_size", "edge_share", "edge_sqrt", "grown_surprise", "tfidf_eigenvector", "group_edge_share")
+_BEST_OF = ("share_size", "edge_share", "edge_sqrt", "grown_surprise", "group_edge_share")
 # The last part of a right key with a time bucket.
 _BUCKET = r',"[^"]*"\]$'
 

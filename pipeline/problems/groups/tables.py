@@ -26,7 +26,7 @@ from mbe_stage.pipeline.wording import percent_text, plural
 _WORTH_TELLING = 0.5
 
 # Scores by one thing each; `score` is made of two of them.
-_SCORES = ("share_size", "edge_share", "edge_sqrt", "grown_surprise", "tfidf_eigenvector")
+_SCORES = ("share_size", "edge_share", "edge_sqrt")
 _OF_EVENTS = (
     "weight_total",
     "weight_median",
@@ -234,7 +234,7 @@ def scores_table(
     scores: Mapping[str, np.ndarray],
     keys: pa.Array,
 ) -> pa.Table:
-    """Build `vertex_scores`: every vertex, the left ones first; `score` and `association` are null for now.
+    """Build `vertex_scores`: every vertex, the left ones first; the collector adds what is null here.
 
     Parameters
     ----------
@@ -266,9 +266,10 @@ def scores_table(
         pa.array(explained / all_degrees),
         pa.array(all_degrees),
         pa.array(np.concatenate([degree_percentiles(of) for of in degrees])),
-        *(pa.array(scores[name]) for name in _SCORES[:3]),
+        *(pa.array(scores[name]) for name in _SCORES),
         pa.nulls(len(keys), pa.float64()),
-        *(pa.array(scores[name]) for name in _SCORES[3:]),
+        pa.array(scores["grown_surprise"]),
+        pa.nulls(len(keys), pa.float64()),
     ]
     return pa.Table.from_arrays(columns, schema=vertex_scores(keys.type))
 
