@@ -56,7 +56,7 @@ def settings(out: Path, groups: dict[str, Any] | None = None, **sections: dict[s
             "query": {"min_left": 2, "min_right": 2},
             "execution": {"engine": "cpu", "threads": 1},
             "output": {"directory": str(out), "compare": 0},
-            "groups": groups or {},
+            "groups": {"chance_copies": 0, **(groups or {})},
             **sections,
         }
     )
@@ -266,7 +266,7 @@ def test_random_copies_of_the_items_alone(tmp_path: Path) -> None:
 
 def test_without_time_there_is_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chance, "SHARE_OF_COPIES", 0)
-    result = run(settings(tmp_path), events())
+    result = run(settings(tmp_path, {"chance_copies": None}), events())
     assert result.manifest.derived["groups"]["chance_copies"] == 0
     assert {group["chance_p_value"] for group in rows(result.run_dir, "groups")} == {None}
     assert "no time to search a random copy" in (result.run_dir / "report.html").read_text()
