@@ -4,8 +4,8 @@ The weight of an edge is the sum of its rows' weights. `weight_total` is the sum
 Every row is an event. `busiest_window` is the first width of 1h, 1d, 3d and 7d with a window that holds four fifths of
 the group's events, or 7d. `busiest_share` is the largest share of the events in such a window, ``start <= time < start
 + width``, `busiest_start` the first event that begins one, and `busiest_item_share` that share of all events of the
-group's items. `group_times` counts events in parts of equal width, at whole multiples of it since 1970: the narrowest of
-`_PARTS` that needs fewer than 121 parts.
+group's items. `group_times` counts events in parts of equal width, at whole multiples of it since 1970: the narrowest
+of `_PARTS` that needs fewer than 121 parts.
 """
 
 from __future__ import annotations

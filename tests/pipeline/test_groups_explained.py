@@ -51,9 +51,7 @@ def sentence(source: list[dict[str, Any]], group: dict[str, Any], left: set[str]
     if 10 * max(degrees[0].values()) * max(degrees[1].values()) > len(edges):
         places = [{vertex: i for i, vertex in enumerate(of)} for of in degrees]
         logs = effective_logs(*(np.array(list(of.values())) for of in degrees))
-        odds = [
-            np.exp(logs[0][places[0][u]] + logs[1][places[1][v]] - np.log(len(edges))) for u in left for v in right
-        ]
+        odds = [np.exp(logs[0][places[0][u]] + logs[1][places[1][v]] - np.log(len(edges))) for u in left for v in right]
         expected = float(sum(z / (1 + z) for z in odds))
     text = f"{len(left)} left x {len(right)} right members, "
     text += f"{'all' if len(inside) == n_possible else len(inside)} of {n_possible} possible edges; by their degrees "

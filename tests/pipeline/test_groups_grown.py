@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,7 +16,7 @@ from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage.groups.random_graphs import edges_of
 from tests.pipeline.groups_support import blocks, rows, settings, sides_of
 from tests.pipeline.test_groups_verify import changed
-from tests.pipeline.test_problem_seam import edit, forge, said
+from tests.pipeline.test_problem_seam import edit, forge
 from tests.pipeline.test_report import _Page
 
 GROWN = {"kind": "grown_cover"}
@@ -98,9 +95,9 @@ def test_halos_are_neighbours_outside_the_group_best_first(run_dir: Path) -> Non
     graph = ingest(Config().input, EDGES).graph()
     groups, halo = sides_of(run_dir), rows(run_dir, "group_halo")
     keys = [[row["key"] for row in rows(run_dir, f"{side}_vertices")] for side in ("left", "right")]
-    assert [key for key in groups if any(row["group_key"] == key for row in halo)] == list(dict.fromkeys(
-        row["group_key"] for row in halo
-    ))
+    assert [key for key in groups if any(row["group_key"] == key for row in halo)] == list(
+        dict.fromkeys(row["group_key"] for row in halo)
+    )
     for key, sides in groups.items():
         for own, side in enumerate(("left", "right")):
             of_side = [row for row in halo if (row["group_key"], row["side"]) == (key, side)]

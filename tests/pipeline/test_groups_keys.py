@@ -66,7 +66,7 @@ def read(config: Config, source: Any) -> Any:
     return ingest(reading_of(config), source)
 
 
-@pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
+@pytest.mark.parametrize("kind", ["both", "short_list"])
 def test_keys_are_tried_and_verified(tmp_path: Path, kind: str) -> None:
     source, config = events(), settings(tmp_path, {"kind": kind})
     run_dir = run(config, source).run_dir
@@ -94,7 +94,7 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
     source = events(2)
     mixed = source.take(pa.array(np.random.default_rng(1).permutation(source.num_rows)))
     one, other = (run(settings(tmp_path / str(i)), each).run_dir for i, each in enumerate((source, mixed)))
-    for name in ("groups", "group_members", "group_keys", "vertex_scores"):
+    for name in ("groups", "group_members", "group_edges", "group_halo", "group_keys", "vertex_scores"):
         assert rows(one, name) == rows(other, name)
 
 

@@ -59,8 +59,9 @@ def with_events(seed: int = 3) -> pa.Table:
             is_ring = left.startswith("ring 0") and right <= -100
             time = NEW_YEAR + dice.randrange(2 * DAY if is_ring else 300 * DAY)
             table.append({"l": left, "r": right, "w": dice.choice([-1.5, 0.1, 0.2, 4.0]), "t": time})
-    for i in range(15):
-        table.append({"l": f"other {i}", "r": -100 - i % 5, "w": 1.0, "t": NEW_YEAR + dice.randrange(300 * DAY)})
+    table += [
+        {"l": f"other {i}", "r": -100 - i % 5, "w": 1.0, "t": NEW_YEAR + dice.randrange(300 * DAY)} for i in range(15)
+    ]
     return pa.Table.from_pylist(table)
 
 
@@ -144,7 +145,8 @@ def test_groups_say_when_and_how_much(run_dir: Path) -> None:
     assert within & {"1d", "3d"}
     # The first ring is busier than its items.
     told = [row["explanation"].partition("among them")[2] for row in groups]
-    assert any(re.fullmatch(r"; \d+ % within (1 day|3 days) \(all edges of these items: \d+ %\)", text) for text in told)
+    sudden = r"; \d+ % within (1 day|3 days) \(all edges of these items: \d+ %\)"
+    assert any(re.fullmatch(sudden, text) for text in told)
     assert "" in told
 
 
@@ -371,7 +373,7 @@ FORGED: list[tuple[str, Any, str, bool]] = [
     ("groups", changed("busiest_share", lambda _: None), "one of first_time and busiest_share is null", False),
     ("groups", changed("busiest_share", lambda _: 1.5), "busiest_share is not between", False),
     ("groups", changed("busiest_share", lambda share: share / 2), "busiest_share is", True),
-    ("groups", changed("busiest_item_share", lambda _: None), "one of first_time and busiest_item_share is null", False),
+    ("groups", changed("busiest_item_share", lambda _: None), "and busiest_item_share is null", False),
     ("groups", changed("busiest_item_share", lambda _: 0.0), "busiest_item_share is not between", False),
     ("groups", changed("busiest_item_share", lambda share: share / 2), "busiest_item_share is", True),
     ("groups", changed("busiest_window", lambda _: "2d"), "busiest_window is none of", False),

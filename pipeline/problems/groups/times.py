@@ -191,9 +191,7 @@ def _figures(events: Events, rows: np.ndarray, edge_of_row: np.ndarray) -> Group
     )
 
 
-def _with_items(
-    found: list[GroupEvents], events: Events, edges: GroupEdges, items: np.ndarray
-) -> list[GroupEvents]:
+def _with_items(found: list[GroupEvents], events: Events, edges: GroupEdges, items: np.ndarray) -> list[GroupEvents]:
     """Add the shares of the events of each group's items."""
     assert events.times is not None
     is_wanted = np.zeros(int(items.max(initial=-1)) + 1, np.bool_)
