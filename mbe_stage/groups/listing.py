@@ -170,7 +170,7 @@ def listed(
     pool: Pool,
     is_muted: np.ndarray,
     *,
-    max_overlap: float = 0.5,
+    max_overlap: float = 0.6,
     limit: int | None = None,
 ) -> np.ndarray:
     """The groups of the list, in rank order; ``(m,) int64``, rows of the pool.

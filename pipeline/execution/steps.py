@@ -43,6 +43,7 @@ from mbe_stage.pipeline.publish.manifest import (
     file_entry,
     lost_file,
     peak_memory_bytes,
+    question,
     read_manifest,
     software_versions,
     write_manifest,
@@ -395,6 +396,7 @@ def finish(
         files = with_stored(run_path, file_entries(run_path, booked_entries(run_path)))
         clock.lap("checksums")
         manifest = Manifest(
+            schema_version=question(config)["schema_version"],
             run_id=run_path.name,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             config=config,

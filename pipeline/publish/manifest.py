@@ -34,7 +34,7 @@ from mbe_stage.pipeline.execution.worker_stats import WorkerStats
 from mbe_stage.pipeline.package_files import version_of
 from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph, graph_of_input
-from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, READ_VERSIONS, SCHEMA_VERSION, sizes_of
+from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, PLAIN_VERSION, SCHEMA_VERSION, sizes_of
 from mbe_stage.pipeline.safe_paths import is_path_within, odd_entry
 
 _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
@@ -155,7 +155,7 @@ class Manifest(_Frozen):
         Warnings of the input (`InputFacts.warnings`) and of the enumeration.
     """
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int
     run_id: str
     created_at: str
     config: PublishedConfig
@@ -238,8 +238,11 @@ def question(config: Config) -> dict[str, Any]:
     outputs (covered by `derived_inputs`), the output directory, `keep_runs`, compression, engine, threads and memory.
     None of these changes the results.
     """
+    # Without other sections, no other package is imported.
+    outputs = derived_facts(config.problem) if config.model_extra else ()
+    derived = [each for each in outputs if config.section(each.name) is not None]
     settings: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": SCHEMA_VERSION if derived else PLAIN_VERSION,
         "key_type": config.input.key_type,
         problem_facts(config.problem).section_name: config.problem_section.model_dump(mode="json"),
         "execution": config.execution.model_dump(mode="json", include={"max_bicliques", "time_limit_seconds"}),
@@ -253,9 +256,7 @@ def question(config: Config) -> dict[str, Any]:
     if not config.output.bicliques:
         # Runs with the table keep the fingerprint of earlier versions, which always had it.
         settings["output"]["bicliques"] = False
-    # Without other sections, no other package is imported.
-    outputs = derived_facts(config.problem) if config.model_extra else ()
-    if derived := [each for each in outputs if config.section(each.name) is not None]:
+    if derived:
         settings["derived"] = {each.name: _asked(config.section(each.name), each) for each in derived}
     return settings
 
@@ -355,9 +356,9 @@ def read_manifest(run_dir: str | Path) -> Manifest:
     except (ValueError, RecursionError):
         raise PublishError(f"{path}: is not JSON; expected a manifest; the run is damaged: publish it again") from None
     found = values.get("schema_version") if isinstance(values, dict) else None
-    if found not in READ_VERSIONS:
+    if found not in (PLAIN_VERSION, SCHEMA_VERSION):
         raise PublishError(
-            f"{path}: schema version {found!r}; expected {SCHEMA_VERSION}; "
+            f"{path}: schema version {found!r}; expected {PLAIN_VERSION} or {SCHEMA_VERSION}; "
             "read it with the version of mbe-stage that wrote it, or publish the run again"
         )
     try:

@@ -18,10 +18,9 @@ from pathlib import Path
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.safe_paths import is_directory, is_file_within, what_is_at
 
-SCHEMA_VERSION = 3
-"""Version of the published tables and of the manifest."""
-READ_VERSIONS = 2, 3
-"""Versions that can be read. Derived outputs of version 2 were made by other rules."""
+PLAIN_VERSION, SCHEMA_VERSION = 2, 3
+"""Versions of the published tables and of the manifest that can be read: of runs without derived outputs, and of those
+with them. Derived outputs of version 2 were made by other rules."""
 MANIFEST_NAME = "manifest.json"
 JOURNAL_NAME = "journal"
 LATEST, LOCK, RUNS, STAGING = "latest", ".lock", "runs", ".staging"

@@ -103,6 +103,7 @@ def _manifest(
     fingerprint.add(np.array(list(by_key), np.int64))
     config = Config.from_mapping(settings)
     return Manifest(
+        schema_version=2,
         run_id=run_id,
         created_at="2026-11-22T06:00:00+00:00",
         config=config,

@@ -319,7 +319,7 @@ def test_resolve_run(tmp_path):
         (None, "cannot be read"),
         ("{", "is not JSON"),
         ("[]", "schema version None; expected 2"),
-        ('{"schema_version": 99}', "schema version 99; expected 3"),
+        ('{"schema_version": 99}', "schema version 99; expected 2 or 3"),
         ('{"schema_version": 3}', r"run_id: is missing"),
     ],
 )

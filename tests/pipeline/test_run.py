@@ -87,7 +87,7 @@ def test_manifest_says_what_was_done(tmp_path):
     plain = json.loads((tmp_path / "latest/manifest.json").read_text())
     assert manifest.config == config
     assert manifest.config_fingerprint == config_fingerprint(config)
-    assert plain["schema_version"] == 3
+    assert plain["schema_version"] == 2
     assert plain["input"]["n_edges"] == len(pairs)
     assert plain["counts"]["bicliques"] == sum(len(left) >= 2 for left, _ in expected_set(edge_data(pairs)))
     assert plain["content_fingerprint"].startswith(f"{plain['counts']['bicliques']}-")

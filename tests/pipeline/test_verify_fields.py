@@ -46,8 +46,8 @@ def _names(fields: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
 
 _UNTOLD = _names(UNTOLD)
-# What says nothing of a run without derived outputs: no value of these is valid. And the version, which readers refuse.
-_OF_DERIVED = {"schema_version", "derived", "derived_inputs", "derived_comparison"}
+# What says nothing of a run without derived outputs: no value of these is valid.
+_OF_DERIVED = {"derived", "derived_inputs", "derived_comparison"}
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from mbe_stage.pipeline.problems.bicliques.arrow import ParquetSink
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.publish.manifest import Manifest, config_fingerprint, read_manifest
 from mbe_stage.pipeline.publish.reading import bicliques_parts
-from mbe_stage.pipeline.publish.run_files import SCHEMA_VERSION
+from mbe_stage.pipeline.publish.run_files import PLAIN_VERSION
 from mbe_stage.pipeline.verify import verify_run
 from mbe_stage.pipeline.verify.groups import check as check_groups
 from mbe_stage.pipeline.verify.job import Job
@@ -98,7 +98,7 @@ def test_runs_that_have_them_are_called_what_they_were_called() -> None:
     """The key is new: of runs that keep the table the fingerprint of the question is that of before."""
     output = {"members": False, "sort": False, "two_hop_steps": 2_000_000_000, "report": True, "top": 20}
     asked = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": PLAIN_VERSION,
         "key_type": "auto",
         "query": Config().query.model_dump(mode="json"),
         "execution": {"max_bicliques": None, "time_limit_seconds": None},

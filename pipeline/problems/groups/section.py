@@ -46,7 +46,7 @@ class GroupsSection(Section):
         "surprise", description="Ranking; per vertex or edge suits communities, evidence puts large groups first."
     )
     max_overlap: float = Field(
-        0.5,
+        0.6,
         gt=0,
         le=1,
         description="Skip a group if its left members have this Jaccard index with a better group's.",
