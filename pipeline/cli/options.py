@@ -158,7 +158,7 @@ GROUPS = (
     ),
     _group_setting(
         "max_overlap",
-        "Skip a group if its left members have this Jaccard index with a better group's (0.5; above 0; at most 1).",
+        "Skip a group if its left members have this Jaccard index with a better group's (0.6; above 0; at most 1).",
         "X",
     ),
     _group_setting(

@@ -118,7 +118,7 @@ def wanted(
     kind: str = "both",
     limit: int = 100,
     rank_by: str = "surprise",
-    max_overlap: float = 0.5,
+    max_overlap: float = 0.6,
 ) -> list[dict[str, Any]]:
     """The list by definition: for each group its key, sides, surprise, kind, core and number of bicliques.
 

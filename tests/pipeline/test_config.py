@@ -85,7 +85,7 @@ def test_mistakes_are_named(tmp_path: Path, text: str, parts: list[str]) -> None
     [
         ("input.format", "cvs", ["did you mean 'csv'? expected one of auto, parquet, csv, "]),
         ("execution.engine", "gpu", ["is 'gpu': expected one of auto, cpu, cuda, rapids, reference"]),
-        ("groups.kind", "Short-list", ["did you mean 'short_list'? expected one of short_list, grown_cover"]),
+        ("groups.kind", "Short-list", ["did you mean 'short_list'? expected one of both, short_list, grown_cover"]),
         ("output.compression", ["zip"], ["expected one of zstd, snappy, lz4, none"]),
         ("query.min_left", "x", ["expected a whole number"]),
         ("query.min_left", 2.5, ["expected a whole number"]),

@@ -477,9 +477,10 @@ def test_a_time_limit_leaves_an_answer(tmp_path: Path) -> None:
     """A ring in a crown of 60 x 60, whose 2^60 bicliques no search ends: partners grow first, and copies end too."""
     pairs = [(f"crown {u}", 1000 + v) for u, v in crown_pairs(60)]
     crown = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
-    execution = {"engine": "cpu", "time_limit_seconds": 1.0}
+    edges, execution = pa.concat_tables([EDGES, crown]), {"engine": "cpu", "time_limit_seconds": 1.0}
+    config = settings(tmp_path, execution=execution, output={"bicliques": False}, groups={"chance_copies": 5})
     begun = time.perf_counter()
-    result = run(settings(tmp_path, execution=execution, groups={"chance_copies": 5}), pa.concat_tables([EDGES, crown]))
+    result = run(config, edges)
     # Two cores that others use too; without a limit it would be longer than anybody waits.
     assert time.perf_counter() - begun < 20
     assert result.manifest.truncated == "stopped at time_limit_seconds = 1"
@@ -489,7 +490,7 @@ def test_a_time_limit_leaves_an_answer(tmp_path: Path) -> None:
     page = (result.run_dir / "report.html").read_text()
     assert "better groups may be missing" in page
     assert "no time to search a random copy" in page
-    verify_run(result.run_dir, ingest(Config().input, pa.concat_tables([EDGES, crown])))
+    verify_run(result.run_dir, ingest(Config().input, edges))
 
 
 def test_keys_of_one_type_keep_it(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def settings(out: Path, groups: dict[str, Any] | None = None, **sections: dict[s
             "query": {"min_left": 2, "min_right": 2},
             "execution": {"engine": "cpu", "threads": 1},
             "output": {"directory": str(out), "compare": 0},
-            "groups": groups or {},
+            "groups": {"chance_copies": 0, **(groups or {})},
             **sections,
         }
     )
@@ -66,7 +66,7 @@ def read(config: Config, source: Any) -> Any:
     return ingest(reading_of(config), source)
 
 
-@pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
+@pytest.mark.parametrize("kind", ["both", "short_list"])
 def test_keys_are_tried_and_verified(tmp_path: Path, kind: str) -> None:
     source, config = events(), settings(tmp_path, {"kind": kind})
     run_dir = run(config, source).run_dir
@@ -94,7 +94,7 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
     source = events(2)
     mixed = source.take(pa.array(np.random.default_rng(1).permutation(source.num_rows)))
     one, other = (run(settings(tmp_path / str(i)), each).run_dir for i, each in enumerate((source, mixed)))
-    for name in ("groups", "group_members", "group_keys", "vertex_scores"):
+    for name in ("groups", "group_members", "group_edges", "group_halo", "group_keys", "vertex_scores"):
         assert rows(one, name) == rows(other, name)
 
 
@@ -266,7 +266,7 @@ def test_random_copies_of_the_items_alone(tmp_path: Path) -> None:
 
 def test_without_time_there_is_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chance, "SHARE_OF_COPIES", 0)
-    result = run(settings(tmp_path), events())
+    result = run(settings(tmp_path, {"chance_copies": None}), events())
     assert result.manifest.derived["groups"]["chance_copies"] == 0
     assert {group["chance_p_value"] for group in rows(result.run_dir, "groups")} == {None}
     assert "no time to search a random copy" in (result.run_dir / "report.html").read_text()

@@ -93,11 +93,11 @@ def positive(run_dir: Path, later: bool) -> list[tuple[float, int, frozenset[str
 
 
 def expected(runs: list[Path], limit: int = 100) -> list[tuple[float, int, frozenset[str], bool]]:
-    """The short list of both."""
+    """The short list of both: near copies from a Jaccard index of 3 / 5."""
     candidates = [one for later, run_dir in enumerate(runs) for one in positive(run_dir, bool(later))]
     kept: list[tuple[float, int, frozenset[str], bool]] = []
     for one in sorted(candidates, key=lambda each: (-round(each[0], 5), each[1])):
-        if all(2 * len(one[2] & other[2]) < len(one[2] | other[2]) for other in kept):
+        if all(5 * len(one[2] & other[2]) < 3 * len(one[2] | other[2]) for other in kept):
             kept.append(one)
     return kept[:limit]
 

@@ -18,13 +18,13 @@ from tests.pipeline.test_groups_times import NAMED, SOURCE
 
 pytestmark = pytest.mark.gpu
 
-KINDS = ("short_list", "grown_cover")
+KINDS = ("both", "short_list")
 
 
 def tables_of(run_dir: Path) -> dict[str, pa.Table]:
     """Every table of the run that groups have."""
-    names = ("groups", "group_members", "group_edges", "group_times", "vertex_scores")
-    names += ("half_later_vertices", "known_keys")
+    names = ("groups", "group_members", "group_edges", "group_halo", "group_times", "vertex_scores")
+    names += ("group_keys", "half_later_vertices", "known_keys")
     return {name: pq.read_table(path) for name in names if (path := run_dir / f"{name}.parquet").is_file()}
 
 

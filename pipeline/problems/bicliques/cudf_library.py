@@ -86,8 +86,8 @@ class BicliqueTables:
     truncated : str or None
         Which limit stopped the enumeration.
     groups : mapping of str to Frame
-        Where groups were asked for, their tables by the names of the published files: ``groups``, ``group_members``,
-        ``vertex_scores`` and, of grown groups, ``group_edges``.
+        Where groups were asked for, their tables by the names of the published files, such as ``groups`` and
+        ``group_members``.
     """
 
     bicliques: Frame

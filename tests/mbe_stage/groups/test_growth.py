@@ -68,7 +68,7 @@ def test_as_the_definition_says(schedule: GrowthSchedule) -> None:
             n_grown += one is not None and one[0] != seed
             assert is_small or one is None or one[1] > SIGNIFICANT or one[1] >= null.score(seed)
         n_seeds += len(seeds)
-    assert n_grown > n_seeds // 3 if schedule.n_rounds else n_grown == 0
+    assert n_grown > n_seeds // 4 if schedule.n_rounds else n_grown == 0
     assert n_outside > 3
     assert n_small > 10 or not schedule.n_rounds
 
