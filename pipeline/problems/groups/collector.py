@@ -186,18 +186,7 @@ class GroupsCollector:
             ``keys_not_searched``, those that were not tried, or not to the end; and ``key_bicliques``. With random
             copies ``chance_copies``, the number for which there was time.
         """
-        seconds = seconds_of_graph(self._collecting) / 3
-        host = self._place.on_host(self._collecting)
-        searches = [Searched.of(host, self._model, self._sink, self._partners, seconds)]
-        if self._collecting.edges.half_later is not None:
-            searches.append(search_half_later(self._collecting, self._place))
-            self.seconds["half_later"] = searches[1].seconds
-        facts: list[dict[str, Any]] = []
-        if are_tried(self._collecting.config):
-            found, facts = search_keys(replace(searches[0].collecting, backend=self._collecting.backend), self._place)
-            searches += found
-            if found:
-                self.seconds["keys"] = sum(one.seconds for one in found)
+        searches, facts = self._searches()
         config, edges = self._collecting.config, searches[0].collecting.edges
         known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
         listed = choose(searches, known)
@@ -215,7 +204,7 @@ class GroupsCollector:
                 {
                     "association": of_keys.association,
                     "score": score_of(tables["vertex_scores"], len(edges.left_keys)),
-                    "tfidf_eigenvector": pa.array(np.concatenate(tfidf_eigenvector(host.graph))),
+                    "tfidf_eigenvector": pa.array(np.concatenate(tfidf_eigenvector(searches[0].collecting.graph))),
                 },
             ),
             **({} if known.table is None else {"known_keys": known.table}),
@@ -250,6 +239,22 @@ class GroupsCollector:
             **_counts_of_keys(facts),
             **({"chance_copies": len(copies)} if n else {}),
         }
+
+    def _searches(self) -> tuple[list[Searched], list[dict[str, Any]]]:
+        """Return the graphs after their search, that of the run first; and the rows of `group_keys`."""
+        seconds = seconds_of_graph(self._collecting) / 3
+        host = self._place.on_host(self._collecting)
+        searches = [Searched.of(host, self._model, self._sink, self._partners, seconds)]
+        if self._collecting.edges.half_later is not None:
+            searches.append(search_half_later(self._collecting, self._place))
+            self.seconds["half_later"] = searches[1].seconds
+        facts: list[dict[str, Any]] = []
+        if are_tried(self._collecting.config):
+            found, facts = search_keys(replace(searches[0].collecting, backend=self._collecting.backend), self._place)
+            searches += found
+            if found:
+                self.seconds["keys"] = sum(one.seconds for one in found)
+        return searches, facts
 
     def _tables(self, search: Searched, chosen: Chosen, items: pa.Array) -> _OfGraph:
         """Return the group tables of one graph, and the number of candidates not scored because the steps ran out.
