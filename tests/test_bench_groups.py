@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
+from dataclasses import replace
+from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import get_args
@@ -16,12 +19,13 @@ import pytest
 
 from benchmarks.groups import baselines, labelled, metrics, ours
 from benchmarks.groups.labelled import DEVELOPMENT, Key
-from benchmarks.groups.planted import plant
-from benchmarks.groups.stability import stability
-from benchmarks.groups.swaps import swapped
+from benchmarks.groups.planted import STYLES, Style, plant, rows_with_ring
+from benchmarks.groups.published import config_of, groups_in, published_groups
+from benchmarks.groups.stability import runs_of_ring, stability
+from benchmarks.groups.swaps import swapped, threshold_graph
 from mbe_stage import BipartiteCSR
 from mbe_stage.groups.listing import RankBy
-from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline import run
 
 SIDES = ("left", "right")
 
@@ -109,6 +113,67 @@ def test_fraudar_finds_a_planted_block_and_then_the_next() -> None:
     assert scores[:8].min() > scores[20:25].max() > scores[20:25].min() > scores[25:].max()
 
 
+def plain_dcube(edges: set[tuple[int, int]]) -> tuple[set[int], set[int], Fraction]:
+    """Algorithm 2 of D-Cube for two modes, with arithmetic density and the choice by density."""
+    members = [{edge[side] for edge in edges} for side in (0, 1)]
+
+    def inside(sides: list[set[int]]) -> list[tuple[int, int]]:
+        return [edge for edge in edges if edge[0] in sides[0] and edge[1] in sides[1]]
+
+    def density(sides: list[set[int]]) -> Fraction:
+        n = len(sides[0]) + len(sides[1])
+        return Fraction(2 * len(inside(sides)), n) if n else Fraction(0)
+
+    best, found = density(members), [set(side) for side in members]
+    while inside(members):
+        masses = [{v: sum(edge[side] == v for edge in inside(members)) for v in members[side]} for side in (0, 1)]
+        light = [{v for v in own if own[v] * len(own) <= sum(own.values())} for own in masses]
+        rests = [[members[0] - light[0], members[1]], [members[0], members[1] - light[1]]]
+        side = max((0, 1), key=lambda one: density(rests[one]))
+        for v in sorted(light[side], key=lambda v: (masses[side][v], v)):
+            members[side].discard(v)
+            if density(members) > best:
+                best, found = density(members), [set(one) for one in members]
+    return found[0], found[1], best
+
+
+def test_dcube_is_the_greedy_of_the_paper() -> None:
+    for seed in range(150):
+        rest = edge_set(graph := random_graph(seed, most=12))
+        for block in baselines.dcube_blocks(graph, 3):
+            left, right, density = plain_dcube(rest)
+            assert (set(block.left), set(block.right)) == (left, right), seed
+            assert block.density == pytest.approx(float(density))
+            rest = {(u, v) for u, v in rest if u not in left or v not in right}
+
+
+def two_blocks() -> BipartiteCSR:
+    left, right = np.nonzero(np.kron(np.eye(2), np.ones((6, 4))))
+    return BipartiteCSR.from_edges([*left, 0], [*right, 4])
+
+
+@pytest.mark.parametrize("projected", [False, True])
+def test_communities_are_those_of_leiden(projected: bool) -> None:
+    pytest.importorskip("igraph")
+    found = baselines.leiden_communities(two_blocks(), projected=projected)
+    assert found is not None
+    assert sorted(sorted(one.tolist()) for one in found) == [[*range(6)], [*range(6, 12)]]
+    assert len(baselines.leiden_communities(two_blocks(), projected=projected, n=1) or []) == 1
+
+
+def test_without_igraph_there_are_no_communities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "igraph", None)
+    assert baselines.leiden_communities(two_blocks(), projected=False) is None
+
+
+def test_hubs_are_those_of_the_first_singular_vector() -> None:
+    graph = random_graph(3, most=30)
+    left, right = graph.edges()
+    matrix = np.zeros((graph.n_left, graph.n_right))
+    matrix[left, right] = 1
+    assert baselines.hits(graph) == pytest.approx(np.abs(np.linalg.svd(matrix)[0][:, 0]), abs=1e-6)
+
+
 def test_core_numbers_are_those_of_networkx() -> None:
     for seed in range(100):
         graph = random_graph(seed, most=15)
@@ -185,19 +250,23 @@ def test_intervals_hold_the_middle_of_the_resamples() -> None:
     assert str(metrics.Estimate(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
 
 
-def test_members_count_once_in_pooled_purity() -> None:
+def test_purity_is_the_mean_over_groups_and_pooled_by_member() -> None:
     labels = np.array([1, 1, 0, -1, 1])
-    groups = [np.array([0, 1]), np.array([1, 2, 3]), np.array([1])]
-    found = metrics.pooled_purity(groups, labels)
-    assert (found.n_labelled, found.n_positive, found.purity.value) == (3, 2, 2 / 3)
-    assert found.purity.low == 0.5
-    assert found.purity.high == 1
-    assert metrics.pooled_purity([], labels).n_labelled == 0
+    groups = [np.array([0, 1]), np.array([1, 2, 3]), np.array([1]), np.array([3])]
+    found = metrics.positive_purity(groups, labels)
+    assert (found.mean.value, found.n_groups) == (pytest.approx(2.5 / 3), 3)
+    assert (found.n_pure, found.n_labelled) == (2, 3)
+    assert (found.mean.low, found.mean.high) == (0.5, 1)
+    nothing = metrics.positive_purity([], labels)
+    assert math.isnan(nothing.mean.value)
+    assert nothing.n_labelled == 0
 
 
 def test_purity_of_communities_and_f1() -> None:
     labels = np.array([2, 2, 5, -1])
-    assert metrics.majority_purity([np.array([0, 1, 2, 3]), np.array([3]), np.array([2])], labels) == [2 / 3, 1]
+    found = metrics.majority_purity([np.array([0, 1, 2, 3]), np.array([3]), np.array([2])], labels)
+    assert (found.mean.value, found.n_groups) == (pytest.approx(5 / 6), 2)
+    assert (found.n_pure, found.n_labelled) == (3, 4)
     assert metrics.best_f1([np.array([0, 1, 2]), np.array([7])], np.array([1, 2])) == 4 / 5
     assert metrics.best_f1([], np.array([1])) == 0
 
@@ -250,9 +319,78 @@ def test_planted_groups_are_as_described(density: float) -> None:
     assert edge_set(plant(host, 10, density, 0).graph) == edge_set(plant(host, 10, density, 0).graph)
 
 
+@pytest.mark.parametrize("style", STYLES[1:])
+def test_styles_of_planted_groups(style: Style) -> None:
+    dice = np.random.default_rng(5)
+    left, right = np.nonzero(dice.random((300, 90)) < dice.random(90) ** 3)
+    host = BipartiteCSR.from_edges(left, np.unique(right, return_inverse=True)[1], 300)
+    order = np.sort(host.right_degrees)
+    for seed in range(10):
+        case = plant(host, 10, 1.0, seed, style)
+        assert {(u, v) for u in case.accounts.tolist() for v in case.targets.tolist()} <= edge_set(case.graph)
+        if style == "hijacked accounts":
+            assert case.graph.n_left == host.n_left
+            assert host.right_degrees[case.targets].max() <= order[host.n_right // 3 - 1]
+            assert 0 < case.graph.n_edges - host.n_edges <= 100
+        else:
+            assert (case.graph.n_left, case.graph.n_edges) == (host.n_left + 10, host.n_edges + 200)
+            assert host.right_degrees[case.targets].min() >= order[-(host.n_right // 3)]
+
+
+def test_a_ring_may_have_a_core() -> None:
+    host = BipartiteCSR.from_edges(np.arange(300), np.arange(300))
+    densities = np.zeros((60, 60))
+    densities[:20, :30] = 1
+    case = plant(host, 60, densities, 0)
+    accounts, targets = case.accounts[:20].tolist(), case.targets[:30].tolist()
+    inside = {(u, v) for u, v in edge_set(case.graph) if u in case.accounts and v in case.targets}
+    assert inside == {(u, v) for u in accounts for v in targets}
+
+
 def test_planting_needs_targets() -> None:
-    with pytest.raises(ValueError, match="lowest third of 3 right vertices has 1: expected at least 2"):
-        plant(BipartiteCSR.from_edges([0, 1, 2], [0, 1, 2]), 2, 1.0, 0)
+    for style, third in (("new accounts", "lowest"), ("popular targets", "highest")):
+        with pytest.raises(ValueError, match=f"{third} third of 3 right vertices has 1: expected at least 2"):
+            plant(BipartiteCSR.from_edges([0, 1, 2], [0, 1, 2]), 2, 1.0, 0, style)
+
+
+def test_graphs_that_their_degrees_decide() -> None:
+    """No two edges can exchange their ends."""
+    for seed in range(5):
+        graph = threshold_graph(12, 20, seed)
+        assert edge_set(swapped(graph, seed)) == edge_set(graph)
+        assert 0 < graph.n_edges < 240
+
+
+def made_events(name: str = "made") -> labelled.Events:
+    """Two thousand ratings of 300 items in a year of days; the items of a ring are among the last."""
+    dice = np.random.default_rng(7)
+    left, right = dice.integers(0, 500, 2_000), (300 * dice.random(2_000) ** 2).astype(np.int64)
+    left[:500], right[:300] = np.arange(500), np.arange(300)
+    weights, times = dice.integers(1, 6, 2_000).astype(np.float64), dice.integers(10_000, 10_365, 2_000)
+    return labelled.Events(name, left, right, weights, times, 1, np.full(500, -1))
+
+
+def test_rows_with_a_ring() -> None:
+    rows, accounts = rows_with_ring(events := made_events(), (10, 8), 0.5, 3, 1)
+    new = rows.slice(2_000).to_pydict()
+    assert rows.num_rows % 2 == 0
+    assert set(new["account"]) <= set(accounts.tolist()) == set(range(500, 510))
+    n = len(new["item"]) // 2
+    assert len(set(new["item"][:n])) == 8
+    assert max(new["time"][:n]) - min(new["time"][:n]) <= timedelta(days=2)
+    others = set(zip(events.right.tolist(), events.weights.tolist(), strict=True))
+    assert set(zip(new["item"][n:], new["stars"][n:], strict=True)) <= others
+
+
+def test_a_ring_is_found_without_a_key() -> None:
+    rows, accounts = rows_with_ring(made_events(), (10, 10), 0.8, 2, 1)
+    assert metrics.best_f1([left for _, left in published_groups(rows)], accounts) > 0.8
+
+
+def test_a_ring_is_new_once() -> None:
+    since = runs_of_ring(replace(made_events(), times=86_400 * made_events().times, day=86_400), 7, 3, (10, 6))
+    assert since[0] == "-"
+    assert since.count("new") == 1
 
 
 @pytest.fixture
@@ -324,25 +462,11 @@ def published(
     out: Path, graph: BipartiteCSR, asked: dict[str, object]
 ) -> tuple[list[list[int]], dict[str, list[float]]]:
     """Left members of a run's groups, in their order, and the left vertices' scores."""
-    left, right = graph.edges()
-    config = Config.from_mapping(
-        {
-            "output": {"directory": str(out), "report": False},
-            "query": {"min_left": 2, "min_right": 2},
-            "execution": {"engine": "cpu", "threads": 1},
-            "groups": {"chance_copies": 0, **asked},
-        }
-    )
-    edges = pa.table({"l": left.astype(np.int64), "r": right.astype(np.int64)})
-    run_dir = run(config, edges).run_dir
-    members: dict[int, list[int]] = {
-        key: [] for key in pq.read_table(run_dir / "groups.parquet")["group_key"].to_pylist()
-    }
-    for row in pq.read_table(run_dir / "group_members.parquet").to_pylist():
-        if row["side"] == "left":
-            members[row["group_key"]].append(row["key"])
+    left, right = (side.astype(np.int64) for side in graph.edges())
+    config = config_of(str(out), query={"min_left": 2, "min_right": 2}, groups=asked)
+    run_dir = run(config, pa.table({"account": left, "item": right})).run_dir
     scores = pq.read_table(run_dir / "vertex_scores.parquet").slice(0, graph.n_left)
-    return list(members.values()), {
+    return [left.tolist() for _, left in groups_in(run_dir)], {
         name: scores[name].to_pylist()
         for name in ("score", "edge_share", "grown_surprise", "edge_sqrt", "share_size", "tfidf_eigenvector")
     }
@@ -371,10 +495,11 @@ def test_what_is_measured_is_what_a_run_publishes(tmp_path: Path) -> None:
     matrix[np.arange(400), np.arange(400) % 300] = True
     graph = BipartiteCSR.from_edges(*np.nonzero(matrix))
     found = [ours.search(graph)]
-    _, scores = published(tmp_path / "all", graph, {})
+    both, scores = published(tmp_path / "both", graph, {})
+    assert both == [left.tolist() for left in ours.lefts(ours.groups(found, 100))]
+    assert len(both) >= 3
     assert scores == {name: values.tolist() for name, values in ours.scores_of(found).items()}
-    for kind, rank_by in itertools.product(get_args(ours.Kind), get_args(RankBy)):
-        listed, same = published(tmp_path / kind / rank_by, graph, {"kind": kind, "rank_by": rank_by, "limit": 5})
-        assert listed == [left.tolist() for left in ours.lefts(ours.groups(found, 5, kind, rank_by))]
+    for kind, rank_by in itertools.product(get_args(ours.Kind)[1:], get_args(RankBy)):
+        some, same = published(tmp_path / kind / rank_by, graph, {"kind": kind, "rank_by": rank_by, "limit": 7})
+        assert some == [left.tolist() for left in ours.lefts(ours.groups(found, 7, kind, rank_by))]
         assert same == scores
-        assert len(listed) >= 3

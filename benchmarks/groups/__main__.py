@@ -1,6 +1,6 @@
-"""Print the table of targets: for each line what was asked for, the prototype's figure, FRAUDAR's, ours.
+"""Print the table of targets: for each line what was asked for, our figure, and others'.
 
-python -m benchmarks.groups [LINE ...] [--all] [--json FILE]
+python -m benchmarks.groups [LINE ...] [--seeds N] [--all] [--json FILE]
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lines", nargs="*", metavar="LINE", help=f"some of: {', '.join(lines.LINES)}; default: all")
     parser.add_argument("--all", action="store_true", help="the labelled graphs beside those of development, once")
+    parser.add_argument("--seeds", type=int, default=10, metavar="N", help="of what is drawn (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every line")
     given = parser.parse_args(arguments)
     unknown = sorted(set(given.lines) - set(lines.LINES))
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{name}: {value}")
     results = []
     for name in given.lines or lines.LINES:
-        results += show(name, lines.LINES[name]())
+        results += show(name, lines.LINES[name](given.seeds))
     if given.all:
         results += show("every other labelled graph, untuned", final_lines())
     asked = [line for line in results if line.met is not None]
@@ -57,9 +58,9 @@ def show(title, found) -> list[lines.Line]:
         taken.append(line)
         seconds = time.perf_counter() - begun
         print(f"{_MET[line.met]:<8} {line.target}  ({seconds:.1f} s)")
-        for who, figure in (("ours", line.ours), ("prototype", line.prototype), ("FRAUDAR", line.fraudar)):
+        for who, figure in (("ours", line.ours), ("others", line.others)):
             if figure:
-                print(f"         {who:<10}{figure}")
+                print(f"         {who:<8}{figure}")
         sys.stdout.flush()
         begun = time.perf_counter()
     return taken

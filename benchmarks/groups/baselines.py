@@ -1,14 +1,19 @@
-"""Published methods to compare with, on the same graph: FRAUDAR, degree, core number, fBox, the best pair.
+"""Published methods to compare with, on the same graph: FRAUDAR, D-Cube, Leiden, HITS, fBox, and simple scores.
 
 References
 ----------
+Kleinberg: Authoritative sources in a hyperlinked environment. JACM 1999.
+Shin, Hooi, Kim, Faloutsos: D-Cube: dense-block detection in terabyte-scale tensors. WSDM 2017.
+Traag, Waltman, van Eck: From Louvain to Leiden: guaranteeing well-connected communities. Scientific Reports 2019.
 Hooi, Song, Beutel, Shah, Shin, Faloutsos: FRAUDAR: bounding graph fraud in the face of camouflage. KDD 2016.
 Shah, Beutel, Gallagher, Faloutsos: Spotting suspicious link behavior with fBox. ICDM 2014.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -21,11 +26,14 @@ __all__ = [
     "best_pair_cosine",
     "column_weights",
     "core_number",
+    "dcube_blocks",
     "degree",
     "fbox",
     "fraudar_block",
     "fraudar_blocks",
     "fraudar_score",
+    "hits",
+    "leiden_communities",
     "opposite_degree",
 ]
 
@@ -98,6 +106,88 @@ def fraudar_score(graph: BipartiteCSR) -> np.ndarray:
     return scores[: graph.n_left]
 
 
+def dcube_blocks(graph: BipartiteCSR, n: int = 10) -> list[Block]:
+    """The blocks of D-Cube for two modes with arithmetic density, each without the edges of those before.
+
+    Density is the number of edges inside by the mean number of members of a side. The greedy chooses the side whose
+    lightest members leave the denser rest, those of at most the side's mean, and removes them one by one (algorithm 2
+    with theta 1, and the choice by density).
+    """
+    blocks = []
+    ends = tuple(side.astype(np.int64) for side in graph.edges())
+    sizes = graph.n_left, graph.n_right
+    for _ in range(n):
+        if not ends[0].size:
+            break
+        left, right, density = _dcube_block(ends, sizes)
+        blocks.append(Block(np.flatnonzero(left), np.flatnonzero(right), density))
+        outside = ~(left[ends[0]] & right[ends[1]])
+        ends = ends[0][outside], ends[1][outside]
+    return blocks
+
+
+def _dcube_block(
+    ends: tuple[np.ndarray, np.ndarray], n_vertices: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Masks of the members of each side, and the density."""
+    alive = [np.bincount(side, minlength=n) > 0 for side, n in zip(ends, n_vertices, strict=True)]
+    # When each vertex was removed; the block is what was there at the best moment.
+    removed = [np.where(some, np.iinfo(np.int64).max, -1) for some in alive]
+    mass, n, step = ends[0].size, sum(int(some.sum()) for some in alive), 0
+    best, best_step = 2 * mass / n, 0
+    while mass:
+        inside = alive[0][ends[0]] & alive[1][ends[1]]
+        masses = [np.bincount(side[inside], minlength=some.size) for side, some in zip(ends, alive, strict=True)]
+        light = [some & (own * some.sum() <= mass) for some, own in zip(alive, masses, strict=True)]
+        rest = [(mass - own[some].sum()) / max(n - some.sum(), 1) for some, own in zip(light, masses, strict=True)]
+        side = int(np.argmax(rest))
+        chosen = np.flatnonzero(light[side])
+        chosen = chosen[np.argsort(masses[side][chosen], kind="stable")]
+        left_over = mass - np.cumsum(masses[side][chosen])
+        removed[side][chosen] = step + np.arange(chosen.size)
+        densities = 2 * left_over / np.maximum(n - 1 - np.arange(chosen.size), 1)
+        if densities.max() > best:
+            best, best_step = float(densities.max()), step + int(densities.argmax()) + 1
+        alive[side][chosen] = False
+        mass, n, step = int(left_over[-1]), n - chosen.size, step + chosen.size
+    return removed[0] >= best_step, removed[1] >= best_step, best
+
+
+def leiden_communities(graph: BipartiteCSR, *, projected: bool, n: int = 10) -> list[np.ndarray] | None:
+    """Left members of the communities that have most of them, at least two; None without the package ``igraph``.
+
+    Communities are those of the graph, or of its projection, where the weight of two left vertices is the number of
+    neighbours they share; by modularity.
+    """
+    try:
+        import igraph
+    except ImportError:
+        return None
+    left, right = (side.astype(np.int64) for side in graph.edges())
+    n_vertices, weights = graph.n_left + graph.n_right, None
+    if projected:
+        rows = _matrix(graph)
+        shared = (rows @ rows.T).tocoo()
+        above = shared.row < shared.col
+        left, right, weights = shared.row[above], shared.col[above] - graph.n_left, shared.data[above].tolist()
+        n_vertices = graph.n_left
+    network = igraph.Graph(n=n_vertices, edges=np.column_stack([left, right + graph.n_left]))
+    random.seed(1)
+    found = network.community_leiden(objective_function="modularity", weights=weights, n_iterations=-1)
+    members = [np.array([v for v in one if v < graph.n_left], np.int64) for one in found]
+    return sorted((one for one in members if one.size > 1), key=len, reverse=True)[:n]
+
+
+def hits(graph: BipartiteCSR) -> np.ndarray:
+    """How good a hub each left vertex is: its entry in the first singular vector; ``(n_left,) float64``."""
+    from scipy.sparse.linalg import svds
+
+    rows = _matrix(graph)
+    hubs, _, _ = svds(rows, k=1, v0=np.ones(min(rows.shape)))
+    # Signs are arbitrary, and what is not connected to the centre is a tie at 0.
+    return np.round(np.abs(hubs[:, 0]), 12)
+
+
 def degree(graph: BipartiteCSR) -> np.ndarray:
     """Degree of each left vertex, as a score."""
     return graph.left_degrees.astype(np.float64)
@@ -127,16 +217,13 @@ def fbox(graph: BipartiteCSR, n_factors: int = 25) -> np.ndarray:
     (n_left,) float64
         0 to 1; 0 for a vertex without edges.
     """
-    from scipy import sparse
     from scipy.sparse.linalg import svds
 
     n_factors = min(n_factors, graph.n_left - 1, graph.n_right - 1)
     scores = np.zeros(graph.n_left)
     if n_factors < 1:
         return scores
-    rows = sparse.csr_array(
-        (np.ones(graph.n_edges), graph.left_members, graph.left_offsets), shape=(graph.n_left, graph.n_right)
-    )
+    rows = _matrix(graph)
     start = np.random.default_rng(1).random(min(rows.shape))
     _, _, vectors = svds(rows, k=n_factors, v0=start)
     degrees = graph.left_degrees
@@ -161,6 +248,14 @@ def best_pair(graph: BipartiteCSR) -> np.ndarray:
 def best_pair_cosine(graph: BipartiteCSR) -> np.ndarray:
     """The same by the square root of the product of both degrees; ``(n_left,) float64``."""
     return _pairs(graph)[1]
+
+
+def _matrix(graph: BipartiteCSR) -> Any:
+    """One where there is an edge; a sparse array of SciPy."""
+    from scipy import sparse
+
+    ones, shape = np.ones(graph.n_edges), (graph.n_left, graph.n_right)
+    return sparse.csr_array((ones, graph.left_members, graph.left_offsets), shape=shape)
 
 
 def _pairs(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray]:

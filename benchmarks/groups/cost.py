@@ -1,25 +1,31 @@
-"""What the groups cost beside the enumeration: seconds of one thread, and the peak memory of a process of its own."""
+"""What the groups cost beside the enumeration: processor seconds of one thread, and a process's peak memory."""
 
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+import pyarrow as pa
 
 from benchmarks.graphs import find_graph
-from benchmarks.groups.ours import groups, scores_of, search
+from benchmarks.groups.labelled import available, load
+from benchmarks.groups.metrics import best_f1
+from benchmarks.groups.published import config_of, groups_in
 from mbe_stage.bicliques.enumerate import enumerate_into
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.pipeline import run
 
-__all__ = ["measured_cost"]
+__all__ = ["COSTLY", "found_rings", "measured_cost"]
+
+COSTLY = ("amazon_spammers", "yelpchi", "EuAll", "bookcrossing")
 
 
 class _Nowhere:
@@ -31,10 +37,13 @@ class _Nowhere:
         """Nothing."""
 
 
-def measured_cost(name: str = "EuAll", repeats: int = 3) -> dict:
-    """Best of some repeats, in a process of its own: seconds of enumeration alone, of the groups, and peak bytes."""
+def measured_cost(name: str) -> dict:
+    """Figures of one run in a process of its own: those of the manifest, and of the enumeration alone.
+
+    Seconds are those of the processor: those of the manifest by the share of the run that the process had it.
+    """
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.groups.cost", name, str(repeats)],
+        [sys.executable, "-m", "benchmarks.groups.cost", name],
         cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
         text=True,
@@ -45,33 +54,72 @@ def measured_cost(name: str = "EuAll", repeats: int = 3) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _main(name: str, repeats: int) -> dict:
-    # Compiles everything, on a graph of one edge.
-    scores_of([search(BipartiteCSR.from_edges([0, 0, 1], [0, 1, 0]), 1, 1)])
-    with np.load(find_graph(name)[0]) as arrays:
-        graph = BipartiteCSR.from_edges(arrays["u"], arrays["v"])
-    peak = alone = beside = short = float("inf")
-    for repeat in range(repeats):
-        found = search(graph, 1, 1)
+def found_rings(script: Path, n_edges: float = 2e7) -> tuple[list[int], float, int]:
+    """Rank of the first group that is mostly each ring of the script's edges, seconds, and peak bytes of the run.
+
+    A ring's rank is far behind all others where no group has an F1 of 0.8 over its accounts.
+    """
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "edges.parquet"
+        subprocess.run([sys.executable, script, str(n_edges), "int", path], check=True, capture_output=True)
         begun = time.perf_counter()
-        n_short = len(groups([found], 100))
-        scores_of([found])
-        short = min(short, time.perf_counter() - begun)
-        beside = min(beside, found.sink_seconds)
-        if not repeat:
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    for _ in range(repeats):
-        facts = enumerate_into(_Nowhere(), graph, BicliqueQuery(), Execution(threads=1), engine="cpu")
-        alone = min(alone, facts.seconds)
+        options = "--min-left 6 --min-right 6 --keys plain --chance-copies 0 --no-report --left account --right item"
+        command = [
+            sys.executable,
+            "-m",
+            "mbe_stage.pipeline.cli.entry",
+            "groups",
+            path,
+            *options.split(),
+            "--out",
+            directory,
+        ]
+        subprocess.run(command, check=True, capture_output=True)
+        seconds = time.perf_counter() - begun
+        manifest = next(Path(directory).rglob("manifest.json"))
+        listed = [left for _, left in groups_in(manifest.parent)]
+        peak_bytes = json.loads(manifest.read_text())["peak_memory_bytes"]
+    ranks = []
+    for ring in range(50):
+        accounts = 10**10 + 7 * (int(n_edges) // 8 + 15 * ring + np.arange(15))
+        ranks.append(next((i for i, left in enumerate(listed, 1) if best_f1([left], accounts) >= 0.8), 10**6))
+    return ranks, seconds, peak_bytes
+
+
+def _rows(name: str) -> pa.Table:
+    if name not in available():
+        with np.load(find_graph(name)[0]) as arrays:
+            return pa.table({"account": arrays["u"], "item": arrays["v"]})
+    events = load(name)
+    columns = {"account": events.left, "item": events.right}
+    if events.weights is not None:
+        columns["stars"] = events.weights
+    if events.times is not None:
+        columns["time"] = pa.array(events.times * (86_400 // events.day), pa.timestamp("s"))
+    return pa.table(columns)
+
+
+def _main(name: str) -> dict:
+    rows = _rows(name)
+    with TemporaryDirectory() as directory:
+        # Compiles everything.
+        run(config_of(directory), rows.slice(0, 1_000))
+        begun = time.perf_counter(), time.process_time()
+        manifest = run(config_of(directory), rows).manifest
+        share = (time.process_time() - begun[1]) / (time.perf_counter() - begun[0])
+    graph = BipartiteCSR.from_edges(
+        *(np.unique(rows[side].to_numpy(), return_inverse=True)[1] for side in ("account", "item"))
+    )
+    begun_alone = time.process_time()
+    facts = enumerate_into(_Nowhere(), graph, BicliqueQuery(), Execution(threads=1), engine="cpu")
     return {
-        "n_bicliques": found.n_bicliques,
-        "enumeration_seconds": alone,
-        "groups_seconds": beside,
-        "list_seconds": short,
-        "n_short": n_short,
-        "peak_bytes": peak,
+        "n_edges": graph.n_edges,
+        "n_bicliques": facts.n_bicliques,
+        "enumeration": time.process_time() - begun_alone,
+        **{name: manifest.seconds.get(name, 0.0) * share for name in ("partners", "enumerate", "tables", "keys")},
+        "peak_bytes": manifest.peak_memory_bytes,
     }
 
 
 if __name__ == "__main__":
-    print(json.dumps(_main(sys.argv[1], int(sys.argv[2]))))
+    print(json.dumps(_main(sys.argv[1])))

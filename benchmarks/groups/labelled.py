@@ -27,7 +27,7 @@ DEVELOPMENT = (
 )
 """What methods may be tuned on; every other labelled graph is looked at once, at the end."""
 
-_DAY = {"medicare_provider_beneficiary": 1}
+_DAY = {"medicare_provider_beneficiary": 1, "yelpchi": 1}
 """Units of time in a day, where they are not seconds."""
 _SECONDS = 86_400
 
@@ -142,8 +142,6 @@ def load(name: str) -> Events:
     ------
     FileNotFoundError
         It is not there.
-    ValueError
-        Neither side has labels.
     """
     path = directory() / f"{name}.npz"
     if not path.is_file():
@@ -151,10 +149,10 @@ def load(name: str) -> Events:
     with np.load(path) as arrays:
         held = {key: arrays[key] for key in ("u", "v", "w", "t", "y_u", "y_v") if key in arrays}
     left, right, labels = held["u"], held["v"], held.get("y_u")
+    if labels is None and "y_v" in held:
+        left, right, labels = right, left, held["y_v"]
     if labels is None:
-        left, right, labels = right, left, held.get("y_v")
-    if labels is None:
-        raise ValueError(f"{path}: found no labels of either side (y_u, y_v)")
+        labels = np.full(int(left.max()) + 1, -1)
     return Events(
         name=name,
         left=left.astype(np.int64),

@@ -10,7 +10,7 @@ import numpy as np
 __all__ = [
     "N_BOOTSTRAPS",
     "Estimate",
-    "Pooled",
+    "Purity",
     "auroc",
     "average_precision",
     "best_f1",
@@ -18,7 +18,7 @@ __all__ = [
     "interval",
     "majority_purity",
     "mean_estimate",
-    "pooled_purity",
+    "positive_purity",
 ]
 
 N_BOOTSTRAPS = 1_000
@@ -38,15 +38,26 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
-    """Distinct labelled members of some groups: how many, how many of them positive, and the share as an estimate."""
+class Purity:
+    """How pure some groups are.
 
+    Attributes
+    ----------
+    mean : Estimate
+        Mean of the shares of the groups with labelled members, resampled by group; NaN where there is none.
+    n_groups : int
+        With labelled members.
+    n_pure, n_labelled : int
+        Pooled.
+    """
+
+    mean: Estimate
+    n_groups: int
+    n_pure: int
     n_labelled: int
-    n_positive: int
-    purity: Estimate
 
     def __str__(self) -> str:
-        return f"{self.purity} ({self.n_positive}/{self.n_labelled})"
+        return f"{self.mean} ({self.n_pure}/{self.n_labelled} in {self.n_groups})"
 
 
 def average_precision(labels: np.ndarray, scores: np.ndarray) -> float:
@@ -127,8 +138,8 @@ def mean_estimate(values: Sequence[float], n: int = N_BOOTSTRAPS, seed: int = _S
     return interval(float(held.mean()), held[chosen].mean(axis=1))
 
 
-def pooled_purity(groups: Sequence[np.ndarray], labels: np.ndarray, n: int = N_BOOTSTRAPS, seed: int = _SEED) -> Pooled:
-    """Distinct positive members of some groups among their distinct labelled ones; resampled by group.
+def positive_purity(groups: Sequence[np.ndarray], labels: np.ndarray) -> Purity:
+    """Of the labelled members of each group the share of positive ones; pooled, each member counts once.
 
     Parameters
     ----------
@@ -136,39 +147,27 @@ def pooled_purity(groups: Sequence[np.ndarray], labels: np.ndarray, n: int = N_B
         Left members of each.
     labels : (n_left,) int64
         1 is positive, 0 negative, anything else unknown.
-
-    Returns
-    -------
-    Pooled
-        NaN where no member is labelled.
     """
-
-    def counted(some: Sequence[np.ndarray]) -> tuple[int, int]:
-        classes = labels[np.unique(np.concatenate([np.empty(0, np.int64), *some]).astype(np.int64))]
-        return int((classes >= 0).sum()), int((classes == 1).sum())
-
-    def share(counts: tuple[int, int]) -> float:
-        return counts[1] / counts[0] if counts[0] else float("nan")
-
-    found = counted(groups)
-    dice = np.random.default_rng(seed)
-    resampled = np.array(
-        [share(counted([groups[i] for i in dice.integers(len(groups), size=len(groups))])) for _ in range(n)]
-        if len(groups)
-        else []
-    )
-    return Pooled(*found, interval(share(found), resampled))
+    counts = []
+    for members in (*groups, np.unique(np.concatenate([np.empty(0, np.int64), *groups]))):
+        classes = labels[members]
+        counts.append((int((classes == 1).sum()), int(((classes == 0) | (classes == 1)).sum())))
+    return _purity(counts[:-1], counts[-1])
 
 
-def majority_purity(groups: Sequence[np.ndarray], labels: np.ndarray) -> list[float]:
-    """Of each group with labelled members the share of its commonest class among them."""
-    shares = []
+def majority_purity(groups: Sequence[np.ndarray], labels: np.ndarray) -> Purity:
+    """Of the labelled members of each group the share of its commonest class; pooled, over all groups."""
+    counts = []
     for members in groups:
         classes = labels[members]
         classes = classes[classes >= 0]
-        if classes.size:
-            shares.append(float(np.bincount(classes).max() / classes.size))
-    return shares
+        counts.append((int(np.bincount(classes, minlength=1).max()), classes.size))
+    return _purity(counts, (sum(one for one, _ in counts), sum(n for _, n in counts)))
+
+
+def _purity(counts: Sequence[tuple[int, int]], pooled: tuple[int, int]) -> Purity:
+    shares = [one / n for one, n in counts if n]
+    return Purity(mean_estimate(shares), len(shares), *pooled)
 
 
 def best_f1(groups: Sequence[np.ndarray], wanted: np.ndarray) -> float:

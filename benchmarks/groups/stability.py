@@ -10,15 +10,16 @@ from typing import get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from benchmarks.groups.labelled import Events, Key
+from benchmarks.groups.metrics import best_f1
 from benchmarks.groups.ours import Kind, groups, search
+from benchmarks.groups.published import config_of, groups_in
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline import run
 from mbe_stage.pipeline.problems.groups.cases import case_numbers
 
-__all__ = ["Kept", "n_new", "stability"]
+__all__ = ["Kept", "runs_of_ring", "stability", "successive_runs"]
 
 N_FIRST, N_LISTED = 50, 100
 
@@ -47,34 +48,56 @@ def stability(
     }
 
 
-def n_new(events: Events, days: int, n_runs: int, kind: str) -> list[int]:
-    """Publish the first part of the events, then the first two parts and so on; return the new groups of each run.
+def successive_runs(events: Events, days: int, n_runs: int) -> list[list[tuple[str | None, np.ndarray]]]:
+    """Publish the first part of the events, then the first two parts and so on; return `since` and members of each.
 
     Parameters
     ----------
     events : Events
         With times in seconds.
+    days : int
+        Of a time bucket.
     """
     assert events.times is not None
     order = np.argsort(events.times, kind="stable")
-    counts = []
     with TemporaryDirectory() as directory:
-        config = Config.from_mapping(
-            {
-                "input": {"left": "l", "right": "r", "timestamp": "t", "time_bucket": f"{days}d"},
-                "query": {"min_left": 2, "min_right": 1},
-                "execution": {"engine": "cpu", "threads": 1},
-                "output": {"directory": directory, "bicliques": False, "report": False},
-                "groups": {"kind": kind},
-            }
+        config = config_of(
+            directory,
+            input={"timestamp": "time", "time_bucket": f"{days}d"},
+            query={"min_left": 2, "min_right": 1},
         )
+        found = []
         for number in range(1, n_runs + 1):
             rows = order[: order.size * number // n_runs]
             times = pa.array(events.times[rows], pa.timestamp("s"))
-            run_dir = run(config, pa.table({"l": events.left[rows], "r": events.right[rows], "t": times})).run_dir
-            since = pq.read_table(run_dir / "groups.parquet", columns=["since"])["since"].to_pylist()
-            counts.append(since.count("new"))
-    return counts
+            table = pa.table({"account": events.left[rows], "item": events.right[rows], "time": times})
+            found.append(groups_in(run(config, table).run_dir))
+    return found
+
+
+def runs_of_ring(events: Events, days: int, n_runs: int, shape: tuple[int, int], seed: int = 0) -> list[str]:
+    """`since` of the best group of a planted ring in each run, "-" if none has an F1 of 0.5 over its accounts.
+
+    New accounts rate all of the ring's items within ten days, five before and five after two thirds of the events.
+    """
+    assert events.times is not None
+    dice = np.random.default_rng(seed)
+    account, item = (side.ravel() for side in np.indices(shape))
+    middle = int(np.sort(events.times)[events.times.size * 2 // 3])
+    items = dice.choice(np.flatnonzero(np.bincount(events.right) <= 2), shape[1], replace=False)
+    times = middle + dice.integers(-5 * events.day, 5 * events.day, account.size)
+    with_ring = replace(
+        events,
+        left=np.concatenate([events.left, events.labels.size + account]),
+        right=np.concatenate([events.right, items[item]]),
+        times=np.concatenate([events.times, times]),
+    )
+    accounts, found = events.labels.size + np.arange(shape[0]), []
+    for groups_of_run in successive_runs(with_ring, days, n_runs):
+        f1 = [(best_f1([left], accounts), since) for since, left in groups_of_run]
+        best, since = max(f1, key=lambda one: one[0], default=(0.0, None))
+        found.append(str(since) if best >= 0.5 else "-")
+    return found
 
 
 def _some(events: Events, kept: np.ndarray) -> Events:

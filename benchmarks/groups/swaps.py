@@ -6,13 +6,22 @@ import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["by_configuration", "half_graph", "swapped"]
+__all__ = ["by_configuration", "half_graph", "swapped", "threshold_graph"]
 
 
 def half_graph(n: int) -> BipartiteCSR:
     """`n` vertices a side, `i` and `j` adjacent where ``i + j < n``: its degrees decide it."""
     i, j = np.indices((n, n))
     return BipartiteCSR.from_edges(*np.nonzero(i + j < n))
+
+
+def threshold_graph(n_left: int, n_right: int, seed: int) -> BipartiteCSR:
+    """Random weights, and an edge where those of both ends pass a limit together: the degrees decide it."""
+    dice = np.random.default_rng(seed)
+    limit = dice.uniform(0.6, 1.4)
+    return BipartiteCSR.from_edges(
+        *np.nonzero(dice.random(n_left)[:, None] + dice.random(n_right) > limit), n_left, n_right
+    )
 
 
 def by_configuration(n_of_one: int, n_of_two: int, seed: int) -> BipartiteCSR:
