@@ -63,7 +63,8 @@ def found_rings(script: Path, n_edges: float = 2e7) -> tuple[list[int], float, i
         path = Path(directory) / "edges.parquet"
         subprocess.run([sys.executable, script, str(n_edges), "int", path], check=True, capture_output=True)
         begun = time.perf_counter()
-        options = "--min-left 6 --min-right 6 --keys plain --chance-copies 0 --no-report --left account --right item"
+        options = "--min-left 6 --min-right 6 --keys plain --chance-copies 0 --no-report"
+        options += " --left account --right item"
         command = [
             sys.executable,
             "-m",
