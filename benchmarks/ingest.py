@@ -165,7 +165,7 @@ def _ours(path: Path, case: str, stages: _Stages) -> tuple[int, int]:
         stages.wrap(ARROW, "column", "decode")
         stages.wrap(cleaning, "number_keys", "factorise")
         stages.wrap(cleaning, "_number_right", "factorise")
-        stages.wrap(cleaning, "distinct_pairs", "distinct")
+        stages.wrap(ARROW, "distinct_pairs", "distinct")
     with stages.at("decode"):
         edges = ingest.ingest(config)
     with stages.at("csr"):

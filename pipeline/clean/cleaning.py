@@ -15,7 +15,7 @@ from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges,
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.clean.keys import KeptRows, distinct_pairs, number_keys, number_tuples, with_lone
+from mbe_stage.pipeline.clean.keys import KeptRows, number_keys, number_tuples, with_lone
 from mbe_stage.pipeline.clean.time_buckets import number_buckets, unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
 from mbe_stage.pipeline.clean.window import in_window
@@ -74,7 +74,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
     events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
-    left_ids, right_ids = distinct_pairs(*of_rows, len(right_keys), backend)
+    left_ids, right_ids = backend.distinct_pairs(*of_rows, len(left_keys), len(right_keys))
     # Computed once for the edges here and the results later.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
     of_events = None if events is None else events.fingerprint(*(backend.on_host(of_side) for of_side in hashes))
@@ -137,7 +137,7 @@ def _with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: 
         The right vertex of each row, and the right keys.
     """
     right_of_rows, right_keys = right
-    left_ids, right_ids = distinct_pairs(left_of_rows, right_of_rows, len(right_keys), backend)
+    left_ids, right_ids = backend.distinct_pairs(left_of_rows, right_of_rows, len(edges.left_keys), len(right_keys))
     left_hashes, _ = edges.key_hashes()
     hashes = left_hashes, backend.key_hashes(right_keys, "right")
     facts = replace(

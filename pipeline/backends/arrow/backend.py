@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.keys import edge_fingerprint
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.numbering import IntegerNumbers
+from mbe_stage.graphs.pairs import distinct_pairs
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow import keys
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
@@ -80,6 +82,16 @@ class ArrowBackend:
 
     def merged(self, codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
         return keys.merged(codes, integers)
+
+    def renumbered(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        numbers = IntegerNumbers()
+        numbers.add(codes)
+        return numbers.finish()
+
+    def distinct_pairs(
+        self, first: np.ndarray, second: np.ndarray, n_first: int, n_second: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return distinct_pairs(first, second, n_first, n_second)
 
     def text_column(self, texts: Sequence[str]) -> pa.Array:
         return pa.array(texts, pa.large_string())
