@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
@@ -74,7 +75,8 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
     events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
-    left_ids, right_ids = backend.distinct_pairs(*of_rows, len(left_keys), len(right_keys))
+    with run_state.at_part(f"ordering {kept.n:,} edges"):
+        left_ids, right_ids = backend.distinct_pairs(*of_rows, len(left_keys), len(right_keys))
     # Computed once for the edges here and the results later.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
     of_events = None if events is None else events.fingerprint(*(backend.on_host(of_side) for of_side in hashes))

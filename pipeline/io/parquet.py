@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet as pq
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder, is_encodable
 from mbe_stage.pipeline.backends.arrow.plain import plain_type
 from mbe_stage.pipeline.backends.backend import is_key
@@ -211,6 +212,7 @@ def _columns(plan: ParquetPlan, encoders: dict[str, KeyEncoder]) -> dict[str, pa
     parts: dict[str, list[pa.Array]] = {role: [] for role in plan.chosen if role not in encoders}
     for at in range(len(plan.files)):
         for batch in _batches(plan, at):
+            run_state.count_edges_read(len(next(iter(batch.values()))))
             for role, column in batch.items():
                 for chunk in column.chunks:
                     encoders[role].add(chunk) if role in encoders else parts[role].append(chunk)

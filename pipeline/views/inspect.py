@@ -18,6 +18,7 @@ from mbe_stage.engines import AUTO, choose_engine
 from mbe_stage.graphs import two_hop
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
 from mbe_stage.pipeline.clean.facts import InputFacts
@@ -182,18 +183,20 @@ def inspect_edges(
     query, graph = publication.query(config.problem_section, edges), publication.graph(config, edges)
     read_memory = peak_memory_bytes()
     has_sides = isinstance(graph, BipartiteCSR)
-    cores = tuple(core_size(graph, *sizes) for sizes in _CORES) if has_sides else ()
+    with run_state.at_part("looking for dense parts"):
+        cores = tuple(core_size(graph, *sizes) for sizes in _CORES) if has_sides else ()
     outlook = None
     if trial_seconds > 0:
         key_types = (edges.left_keys.type, edges.right_keys.type)
-        outlook = _look_ahead(
-            Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
-        )
+        trying = Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
+        with run_state.at_part(f"trying for {trial_seconds:g} s"):
+            outlook = _look_ahead(trying)
     unknown = f"unknown: it depends on the number of {publication.counted}, which the figures above do not give"
     table_memory = publication.table_memory(config, query, graph)
     lines = (("trial", unknown),) if outlook is None else tuple(outlook.lines)
     beside_engine = table_memory.n_bytes + _sampling_memory(config, graph)
-    density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
+    with run_state.at_part("counting shared neighbours"):
+        density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
     return Inspection(
         problem=config.problem,
         input=edges.facts,

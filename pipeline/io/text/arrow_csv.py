@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as csv
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder
 
 _LOOK_EVERY = 0.2
@@ -46,6 +47,7 @@ def _read_csv(stream: io.RawIOBase, encoders: Mapping[str, KeyEncoder], options:
         schema = reader.schema
         parts: dict[str, list[pa.Array]] = {name: [] for name in schema.names if name not in encoders}
         for batch in reader:
+            run_state.count_edges_read(batch.num_rows)
             for name, encoder in encoders.items():
                 encoder.add(batch.column(name))
             for name, chunks in parts.items():
