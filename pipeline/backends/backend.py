@@ -295,6 +295,9 @@ class Backend(Protocol):
     def ranked(self, codes: Any, distinct: Any) -> tuple[Any, Any]:
         """Sort the result of `factorised`: ids, ``(n,) int32``, and ascending keys."""
 
+    def ordered(self, distinct: Any) -> tuple[Any, Any]:
+        """Sort distinct keys: the rank of each, ``(n,) int32``, and ascending keys."""
+
     def merged(self, codes: Any, integers: Any) -> tuple[Any, Any]:
         """Sort the result of `as_integers`, where different texts may be one integer ("007" and "7")."""
 

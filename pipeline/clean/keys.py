@@ -93,7 +93,7 @@ def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Ba
     columns = [
         backend.taken(backend.as_json(keys), ids) for (_, keys), ids in zip(parts, reversed(of_parts), strict=True)
     ]
-    ranks, keys = backend.ranked(*backend.factorised(backend.json_arrays(columns)))
+    ranks, keys = backend.ordered(backend.json_arrays(columns))
     return ranks[codes], keys
 
 

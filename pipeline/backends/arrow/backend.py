@@ -80,6 +80,9 @@ class ArrowBackend:
     def ranked(self, codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
         return keys.ranked(codes, distinct)
 
+    def ordered(self, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
+        return keys.ranked(np.arange(len(distinct), dtype=np.int32), distinct)
+
     def merged(self, codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
         return keys.merged(codes, integers)
 

@@ -98,6 +98,9 @@ class CudfBackend:
     def ranked(self, codes: cp.ndarray, distinct: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
         return keys.ranked(codes, distinct)
 
+    def ordered(self, distinct: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
+        return keys.ranked(*keys.factorised(distinct))
+
     def merged(self, codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Series]:
         return keys.merged(codes, integers)
 
