@@ -163,4 +163,7 @@ ARROW = ArrowBackend()
 
 
 def _read(config: InputConfig, source: object | None) -> HostRows:
-    return HostRows(read_edges(config, source))
+    raw = read_edges(config, source)
+    # What decoding took is more than the graph will take.
+    pa.default_memory_pool().release_unused()
+    return HostRows(raw)
