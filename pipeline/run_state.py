@@ -19,6 +19,9 @@ class RunState:
     progress: Any = None  # the latest, as `mbe_stage.stream.Progress`
     result: Any = None  # Manifest or CountResult, once complete; None if there was nothing to do
     start: float = field(default_factory=time.time)
+    part: str = ""  # of the step, such as "ordering 2,000,000 edges"
+    n_edges_read: int = 0
+    reading_since: float = 0.0
 
 
 state = RunState()
@@ -36,6 +39,32 @@ def at_step(step: str) -> Iterator[None]:
     before, state.step = state.step, step
     yield
     state.step = before
+
+
+@contextmanager
+def at_part(part: str = "") -> Iterator[None]:
+    """Name what the step does within the context; without a name, it is the edges read there that are shown."""
+    now, before = state, state.part
+    now.part = part
+    try:
+        yield
+    finally:
+        now.part, now.n_edges_read = before, 0
+
+
+def count_edges_read(n: int) -> None:
+    """Count edges as a reader takes them in."""
+    if not state.n_edges_read:
+        state.reading_since = time.perf_counter()
+    state.n_edges_read += n
+
+
+def part_text() -> str:
+    """Return the part of the step or, while edges are read, how many and how fast; empty if neither is known."""
+    if state.part or not state.n_edges_read:
+        return state.part
+    seconds = time.perf_counter() - state.reading_since
+    return f"{state.n_edges_read:,} edges" + (f", {state.n_edges_read / seconds:,.0f}/s" if seconds > 0 else "")
 
 
 def counts() -> dict[str, float | None]:

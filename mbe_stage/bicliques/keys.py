@@ -30,6 +30,7 @@ SIDE_SALTS = {"left": 0x9E3779B97F4A7C15, "right": 0xD1B54A32D192ED03}
 
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
+_CHUNK = 1 << 20
 
 
 def hash_text(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
@@ -70,7 +71,9 @@ def edge_fingerprint(
 ) -> str:
     """Fingerprint of a set of edges by their ends' own keys, in any order."""
     fingerprint = Fingerprint()
-    fingerprint.add(_edge_keys(left_ids, right_ids, left_hashes, right_hashes))
+    for start in range(0, left_ids.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        fingerprint.add(_edge_keys(left_ids[part], right_ids[part], left_hashes, right_hashes))
     return str(fingerprint)
 
 

@@ -67,24 +67,21 @@ class BipartiteCSR:
             )
         n_left = vertex_count(left, n_left, "n_left", "left ids")
         n_right = vertex_count(right, n_right, "n_right", "right ids")
-        # SciPy's conversions are linear, sort within rows and merge duplicates; importing it costs, so only here.
-        from scipy import sparse
+        # Loading compiled code costs, and many that know graphs make none: only here.
+        from mbe_stage.graphs.csr import transposed
+        from mbe_stage.graphs.pairs import distinct_pairs, row_offsets
 
-        shape, present = (n_left, n_right), np.ones(left.size, np.bool_)
-        if _is_in_order(left, right):
-            # Edges of the ingest are: looking is cheaper than sorting.
-            offsets = np.searchsorted(left, np.arange(n_left + 1, dtype=np.int32))
-            by_left = sparse.csr_array((present, right, offsets), shape=shape)
-        else:
-            by_left = sparse.coo_array((present, (left, right)), shape=shape).tocsr()
-        by_right = by_left.tocsc()
+        left, right = distinct_pairs(left, right, n_left, n_right)
+        left_offsets, right_offsets = row_offsets(left, n_left), row_offsets(right, n_right)
+        # Compiled code expects contiguous arrays that may be written to.
+        right = np.require(right, requirements=["C", "W"])
         return cls(
             n_left=n_left,
             n_right=n_right,
-            left_offsets=by_left.indptr.astype(np.int64),
-            left_members=by_left.indices.astype(np.int32, copy=False),
-            right_offsets=by_right.indptr.astype(np.int64),
-            right_members=by_right.indices.astype(np.int32, copy=False),
+            left_offsets=left_offsets,
+            left_members=right,
+            right_offsets=right_offsets,
+            right_members=transposed(left_offsets, right, right_offsets),
         )
 
     @property
@@ -153,9 +150,3 @@ class BipartiteCSR:
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
         """All edges as ``(left_ids, right_ids)``, int32, ordered by left id and then right id."""
         return np.repeat(np.arange(self.n_left, dtype=np.int32), self.left_degrees), self.left_members
-
-
-def _is_in_order(left: np.ndarray, right: np.ndarray) -> bool:
-    """True if pairs are ascending by left id and then right id, none of them twice."""
-    ascends = left[1:] > left[:-1]
-    return bool(np.all(ascends | ((left[1:] == left[:-1]) & (right[1:] > right[:-1]))))

@@ -34,8 +34,10 @@ def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[
 
 def peel_to_core(
     graph: BipartiteCSR, left_alive: np.ndarray, right_alive: np.ndarray, min_left: int, min_right: int
-) -> None:
+) -> int:
     """Clear vertices until every left one has `min_right` live neighbours, and every right one `min_left`.
+
+    Return the number of edges between those that live.
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ def peel_to_core(
     right_alive : (n_right,) bool
     """
     lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
-    _peel_to_core(*lists, left_alive, right_alive, min_left, min_right)
+    return int(_peel_to_core(*lists, left_alive, right_alive, min_left, min_right))
 
 
 def subgraph(
@@ -146,3 +148,8 @@ def _peel_to_core(
                     left_alive[u] = False
                     queue[n_queued] = u
                     n_queued += 1
+    n_edges = 0
+    for u in range(n_left):
+        if left_alive[u]:
+            n_edges += left_degree[u]
+    return n_edges

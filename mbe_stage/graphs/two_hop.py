@@ -80,9 +80,16 @@ def begin_two_hop_degrees(
     return _begin(plan, graph, pool, n_threads) if plan[-1] <= most_steps else lambda: None
 
 
+def sampled_two_hop_degrees(graph: BipartiteCSR, n: int, seed: int = 0) -> np.ndarray:
+    """Count the two-hop degrees of `n` random left vertices, ``(n,) int64``; each counts all its two-step paths."""
+    vertices = np.random.default_rng(seed).choice(graph.n_left, n, replace=False)
+    lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
+    return _count_few(vertices.astype(np.int32), *lists)
+
+
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module."""
-    return steps_of(_plan, _count)
+    return steps_of(_plan, _count, _count_few)
 
 
 def _begin(plan: _Plan, graph: BipartiteCSR, pool: Executor, n_threads: int) -> Callable[[], np.ndarray]:
@@ -224,6 +231,19 @@ def _count(order, order_hubs, asks, offsets, members, other_offsets, other_membe
             met = _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_members)
         # The hub reaches the vertex itself.
         result[vertex] = other_offsets[hub + 1] - other_offsets[hub] - 1 + met
+
+
+@compiled(INTS, LONGS, INTS, LONGS, INTS)
+def _count_few(vertices, offsets, members, other_offsets, other_members):
+    degrees, marks = np.zeros(vertices.size, np.int64), np.zeros(offsets.size - 1, np.int32)
+    for i in range(vertices.size):
+        # The vertex does not count as its own neighbour.
+        marks[vertices[i]] = i + 1
+        for k in range(offsets[vertices[i]], offsets[vertices[i] + 1]):
+            for j in range(other_offsets[members[k]], other_offsets[members[k] + 1]):
+                degrees[i] += marks[other_members[j]] != i + 1
+                marks[other_members[j]] = i + 1
+    return degrees
 
 
 @compiled()

@@ -298,8 +298,20 @@ class Backend(Protocol):
     def ranked(self, codes: Any, distinct: Any) -> tuple[Any, Any]:
         """Sort the result of `factorised`: ids, ``(n,) int32``, and ascending keys."""
 
+    def ordered(self, distinct: Any) -> tuple[Any, Any]:
+        """Sort distinct keys: the rank of each, ``(n,) int32``, and ascending keys."""
+
     def merged(self, codes: Any, integers: Any) -> tuple[Any, Any]:
         """Sort the result of `as_integers`, where different texts may be one integer ("007" and "7")."""
+
+    def renumbered(self, codes: Any) -> tuple[Any, Any]:
+        """Return the rank of each integer, ``(n,) int32``, and the distinct integers, an ascending array."""
+
+    def distinct_pairs(self, first: Any, second: Any, n_first: int, n_second: int) -> tuple[Any, Any]:
+        """Return each pair of ids once, sorted by the first id and then the second: ``(n,) int32`` each.
+
+        Ids run from 0 to `n_first` and `n_second`.
+        """
 
     def text_column(self, texts: Sequence[str]) -> Any:
         """Return a column of these texts."""

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
 from mbe_stage.pipeline.clean.attributes import attributes_of, moments_of
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.clean.keys import KeptRows, distinct_pairs, number_keys, number_tuples, with_lone
+from mbe_stage.pipeline.clean.keys import KeptRows, number_keys, number_tuples, with_lone
 from mbe_stage.pipeline.clean.time_buckets import number_buckets, unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
 from mbe_stage.pipeline.clean.window import in_window
@@ -77,7 +78,8 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
     events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
     events = _with_further(events, rows, kept, of_rows, backend)
-    left_ids, right_ids = distinct_pairs(*of_rows, len(right_keys), backend)
+    with run_state.at_part(f"ordering {kept.n:,} edges"):
+        left_ids, right_ids = backend.distinct_pairs(*of_rows, len(left_keys), len(right_keys))
     # Computed once for the edges here and the results later.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
     of_events = None if events is None else events.fingerprint(*(backend.on_host(of_side) for of_side in hashes))
@@ -154,7 +156,7 @@ def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: B
         The right vertex of each row, and the right keys.
     """
     right_of_rows, right_keys = right
-    left_ids, right_ids = distinct_pairs(left_of_rows, right_of_rows, len(right_keys), backend)
+    left_ids, right_ids = backend.distinct_pairs(left_of_rows, right_of_rows, len(edges.left_keys), len(right_keys))
     left_hashes, _ = edges.key_hashes()
     hashes = left_hashes, backend.key_hashes(right_keys, "right")
     facts = replace(

@@ -80,14 +80,22 @@ def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Ba
     if len(parts) == 1:
         return parts[0]
     xp = backend.xp
-    codes = parts[0][0]
+    codes, levels = parts[0][0], []
     for ids, keys in parts[1:]:
         # Renumber after each part, so that numbers of many parts stay within int64.
-        codes = xp.unique(codes.astype(xp.int64) * len(keys) + ids, return_inverse=True)[1]
-    first = xp.unique(codes, return_index=True)[1]
-    _refuse_too_many(len(first), refuse)
-    columns = [backend.taken(backend.as_json(keys), ids[first]) for ids, keys in parts]
-    ranks, keys = backend.ranked(*backend.factorised(backend.json_arrays(columns)))
+        codes, distinct = backend.renumbered(codes.astype(xp.int64) * len(keys) + ids)
+        levels.append((distinct, len(keys)))
+    _refuse_too_many(len(levels[-1][0]), refuse)
+    # The part ids of each tuple, from the last part to the first.
+    of_parts, tuples = [], xp.arange(len(levels[-1][0]))
+    for distinct, n_keys in reversed(levels):
+        tuples, ids = xp.divmod(distinct[tuples], n_keys)
+        of_parts.append(ids)
+    of_parts.append(tuples)
+    columns = [
+        backend.taken(backend.as_json(keys), ids) for (_, keys), ids in zip(parts, reversed(of_parts), strict=True)
+    ]
+    ranks, keys = backend.ordered(backend.json_arrays(columns))
     return ranks[codes], keys
 
 
@@ -99,17 +107,6 @@ def _refuse_too_many(n_keys: int, refuse: Refusal) -> None:
             expected=f"fewer than {_MOST_VERTICES}",
             remedy="split the graph, or filter it by weight or time",
         )
-
-
-def distinct_pairs(first: Any, second: Any, n_second: int, backend: Backend) -> tuple[Any, Any]:
-    """Return each pair once, sorted by the first id and then the second: (n,) int32 each."""
-    xp = backend.xp
-    codes = first.astype(xp.int64) * n_second + second
-    if bool((codes[:-1] < codes[1:]).all()):
-        return first, second
-    codes = xp.unique(codes)
-    first = codes // n_second
-    return first.astype(xp.int32), (codes - first * n_second).astype(xp.int32)
 
 
 def with_lone(passing: Any, n_lone: int, xp: Any) -> Any:

@@ -55,7 +55,6 @@ def number_buckets(
     InputError, HostNeeded
         Numbers are not seconds since 1970, or moments lie outside the years 1 to 9999.
     """
-    xp = backend.xp
     microseconds = times if moments else _from_seconds(times, refuse, backend)
     begins = (microseconds - offset) // width * width + offset
     if begins.size and not (int(begins.min()) >= _FIRST and int(begins.max()) <= _LAST):
@@ -65,7 +64,7 @@ def number_buckets(
             expected="times within these years",
             remedy=f"correct them, or leave {setting('input.time_bucket')} out",
         )
-    distinct, ids = xp.unique(begins, return_inverse=True)
+    ids, distinct = backend.renumbered(begins.astype(backend.xp.int64))
     whole = width % _SECOND == 0 and offset % _SECOND == 0
     precision = "seconds" if whole else "milliseconds"
     names = [

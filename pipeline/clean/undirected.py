@@ -13,7 +13,7 @@ from typing import Any
 from mbe_stage.pipeline.backends.backend import Backend, Column, Edges, HostNeeded, Rows
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.facts import InputFacts, UndirectedFacts
-from mbe_stage.pipeline.clean.keys import KeptRows, distinct_pairs, number_keys
+from mbe_stage.pipeline.clean.keys import KeptRows, number_keys
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 
@@ -42,16 +42,16 @@ def clean_undirected(
     of_columns = {side: _distinct(ids, n_vertices, backend) for side, ids in (("left", sources), ("right", targets))}
     is_edge = sources != targets
     sources, targets = sources[is_edge], targets[is_edge]
-    directed, _ = distinct_pairs(sources, targets, n_vertices, backend)
+    directed, _ = backend.distinct_pairs(sources, targets, n_vertices, n_vertices)
     xp = backend.xp
-    ends = distinct_pairs(xp.minimum(sources, targets), xp.maximum(sources, targets), n_vertices, backend)
+    ends = backend.distinct_pairs(xp.minimum(sources, targets), xp.maximum(sources, targets), n_vertices, n_vertices)
     n_edges = int(ends[0].size)
     is_alone = xp.ones(n_vertices, bool)
     for side in ends:
         is_alone[side] = False
     alone = xp.flatnonzero(is_alone).astype(xp.int32)
     first, second = (xp.concatenate([side, alone]) for side in ends)
-    ends = distinct_pairs(first, second, n_vertices, backend)
+    ends = backend.distinct_pairs(first, second, n_vertices, n_vertices)
     hashes = backend.key_hashes(keys, "left"), backend.key_hashes(keys, "right")
     facts = InputFacts(
         source=rows.source,

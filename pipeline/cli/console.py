@@ -18,7 +18,7 @@ from rich.text import Text
 from mbe_stage.bicliques.enumerate import Progress as Standing
 from mbe_stage.pipeline.cli.json_log import is_json
 from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter, visible
-from mbe_stage.pipeline.run_state import counts
+from mbe_stage.pipeline.run_state import counts, part_text
 from mbe_stage.pipeline.wording import found_text, left_text, percent_text
 from mbe_stage.repeating import repeated
 from mbe_stage.runtime.compile_ahead import CompileProgress, log_lines
@@ -103,6 +103,16 @@ class _FoundAndLeft:
         return f"{left_text(max(0.0, self._end - time.perf_counter()))}, {self._found}"
 
 
+class _PartOfReading:
+    """The part of the first activity at rendering, because reading does not report to the display."""
+
+    def __str__(self) -> str:
+        return part_text()
+
+    def __format__(self, form: str) -> str:
+        return format(str(self), form)
+
+
 class _ShareColumn(TextColumn):
     """The finished share of the work; Rich's own column says 100 % too early."""
 
@@ -138,7 +148,7 @@ class ProgressDisplay:
         self.enumerated = Listener(self._enumerated, wants_outlook=not quiet)
         self._logs = not quiet and not console.is_terminal
         self._first = self._what = first
-        self._found: object = ""
+        self._found: object = _PartOfReading()
         self._compile_lines = log_lines()
         self._start = time.perf_counter()
         # Starting Python has already taken a moment.
@@ -155,7 +165,7 @@ class ProgressDisplay:
                 console=console,
                 transient=True,
             )
-            self._task = self._bar.add_task(visible(first), total=None, found="")
+            self._task = self._bar.add_task(visible(first), total=None, found=self._found)
 
     def _enumerated(self, standing: Standing) -> None:
         rate = standing.n_found / standing.seconds if standing.seconds > 0 else 0.0

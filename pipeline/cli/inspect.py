@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from mbe_stage import stream
-from mbe_stage.bicliques import keys
 from mbe_stage.pipeline.cli import console
 from mbe_stage.pipeline.cli import json_or_text as show
 from mbe_stage.pipeline.cli.publishing import set_up_logging
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.execution import ingest
+from mbe_stage.pipeline.execution.compiling import read_steps
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.views.inspect import compile_steps, inspect_edges
 from mbe_stage.runtime.compile_ahead import compile_ahead
@@ -25,7 +25,7 @@ def look(config: Config, options: Mapping[str, Any]) -> None:
     with console.ProgressDisplay(set_up_logging(quiet, options["verbose"]), quiet, "reading and trying") as progress:
         # Refuse an unavailable engine before reading anything.
         needed = compile_steps(config, trial > 0)
-        compile_ahead(keys.compile_steps(), progress.compiled)
+        compile_ahead(read_steps(), progress.compiled)
         edges = ingest.ingest(reading_of(config))
         # Refuse unreadable input before this wait.
         compile_ahead(needed, progress.compiled)

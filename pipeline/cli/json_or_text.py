@@ -414,9 +414,10 @@ def _two_hop_lines(sides: Sequence[tuple[str, SideFacts]]) -> list[str]:
         if found is None:
             lines.append(f"{name}: not counted, because it takes more steps than output.two_hop_steps")
         else:
+            most = f"estimates from {found.n_sampled:,} vertices" if found.max is None else f"most {found.max:,}"
             lines.append(
                 f"{name}: other vertices that share a neighbour: mean {found.mean:,.1f}, median {found.median:,g}, "
-                f"90 % {found.p90:,g}, 99 % {found.p99:,g}, most {found.max:,}"
+                f"90 % {found.p90:,g}, 99 % {found.p99:,g}, {most}"
             )
     return lines
 

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from mbe_stage.bicliques import keys
 from mbe_stage.engines import engine_names, get_engine
+from mbe_stage.graphs import csr, numbering, pairs
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.problems.installed import derived_of, derived_publications, every_publication, publication_of
 from mbe_stage.problem import problem_named
@@ -22,6 +23,11 @@ Part = Literal["read", "count", "publish"]
 
 OnCompile = Callable[[CompileProgress], None]
 """Receives the progress of compilation."""
+
+
+def read_steps() -> Sequence[CompileStep]:
+    """List what reading, cleaning and building the graph need compiled."""
+    return (*keys.compile_steps(), *numbering.compile_steps(), *pairs.compile_steps(), *csr.compile_steps())
 
 
 def host_steps(
@@ -59,7 +65,7 @@ def host_steps(
 
 def _steps(problem: str, engine: str, part: Part, config: Config | None, samples: bool) -> Sequence[CompileStep]:
     if part == "read":
-        return keys.compile_steps()
+        return read_steps()
     publication = publication_of(problem)
     shape = None if config is None else publication.query_shape(config)
     sampler = sampler_of(problem_named(problem)) if samples and engine == SAMPLED_ENGINE else None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.subgraphs import peel_to_core
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.config.model import Config
 
@@ -24,20 +25,18 @@ class CoreSize:
     n_edges: int
 
 
-def core_size(graph: BipartiteCSR, min_left: int, min_right: int) -> CoreSize:
-    """Size of the core in which all bicliques with at least `min_left` x `min_right` vertices lie.
+def core_sizes(graph: BipartiteCSR, sizes: Sequence[tuple[int, int]]) -> tuple[CoreSize, ...]:
+    """Size of each core in which all bicliques with at least that many left and right vertices lie.
 
-    Vertices with too few neighbours leave until none does.
+    Vertices with too few neighbours leave until none does. Both minimum sizes ascend: each core lies in the one before.
     """
-    left, right = graph.edges()
-    while True:
-        left_degrees = np.bincount(left, minlength=graph.n_left)
-        right_degrees = np.bincount(right, minlength=graph.n_right)
-        stays = (left_degrees[left] >= min_right) & (right_degrees[right] >= min_left)
-        if stays.all():
-            n_left, n_right = int(np.count_nonzero(left_degrees)), int(np.count_nonzero(right_degrees))
-            return CoreSize(min_left, min_right, n_left, n_right, int(left.size))
-        left, right = left[stays], right[stays]
+    alive = np.ones(graph.n_left, np.bool_), np.ones(graph.n_right, np.bool_)
+    cores = []
+    for min_left, min_right in sizes:
+        n_edges = peel_to_core(graph, *alive, min_left, min_right)
+        n_left, n_right = (int(np.count_nonzero(side)) for side in alive)
+        cores.append(CoreSize(min_left, min_right, n_left, n_right, n_edges))
+    return tuple(cores)
 
 
 @dataclass(frozen=True, slots=True)

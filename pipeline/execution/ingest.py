@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, Rows
 from mbe_stage.pipeline.clean.cleaning import clean
@@ -60,12 +61,13 @@ def _ingested(
     """Ingest a source on this machine; `named` puts the user's name for it into messages."""
     read, read_on_host = backend.readers(config, source)
     read, read_on_host = _called(read, named), _called(read_on_host, named)
-    try:
-        return clean(read(), config, backend)
-    except HostNeeded as reason:
-        warning = f"read and cleaned on the host, because of {reason}"
-        log.warning("%s", warning)
-    edges: Any = clean(read_on_host(), config, ARROW)
+    with run_state.at_part():
+        try:
+            return clean(read(), config, backend)
+        except HostNeeded as reason:
+            warning = f"read and cleaned on the host, because of {reason}"
+            log.warning("%s", warning)
+        edges: Any = clean(read_on_host(), config, ARROW)
     facts = replace(edges.facts, warnings=(*edges.facts.warnings, warning))
     return backend.from_host(replace(edges, facts=facts))
 

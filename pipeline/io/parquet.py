@@ -8,7 +8,7 @@ Page checksums are verified if the writer stored them. Damage to a file without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet as pq
 
+from mbe_stage.pipeline import run_state
+from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder, is_encodable
 from mbe_stage.pipeline.backends.arrow.plain import plain_type
+from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.clean.facts import written_integer
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
@@ -29,6 +32,7 @@ from mbe_stage.pipeline.io.raw import FIRST_ROWS, Choose, Place, RawEdges, choos
 from mbe_stage.pipeline.io.text.layout import refuse_matrix_table
 
 SUFFIXES = (".parquet", ".parq", ".pq")
+_BATCH_ROWS = 1 << 18
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -90,12 +94,10 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
     """Read a Parquet file or directory; `choose` selects the columns, by default those of edges."""
     plan = plan_reading(path, config, choose)
     try:
-        parts = [_columns(plan, at) for at in range(len(plan.files))]
+        columns = _columns(plan, _encoders(plan) if choose is None else {})
     except (pa.ArrowException, OSError) as error:
         lack_of_memory.pass_on(error)
         raise unreadable(path, error) from None
-    kinds = {role: plan.schema.field(position).type for role, position in plan.chosen.items()}
-    columns = {role: pa.chunked_array([c for part in parts for c in part[role].chunks], kinds[role]) for role in kinds}
     # `locate` outlives this call and must not keep the decompressed file.
     locate = replace(plan, content=None).place
     return RawEdges(
@@ -211,23 +213,47 @@ def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:
     )
 
 
-def _columns(plan: ParquetPlan, at: int) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of each role in the file at this position."""
+def _encoders(plan: ParquetPlan) -> dict[str, KeyEncoder]:
+    """Return an encoder for each column of keys that needs none of the host's rules for odd types."""
+    kinds = {role: plan.schema.field(position).type for role, position in plan.chosen.items() if is_key(role)}
+    return {role: KeyEncoder() for role, kind in kinds.items() if is_encodable(kind)}
+
+
+def _columns(plan: ParquetPlan, encoders: dict[str, KeyEncoder]) -> dict[str, pa.ChunkedArray]:
+    """Return the column of each role; those with an encoder as dictionaries."""
+    parts: dict[str, list[pa.Array]] = {role: [] for role in plan.chosen if role not in encoders}
+    for at in range(len(plan.files)):
+        for batch in _batches(plan, at):
+            run_state.count_edges_read(len(next(iter(batch.values()))))
+            for role, column in batch.items():
+                for chunk in column.chunks:
+                    encoders[role].add(chunk) if role in encoders else parts[role].append(chunk)
+    kinds = {role: plan.schema.field(position).type for role, position in plan.chosen.items()}
+    return {
+        role: pa.chunked_array([encoders[role].finish()])
+        if role in encoders
+        else pa.chunked_array(parts[role], kinds[role])
+        for role in plan.chosen
+    }
+
+
+def _batches(plan: ParquetPlan, at: int) -> Iterator[dict[str, pa.ChunkedArray]]:
+    """Yield the columns of each role in the file at this position, some rows at a time."""
     names, n_in_files = plan.schema.names, plan.n_in_files
+    wanted = [names[position] for position in plan.chosen.values() if position < n_in_files]
     with pq.ParquetFile(_opened(plan.files[at], plan.content), page_checksum_verification=True) as file:
-        table = file.read([names[position] for position in plan.chosen.values() if position < n_in_files])
-        n_rows = file.metadata.num_rows
-    columns = {}
-    for role, position in plan.chosen.items():
-        kind = plan.schema.field(position).type
-        if position < n_in_files:
-            # For a nested name the reader returns every match, in the order of the file.
-            nth = names[:position].count(names[position])
-            same_name = [i for i, name in enumerate(table.column_names) if name == names[position]]
-            columns[role] = _as_type(table.column(same_name[nth]), kind)
-        else:
-            columns[role] = pa.chunked_array([pa.repeat(pa.scalar(plan.in_paths[at][names[position]], kind), n_rows)])
-    return columns
+        for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
+            yield {role: _of_batch(plan, at, batch, position) for role, position in plan.chosen.items()}
+
+
+def _of_batch(plan: ParquetPlan, at: int, batch: pa.RecordBatch, position: int) -> pa.ChunkedArray:
+    names, kind = plan.schema.names, plan.schema.field(position).type
+    if position >= plan.n_in_files:
+        return pa.chunked_array([pa.repeat(pa.scalar(plan.in_paths[at][names[position]], kind), batch.num_rows)])
+    # For a nested name the reader returns every match, in the order of the file.
+    nth = names[:position].count(names[position])
+    same_name = [i for i, name in enumerate(batch.schema.names) if name == names[position]]
+    return _as_type(pa.chunked_array([batch.column(same_name[nth])]), kind)
 
 
 def _as_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

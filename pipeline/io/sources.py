@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from mbe_stage.errors import StageError
+from mbe_stage.pipeline.backends.arrow.key_encoder import with_common_keys
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
@@ -169,6 +170,7 @@ def one_table(name: str, files: Sequence[Path], read: Callable[[Path], RawEdges]
             raise _other(path, _listing_of(part), f"{_listing_of(parts[0])}, as in {files[0]}")
         try:
             tables = [table, part.table] if ends else [part.table]
+            tables = with_common_keys(tables) if part.keys == "inferred" else tables
             table = pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as error:
             lack_of_memory.pass_on(error)

@@ -15,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.engines import AUTO, choose_engine
-from mbe_stage.graphs import two_hop
+from mbe_stage.graphs import subgraphs, two_hop
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
-from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying, core_size
+from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying, core_sizes
 from mbe_stage.pipeline.execution.tiers import RAPIDS, tier_named
 from mbe_stage.pipeline.problems.base import Publication
 from mbe_stage.pipeline.problems.installed import publication_of
@@ -36,6 +37,9 @@ from mbe_stage.sampling import SAMPLED_ENGINE, sampler_of
 from mbe_stage.stream import Progress, stream
 
 _CORES = ((2, 2), (3, 3), (5, 5), (10, 10))
+# Two-hop degrees are counted within so many steps, a second or so; else they are estimated from so many vertices.
+_FEW_STEPS = 50_000_000
+_FEWEST_SAMPLED, _MOST_SAMPLED = 100, 10_000
 _SHORT_TRIAL = ("estimate the time of an enumeration with a short trial: --trial 2",)
 
 
@@ -61,13 +65,18 @@ class SideFacts:
 
 @dataclass(frozen=True, slots=True)
 class TwoHopFacts:
-    """Two-hop degrees of a side: numbers of other vertices of the side that share a neighbour."""
+    """Two-hop degrees of a side: numbers of other vertices of the side that share a neighbour.
+
+    `n_sampled` is the number of random vertices that these are estimates from; None if every vertex was counted. A
+    sample does not give the largest.
+    """
 
     mean: float
     median: float
     p90: float
     p99: float
-    max: int
+    max: int | None
+    n_sampled: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +169,8 @@ def compile_steps(config: Config, tries: bool = True) -> tuple[CompileStep, ...]
     _, module = choose_engine(config.problem, _engine(config))
     publication = publication_of(config.problem)
     trying = (*module.compile_steps(), *publication.forecast_steps()) if tries else ()
-    return tuple({step.what: step for step in (*two_hop.compile_steps(), *trying)}.values())
+    looking = (*two_hop.compile_steps(), *subgraphs.compile_steps())
+    return tuple({step.what: step for step in (*looking, *trying)}.values())
 
 
 def inspect_edges(
@@ -182,18 +192,20 @@ def inspect_edges(
     query, graph = publication.query(config.problem_section, edges), publication.graph(config, edges)
     read_memory = peak_memory_bytes()
     has_sides = isinstance(graph, BipartiteCSR)
-    cores = tuple(core_size(graph, *sizes) for sizes in _CORES) if has_sides else ()
+    with run_state.at_part("looking for dense parts"):
+        cores = core_sizes(graph, _CORES) if has_sides else ()
     outlook = None
     if trial_seconds > 0:
         key_types = (edges.left_keys.type, edges.right_keys.type)
-        outlook = _look_ahead(
-            Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
-        )
+        trying = Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
+        with run_state.at_part(f"trying for {trial_seconds:g} s"):
+            outlook = _look_ahead(trying)
     unknown = f"unknown: it depends on the number of {publication.counted}, which the figures above do not give"
     table_memory = publication.table_memory(config, query, graph)
     lines = (("trial", unknown),) if outlook is None else tuple(outlook.lines)
     beside_engine = table_memory.n_bytes + _sampling_memory(config, graph)
-    density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
+    with run_state.at_part("counting shared neighbours"):
+        density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
     return Inspection(
         problem=config.problem,
         input=edges.facts,
@@ -227,13 +239,26 @@ def _engine(config: Config) -> str:
 
 def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, SideFacts]:
     """Return the density and the degrees of both sides."""
-    with two_hop_beside(graph, config.output.two_hop_steps, config.execution.to_execution()) as two_hop:
-        left_two_hop, right_two_hop = two_hop()
+    # A look is to cost little beside reading. Counting every vertex may take minutes where a sample is enough.
+    most_steps = min(config.output.two_hop_steps, max(_FEW_STEPS, graph.n_edges))
+    with two_hop_beside(graph, most_steps, config.execution.to_execution()) as counted:
+        left_two_hop, right_two_hop = counted()
+    left = _side(graph.left_degrees, graph.right_degrees, left_two_hop)
+    right = _side(graph.right_degrees, graph.left_degrees, right_two_hop)
     return (
         graph.n_edges / max(1, graph.n_left * graph.n_right),
-        _side(graph.left_degrees, graph.right_degrees, left_two_hop),
-        _side(graph.right_degrees, graph.left_degrees, right_two_hop),
+        _with_sample(left, graph, most_steps),
+        _with_sample(right, graph.swapped(), most_steps),
     )
+
+
+def _with_sample(side: SideFacts, graph: BipartiteCSR, most_steps: int) -> SideFacts:
+    """Return the facts with estimates from random vertices, as many as take about so many steps, if none is counted."""
+    n = most_steps * side.n // max(1, 2 * side.two_hop)
+    if side.two_hop_degrees is not None or n < _FEWEST_SAMPLED:
+        return side
+    found = _two_hop(two_hop.sampled_two_hop_degrees(graph, min(n, _MOST_SAMPLED, side.n)))
+    return replace(side, two_hop_degrees=replace(found, max=None, n_sampled=min(n, _MOST_SAMPLED, side.n)))
 
 
 def _one_set(graph: UndirectedCSR) -> tuple[float, SideFacts, None]:

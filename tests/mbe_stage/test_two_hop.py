@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mbe_stage import BipartiteCSR
 from mbe_stage.bicliques.ordering import wedge_counts
-from mbe_stage.graphs.two_hop import two_hop_degrees, two_hop_steps
+from mbe_stage.graphs.two_hop import sampled_two_hop_degrees, two_hop_degrees, two_hop_steps
 from tests.mbe_stage import graphs
 
 
@@ -27,6 +27,16 @@ def test_as_plain_sets_say(matrix: np.ndarray, threads: int) -> None:
     graph = graphs.from_matrix(matrix)
     assert two_hop_degrees(graph, threads).tolist() == plain(graph)
     assert two_hop_degrees(graph.swapped(), threads).tolist() == plain(graph.swapped())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_samples_are_of_different_vertices(seed: int) -> None:
+    graph = graphs.from_matrix(graphs.random_matrix(seed, 60, 30, 0.05))
+    found = sampled_two_hop_degrees(graph, 60, seed)
+    assert sorted(found.tolist()) == sorted(plain(graph))
+    few = sampled_two_hop_degrees(graph, 7, seed)
+    vertices = np.random.default_rng(seed).choice(60, 7, replace=False)
+    assert few.tolist() == np.array(plain(graph))[vertices].tolist()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -11,7 +11,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
@@ -19,7 +23,10 @@ from typer.testing import CliRunner, Result
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.enumerate import Progress
 from mbe_stage.forecast import Outlook
+from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.cli import app, console
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.stream import wants_outlook
 
 DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
@@ -185,6 +192,29 @@ def test_the_time_left_runs_behind_a_slow_sink(monkeypatch: pytest.MonkeyPatch) 
         moments.append(moment)
         assert left in display._standing
         assert str(display._bar.tasks[0].fields["found"]).startswith(left)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_reading_shows_its_step_and_rate(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"u": list(range(100)), "v": ["x"] * 100})
+    write = {"csv": csv.write_csv, "parquet": pq.write_table}[suffix]
+    write(rows, path := tmp_path / f"edges.{suffix}")
+    shown = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=200)
+    said = []
+
+    def seen(*arguments: Any) -> Any:
+        said.append((display._standing, f"{display._bar.tasks[0].fields['found']}"))
+        return distinct_pairs(*arguments)
+
+    distinct_pairs, rank = ARROW.distinct_pairs, ARROW.ranked
+    monkeypatch.setattr(ARROW, "distinct_pairs", seen)
+    monkeypatch.setattr(ARROW, "ranked", lambda *keys: said.append(display._standing) or rank(*keys))
+    with console.ProgressDisplay(shown, False, "reading the input") as display:
+        ingest(InputConfig(path=str(path)))
+        assert display._standing == "reading the input"
+    reading, _, ordering = said
+    assert re.fullmatch(r"reading the input, 100 edges, [\d,]+/s", reading)
+    assert ordering == ("reading the input, ordering 100 edges", "ordering 100 edges")
 
 
 @pytest.mark.parametrize("quiet", [False, True])

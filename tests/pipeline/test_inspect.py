@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,9 +24,10 @@ from mbe_stage.pipeline.cli import inspect, options
 from mbe_stage.pipeline.cli.app import app
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.edges import EdgeData, InputFacts
-from mbe_stage.pipeline.execution.forecast import core_size
+from mbe_stage.pipeline.execution.forecast import core_sizes
 from mbe_stage.pipeline.problems.bicliques import trial as trial_module
 from mbe_stage.pipeline.problems.bicliques.trial import Seconds, expect, try_and_estimate
+from mbe_stage.pipeline.views import inspect as view
 from mbe_stage.pipeline.views.inspect import Inspection, TwoHopFacts, inspect_edges
 from mbe_stage.runtime.compile_ahead import CompileStep
 from tests.pipeline.plugins import Installed
@@ -74,9 +76,9 @@ def test_the_memory_holds_what_sampling_takes_beside_the_engine() -> None:
 def test_cores_of_a_block_with_a_tail() -> None:
     left, right = [u for u in range(3) for _ in range(4)], [v for _ in range(3) for v in range(4)]
     graph = BipartiteCSR.from_edges(np.array([*left, 3, 4]), np.array([*right, 0, 1]))
-    core = core_size(graph, 3, 4)
+    core = core_sizes(graph, [(3, 4)])[0]
     assert (core.n_left, core.n_right, core.n_edges) == (3, 4, 12)
-    gone = core_size(graph, 4, 4)
+    gone = core_sizes(graph, [(4, 4)])[0]
     assert (gone.n_left, gone.n_right, gone.n_edges) == (0, 0, 0)
 
 
@@ -85,7 +87,7 @@ def test_cores_of_a_block_with_a_tail() -> None:
 def test_cores_keep_every_large_group(seed: int, min_left: int, min_right: int) -> None:
     left, right = np.nonzero(np.random.default_rng(seed).random((8, 7)) < 0.4)
     graph = BipartiteCSR.from_edges(left, right, 8, 7)
-    core = core_size(graph, min_left, min_right)
+    core = core_sizes(graph, [(min_left, min_right)])[0]
     kept = [(us, vs) for us, vs in maximal_bicliques(graph) if len(us) >= min_left and len(vs) >= min_right]
     covered = {(u, v) for us, vs in kept for u in us for v in vs}
     assert len(covered) <= core.n_edges <= graph.n_edges
@@ -103,6 +105,40 @@ def test_two_hop_degrees_and_bytes_of_a_star() -> None:
     assert found.estimate.bytes == Interval.exactly(32 + 5 * 4 + 5 * 13)
     without = inspected(edge_data([0, 1], [0, 0]), two_hop_steps=0)
     assert without.left.two_hop_degrees is None
+
+
+def test_each_core_lies_in_the_one_before() -> None:
+    left, right = np.nonzero(np.random.default_rng(1).random((60, 50)) < 0.12)
+    graph, sizes = BipartiteCSR.from_edges(left, right, 60, 50), ((2, 2), (3, 4), (5, 5), (6, 6))
+    cores = core_sizes(graph, sizes)
+    assert cores == tuple(core_sizes(graph, [each])[0] for each in sizes)
+    # The same by a plain loop over edges.
+    for (min_left, min_right), core in zip(sizes, cores, strict=True):
+        kept = set(zip(left.tolist(), right.tolist(), strict=True))
+        while True:
+            lefts, rights = (Counter(edge[side] for edge in kept) for side in (0, 1))
+            fewer = {(u, v) for u, v in kept if lefts[u] >= min_right and rights[v] >= min_left}
+            if fewer == kept:
+                break
+            kept = fewer
+        assert (core.n_left, core.n_right, core.n_edges) == (len(lefts), len(rights), len(kept))
+    assert cores[0].n_edges > cores[2].n_edges
+
+
+def test_two_hop_degrees_that_take_long_are_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = np.random.default_rng(2).integers(0, (600, 40), (3000, 2)).T
+    edges = edge_data(left, right)
+    counted = inspected(edges)
+    monkeypatch.setattr(view, "_FEW_STEPS", 100_000)
+    found = inspected(edges)
+    assert found.right == counted.right
+    exact, estimated = counted.left.two_hop_degrees, found.left.two_hop_degrees
+    assert (estimated.max, estimated.n_sampled) == (None, 100_000 * 600 // (2 * found.left.two_hop))
+    assert 100 < estimated.n_sampled < 200
+    assert estimated.mean == pytest.approx(exact.mean, rel=0.1)
+    assert estimated.p90 == pytest.approx(exact.p90, rel=0.1)
+    monkeypatch.setattr(view, "_FEWEST_SAMPLED", 200)
+    assert inspected(edges).left.two_hop_degrees is None
 
 
 def test_a_trial_that_is_cut_short_is_followed_by_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:

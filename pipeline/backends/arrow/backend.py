@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.keys import edge_fingerprint
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.numbering import IntegerNumbers
+from mbe_stage.graphs.pairs import distinct_pairs
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow import keys
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
@@ -82,8 +84,21 @@ class ArrowBackend:
     def ranked(self, codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
         return keys.ranked(codes, distinct)
 
+    def ordered(self, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
+        return keys.ranked(np.arange(len(distinct), dtype=np.int32), distinct)
+
     def merged(self, codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
         return keys.merged(codes, integers)
+
+    def renumbered(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        numbers = IntegerNumbers()
+        numbers.add(codes)
+        return numbers.finish()
+
+    def distinct_pairs(
+        self, first: np.ndarray, second: np.ndarray, n_first: int, n_second: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return distinct_pairs(first, second, n_first, n_second)
 
     def text_column(self, texts: Sequence[str]) -> pa.Array:
         return pa.array(texts, pa.large_string())
@@ -152,4 +167,7 @@ ARROW = ArrowBackend()
 
 
 def _read(config: InputConfig, source: object | None) -> HostRows:
-    return HostRows(read_edges(config, source))
+    raw = read_edges(config, source)
+    # What decoding took is more than the graph will take.
+    pa.default_memory_pool().release_unused()
+    return HostRows(raw)

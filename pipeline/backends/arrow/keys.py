@@ -12,7 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mbe_stage.pipeline.backends.arrow.plain import as_plain, is_text
+from mbe_stage.graphs import numbering
+from mbe_stage.graphs.numbering import IntegerNumbers
+from mbe_stage.pipeline.backends.arrow.key_encoder import encoded, indices_of, is_ascending, with_keys
+from mbe_stage.pipeline.backends.arrow.plain import as_plain, is_text, plain_type
 from mbe_stage.pipeline.backends.backend import KeyType, Refusal
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import with_settings
@@ -47,11 +50,15 @@ _TO_ESCAPE = r'[\x00-\x1f"\\]'
 def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.Array:
     """Return a column of any type as int64 or large_string, with nulls, NaNs and empty strings as nulls.
 
+    A column of dictionaries of these stays one, with each key once.
+
     Raises
     ------
     InputError
         Values that cannot be keys: fractions, booleans, times, lists, integers beyond int64.
     """
+    if pa.types.is_dictionary(column.type) and plain_type(column.type) in (pa.int64(), pa.large_string()):
+        return _encoded_keys(encoded(column), key_type)
     values = as_plain(column)
     kind = values.type
     if pa.types.is_null(kind):
@@ -73,25 +80,35 @@ def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.A
 
 
 def factorised(keys: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """Implement `Backend.factorised`, in order of appearance."""
-    encoded = keys.dictionary_encode()
-    return encoded.indices.to_numpy(), encoded.dictionary
+    """Implement `Backend.factorised`, in ascending order."""
+    column = keys if pa.types.is_dictionary(keys.type) else encoded(keys)
+    codes, distinct = indices_of(column), column.dictionary
+    used = numbering.in_use(codes, len(distinct))
+    if used.all():
+        return codes, distinct
+    # Keys of rows that were dropped.
+    codes = codes.copy()
+    numbering.renumber(codes, np.cumsum(used, dtype=np.int32) - np.int32(1))
+    return codes, distinct.filter(pa.array(used))
 
 
 def ranked(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
     """Implement `Backend.ranked`: integers by value, text by its bytes."""
-    if pa.types.is_integer(distinct.type):
-        return merged(codes, distinct)
-    order = pc.sort_indices(distinct).to_numpy()
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    return rank[codes], _narrowest(distinct.take(order))
+    if not is_ascending(distinct):
+        order = pc.sort_indices(distinct).to_numpy()
+        codes, distinct = codes.astype(np.int32), distinct.take(order)
+        numbering.renumber(codes, numbering.inverse(order))
+    return codes, distinct if pa.types.is_integer(distinct.type) else _narrowest(distinct)
 
 
 def merged(codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
     """Implement `Backend.merged`."""
-    ordered, rank = np.unique(integers.to_numpy(), return_inverse=True)
-    return rank.astype(np.int32)[codes], pa.array(ordered)
+    numbers = IntegerNumbers()
+    numbers.add(integers.to_numpy())
+    rank, ordered = numbers.finish()
+    codes = codes.astype(np.int32)
+    numbering.renumber(codes, rank)
+    return codes, pa.array(ordered)
 
 
 def as_utf8(distinct: pa.Array, refuse: Refusal) -> None:
@@ -141,9 +158,10 @@ def as_json(keys: pa.Array) -> pa.Array:
 
 def joined(first: pa.Array, second: pa.Array) -> pa.Array:
     """Implement `Backend.joined` for results of `as_keys`."""
-    if first.type != second.type:
-        first, second = (keys.cast(pa.large_string()) for keys in (first, second))
-    return pa.concat_arrays([first, second])
+    both = [keys if pa.types.is_dictionary(keys.type) else encoded(keys) for keys in (first, second)]
+    if both[0].type != both[1].type:
+        both = [with_keys(keys, keys.dictionary.cast(pa.large_string())) for keys in both]
+    return encoded(pa.chunked_array(both))
 
 
 def json_arrays(columns: Sequence[pa.Array]) -> pa.Array:
@@ -163,6 +181,17 @@ def _joined(*parts: pa.Array | str) -> pa.Array:
     text = pa.large_string()
     columns = [pa.scalar(part, text) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*columns, pa.scalar("", text))
+
+
+def _encoded_keys(column: pa.DictionaryArray, key_type: KeyType) -> pa.DictionaryArray:
+    keys = column.dictionary
+    if pa.types.is_integer(keys.type):
+        return with_keys(column, keys.cast(pa.large_string())) if key_type == "string" else column
+    empty = first_true(pc.equal(pc.binary_length(keys), 0))
+    if empty is None:
+        return column
+    indices = pc.if_else(pc.equal(column.indices, empty), pa.scalar(None, pa.int32()), column.indices)
+    return pa.DictionaryArray.from_arrays(indices, keys, safe=False)
 
 
 def _texts(values: pa.Array, refuse: Refusal) -> pa.Array:

@@ -102,8 +102,24 @@ class CudfBackend:
     def ranked(self, codes: cp.ndarray, distinct: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
         return keys.ranked(codes, distinct)
 
+    def ordered(self, distinct: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
+        return keys.ranked(*keys.factorised(distinct))
+
     def merged(self, codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Series]:
         return keys.merged(codes, integers)
+
+    def renumbered(self, codes: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray]:
+        distinct, ranks = cp.unique(codes, return_inverse=True)
+        return ranks.astype(np.int32), distinct
+
+    def distinct_pairs(
+        self,
+        first: cp.ndarray,
+        second: cp.ndarray,
+        n_first: int,  # noqa: ARG002 - the sort needs no number
+        n_second: int,
+    ) -> tuple[cp.ndarray, cp.ndarray]:
+        return keys.distinct_pairs(first, second, n_second)
 
     def text_column(self, texts: Sequence[str]) -> cudf.Series:
         return cudf.Series.from_arrow(pa.array(texts, pa.string()))

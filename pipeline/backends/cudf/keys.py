@@ -69,6 +69,16 @@ def merged(codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Se
     return rank.astype(np.int32)[codes], cudf.Series(ordered)
 
 
+def distinct_pairs(first: cp.ndarray, second: cp.ndarray, n_second: int) -> tuple[cp.ndarray, cp.ndarray]:
+    """Implement `Backend.distinct_pairs`."""
+    codes = first.astype(np.int64) * n_second + second
+    if bool((codes[:-1] < codes[1:]).all()):
+        return first, second
+    codes = cp.unique(codes)
+    first = codes // n_second
+    return first.astype(np.int32), (codes - first * n_second).astype(np.int32)
+
+
 def as_integers(texts: cudf.Series, must: bool) -> cp.ndarray | None:
     """Implement `Backend.as_integers`; the host makes refusals.
 

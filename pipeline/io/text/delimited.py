@@ -7,7 +7,7 @@ doubled quotes and line breaks. Blanks that only pad fields are removed.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder
 from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting, switch
@@ -52,6 +53,12 @@ def without_padding(raw: RawEdges, config: InputConfig) -> RawEdges:
 
 
 def _unpadded(raw: RawEdges, role: str, values: pa.ChunkedArray, config: InputConfig) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(values.type):
+        keys = values.chunk(0).dictionary
+        # A look at each key is enough, and most files pad none.
+        if pa.types.is_integer(keys.type) or not pc.any(pc.match_substring_regex(keys, r"^[ \t]|[ \t]$")).as_py():
+            return values
+        values = values.cast(pa.string())
     try:
         trimmed = pc.utf8_trim(values, " \t")
     except pa.ArrowInvalid:
@@ -97,7 +104,8 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
     else:
         chosen = choose(dialect.names, str(path))
     meant = () if choose else columns_meant(dialect.names, config, str(path), are_named=dialect.has_header)
-    columns = read_columns(path, config, dialect, list(chosen.values()))
+    encoders = _encoders(chosen, config) if choose is None else {}
+    columns = read_columns(path, config, dialect, list(chosen.values()), [encoders.get(role) for role in chosen])
     raw = RawEdges(
         table=pa.table(dict(zip(chosen, columns, strict=True))),
         source=str(path),
@@ -117,9 +125,17 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
     return without_padding(raw, config) if dialect.may_pad or config.trim else raw
 
 
+def _encoders(roles: Iterable[str], config: InputConfig) -> dict[str, KeyEncoder]:
+    return {role: KeyEncoder(finds_integers=config.key_type != "string") for role in roles if is_key(role)}
+
+
 def _refuse_header_again(raw: RawEdges) -> None:
     """Refuse a header among the rows, which appears when files are concatenated."""
-    again = reduce(pc.and_, [pc.equal(raw.table.column(role), name) for role, name in raw.names.items()])
+    columns = {name: raw.table.column(role) for role, name in raw.names.items()}
+    # Nearly always the name is no key, which takes no look at the rows.
+    if any(_lacks(column, name) for name, column in columns.items()):
+        return
+    again = reduce(pc.and_, [pc.equal(column.cast(pa.string()), name) for name, column in columns.items()])
     row = pc.index(again, True).as_py()
     if row >= 0:
         raise raw.refusal(
@@ -131,8 +147,22 @@ def _refuse_header_again(raw: RawEdges) -> None:
         )
 
 
-def read_columns(path: Path, config: InputConfig, dialect: Dialect, wanted: list[int]) -> list[pa.ChunkedArray]:
-    """Read columns by position, as strings.
+def _lacks(column: pa.ChunkedArray, name: str) -> bool:
+    """Return whether a name is none of the keys of an encoded column."""
+    keys = column.chunk(0).dictionary if pa.types.is_dictionary(column.type) and column.num_chunks == 1 else None
+    return keys is not None and (
+        pa.types.is_integer(keys.type) or pc.index(keys, pa.scalar(name, keys.type)).as_py() < 0
+    )
+
+
+def read_columns(
+    path: Path,
+    config: InputConfig,
+    dialect: Dialect,
+    wanted: list[int],
+    encoders: Sequence[KeyEncoder | None] = (),
+) -> list[pa.ChunkedArray]:
+    """Read columns by position: as strings, or with an encoder as dictionaries.
 
     Raises
     ------
@@ -147,9 +177,11 @@ def read_columns(path: Path, config: InputConfig, dialect: Dialect, wanted: list
     delimiter = _UNIT_SEPARATOR if dialect.delimiter == "::" else " " if dialect.delimiter == WHITESPACE else ""
     stream = open_text(path, config, blank=dialect.n_skipped)
     counted = _Counted(_separated(stream, dialect.delimiter, path) if delimiter else stream)
+    taken = {str(position): encoder for position, encoder in zip(wanted, encoders, strict=False) if encoder is not None}
     try:
         table = read_csv(
             counted,
+            taken,
             read_options=csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
             parse_options=csv.ParseOptions(
                 delimiter=delimiter or dialect.delimiter,

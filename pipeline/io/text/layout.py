@@ -198,7 +198,7 @@ def _largest(table: pa.Table, role: str) -> float:
     """Return the largest key below the first row: infinite if one is negative, 0 if keys are not integers."""
     if role not in table.column_names:
         return 0
-    below = pc.utf8_trim_whitespace(table.column(role).slice(1))
+    below = pc.utf8_trim_whitespace(table.column(role).slice(1).cast(pa.string()))
     if not pc.all(pc.match_substring_regex(below, r"^-?\d{1,18}$")).as_py():
         return 0
     bounds = pc.min_max(below.cast(pa.int64())).as_py()

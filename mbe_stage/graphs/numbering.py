@@ -1,0 +1,472 @@
+"""Number keys while they are read: integers by their ranks, texts in the order in which they come.
+
+Integers that lie close together need no hash table: a bit for each number of their range finds the ranks. Others, and
+texts, go through tables with open addressing, which grow with the number of distinct keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numba import int64, njit, uint64
+
+from mbe_stage.bits import popcount
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled, readonly, readonly_view, steps_of
+from mbe_stage.splitmix import finalised
+
+# A range of at most this many numbers for each value, or this many in all, gets bits.
+_NUMBERS_PER_VALUE, _FEW_NUMBERS = 16, 1 << 20
+_FEWEST_SLOTS = 1 << 12
+_BLOCK, _PIECE = 1 << 23, 1 << 18
+# Keys that are looked up together: what they touch fits into the first cache.
+_AT_ONCE = 128
+_MOST_DIGITS = 18  # more may exceed int64
+
+
+class Codes:
+    """A growing array of int32, in blocks so large that their memory goes back to the system.
+
+    Attributes
+    ----------
+    n : int
+        Its size so far.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._full: list[np.ndarray] = []
+        self._block, self._n_filled = np.empty(0, np.int32), 0
+
+    def more(self, n: int) -> np.ndarray:
+        """Return the next `n` places, to be written to."""
+        if self._n_filled + n > self._block.size:
+            self._full.append(self._block[: self._n_filled])
+            self._block, self._n_filled = np.empty(max(n, _BLOCK), np.int32), 0
+        self.n, self._n_filled = self.n + n, self._n_filled + n
+        return self._block[self._n_filled - n : self._n_filled]
+
+    def parts(self) -> Iterator[np.ndarray]:
+        """Yield the array in pieces."""
+        for block in (*self._full, self._block[: self._n_filled]):
+            for start in range(0, block.size, _PIECE):
+                yield block[start : start + _PIECE]
+
+    def whole(self) -> np.ndarray:
+        """Return the array, once; the blocks are given up on the way."""
+        self._full.append(self._block[: self._n_filled])
+        blocks, self._full, self._block = self._full[::-1], [], np.empty(0, np.int32)
+        if len(blocks) == 2:
+            return blocks[0]
+        whole, at = np.empty(self.n, np.int32), 0
+        while blocks:
+            block = blocks.pop()
+            whole[at : at + block.size] = block
+            at += block.size
+        return whole
+
+
+class IntegerNumbers:
+    """Numbers integers as they come.
+
+    Examples
+    --------
+    >>> numbers = IntegerNumbers()
+    >>> numbers.add(np.array([7, 10**18]))
+    >>> numbers.add(np.array([-5, 7]))
+    >>> [part.tolist() for part in numbers.finish()]
+    [[1, 2, 0, 1], [-5, 7, 1000000000000000000]]
+    """
+
+    def __init__(self) -> None:
+        # Distances from `_base` while they fit; then codes in `_table`.
+        self._codes = Codes()
+        self._base: int | None = None
+        self._low = self._high = 0
+        self._table: _IntegerTable | None = None
+
+    def add(self, values: np.ndarray) -> None:
+        """Take the next values, ``(n,) int64``."""
+        if not values.size:
+            return
+        if self._table is None:
+            low, high = int(values.min()), int(values.max())
+            if self._base is None:
+                self._base, self._low, self._high = low, low, high
+            self._low, self._high = min(low, self._low), max(high, self._high)
+            if self._high - self._low < 2**31:
+                np.subtract(values, self._base, out=self._codes.more(values.size), casting="unsafe")
+                return
+            self._enter_table()
+        assert self._table is not None
+        self._table.number(values, self._codes.more(values.size))
+
+    def finish(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rank of each value, ``(n,) int32``, and the distinct values, ascending int64."""
+        if not self._codes.n:
+            return np.zeros(0, np.int32), np.zeros(0, np.int64)
+        span = self._high - self._low + 1
+        if self._table is None and span > max(_NUMBERS_PER_VALUE * self._codes.n, _FEW_NUMBERS):
+            self._enter_table()
+        codes = self._codes.whole()
+        if self._table is None:
+            assert self._base is not None
+            return codes, _rank_in_range(codes, self._low - self._base, span) + self._low
+        keys = self._table.keys()
+        order = np.argsort(keys)
+        renumber(codes, inverse(order))
+        return codes, keys[order]
+
+    def _enter_table(self) -> None:
+        assert self._base is not None
+        self._table = _IntegerTable()
+        for distances in self._codes.parts():
+            self._table.number(distances.astype(np.int64) + self._base, distances)
+
+
+class _IntegerTable:
+    def __init__(self) -> None:
+        self._slots = np.zeros(2 * _FEWEST_SLOTS, np.int64)
+        self._n = 0
+
+    def number(self, values: np.ndarray, codes: np.ndarray) -> None:
+        """Write the code of each value."""
+        done, values = 0, readonly_view(values)
+        while True:
+            done, self._n = _number_integers(values, done, self._slots, self._n, codes)
+            if done == values.size:
+                return
+            self._slots = _larger(self._slots, is_hash=False)
+
+    def keys(self) -> np.ndarray:
+        """Return the value of each code."""
+        keys, is_taken = np.empty(self._n, np.int64), self._slots[1::2] > 0
+        keys[self._slots[1::2][is_taken] - 1] = self._slots[::2][is_taken]
+        return keys
+
+
+class TextNumbers:
+    """Numbers texts as they come.
+
+    Attributes
+    ----------
+    n : int
+        Number of distinct texts so far.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._slots = np.zeros(2 * _FEWEST_SLOTS, np.int64)
+        # As many as two thirds of the slots, and one.
+        self._ends = np.zeros(2 * _FEWEST_SLOTS // 3, np.int64)
+        self._bytes = np.empty(16 * _FEWEST_SLOTS, np.uint8)
+
+    def number(self, ends: np.ndarray, data: np.ndarray, codes: np.ndarray) -> None:
+        """Write the code of each text.
+
+        Parameters
+        ----------
+        ends : (n + 1,) int64
+            The first is where the first text begins.
+        data : uint8
+        codes : (n,) int32
+        """
+        done = 0
+        ends, data = readonly_view(ends), readonly_view(data)
+        while True:
+            done, self.n = _number_texts(ends, data, done, self._slots, self.n, self._ends, self._bytes, codes)
+            if done == codes.size:
+                return
+            if self.n == self._ends.size - 1:
+                self._slots = _larger(self._slots, is_hash=True)
+                self._ends = _enlarged(self._ends, self._slots.size // 3)
+            else:
+                self._bytes = _enlarged(self._bytes, 2 * self._bytes.size + int(ends[done + 1] - ends[done]))
+
+    def texts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the text of each code: where they end, ``(n + 1,) int64``, and their bytes."""
+        return self._ends[: self.n + 1], self._bytes[: self._ends[self.n]]
+
+
+def canonical_integers(ends: np.ndarray, data: np.ndarray) -> np.ndarray | None:
+    """Return texts as integers; None if one has another form than ``-?[1-9][0-9]{0,17}`` or ``0``.
+
+    Parameters
+    ----------
+    ends, data
+        As of `TextNumbers.number`.
+    """
+    values = np.empty(ends.size - 1, np.int64)
+    return values if _parse_integers(readonly_view(ends), readonly_view(data), values) else None
+
+
+def inverse(order: np.ndarray) -> np.ndarray:
+    """Return the place of each number in a permutation, int32."""
+    places = np.empty(order.size, np.int32)
+    places[order] = np.arange(order.size, dtype=np.int32)
+    return places
+
+
+def renumber(codes: np.ndarray, new: np.ndarray) -> None:
+    """Replace each code by its new one, in place; both are int32."""
+    _renumber(codes, readonly_view(new))
+
+
+def in_use(codes: np.ndarray, n: int) -> np.ndarray:
+    """Return which of the numbers below `n` occur among codes, ``(n,) bool``."""
+    return _in_use(readonly_view(codes), n)
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Compile the functions of this module."""
+    tables = steps_of(_number_integers, _number_texts, _rehash, _parse_integers)
+    return (*tables, *steps_of(_rank_in_range, _renumber, _in_use))
+
+
+def _larger(slots: np.ndarray, *, is_hash: bool) -> np.ndarray:
+    # Small tables grow faster: each growth touches every entry.
+    larger = np.zeros(slots.size * (4 if slots.size < 1 << 18 else 2), np.int64)
+    _rehash(slots, larger, int(is_hash))
+    return larger
+
+
+def _enlarged(array: np.ndarray, size: int) -> np.ndarray:
+    larger = np.zeros(size, array.dtype)
+    larger[: array.size] = array
+    return larger
+
+
+_mix = njit(inline="always")(finalised)
+
+
+@compiled(INTS, int64, int64)
+def _rank_in_range(codes, lowest, span):
+    """Replace numbers by their ranks in place; return the distinct ones, from 0."""
+    words = np.zeros(span // 64 + 1, np.uint64)
+    for i in range(codes.size):
+        number = codes[i] - lowest
+        words[number >> 6] |= uint64(1) << uint64(number & 63)
+    before = np.empty(words.size, np.int32)
+    n = 0
+    for k in range(words.size):
+        before[k] = n
+        n += popcount(words[k])
+    for i in range(codes.size):
+        number = codes[i] - lowest
+        lower = (uint64(1) << uint64(number & 63)) - uint64(1)
+        codes[i] = before[number >> 6] + popcount(words[number >> 6] & lower)
+    distinct = np.empty(n, np.int64)
+    n = 0
+    for k in range(words.size):
+        if words[k] != uint64(0):
+            for bit in range(64):
+                if words[k] >> uint64(bit) & uint64(1):
+                    distinct[n] = 64 * k + bit
+                    n += 1
+    return distinct
+
+
+@compiled(readonly(LONGS), int64, LONGS, int64, INTS)
+def _number_integers(values, start, slots, n_keys, codes):
+    """Write codes from `start`, until the table is two thirds full; return where that was, and the number of keys.
+
+    Parameters
+    ----------
+    slots : (2 * size,) int64
+        Of each slot: a key, and its code plus one, or 0.
+    """
+    mask = slots.size // 2 - 1
+    most = slots.size // 3
+    first_slots = np.empty(_AT_ONCE, np.int64)
+    for block in range(start, values.size, _AT_ONCE):
+        end = min(block + _AT_ONCE, values.size)
+        for i in range(block, end):
+            first_slots[i - block] = int64(_mix(uint64(values[i]))) & mask
+        _touch(slots, first_slots, 2, end - block)
+        for i in range(block, end):
+            slot = first_slots[i - block]
+            while slots[2 * slot + 1] != 0 and slots[2 * slot] != values[i]:
+                slot = (slot + 1) & mask
+            if slots[2 * slot + 1] == 0:
+                if n_keys >= most:
+                    return i, n_keys
+                n_keys += 1
+                slots[2 * slot] = values[i]
+                slots[2 * slot + 1] = n_keys
+            codes[i] = slots[2 * slot + 1] - 1
+    return values.size, n_keys
+
+
+@compiled()
+def _touch(array, places, stride, n):
+    """Load these entries, so that the cache has them: without a branch between them, loads overlap."""
+    seen = array[0]
+    for k in range(n):
+        seen ^= array[stride * places[k]]
+    # The compiler may not leave the loads out. Places are none of them negative.
+    if places[0] < 0:
+        places[0] = int64(seen)
+
+
+@compiled(LONGS, LONGS, int64)
+def _rehash(slots, larger, is_hash):
+    mask = larger.size // 2 - 1
+    for old in range(slots.size // 2):
+        if slots[2 * old + 1] != 0:
+            slot = slots[2 * old] & mask if is_hash else int64(_mix(uint64(slots[2 * old]))) & mask
+            while larger[2 * slot + 1] != 0:
+                slot = (slot + 1) & mask
+            larger[2 * slot] = slots[2 * old]
+            larger[2 * slot + 1] = slots[2 * old + 1]
+
+
+@compiled()
+def _word(data, at):
+    """Eight bytes: one load, as the compiler sees."""
+    word = uint64(0)
+    for k in range(8):
+        word |= uint64(data[at + k]) << uint64(8 * k)
+    return word
+
+
+@compiled()
+def _text_hash(data, start, end):
+    value = uint64(end - start)
+    while end - start >= 8:
+        value = _mix(value ^ _word(data, start))
+        start += 8
+    word = uint64(0)
+    for k in range(end - start):
+        word |= uint64(data[start + k]) << uint64(8 * k)
+    return int64(_mix(value ^ word))
+
+
+@compiled()
+def _is_same_text(data, start, others, other_start, length):
+    k = 0
+    while k + 8 <= length:
+        if _word(data, start + k) != _word(others, other_start + k):
+            return False
+        k += 8
+    while k < length:
+        if data[start + k] != others[other_start + k]:
+            return False
+        k += 1
+    return True
+
+
+@compiled(readonly(LONGS), readonly(BYTES), int64, LONGS, int64, LONGS, BYTES, INTS, seconds=1.0)
+def _number_texts(ends, data, start, slots, n_keys, key_ends, key_bytes, codes):
+    """As `_number_integers`, with the hash of a text in its slot; it also ends if `key_bytes` has no room.
+
+    Parameters
+    ----------
+    key_ends, key_bytes : int64 and uint8
+        The text of each code.
+    """
+    most = key_ends.size - 1
+    hashes, places = np.empty(_AT_ONCE, np.int64), np.empty(_AT_ONCE, np.int64)
+    for block in range(start, codes.size, _AT_ONCE):
+        end = min(block + _AT_ONCE, codes.size)
+        _look_ahead(ends, data, block, end, slots, key_ends, key_bytes, hashes, places)
+        for i in range(block, end):
+            at, length = ends[i], ends[i + 1] - ends[i]
+            slot = _text_slot(data, at, length, hashes[i - block], slots, key_ends, key_bytes)
+            if slots[2 * slot + 1] == 0:
+                key_end = key_ends[n_keys] + length
+                if n_keys >= most or key_end > key_bytes.size:
+                    return i, n_keys
+                for k in range(length):
+                    key_bytes[key_ends[n_keys] + k] = data[at + k]
+                n_keys += 1
+                key_ends[n_keys] = key_end
+                slots[2 * slot] = hashes[i - block]
+                slots[2 * slot + 1] = n_keys
+            codes[i] = slots[2 * slot + 1] - 1
+    return codes.size, n_keys
+
+
+@compiled()
+def _look_ahead(ends, data, start, stop, slots, key_ends, key_bytes, hashes, places):
+    """Hash some texts, and bring into the cache what comparing them will read.
+
+    Parameters
+    ----------
+    ends, data, slots, key_ends, key_bytes
+        As in `_number_texts`.
+    start, stop : int
+        The texts.
+    hashes, places : (_AT_ONCE,) int64
+        Hashes of the texts; and scratch.
+    """
+    mask, n = slots.size // 2 - 1, stop - start
+    for k in range(n):
+        hashes[k] = _text_hash(data, ends[start + k], ends[start + k + 1])
+        places[k] = hashes[k] & mask
+    _touch(slots, places, 2, n)
+    for k in range(n):
+        slot = places[k]
+        while slots[2 * slot + 1] != 0 and slots[2 * slot] != hashes[k]:
+            slot = (slot + 1) & mask
+        places[k] = max(0, slots[2 * slot + 1] - 1)
+    _touch(key_ends, places, 1, n)
+    for k in range(n):
+        places[k] = min(key_ends[places[k]], key_bytes.size - 1)
+    _touch(key_bytes, places, 1, n)
+
+
+@compiled()
+def _text_slot(data, at, length, hash_, slots, key_ends, key_bytes):
+    """The slot of a text, or the free one where it belongs.
+
+    Parameters
+    ----------
+    data, at, length
+        The text.
+    hash_ : int64
+    slots, key_ends, key_bytes
+        As in `_number_texts`.
+    """
+    slot = hash_ & (slots.size // 2 - 1)
+    while slots[2 * slot + 1] != 0:
+        if slots[2 * slot] == hash_:
+            key = slots[2 * slot + 1] - 1
+            same = key_ends[key + 1] - key_ends[key] == length
+            if same and _is_same_text(data, at, key_bytes, key_ends[key], length):
+                break
+        slot = (slot + 1) & (slots.size // 2 - 1)
+    return slot
+
+
+@compiled(readonly(LONGS), readonly(BYTES), LONGS)
+def _parse_integers(ends, data, values):
+    for i in range(values.size):
+        at, end = ends[i], ends[i + 1]
+        is_negative = end > at and data[at] == 45
+        at += is_negative
+        n_digits = end - at
+        if n_digits < 1 or n_digits > _MOST_DIGITS or (data[at] == 48 and (n_digits > 1 or is_negative)):
+            return False
+        value = 0
+        for k in range(at, end):
+            digit = int64(data[k]) - 48
+            if digit < 0 or digit > 9:
+                return False
+            value = 10 * value + digit
+        values[i] = -value if is_negative else value
+    return True
+
+
+@compiled(INTS, readonly(INTS))
+def _renumber(codes, new):
+    for i in range(codes.size):
+        codes[i] = new[codes[i]]
+
+
+@compiled(readonly(INTS), int64)
+def _in_use(codes, n):
+    used = np.zeros(n, np.bool_)
+    for i in range(codes.size):
+        used[codes[i]] = True
+    return used

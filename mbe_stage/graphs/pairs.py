@@ -1,0 +1,95 @@
+"""Pairs of ids as edges: ordered, each once, and where the edges of each vertex begin; in linear time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64
+
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, compiled, readonly, readonly_view, steps_of
+
+
+def distinct_pairs(first: np.ndarray, second: np.ndarray, n_first: int, n_second: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return each pair once, sorted by the first id and then the second; the arrays themselves if they are so already.
+
+    Parameters
+    ----------
+    first, second : (n,) int32
+    n_first, n_second : int
+        Ids run from 0 to these numbers.
+
+    Returns
+    -------
+    first, second : (n_distinct,) int32
+
+    Examples
+    --------
+    >>> first, second = distinct_pairs(np.array([1, 0, 1], np.int32), np.array([0, 1, 0], np.int32), 2, 2)
+    >>> first.tolist(), second.tolist()
+    ([0, 1], [1, 0])
+    """
+    views = readonly_view(np.ascontiguousarray(first)), readonly_view(np.ascontiguousarray(second))
+    if _are_in_order(*views):
+        return first, second
+    firsts, seconds, n = _distinct_pairs(*views, n_first, n_second)
+    # The rest of the arrays is kept unless there are many duplicates: a copy would need more for a while.
+    return (firsts[:n], seconds[:n]) if n > 0.75 * firsts.size else (firsts[:n].copy(), seconds[:n].copy())
+
+
+def row_offsets(ids: np.ndarray, n: int) -> np.ndarray:
+    """Return where the entries of each id begin once they are in order: ``(n + 1,) int64``."""
+    return _row_offsets(readonly_view(np.ascontiguousarray(ids)), n)
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Compile the functions of this module."""
+    return steps_of(_are_in_order, _distinct_pairs, _row_offsets)
+
+
+@compiled(readonly(INTS), readonly(INTS))
+def _are_in_order(first, second):
+    for i in range(1, first.size):
+        if first[i] < first[i - 1] or (first[i] == first[i - 1] and second[i] <= second[i - 1]):
+            return False
+    return True
+
+
+@compiled(readonly(INTS), int64)
+def _row_offsets(ids, n):
+    offsets = np.zeros(n + 1, np.int64)
+    for i in range(ids.size):
+        offsets[ids[i] + 1] += 1
+    for k in range(n):
+        offsets[k + 1] += offsets[k]
+    return offsets
+
+
+@compiled(readonly(INTS), readonly(INTS), int64, int64, seconds=1.0)
+def _distinct_pairs(first, second, n_first, n_second):
+    """Sort by counting: by the second id, then by the first, which keeps that order; then drop repeats in place."""
+    ends = _row_offsets(second, n_second)
+    by_second = np.empty(first.size, np.int32)
+    for i in range(first.size):
+        by_second[ends[second[i]]] = first[i]
+        ends[second[i]] += 1
+    places = _row_offsets(first, n_first)
+    seconds = np.empty(first.size, np.int32)
+    start = 0
+    for id in range(n_second):
+        for i in range(start, ends[id]):
+            row = by_second[i]
+            seconds[places[row]] = id
+            places[row] += 1
+        start = ends[id]
+    # `by_second` is not needed any more, and takes the first ids.
+    n = start = 0
+    for row in range(n_first):
+        previous = -1
+        for i in range(start, places[row]):
+            if seconds[i] != previous:
+                previous = seconds[i]
+                seconds[n] = previous
+                by_second[n] = row
+                n += 1
+        start = places[row]
+    return by_second, seconds, n

@@ -1,0 +1,176 @@
+"""Columns of keys as dictionaries: each key once, ascending, and its rank in every row.
+
+Readers encode a column batch by batch, so its values are never all in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mbe_stage.graphs import numbering
+from mbe_stage.graphs.numbering import Codes, IntegerNumbers, TextNumbers
+from mbe_stage.pipeline.backends.arrow.plain import decoded, plain_type
+
+
+def is_encodable(kind: pa.DataType) -> bool:
+    """Return True for a column of integers within int64, or of text."""
+    return pa.types.is_large_string(plain_type(kind)) or (pa.types.is_integer(kind) and kind != pa.uint64())
+
+
+class KeyEncoder:
+    """Encodes the batches of a column.
+
+    Parameters
+    ----------
+    finds_integers : bool
+        Text becomes integers if every value is the canonical form of one.
+
+    Examples
+    --------
+    >>> encoder = KeyEncoder(finds_integers=True)
+    >>> encoder.add(pa.array(["10", None, "9"]))
+    >>> encoder.finish().to_pylist()
+    [10, None, 9]
+    >>> encoder = KeyEncoder(finds_integers=True)
+    >>> for batch in (["10", "9"], ["010"]):
+    ...     encoder.add(pa.array(batch))
+    >>> column = encoder.finish()
+    >>> column.dictionary.to_pylist(), column.indices.to_pylist()
+    (['010', '10', '9'], [1, 2, 0])
+    """
+
+    def __init__(self, *, finds_integers: bool = False) -> None:
+        self._finds_integers = finds_integers
+        self._integers = IntegerNumbers()
+        # Once there is text that is no integer.
+        self._texts: TextNumbers | None = None
+        self._codes = Codes()
+        # Of each batch: which rows have a value, or the number of rows if all have.
+        self._present: list[np.ndarray | int] = []
+
+    def add(self, batch: pa.Array) -> None:
+        """Take the next rows: integers within int64, or text, and always of the same kind."""
+        if pa.types.is_dictionary(batch.type):
+            batch = decoded(batch)
+        self._present.append(batch.is_valid().to_numpy(zero_copy_only=False) if batch.null_count else len(batch))
+        values = batch.drop_null() if batch.null_count else batch
+        if pa.types.is_integer(values.type):
+            self._integers.add(values.cast(pa.int64()).to_numpy())
+            return
+        ends, data = text_buffers(values)
+        if self._texts is None and self._finds_integers:
+            integers = numbering.canonical_integers(ends, data)
+            if integers is not None:
+                self._integers.add(integers)
+                return
+        if self._texts is None:
+            self._turn_to_text()
+        assert self._texts is not None
+        self._texts.number(ends, data, self._codes.more(len(values)))
+
+    def finish(self) -> pa.DictionaryArray:
+        """Return the whole column: int32 indices of ascending int64 or text."""
+        if self._texts is None:
+            codes, integers = self._integers.finish()
+            keys = pa.array(integers)
+        else:
+            codes, keys = self._codes.whole(), self._texts_so_far()
+            order = pc.sort_indices(keys).to_numpy()
+            numbering.renumber(codes, numbering.inverse(order))
+            keys = keys.take(pa.array(order))
+        return pa.DictionaryArray.from_arrays(self._in_all_rows(codes), keys, safe=False)
+
+    def _turn_to_text(self) -> None:
+        """Number the integers so far as the texts they were."""
+        self._texts = TextNumbers()
+        codes, integers = self._integers.finish()
+        texts = pa.array(integers).cast(pa.large_string())
+        self._texts.number(*text_buffers(texts), np.empty(integers.size, np.int32))
+        self._codes.more(codes.size)[:] = codes
+
+    def _texts_so_far(self) -> pa.Array:
+        assert self._texts is not None
+        ends, data = self._texts.texts()
+        return pa.LargeStringArray.from_buffers(self._texts.n, pa.py_buffer(ends), pa.py_buffer(data))
+
+    def _in_all_rows(self, codes: np.ndarray) -> pa.Array:
+        if all(isinstance(each, int) for each in self._present):
+            return pa.array(codes)
+        present = np.concatenate([np.ones(each, np.bool_) if isinstance(each, int) else each for each in self._present])
+        of_rows = np.zeros(present.size, np.int32)
+        of_rows[present] = codes
+        return pa.array(of_rows, mask=~present)
+
+
+def encoded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
+    """Encode a whole column of int64 or text, or of dictionaries of them, whose chunks may have different ones."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    if not pa.types.is_dictionary(column.type):
+        encoder = KeyEncoder()
+        for chunk in chunks:
+            encoder.add(chunk)
+        return encoder.finish() if chunks else pa.array([], pa.dictionary(pa.int32(), column.type))
+    if len(chunks) == 1 and is_ascending(chunks[0].dictionary):
+        indices, keys = chunks[0].indices, chunks[0].dictionary
+        return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), keys.cast(plain_type(keys.type)), safe=False)
+    return _with_one_dictionary(chunks)
+
+
+def with_common_keys(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """Return tables with integers turned back into text in columns that have text keys in another table."""
+    return [pa.table({name: _as_in(table[name], name, tables) for name in table.column_names}) for table in tables]
+
+
+def with_keys(column: pa.DictionaryArray, keys: pa.Array) -> pa.DictionaryArray:
+    """Return a column with other keys for the same indices."""
+    return pa.DictionaryArray.from_arrays(column.indices, keys, safe=False)
+
+
+def indices_of(column: pa.DictionaryArray) -> np.ndarray:
+    """Return the indices of a column without nulls, ``(n,) int32``; writable, as compiled code expects arrays."""
+    indices = column.indices
+    found = np.frombuffer(indices.buffers()[1], np.int32, len(indices), 4 * indices.offset) if len(indices) else None
+    return np.zeros(0, np.int32) if found is None else found if found.flags.writeable else found.copy()
+
+
+def text_buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each text ends, after where the first begins, ``(n + 1,) int64``; and the bytes of all."""
+    if pa.types.is_string_view(texts.type):
+        texts = texts.cast(pa.large_string())
+    _, offsets, data = texts.buffers()
+    width = np.int32 if pa.types.is_string(texts.type) else np.int64
+    # A slice shares its parent's buffers and begins at `offset`; its offsets refer to all bytes.
+    count = len(texts) + 1 if offsets is not None and offsets.size else 0
+    ends = np.frombuffer(offsets, width, count, texts.offset * width().itemsize) if count else np.zeros(1, width)
+    return ends.astype(np.int64, copy=False), np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+
+
+def is_ascending(keys: pa.Array) -> bool:
+    """Return True if keys ascend, so that no two are equal."""
+    return not keys.null_count and bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
+
+
+def _as_in(column: pa.ChunkedArray, name: str, tables: Sequence[pa.Table]) -> pa.ChunkedArray:
+    kinds = {table[name].type for table in tables if name in table.column_names}
+    if len(kinds) == 1 or not all(map(pa.types.is_dictionary, kinds)):
+        return column
+    text = pa.large_string()
+    chunks = [with_keys(chunk, chunk.dictionary.cast(text)) for chunk in column.chunks]
+    return pa.chunked_array(chunks, pa.dictionary(pa.int32(), text))
+
+
+def _with_one_dictionary(chunks: list[pa.DictionaryArray]) -> pa.DictionaryArray:
+    encoder = KeyEncoder()
+    for chunk in chunks:
+        encoder.add(chunk.dictionary)
+    whole = encoder.finish()
+    parts, start = [], 0
+    for chunk in chunks:
+        ranks = whole.indices.slice(start, len(chunk.dictionary))
+        parts.append(ranks.take(chunk.indices))
+        start += len(chunk.dictionary)
+    return pa.DictionaryArray.from_arrays(pa.concat_arrays(parts), whole.dictionary, safe=False)
