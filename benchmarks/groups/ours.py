@@ -133,10 +133,10 @@ def groups(searches: Sequence[Search], limit: int, kind: Kind = "both", rank_by:
             for graph, (one, of) in enumerate(zip(searches, grown, strict=True))
         ]
     )
-    order = ranked(pool, rank_by)
+    best_first = order = ranked(pool, rank_by)
     if kind != "both":
         order = order[pool.is_grown[order] == (kind == "grown_cover")]
-    rows = listed(arranged(order, pool), pool, np.zeros(len(pool), np.bool_), limit=limit)
+    rows = listed(arranged(order, pool), best_first, pool, np.zeros(len(pool), np.bool_), limit=limit)
     return pool.members.take(rows)
 
 

@@ -3,8 +3,8 @@
 Graphs of several keys, or offsets of a time bucket, have the same events as edges. So near copies are found by their
 left members, between graphs as within one. The list is made in two steps, and what it holds decides what it leaves out:
 
-1. Grown groups come first (`arranged`). In this order, near copies of better groups that stay are left out
-   (`near_copies`).
+1. Grown groups come first, and pairs last (`arranged`). In this order, a group is left out if an earlier one that stays
+   is a near copy of it (`near_copies`), and better.
 2. Of the rest, a biclique whose members are all in a listed grown group of its graph is not listed. The best biclique
    inside is the group's core.
 """
@@ -124,11 +124,11 @@ def ranked(pool: Pool, rank_by: RankBy = "surprise") -> np.ndarray:
 
 
 def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int] | None = None) -> np.ndarray:
-    """Arrange groups for the list: grown ones come before bicliques.
+    """Arrange groups for the list: grown ones come before bicliques, and pairs, of at most `PAIR` left members, last.
 
-    With several keys, all groups of narrower keys come first, then those of the items alone, then pairs: groups of at
-    most `PAIR` left members. Of bicliques with the same left members, under different keys beside the first, only that
-    of the narrowest key stays: the one of most right vertices, then of the earlier graph.
+    With several keys, all groups of narrower keys come first, then those of the items alone, then pairs. Of bicliques
+    with the same left members, under different keys beside the first, only that of the narrowest key stays: the one of
+    most right vertices, then of the earlier graph.
 
     Parameters
     ----------
@@ -143,9 +143,9 @@ def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int] | None = None
     >>> none, is_grown = np.zeros(4, np.int64), np.array([False, False, False, True])
     >>> pool = Pool(np.array([0, 1, 1, 2]), is_grown, none, none, none, members)
     >>> arranged(np.arange(4), pool).tolist(), arranged(np.arange(4), pool, [2, 4, 8]).tolist()
-    ([3, 0, 1, 2], [3, 2, 0, 1])
+    ([3, 0, 2, 1], [3, 2, 0, 1])
     """
-    tiers = (~pool.is_grown[order]).astype(np.int64)
+    tiers = 4 * (pool.members.left_sizes[order] <= PAIR) + ~pool.is_grown[order]
     if n_right is not None and order.size:
         own, graph = pool.members.take(order), pool.graphs[order]
         # The mix of 0 is 0.
@@ -160,13 +160,14 @@ def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int] | None = None
         leader = graph[narrowest[np.maximum.accumulate(np.where(first, place, 0))]]
         stays = np.empty(order.size, np.bool_)
         stays[narrowest] = (leader == graph[narrowest]) | pool.is_grown[order][narrowest]
-        tiers += 4 * (own.left_sizes <= PAIR) + 2 * (graph == 0)
+        tiers += 2 * (graph == 0)
         order, tiers = order[stays], tiers[stays]
     return order[np.argsort(tiers, kind="stable")]
 
 
 def listed(
     order: np.ndarray,
+    best_first: np.ndarray,
     pool: Pool,
     is_muted: np.ndarray,
     *,
@@ -179,6 +180,8 @@ def listed(
     ----------
     order : (k,) int64
         The rows that may be listed, in the order of `arranged`.
+    best_first : (n,) int64
+        All rows, as `ranked` has them.
     is_muted : (n,) bool
         Groups that do not count for the limit.
     limit : int, optional
@@ -189,10 +192,12 @@ def listed(
     >>> members = GroupMembers.of([([0, 1, 2, 3, 4], [0, 1, 2]), ([3, 4], [1, 2]), ([7, 8], [1, 2])])
     >>> none = np.zeros(3, np.int64)
     >>> pool = Pool(none, np.array([True, False, False]), none, none, none, members)
-    >>> listed(np.arange(3), pool, none > 0).tolist()
+    >>> listed(np.arange(3), np.arange(3), pool, none > 0).tolist()
     [0, 2]
     """
-    rest = order[without_near_copies(pool.members.take(order), max_overlap=max_overlap)]
+    worth = np.empty(len(pool), np.int64)
+    worth[best_first] = -np.arange(len(pool))
+    rest = order[without_near_copies(pool.members.take(order), max_overlap=max_overlap, worth=worth[order])]
     found, n_unmuted, grown = list[int](), 0, _ByMember()
     for row in rest.tolist():
         if n_unmuted == limit:

@@ -27,7 +27,13 @@ from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 _MOST_DENOMINATOR = 1_000_000
 
 
-def without_near_copies(members: GroupMembers, *, max_overlap: float = 0.5, limit: int | None = None) -> np.ndarray:
+def without_near_copies(
+    members: GroupMembers,
+    *,
+    max_overlap: float = 0.5,
+    limit: int | None = None,
+    worth: np.ndarray | None = None,
+) -> np.ndarray:
     """Rows of the groups that are no near copy of an earlier one that stays.
 
     Parameters
@@ -36,6 +42,8 @@ def without_near_copies(members: GroupMembers, *, max_overlap: float = 0.5, limi
         Best first; each with at least one left member.
     max_overlap : float
         The threshold, above 0 and at most 1; taken as the nearest fraction whose denominator is at most a million.
+    worth : (n,) int64, optional
+        A group stays beside earlier ones of less worth.
 
     Returns
     -------
@@ -56,9 +64,10 @@ def without_near_copies(members: GroupMembers, *, max_overlap: float = 0.5, limi
     if limit is not None and limit < 0:
         raise InvalidArgument(f"limit is {limit}: expected 0 or more, or None for no limit")
     most = len(members) if limit is None else min(limit, len(members))
+    worth = np.zeros(len(members), np.int64) if worth is None else worth
     by_rarity = _rare_first(members.left_offsets, members.left_members)
     n_vertices = int(by_rarity.max(initial=-1)) + 1
-    return _keep(members.left_offsets, by_rarity, n_vertices, (overlap.numerator, overlap.denominator), most)
+    return _keep(members.left_offsets, by_rarity, n_vertices, (overlap.numerator, overlap.denominator), most, worth)
 
 
 def count_near_copies(groups: GroupMembers, others: GroupMembers, max_overlap: float) -> np.ndarray:
@@ -118,8 +127,8 @@ def _rare_first(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
     return (np.sort(of_group << 32 | ranks[members]) & 0xFFFFFFFF).astype(np.int32)
 
 
-@compiled(LONGS, INTS, int64, types.UniTuple(int64, 2), int64, seconds=1.0)
-def _keep(offsets, members, n_vertices, threshold, limit):
+@compiled(LONGS, INTS, int64, types.UniTuple(int64, 2), int64, LONGS, seconds=1.0)
+def _keep(offsets, members, n_vertices, threshold, limit, worth):
     """Rows of the groups that are no near copy of an earlier one that stays.
 
     Parameters
@@ -130,6 +139,8 @@ def _keep(offsets, members, n_vertices, threshold, limit):
         Ids are below.
     threshold : (int, int)
         The similarity that a near copy has, as a fraction.
+    worth : (n,) int64
+        See `without_near_copies`.
 
     Returns
     -------
@@ -154,7 +165,7 @@ def _keep(offsets, members, n_vertices, threshold, limit):
             while entry >= 0 and not is_copy:
                 other, place = groups[entry], places[entry]
                 entry = before[entry]
-                if seen_by[other] == row:
+                if seen_by[other] == row or worth[other] < worth[row]:
                     continue
                 seen_by[other] = row
                 # Nothing before these two places is in both: it would have been met before.

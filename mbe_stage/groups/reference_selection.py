@@ -139,12 +139,12 @@ class NearCopies:
         self._sizes: list[int] = []
         self._of_member: defaultdict[int, list[int]] = defaultdict(list)
 
-    def first(self, members: Collection[int]) -> int | None:
-        """The first set kept that this one is a near copy of."""
+    def first(self, members: Collection[int], but: Collection[int] = ()) -> int | None:
+        """The first set kept, but for some by number, that this one is a near copy of."""
         common = Counter(row for member in members for row in self._of_member.get(member, ()))
         least, whole = self._max_overlap.as_integer_ratio()
         near = (row for row, n in common.items() if n * whole >= least * (len(members) + self._sizes[row] - n))
-        return min(near, default=None)
+        return min((row for row in near if row not in but), default=None)
 
     def keep(self, members: Iterable[int]) -> None:
         """Keep a set."""
@@ -165,7 +165,8 @@ def listed(
 ) -> list[tuple[int, int | None, int]]:
     """The list of groups: for each its row, that of its core, and the number of bicliques that it stands for.
 
-    The pool is walked in its order. Near copies of an earlier group that is none are left out, and so are bicliques
+    The pool is walked in its order. Near copies of an earlier and better group that is none are left out, and so are
+    bicliques
     inside a listed grown group. The list ends with the `limit`-th group that is not muted. The core of a grown group is
     the best biclique inside it. A biclique that is not listed counts for the first listed group of which it is a near
     copy.
@@ -181,11 +182,14 @@ def listed(
     is_muted : callable
         Takes a row.
     """
-    seen, rows, n_heard = NearCopies(max_overlap), list[int](), 0
+    seen, stay, rows, n_heard = NearCopies(max_overlap), list[int](), list[int](), 0
+    rank = {row: place for place, row in enumerate(best_first)}
     for row in pool:
-        if seen.first(groups[row][0]) is not None:
+        worse = {i for i, other in enumerate(stay) if rank[other] > rank[row]}
+        if seen.first(groups[row][0], worse) is not None:
             continue
         seen.keep(groups[row][0])
+        stay.append(row)
         if row >= n_grown and any(_is_inside(groups[row], groups[other]) for other in rows if other < n_grown):
             continue
         rows.append(row)
@@ -212,7 +216,7 @@ def arranged(
 ) -> list[int]:
     """Groups in the order of the list; see `mbe_stage.groups.listing.arranged`."""
     if n_right is None:
-        return sorted(order, key=lambda row: row >= n_grown)
+        return sorted(order, key=lambda row: (len(groups[row][0]) <= 2, row >= n_grown))
     narrowest: dict[frozenset[int], int] = {}
     for row in order:
         if row >= n_grown and (graph := graphs[row]) > 0:

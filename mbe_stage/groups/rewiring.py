@@ -1,30 +1,30 @@
-"""Random copies of rows that keep every degree: groups found in one are due to chance."""
+"""Random copies of edges that keep every degree: groups found in one are due to chance."""
 
 from __future__ import annotations
 
 import numpy as np
 
 ROUNDS = 30
-"""Each row tries to exchange its left end in every second round."""
+"""Each edge tries to exchange its left end in every second round."""
 
 
 def rewired(left: np.ndarray, right: np.ndarray, n_right: int, seed: int) -> tuple[np.ndarray, float, float]:
-    """Exchange left ends between rows at random; each vertex keeps its number of rows.
+    """Exchange left ends between edges at random; each vertex keeps its degree.
 
-    In each round, rows are paired at random, and half of the pairs try to exchange. They do not if one of their four
-    pairs of ends, old or new, occurs twice or is proposed twice. Steps are as likely backward as forward, so in the end
-    each arrangement is as likely as any other (as in Allendorf et al. 2022). Rows of a repeated edge stay.
+    In each round, edges are paired at random, and half of the pairs try to exchange. They do not if one of their new
+    pairs of ends is there already or is proposed twice. Steps are as likely backward as forward, so in the end each
+    arrangement is as likely as any other (as in Allendorf et al. 2022).
 
     Parameters
     ----------
     left, right : (n,) int32
-        Ends of each row.
+        Ends of each edge; no two edges are the same.
 
     Returns
     -------
     left : (n,) int32
     swaps : float
-        Exchanges for each row.
+        Exchanges for each edge.
     acceptance : float
         Share of the tries that were exchanges.
 

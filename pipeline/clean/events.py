@@ -7,7 +7,7 @@ They are in host memory for every backend, take 24 bytes per row, and are kept o
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,6 +68,14 @@ class Events:
     times: np.ndarray | None
     attributes: tuple[Attribute, ...] = ()
     moments: np.ndarray | None = None
+
+    def take(self, rows: np.ndarray) -> Events:
+        """Return some of the rows, ``(m,)`` integers."""
+        weights, times, moments = (
+            None if column is None else column[rows] for column in (self.weights, self.times, self.moments)
+        )
+        attributes = tuple(replace(each, codes=each.codes[rows]) for each in self.attributes)
+        return Events(self.left[rows], self.right[rows], weights, times, attributes, moments)
 
     @property
     def key_times(self) -> np.ndarray | None:

@@ -115,7 +115,8 @@ def chance_text(run_path: Path) -> str:
         return "there was no time to search a random copy"
     best = max(copy["best_surprise"] for copy in copies)
     swaps, acceptance = (sum(copy[name] for copy in copies) / len(copies) for name in ("swaps", "acceptance"))
-    which = f"the best group of {plural(len(copies), 'random copy', 'random copies')} has a surprise of {best:,.1f}"
+    of_copies = plural(len(copies), "random copy", "random copies")
+    which = f"the best group of {of_copies} has a surprise of {best:,.1f}" if best else f"no group in {of_copies}"
     return f"{which} ({swaps:.1f} swaps an edge, {percent_text(acceptance)} of the tries)"
 
 

@@ -145,12 +145,13 @@ def wanted(
     pool = [{"is_grown": False, **group} for group in pool if group["surprise"] > math.log(20)]
     bicliques = sorted((group for group in pool if not group["is_grown"]), key=strength)
     order = sorted((group for group in pool if group["is_grown"]), key=strength) + bicliques
+    order.sort(key=lambda group: len(group["sides"][0]) <= 2)
     kept: list[dict[str, Any]] = []
     listed: list[dict[str, Any]] = []
     for group in order:
         if kind != "both" and group["is_grown"] != (kind == "grown_cover"):
             continue
-        if any(_jaccard(group, other) >= max_overlap for other in kept):
+        if any(_jaccard(group, other) >= max_overlap and strength(other) <= strength(group) for other in kept):
             continue
         kept.append(group)
         inside = any(other["is_grown"] and _is_inside(group, other) for other in listed)

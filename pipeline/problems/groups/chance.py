@@ -1,6 +1,7 @@
 """Chance beside the list: the best group of each of some random copies of the rows, searched as the rows themselves.
 
-A copy exchanges the left ends of rows, so the item, the attributes and the time of a row stay together.
+A copy exchanges the left ends of edges, with all their rows. So the item, the attributes and the time of a row stay
+together, and so do the rows of an edge.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, SHORT_LIST
 from mbe_stage.pipeline.problems.groups.searched import SHARE_OF_COPIES, Searched, search_graph, seconds_of_keys
+from mbe_stage.pipeline.problems.groups.tried_keys import edges_of_key
 
 log = logging.getLogger(__name__)
 
@@ -73,16 +75,18 @@ def _copy(
 ) -> dict[str, float] | None:
     """Search one copy; None if the time ran out."""
     edges, n_right = collecting.edges, collecting.graph.n_right
-    rows = (edges.left_ids, edges.right_ids) if edges.events is None else (edges.events.left, edges.events.right)
-    left, swaps, acceptance = rewired(*rows, n_right, seed)
-    events = None if edges.events is None else replace(edges.events, left=left)
-    copied = replace(edges, events=events)
+    left, swaps, acceptance = rewired(edges.left_ids, edges.right_ids, n_right, seed)
+    plain = with_right(replace(edges, events=None), left, (edges.right_ids, edges.right_keys), ARROW)
+    copied = plain
+    if (events := edges.events) is not None:
+        codes = edges.left_ids.astype(np.int64) * n_right + edges.right_ids
+        places = np.searchsorted(codes, events.left.astype(np.int64) * n_right + events.right)
+        copied = replace(plain, events=replace(events, left=left[places]))
     found_scores = [np.empty(0, np.int64)]
     for one in searches:
-        # The right vertices of the rows are those of the run's own graph of this key.
-        own = one.collecting.edges
-        of_rows = rows[1] if own.events is None else own.events.right
-        host = with_right(copied, left, (of_rows, own.right_keys), ARROW)
+        host = plain
+        if one.key is not None:
+            host, _ = edges_of_key(copied, one.key, half_later=bool(one.half_later))
         seconds = max(end - time.perf_counter(), _LEAST_SECONDS)
         quiet = replace(collecting, on_progress=None)
         found = search_graph(quiet, collecting.backend.from_host(host), place, f"random copy {seed + 1}", seconds)

@@ -67,7 +67,9 @@ def choose(searches: Sequence[Searched], known: Known) -> OneList:
     starts, items = np.array(_starts(searches)), items_of(searches)
     right = pool.members.right_members + np.repeat(starts[pool.graphs], pool.members.right_sizes)
     by_item = replace(pool.members, right_members=items[right])
-    rows = listed(order, pool, known.is_muted(by_item), max_overlap=section.max_overlap, limit=section.limit)
+    rows = listed(
+        order, best_first, pool, known.is_muted(by_item), max_overlap=section.max_overlap, limit=section.limit
+    )
     others = np.setdiff1d(np.flatnonzero(~pool.is_grown), rows)
     members = pool.members.take(rows)
     n_copies = count_near_copies(members, pool.members.take(others), section.max_overlap)

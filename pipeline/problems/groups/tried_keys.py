@@ -1,14 +1,16 @@
 """The right keys that are tried when none is named: the items alone, and items narrowed by further columns.
 
 A key adds the value of an attribute, a bucket of time, or both to the item. Each key makes graphs of the same rows with
-the same left vertices; a bucket makes two, the second with buckets that begin half a bucket later.
+the same left vertices; a bucket makes two, the second with buckets that begin half a bucket later. An edge of the items
+counts once in a graph, with the first of its values: two would not be independent. A key that is nearly a property of
+the left vertices is not tried: members of one segment share items by their segment.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,8 @@ PLAIN = "items"
 """The name of the key of items alone."""
 
 MOST_KEYS = 12
+MOST_OF_ONE = 0.9
+"""A key is a property of the left vertices if those with several rows have this share of them with one value."""
 BUCKETS = {"1h": 3600, "1d": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
 _MICROSECONDS = 1_000_000
 
@@ -67,10 +71,19 @@ def keys_of(events: Events | None, config: Config) -> tuple[TriedKey, ...]:
     """Return the keys to try beside the items: attributes, buckets and their products; at most 11."""
     if events is None or not are_tried(config):
         return ()
-    attributes = [(i, each.name) for i, each in enumerate(events.attributes)]
+    # A key has one meaning.
+    taken = {PLAIN, *BUCKETS}
+    attributes = [
+        (i, each.name)
+        for i, each in enumerate(events.attributes)
+        if each.name not in taken and not _is_of_left(events.left, each.codes)
+    ]
     times = events.key_times
     # A bucket that holds all rows narrows nothing.
-    buckets = [] if times is None else [name for name in BUCKETS if np.ptp(times) >= _width(name)]
+    buckets = []
+    if times is not None:
+        wide = (name for name in BUCKETS if np.ptp(times) >= _width(name))
+        buckets = [name for name in wide if not _is_of_left(events.left, times // _width(name))]
     keys = [
         *(TriedKey(name, i, None) for i, name in attributes),
         *(TriedKey(bucket, None, bucket) for bucket in buckets),
@@ -101,10 +114,28 @@ def edges_of_key(edges: EdgeData, key: TriedKey, *, half_later: bool) -> tuple[E
     if key.bucket is not None:
         width = _width(key.bucket)
         parts.append(number_buckets(events.key_times, True, width, width // 2 * half_later, _refuse, ARROW))
-    right = number_tuples(parts, _refuse, ARROW)
-    items = np.empty(len(right[1]), np.int32)
-    items[right[0]] = events.right
-    return with_right(edges, events.left, right, ARROW), items
+    codes, keys = number_tuples(parts, _refuse, ARROW)
+    _, edge = np.unique(events.left.astype(np.int64) << 32 | events.right, return_inverse=True)
+    first = np.full(edge.max(initial=-1) + 1, len(keys), np.int64)
+    np.minimum.at(first, edge, codes)
+    rows = np.flatnonzero(codes == first[edge])
+    own, codes = np.unique(codes[rows], return_inverse=True)
+    events = events.take(rows)
+    items = np.empty(own.size, np.int32)
+    items[codes] = events.right
+    right = codes.astype(np.int32), keys.take(pa.array(own))
+    return with_right(replace(edges, events=events), events.left, right, ARROW), items
+
+
+def _is_of_left(left: np.ndarray, values: np.ndarray) -> bool:
+    """Return whether the values of rows are nearly a property of their left vertices."""
+    _, codes = np.unique(values, return_inverse=True)
+    pairs, n_rows = np.unique(left.astype(np.int64) << 32 | codes, return_counts=True)
+    totals = np.bincount(left)
+    most = np.zeros(totals.size, np.int64)
+    np.maximum.at(most, pairs >> 32, n_rows)
+    several = totals > 1
+    return bool(several.any() and most[several].sum() >= MOST_OF_ONE * totals[several].sum())
 
 
 def values_of(keys: pa.Array) -> pa.Array:

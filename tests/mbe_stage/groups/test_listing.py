@@ -79,7 +79,7 @@ def test_as_the_definition_says(rank_by: str, has_keys: bool) -> None:
         expected = reference.listed(
             sides, n_grown, best_first, wanted, reference.overlap_fraction(overlap), limit, is_muted.item
         )
-        rows = listed(order, pool, is_muted, max_overlap=overlap, limit=limit)
+        rows = listed(order, np.array(best_first), pool, is_muted, max_overlap=overlap, limit=limit)
         assert rows.tolist() == [row for row, _, _ in expected]
         # Nothing that is not listed but bicliques decides on the list.
         some = [row for row in best_first if row >= n_grown or row in rows.tolist()]
@@ -120,13 +120,13 @@ def test_no_near_copies_as_sets_say(overlap: float) -> None:
 def test_a_grown_group_comes_before_bicliques_and_holds_some() -> None:
     groups = [(list(range(9)), [0, 1, 2]), ([0, 1], [0, 1]), ([2, 3], [0, 9]), ([4, 5], [1]), ([6, 7], [2])]
     pool, none = pool_of([5, 9, 8, 7, 3], groups, n_grown=1), np.zeros(5, bool)
-    rows = listed(arranged(order := ranked(pool), pool), pool, none)
+    rows = listed(arranged(order := ranked(pool), pool), order, pool, none)
     # The third has a right member elsewhere.
     assert rows.tolist() == [0, 2]
     assert cores(order, pool, rows).tolist() == [1, 2]
     # A muted one does not count for the limit.
-    assert listed(arranged(order, pool), pool, none, limit=1).tolist() == [0]
-    assert listed(arranged(order, pool), pool, np.arange(5) == 0, limit=1).tolist() == [0, 2]
+    assert listed(arranged(order, pool), order, pool, none, limit=1).tolist() == [0]
+    assert listed(arranged(order, pool), order, pool, np.arange(5) == 0, limit=1).tolist() == [0, 2]
 
 
 def test_at_the_threshold_it_is_a_copy() -> None:
