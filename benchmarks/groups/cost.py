@@ -72,16 +72,8 @@ def found_rings(script: Path, n_edges: float = 2e7) -> tuple[list[int], int, flo
         subprocess.run([sys.executable, script, str(n_edges), "int", path], check=True, capture_output=True)
         begun = time.perf_counter()
         options = "--min-left 6 --min-right 6 --keys plain --chance-copies 0 --no-report --left account --right item"
-        command = [
-            sys.executable,
-            "-m",
-            "mbe_stage.pipeline.cli.entry",
-            "groups",
-            path,
-            *options.split(),
-            "--out",
-            directory,
-        ]
+        mbe = [sys.executable, "-m", "mbe_stage.pipeline.cli.entry"]
+        command = [*mbe, "groups", path, *options.split(), "--out", directory]
         subprocess.run(command, check=True, capture_output=True)
         seconds = time.perf_counter() - begun
         manifest = next(Path(directory).rglob("manifest.json"))
