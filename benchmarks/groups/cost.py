@@ -83,7 +83,7 @@ def found_rings(script: Path, n_edges: float = 2e7) -> tuple[list[int], int, flo
     for ring in range(50):
         accounts = 10**10 + 7 * (int(n_edges) // 8 + 15 * ring + np.arange(15))
         f1 = [best_f1([left], accounts) for left in listed]
-        # Of two sets that is a Jaccard index of a half.
+        # An F1 of 2 / 3 is a Jaccard index of 1 / 2.
         ranks.append(next((i for i, one in enumerate(f1, 1) if one >= 2 / 3), 10**6))
         n_alone += max(f1, default=0.0) >= 0.8
     return ranks, n_alone, seconds, peak_bytes
