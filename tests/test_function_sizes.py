@@ -45,7 +45,7 @@ CEILINGS = {
     "pipeline/demo": 300,
     "pipeline/execution": 2_800,
     # Columns of keys encoded batch by batch, and a first look at further columns.
-    "pipeline/io": 4_700,
+    "pipeline/io": 4_800,
     "pipeline/networkx_backend": 300,
     # Overlaps of groups, for cases and changes: 50 lines. Keys that groups try, and random copies: 450 lines.
     "pipeline/problems": 8_600,

@@ -19,7 +19,7 @@ from mbe_stage.pipeline.errors import ConfigError, VerificationError
 from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.groups import chance, searched
-from mbe_stage.pipeline.problems.groups.tried_keys import keys_of, n_tries
+from mbe_stage.pipeline.problems.groups.tried_keys import edges_of_key, keys_of, n_tries
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.publish.manifest import config_fingerprint, read_manifest
 from mbe_stage.pipeline.verify import verify_run
@@ -132,6 +132,36 @@ def test_a_named_key_is_not_replaced(tmp_path: Path, sections: dict[str, Any]) -
     assert keys_of(read(config, events()).events, config) == ()
 
 
+def test_an_edge_of_the_items_counts_once_and_a_property_of_accounts_is_no_key(tmp_path: Path) -> None:
+    """Chance graphs whose rows repeat edges with other values, and whose accounts keep to one segment: no group."""
+    dice = random.Random(5)
+    users = [f"u{i}" for i in range(200)]
+    repeated = [
+        (user, item, rating)
+        for user in users
+        for item in dice.sample(range(50), 3)
+        for rating in dice.sample(range(1, 6), 4)
+    ]
+    segment = {user: dice.randrange(20) for user in users}
+    kept_apart = [(user, item, segment[user]) for user in users for item in dice.sample(range(60), 8)]
+    for name, rows_of in (("ratings", repeated), ("segments", kept_apart)):
+        columns = ([row[i] for row in rows_of] for i in range(3))
+        table = pa.table(dict(zip(("account", "item", "value"), columns, strict=True)))
+        config = settings(tmp_path / name)
+        keys = keys_of(read(config, table).events, config)
+        assert [key.name for key in keys] == (["value"] if name == "ratings" else [])
+        result = run(config, table)
+        assert result.manifest.derived["groups"]["groups"] == 0
+        verify_run(result.run_dir, read(config, table))
+    values = {"account": ["a", "a", "a", "b", "b"], "item": [1, 1, 1, 1, 2], "value": [2, 3, 2, 3, 2]}
+    edges = read(config := settings(tmp_path), pa.table(values))
+    (key,) = keys_of(edges.events, config)
+    narrowed, items = edges_of_key(edges, key, half_later=False)
+    assert narrowed.right_keys.to_pylist() == ['[1,"2"]', '[1,"3"]', '[2,"2"]']
+    # Both rows of the first value stay, and the one of the other does not.
+    assert (narrowed.events.right.tolist(), items.tolist()) == ([0, 0, 1, 2], [0, 0, 1])
+
+
 def test_recognised_columns(tmp_path: Path) -> None:
     n = 200
     table = pa.table(
@@ -144,7 +174,7 @@ def test_recognised_columns(tmp_path: Path) -> None:
             "label": [i % 2 for i in range(n)],
             "constant": ["a"] * n,
             "country": ["DE" if i % 3 else None for i in range(n)],
-            "stars": [float(i % 5) for i in range(n)],
+            "stars": [float(i // 3 % 5) for i in range(n)],
             "created_at": [BEGIN + i * 2000 for i in range(n)],
         }
     )
