@@ -39,8 +39,9 @@ BROUGHT_BY = {
     "pytest_timeout": "pytest-timeout",
     "markdown_it": "markdown-it-py",
 }
-# Of whoever hands an object of theirs over, imported where that came in.
-HANDED_OVER = {"pipeline": {"networkx", "polars"}}
+# Of whoever hands an object of theirs over, imported where that came in; and of those who have the other methods that
+# benchmarks measure.
+HANDED_OVER = {"pipeline": {"networkx", "polars"}, "benchmarks": {"igraph"}}
 # What tests write themselves.
 WRITTEN = {"module_that_is_interrupted"}
 
