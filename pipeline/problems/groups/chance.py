@@ -27,7 +27,6 @@ from mbe_stage.pipeline.problems.groups.tried_keys import edges_of_key
 log = logging.getLogger(__name__)
 
 BY_DEFAULT = 5
-_LEAST_SECONDS = 0.01
 
 
 def n_copies(config: Config) -> int:
@@ -36,7 +35,9 @@ def n_copies(config: Config) -> int:
     return BY_DEFAULT * (config.input.time_bucket is None) if stated is None else stated
 
 
-def search_copies(searches: Sequence[Searched], backend: Any, place: Any, n: int) -> list[dict[str, float]]:
+def search_copies(
+    searches: Sequence[Searched], backend: Any, place: Any, n: int, n_graphs: int
+) -> list[dict[str, float]]:
     """Search random copies, while there is time; a copy that is not searched to the end does not count.
 
     Parameters
@@ -47,6 +48,10 @@ def search_copies(searches: Sequence[Searched], backend: Any, place: Any, n: int
         That of the run.
     place : module
         As for `searched.search_keys`.
+    n : int
+        Copies.
+    n_graphs : int
+        Graphs that are searched for the same groups.
 
     Returns
     -------
@@ -57,7 +62,7 @@ def search_copies(searches: Sequence[Searched], backend: Any, place: Any, n: int
     end = time.perf_counter() + seconds_of_keys(collecting.config) * SHARE_OF_COPIES
     copies = []
     for seed in range(n):
-        if time.perf_counter() >= end or (found := _copy(collecting, searches, place, seed, end)) is None:
+        if time.perf_counter() >= end or (found := _copy(collecting, searches, place, seed, end, n_graphs)) is None:
             log.warning("groups: there was time for %d of %d random copies", seed, n)
             break
         copies.append(found)
@@ -71,7 +76,7 @@ def chance_p_values(surprise: np.ndarray, copies: Sequence[dict[str, float]]) ->
 
 
 def _copy(
-    collecting: Collecting, searches: Sequence[Searched], place: Any, seed: int, end: float
+    collecting: Collecting, searches: Sequence[Searched], place: Any, seed: int, end: float, n_graphs: int
 ) -> dict[str, float] | None:
     """Search one copy; None if the time ran out."""
     edges, n_right = collecting.edges, collecting.graph.n_right
@@ -87,9 +92,9 @@ def _copy(
         host = plain
         if one.key is not None:
             host, _ = edges_of_key(copied, one.key, half_later=bool(one.half_later))
-        seconds = max(end - time.perf_counter(), _LEAST_SECONDS)
-        quiet = replace(collecting, on_progress=None)
-        found = search_graph(quiet, collecting.backend.from_host(host), place, f"random copy {seed + 1}", seconds)
+        quiet, copied_edges = replace(collecting, on_progress=None), collecting.backend.from_host(host)
+        seconds = end - time.perf_counter()
+        found = search_graph(quiet, copied_edges, place, f"random copy {seed + 1}", seconds, n_graphs)
         if found.is_truncated:
             return None
         kind = collecting.config.section("groups").kind

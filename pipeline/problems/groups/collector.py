@@ -40,8 +40,8 @@ from mbe_stage.pipeline.problems.groups.one_list import (
 )
 from mbe_stage.pipeline.problems.groups.schemas import GROUP_KEYS
 from mbe_stage.pipeline.problems.groups.searched import (
+    N_OFFSETS,
     Searched,
-    n_graphs,
     partners_of,
     refuse_one_graph_queries,
     search_half_later,
@@ -57,7 +57,7 @@ from mbe_stage.pipeline.problems.groups.tables import (
     scores_table,
 )
 from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
-from mbe_stage.pipeline.problems.groups.tried_keys import are_tried
+from mbe_stage.pipeline.problems.groups.tried_keys import are_tried, keys_of, n_tries
 from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE, CHANCE_COPIES
 
 
@@ -124,14 +124,18 @@ class GroupsCollector:
         # The parts that differ between the backends, under the same names.
         self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}")
         self._collecting = collecting
-        self._model = self._place.null_model(collecting.graph, n_graphs(collecting))
+        # Looks at all rows: once.
+        self._keys = keys_of(collecting.edges.events, collecting.config)
+        self._n_graphs = n_tries(self._keys) if collecting.config.input.time_bucket is None else N_OFFSETS
+        self._model = self._place.null_model(collecting.graph, self._n_graphs)
         self._sink = self._place.sink_of(self._model, collecting.graph)
         # Read a second time: the first read, before the run, only checked them.
         self._lists = read_lists(collecting.config.section("groups"))
 
     def __enter__(self) -> GroupsCollector:
         # Partners come first, so that there are groups whenever a limit stops the search.
-        begun, seconds = time.perf_counter(), seconds_of_graph(self._collecting)
+        begun = time.perf_counter()
+        seconds = seconds_of_graph(self._collecting.config, has_keys=bool(self._keys))
         self._partners = partners_of(self._place.on_host(self._collecting), self._model, seconds / 3)
         self.seconds["partners"] = time.perf_counter() - begun
         if limit := self._collecting.config.execution.time_limit_seconds:
@@ -213,7 +217,7 @@ class GroupsCollector:
         }
         n = n_copies(config)
         begun = time.perf_counter()
-        copies = search_copies(searches, self._collecting.backend, self._place, n) if n else []
+        copies = search_copies(searches, self._collecting.backend, self._place, n, self._n_graphs) if n else []
         if copies:
             self.seconds["chance_copies"] = time.perf_counter() - begun
             values = pa.array(chance_p_values(tables["groups"]["surprise"].to_numpy(), copies))
@@ -242,7 +246,7 @@ class GroupsCollector:
 
     def _searches(self) -> tuple[list[Searched], list[dict[str, Any]]]:
         """Return the graphs after their search, that of the run first; and the rows of `group_keys`."""
-        seconds = seconds_of_graph(self._collecting) / 3
+        seconds = seconds_of_graph(self._collecting.config, has_keys=bool(self._keys)) / 3
         host = self._place.on_host(self._collecting)
         searches = [Searched.of(host, self._model, self._sink, self._partners, seconds)]
         if self._collecting.edges.half_later is not None:
@@ -250,7 +254,8 @@ class GroupsCollector:
             self.seconds["half_later"] = searches[1].seconds
         facts: list[dict[str, Any]] = []
         if are_tried(self._collecting.config):
-            found, facts = search_keys(replace(searches[0].collecting, backend=self._collecting.backend), self._place)
+            whole = replace(searches[0].collecting, backend=self._collecting.backend)
+            found, facts = search_keys(whole, self._keys, self._place)
             searches += found
             if found:
                 self.seconds["keys"] = sum(one.seconds for one in found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -28,12 +28,14 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.problems.base import Collecting
-from mbe_stage.pipeline.problems.groups.tried_keys import TriedKey, edges_of_key, keys_of, n_tries
+from mbe_stage.pipeline.problems.groups.tried_keys import TriedKey, edges_of_key, n_tries
 from mbe_stage.pipeline.problems.query import to_query
 from mbe_stage.stream import Listener, wants_outlook
 
 log = logging.getLogger(__name__)
 
+N_OFFSETS = 2
+"""Graphs of the buckets of time that the input names."""
 _MOST_IDS = 2**31
 _LATER = "buckets shifted by half"
 MOST_SECONDS, SHARE_OF_COPIES = 120.0, 0.3
@@ -128,18 +130,17 @@ def partners_of(collecting: Collecting, model: NullModel, seconds: float) -> Gro
     )
 
 
-def seconds_of_graph(collecting: Collecting) -> float:
+def seconds_of_graph(config: Config, *, has_keys: bool = False) -> float:
     """Return the share of the time limit that the run's own graph has, a third each for partners, search and growth.
 
     Buckets shifted by half have another half, and tried keys another third.
     """
-    config = collecting.config
     limit = config.execution.time_limit_seconds
     if limit is None:
         return math.inf
     if config.input.time_bucket is not None:
         return limit / 2
-    return limit * 2 / 3 if keys_of(collecting.edges.events, config) else limit
+    return limit * 2 / 3 if has_keys else limit
 
 
 def seconds_of_keys(config: Config) -> float:
@@ -169,13 +170,6 @@ def refuse_one_graph_queries(collecting: Collecting) -> None:
         )
 
 
-def n_graphs(collecting: Collecting) -> int:
-    """Number of graphs that are searched for the same groups."""
-    if collecting.config.input.time_bucket is not None:
-        return 2
-    return n_tries(keys_of(collecting.edges.events, collecting.config))
-
-
 def search_half_later(collecting: Collecting, place: Any) -> Searched:
     """Enumerate the graph of the later buckets, with its own candidates and null model.
 
@@ -200,16 +194,16 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
             f"{setting('input.time_bucket')} {config.input.time_bucket} makes {n_right:,} right vertices "
             f"with both offsets; expected fewer than {_MOST_IDS:,}; use longer buckets"
         )
-    return search_graph(collecting, edges, place, _LATER, seconds_of_graph(collecting))
+    return search_graph(collecting, edges, place, _LATER, seconds_of_graph(config), N_OFFSETS)
 
 
-def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seconds: float) -> Searched:
-    """Search a graph for groups, for at most so many seconds."""
-    begun = time.perf_counter()
+def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seconds: float, n_graphs: int) -> Searched:
+    """Search a graph for groups, one of so many, for at most so many seconds and a hundredth at least."""
+    begun, seconds = time.perf_counter(), max(seconds, _LEAST_SECONDS)
     end = begun + seconds
     config, backend, graph = collecting.config, collecting.backend, edges.graph()
     log.info("groups: searching with %s: %d right vertices", name, graph.n_right)
-    model = place.null_model(graph, n_graphs(collecting))
+    model = place.null_model(graph, n_graphs)
     sink = place.sink_of(model, graph)
     on_host = place.on_host(replace(collecting, edges=edges, graph=graph))
     partners = partners_of(on_host, model, seconds / 3)
@@ -236,13 +230,17 @@ def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seco
     )
 
 
-def search_keys(collecting: Collecting, place: Any) -> tuple[list[Searched], list[dict[str, Any]]]:
+def search_keys(
+    collecting: Collecting, keys: Sequence[TriedKey], place: Any
+) -> tuple[list[Searched], list[dict[str, Any]]]:
     """Enumerate the graphs of the keys that are tried, while there is time.
 
     Parameters
     ----------
     collecting : Collecting
         That of the run, in host memory.
+    keys : sequence of TriedKey
+        Those of its input (`keys_of`).
     place : module
         As for `search_half_later`.
 
@@ -253,10 +251,10 @@ def search_keys(collecting: Collecting, place: Any) -> tuple[list[Searched], lis
         Rows of `pipeline.problems.groups.schemas.GROUP_KEYS`, for all graphs.
     """
     config = collecting.config
-    keys = keys_of(collecting.edges.events, config)
+    n_graphs = n_tries(keys)
     end = time.perf_counter() + seconds_of_keys(config) * (1 - SHARE_OF_COPIES)
     searches, facts, n_right = list[Searched](), list[dict[str, Any]](), collecting.graph.n_right
-    are_kept = len(keys) and collecting.edges.events.left.size * n_tries(keys) <= _MOST_KEPT
+    are_kept = len(keys) and collecting.edges.events.left.size * n_graphs <= _MOST_KEPT
     for key, half_later in ((each, shifted) for each in keys for shifted in each.offsets):
         stated = half_later if key.bucket is not None else None
         facts.append({"key": key.name, "half_later": stated, "status": "not tried"})
@@ -268,7 +266,7 @@ def search_keys(collecting: Collecting, place: Any) -> tuple[list[Searched], lis
         n_right += len(host.right_keys)
         name = f"the key {key.name}" + (f", {_LATER}" if half_later else "")
         edges = collecting.backend.from_host(host)
-        found = search_graph(collecting, edges, place, name, max(end - time.perf_counter(), _LEAST_SECONDS))
+        found = search_graph(collecting, edges, place, name, end - time.perf_counter(), n_graphs)
         made = found.made if are_kept else partial(_made_again, collecting, key, half_later)
         searches.append(replace(found, made=made, key=key, half_later=stated, items=items))
         facts[-1] |= {
