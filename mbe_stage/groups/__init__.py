@@ -1,11 +1,11 @@
 """Groups: a short ranked list of significant groups, made from all maximal bicliques; arrays in, arrays out.
 
 `null_model` scores, with effective degrees (`maximum_entropy`) where degrees force edges; `candidates` keeps what is
-best while bicliques stream past, `vertex_scores` says what that means for each vertex. `short_list` selects, `growth`
-enlarges to groups of which some edges are missing, also from what `partner_seeds` finds, and `bystanders` takes out of
-those who does little there; `selection` does this as runs publish it. `halo` ranks who comes next. `reference`,
-`reference_selection` and `reference_halo` are the specification. A name is imported from its module when it is first
-asked for.
+best while bicliques stream past, and `vertex_scores` scores each vertex. `growth` makes larger groups, which may lack
+edges, from candidates and from `partner_seeds`. `bystanders` removes members who do little there, and `selection` does
+both as runs publish it. `listing` makes one list of all groups, without `near_copies`. `halo` ranks the vertices that
+come next. `reference`, `reference_selection` and `reference_halo` are the specification. A name is imported from its
+module when it is first asked for.
 """
 
 TYPE_CHECKING = False  # as in `typing`

@@ -85,8 +85,8 @@ class Schedule(NamedTuple):
     first_densities : (n,) float64
     bounds : (3,) float64
         Least and largest density of a step, and the least of a kept group.
-    numbers : (5,) int64
-        Rounds; least left and right members; 1 for ``joining="prefix"``; the model's `class_cost`.
+    numbers : (4,) int64
+        Rounds; least left and right members; the model's `class_cost`.
     """
 
     first_densities: np.ndarray
@@ -194,7 +194,7 @@ def _score(n_edges, weight, left, right, schedule):
 def _worth(score, left, right):
     """What decides which group is the best: is it significant, then the score, of significant ones with other names.
 
-    Those are named among all vertices of the search: by degree, whoever has few edges in a group costs all the others.
+    The other names are among all vertices of the search. Named by degree, one member with few edges makes all dearer.
     """
     if score <= SIGNIFICANT:
         return False, score

@@ -62,12 +62,6 @@ def class_cost_of(n_left, n_right):
 
 
 @compiled()
-def log_units_of(numerator, denominator):
-    """``ln`` of a positive fraction in units, rounded half to even; int64."""
-    return np.int64(np.rint(math.log(numerator / denominator) * UNIT))
-
-
-@compiled()
 def density_term(n_present, n_cells):
     """``e ln q + (n - e) ln(1 - q)`` of `e` present edges of `n` possible ones, in units; 0 where all or none are.
 

@@ -2,9 +2,9 @@
 
 Seeds are grown (`growth`), and those who do little in a group leave it (`bystanders`). Seeds are the best candidates,
 the best of each vertex, whatever its surprise, and vertices with their best partners (`partner_seeds`). A vertex in a
-sparse ring is in no biclique that stands out, and its best one still leads to the ring: with the best of all alone a
-ring of 15 x 15 of which a third of the edges is present is not found. These need no enumeration, so that there are
-groups even where a limit ends it at once.
+sparse ring is in no biclique that stands out, but its best one still leads to the ring. With the best of all alone, a
+ring of 15 x 15 with a third of its edges is not found. Partners need no enumeration, so there are groups even if a
+limit ends it at once.
 """
 
 from __future__ import annotations

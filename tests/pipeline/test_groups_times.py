@@ -365,7 +365,6 @@ def test_no_group_at_all(tmp_path: Path) -> None:
 
 
 HOUR = datetime.timedelta(hours=1)
-LATER = changed("first_time", lambda time: time + HOUR)
 FORGED: list[tuple[str, Any, str, bool]] = [
     ("groups", changed("weight_total", lambda total: total + 1), "weight_total is", True),
     ("groups", changed("weight_median", lambda total: total + 1), "weight_median is", True),

@@ -9,8 +9,8 @@ import numpy as np
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.members import GroupMembers
 
-SHORT_LIST, GROWN_COVER, BOTH = "short_list", "grown_cover", "both"
-"""The kinds of groups, as `groups.kind` has them and, but for `both`, the table."""
+SHORT_LIST, GROWN_COVER = "short_list", "grown_cover"
+"""The kinds of groups: bicliques, and groups that have grown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,7 +31,7 @@ class Held:
 def overlaps(groups: Held, others: Held) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield some pairs of groups at a time: rows of `groups`, rows of `others`, and how many numbers both have.
 
-    One number in many groups makes many pairs, few of which a caller keeps.
+    One number in many groups makes many pairs, and a caller keeps few of them.
     """
     distinct = np.unique(np.concatenate([groups.numbers, others.numbers]))
     one, other = (
