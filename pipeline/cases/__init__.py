@@ -1,0 +1,1 @@
+"""Cases of published runs: read, decided on, exported and reported to other systems."""
