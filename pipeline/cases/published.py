@@ -43,6 +43,7 @@ class Case:
 
     @property
     def head(self) -> dict[str, Any]:
+        """The group with the best rank."""
         return self.groups[0]
 
     @cached_property
