@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["chromium", "opened", "violations"]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-_PATIENCE = 120_000.0
+_PATIENCE = 30_000.0
 
 
 @contextmanager
