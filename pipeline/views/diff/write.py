@@ -6,7 +6,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -121,21 +122,34 @@ def write_diff(
     PublishError
         It is not empty or cannot be written; nothing of it remains.
     """
-    directory = Path(directory)
+    n_rows = len(diff.only_new) + len(diff.only_old)
+    with new_directory(Path(directory), summary) as growing:
+        types = key_types(diff)
+        written = _write(difference_batches(diff), difference_schema(*types), growing / "differences")
+        partners = _write(partner_batches(diff), partner_schema(*types), growing / "partners")
+        done = 0
+        for rows in (written, partners):
+            for n in rows:
+                done += n
+                on_progress(done / n_rows)
+    return Path(directory)
+
+
+@contextmanager
+def new_directory(directory: Path, summary: Mapping[str, Any] | None) -> Iterator[Path]:
+    """Within the context, fill a directory that then appears atomically, with ``summary.json`` if given.
+
+    Raises
+    ------
+    PublishError
+        As `check_free`, or it cannot be written; nothing of it remains.
+    """
     check_free(directory)
     growing = directory.absolute().parent / f".{directory.absolute().name}.{secrets.token_hex(4)}"
-    n_rows = len(diff.only_new) + len(diff.only_old)
     with as_publish_errors(directory, _NOTHING):
         try:
             growing.mkdir()
-            types = key_types(diff)
-            written = _write(difference_batches(diff), difference_schema(*types), growing / "differences")
-            partners = _write(partner_batches(diff), partner_schema(*types), growing / "partners")
-            done = 0
-            for rows in (written, partners):
-                for n in rows:
-                    done += n
-                    on_progress(done / n_rows)
+            yield growing
             if summary is not None:
                 text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
                 (growing / "summary.json").write_text(text, encoding="utf-8")
@@ -145,7 +159,6 @@ def write_diff(
         finally:
             if growing.exists():
                 shutil.rmtree(growing)
-    return directory
 
 
 def key_types(diff: RunDiff) -> tuple[pa.DataType, pa.DataType]:
