@@ -220,12 +220,15 @@ class Completed:
         Warnings for the user, a sentence each.
     prepared : mapping of str to float
         Seconds that loading and compiling code took, by the name of the step.
+    counts : mapping of str to int
+        Counts that replace those of the collector, by name.
     """
 
     inputs: Mapping[str, DerivedInput] = field(default_factory=dict)
     comparison: Comparison | None = None
     warnings: Sequence[str] = ()
     prepared: Mapping[str, float] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,6 +488,8 @@ class DerivedPublication(OutputFacts, _Published):
         `inputs` returns a fingerprint of each file's content.
     largest : callable or None
         As `Publication.largest`, never None for a run.
+    next_command : str
+        The suggested command after a run with results of its; ``{}`` is the output directory.
     complete : callable or None
         Takes a `Completing`, may rewrite the output's own tables, and returns `Completed`. It is called when all tables
         are written, before checksums are taken.
@@ -495,6 +500,7 @@ class DerivedPublication(OutputFacts, _Published):
     events: bool = False
     input_keys: tuple[str, ...] = ()
     largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
+    next_command: str = ""
     complete: Callable[[Completing], Completed] | None = None
 
     @abstractmethod
