@@ -13,10 +13,10 @@ from mbe_stage.pipeline.cases.looking import plain
 from mbe_stage.pipeline.cases.published import SINCE
 from mbe_stage.pipeline.problems.groups.group_changes import read_group_rows, since_last
 from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.new_directory import new_directory
 from mbe_stage.pipeline.publish.reading import run_with_bicliques
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.views.diff.remarks import comparability
-from mbe_stage.pipeline.views.diff.write import new_directory
 from mbe_stage.pipeline.views.listed_groups import group_rows, with_members
 
 STATUSES = (*SINCE[:-1], "gone")
