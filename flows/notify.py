@@ -103,9 +103,14 @@ class Notify:
         Raises
         ------
         ConfigError
-            The secret is no text, is empty, or no base64.
+            There is no such block, or the secret is no text, is empty, or no base64.
         """
-        found = os.environ.get(SECRET, "") if self.block is None else cast(Any, Secret.load(self.block)).get()
+        try:
+            found = os.environ.get(SECRET, "") if self.block is None else cast(Any, Secret.load(self.block)).get()
+        except ValueError:
+            raise ConfigError(
+                f"--notify-secret: no block {self.block!r} of type Secret; expected one that Prefect's server has"
+            ) from None
         if not isinstance(found, str) or not found:
             raise ConfigError("the secret of the webhook is no text, or empty; expected at least one character")
         if not found.startswith("whsec_"):
