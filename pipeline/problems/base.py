@@ -490,6 +490,8 @@ class DerivedPublication(OutputFacts, _Published):
         As `Publication.largest`, never None for a run.
     next_command : str
         The suggested command after a run with results of its; ``{}`` is the output directory.
+    graph_frames : callable or None
+        Takes a run directory and the name of a library (`RunResult.graph`); returns its frames of nodes and of edges.
     complete : callable or None
         Takes a `Completing`, may rewrite the output's own tables, and returns `Completed`. It is called when all tables
         are written, before checksums are taken.
@@ -501,6 +503,7 @@ class DerivedPublication(OutputFacts, _Published):
     input_keys: tuple[str, ...] = ()
     largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
     next_command: str = ""
+    graph_frames: Callable[[Path, str], tuple[Any, Any]] | None = None
     complete: Callable[[Completing], Completed] | None = None
 
     @abstractmethod
