@@ -82,6 +82,7 @@ COLUMNS = {
     "surprise": "see [surprise](groups.md#surprise), in nats",
     "tfidf_eigenvector": "how central the vertex is among similar ones; see [scores](groups.md)",
     "two_hop_degree": "other vertices of the side that share a neighbour; null above `output.two_hop_steps`",
+    "verdict": "the latest verdict on the case: `fraud`, `fine` or `open`; null without",
     "vertex": "id: the rank of the key among the side's keys; null if the graph has no such key",
     "vertices": "ids of the members, ascending",
     "weight_median": "median weight of the edges; null without weights",
