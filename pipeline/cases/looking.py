@@ -23,7 +23,6 @@ from mbe_stage.pipeline.cases.key_columns import distinct_names, key_columns, ke
 from mbe_stage.pipeline.cases.published import Case, case_of, cases_of, rows_of_groups, side_names
 from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.problems.groups import schemas
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.stores.local_copies import address_of
@@ -36,17 +35,9 @@ Row = Mapping[str, Any]
 
 SIDES: tuple[SideName, SideName] = ("left", "right")
 _MOST_ROWS = 50
-# Names of other columns of records: a key column with one of these names gets a number.
-_TAKEN = frozenset(
-    name
-    for schema in (
-        schemas.GROUPS,
-        schemas.group_members(pa.string()),
-        schemas.group_halo(pa.string()),
-        schemas.vertex_scores(pa.string()),
-    )
-    for name in schema.names
-) | {"case", "relation", "n_common", "parts", "verdict"}
+# Tables and further names whose columns records have: a key column with one of these names gets a number.
+_TABLES = "groups", "group_members", "group_halo", "vertex_scores"
+_FURTHER = "case", "n_common", "parts", "verdict", "is_muted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +83,11 @@ class Looking:
         self._manifest = read_manifest(run_path)
         config, columns = self._manifest.config, self._manifest.input.columns
         self.names: dict[str, str] = dict(zip(SIDES, side_names(config, columns), strict=True))
-        left = distinct_names(key_columns(config, "left", columns), [*_TAKEN])
-        right = distinct_names(key_columns(config, "right", columns), [*_TAKEN, *left])
+        tables = [path for name in _TABLES if (path := run_path / f"{name}.parquet").is_file()]
+        with reading(run_path):
+            self._taken = [*_FURTHER, *(name for path in tables for name in pq.read_schema(path).names)]
+        left = distinct_names(key_columns(config, "left", columns), self._taken)
+        right = distinct_names(key_columns(config, "right", columns), [*self._taken, *left])
         self._columns = {"left": left, "right": right}
 
     @cached_property
@@ -458,7 +452,7 @@ class Looking:
         values = value_columns(group_key) if side == "right" else ()
         if not values:
             return names, parts
-        names = (*names, *distinct_names(values, [*_TAKEN, *names, *self._columns["left"]]))
+        names = (*names, *distinct_names(values, [*self._taken, *names, *self._columns["left"]]))
         added = [key_parts(row["key_value"], len(values)) for row in rows]
         return names, [(*one, *more) for one, more in zip(parts, added, strict=True)]
 
