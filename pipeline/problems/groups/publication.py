@@ -27,12 +27,14 @@ class GroupsPublication(DerivedPublication):
     frames = ("arrow", "cudf")
     events = True
     input_keys = ("labels", "allow", "verdicts")
+    late_keys = ("verdicts",)
     next_command = "mbe show {}"
 
     collector = deferred(f"{__package__}.collector:GroupsCollector")
     page = deferred("mbe_stage.pipeline.report.groups:page")
     graph_frames = deferred("mbe_stage.pipeline.cases.frames:graph_frames")
     check = deferred("mbe_stage.pipeline.verify.groups:check")
+    news = deferred("mbe_stage.pipeline.cases.news:news")
     complete = deferred(f"{__package__}.completing:complete")
     device_bytes = deferred(f"{__package__}.cudf:pool_bytes")
 
