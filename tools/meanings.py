@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 COLUMNS = {
+    "at": "time of the verdict, UTC",
     "association": "known cases among the other members of its groups; see [scores](groups.md)",
     "biclique_key": "hash of the members' own keys; the same group has the same key in every run",
     "busiest_item_share": "that share of all events of the group's items",
@@ -29,7 +30,7 @@ COLUMNS = {
     "group_key": "key of a biclique with these members; of a vertex: the first listed group that holds it, or null",
     "grown_surprise": "largest surprise of a grown group that holds the vertex, in nats; 0 without one",
     "half_later": "whether the group was found in the buckets shifted by half; null without buckets",
-    "is_muted": "whether one side is entirely known good",
+    "is_muted": "whether one side is entirely known good, or the case is fine",
     "jaccard": "common members by all members; null without a partner",
     "key": "as the input writes it; of a group: the tried key, `items` for the right vertices alone, or null",
     "key_value": "what the group's key adds to the item, as a JSON array; else null",
@@ -57,6 +58,7 @@ COLUMNS = {
     "n_known": "known cases among the members; null without labels",
     "n_left": "number of left members",
     "n_right": "number of right members",
+    "note": "reason of the verdict, or empty",
     "p": "left vertices of a counted biclique",
     "p_bound": "bound of the chance that a random graph with these degrees has any such group",
     "partner_key": "key of the partner in OLD, or null",
@@ -72,6 +74,7 @@ COLUMNS = {
     "is_core": "whether the member is one of the group's core",
     "core_key": "key of the best biclique inside the group: itself for a biclique; null without one",
     "share_size": "a [score](groups.md)",
+    "run": "the run that was decided on",
     "side": "`left` or `right`",
     "significant": "whether `p_bound` is below 0.05; always true here",
     "since": "`new`, `grown`, `shrunk`, `changed` or `same` beside the last run, or null",
@@ -82,11 +85,12 @@ COLUMNS = {
     "surprise": "see [surprise](groups.md#surprise), in nats",
     "tfidf_eigenvector": "how central the vertex is among similar ones; see [scores](groups.md)",
     "two_hop_degree": "other vertices of the side that share a neighbour; null above `output.two_hop_steps`",
-    "verdict": "the latest verdict on the case: `fraud`, `fine` or `open`; null without",
+    "verdict": "`fraud`, `fine` or `open`: the [verdict](groups.md#verdicts) on the case; null without one",
     "vertex": "id: the rank of the key among the side's keys; null if the graph has no such key",
     "vertices": "ids of the members, ascending",
     "weight_median": "median weight of the edges; null without weights",
     "weight_total": "sum of the edges' weights; null without weights",
+    "who": "author of the verdict",
 }
 
 JSON = {

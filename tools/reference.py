@@ -62,7 +62,7 @@ def command_line() -> Iterator[str]:
     yield from _fenced(_help())
     for name in EXAMPLES:
         if name != "mbe":
-            yield from [f"## mbe {name}", "", *_fenced(_help(name))]
+            yield from [f"## mbe {name}", "", *_fenced(_help(*name.split()))]
 
 
 def configuration() -> Iterator[str]:
@@ -169,6 +169,7 @@ def tables() -> Iterator[str]:
                 ),
                 "group_keys.parquet, if keys are tried": (group_schemas.GROUP_KEYS, "graph of a tried key"),
                 "known_keys.parquet, with labels or an allow list": (group_schemas.KNOWN_KEYS, "listed key"),
+                "verdicts.parquet": (group_schemas.VERDICTS, "verdict that was read, and member at that time"),
             },
         ),
         (

@@ -3,6 +3,7 @@
 Like `pipeline.cli.app`, this imports nothing heavy, and its annotations are objects.
 """
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,7 +12,12 @@ import typer
 from mbe_stage.pipeline.cli import options as opt
 from mbe_stage.pipeline.cli.help import Command, command_line
 
-APP = command_line(name="cases", help="List, export and label the cases of a run.", no_args_is_help=True)
+APP = command_line(
+    name="cases",
+    help="List, export and label the cases of a run.",
+    add_completion=False,
+    no_args_is_help=True,
+)
 
 _Run = Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")]
 _Case = Annotated[str, typer.Argument(metavar="ID", help="The case with this id, or the only one that begins so.")]
@@ -78,7 +84,7 @@ def export(
     members = f"{made['case']['n_left']:,} x {made['case']['n_right']:,} members"
     say(f"case       {made['case']['case']}: {made['input']['rows']:,} rows of the input, {members}")
     say(f"out        {out}")
-    say(f"next       mbe cases label {run_path} {made['case']['case']} fraud")
+    say(f"next       {shlex.join(['mbe', 'cases', 'label', run_path, made['case']['case'], 'fraud'])}")
 
 
 @APP.command(cls=Command)
@@ -87,7 +93,7 @@ def label(
     case: _Case,
     verdict: Annotated[
         Literal["fraud", "fine", "open"],
-        typer.Argument(help="Your decision; open takes an earlier one back."),
+        typer.Argument(metavar="fraud|fine|open", help="Your decision; open takes an earlier one back."),
     ],
     note: Annotated[str, typer.Option(metavar="TEXT", help="The reason.", show_default=False)] = "",
     who: Annotated[str | None, typer.Option(metavar="NAME", help="The author; by default your user name.")] = None,
@@ -112,4 +118,4 @@ def label(
     was = "" if before is None else f" (it was {before['verdict']}, by {before['who']})"
     say(f"verdict    {made['verdict']} for the case {found.id}, by {made['who']}{was}")
     say(f"file       {decisions.path}")
-    say(f"next       mbe cases list {run_path}")
+    say(f"next       {shlex.join(['mbe', 'cases', 'list', run_path])}")

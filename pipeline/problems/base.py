@@ -488,6 +488,8 @@ class DerivedPublication(OutputFacts, _Published):
     input_keys : tuple of str
         Keys of the section that name files. Like the path of the edges, they are not part of `config_fingerprint`.
         `inputs` returns a fingerprint of each file's content.
+    late_keys : tuple of str
+        Those of `input_keys` that change nothing in the search, so an interrupted run can be resumed with other ones.
     largest : callable or None
         As `Publication.largest`, never None for a run.
     next_command : str
@@ -509,6 +511,7 @@ class DerivedPublication(OutputFacts, _Published):
     problem: str
     events: bool = False
     input_keys: tuple[str, ...] = ()
+    late_keys: tuple[str, ...] = ()
     largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
     next_command: str = ""
     diff: Callable[[Path, Path, int, Path | None], dict[str, Any]] | None = None
