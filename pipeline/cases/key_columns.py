@@ -11,10 +11,12 @@ import pyarrow as pa
 from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.problems.groups.tried_keys import BUCKETS, PLAIN
 
 BUCKET = "time_bucket"
 """The column of the beginning of a key's time bucket."""
+
+PLAIN, BUCKETS = "items", ("1h", "1d", "7d", "30d")
+"""Names of tried keys: of the items alone, and of buckets; an attribute has another name."""
 
 
 def key_columns(config: Config, side: str, columns: Sequence[InputColumn] = ()) -> tuple[str, ...]:
@@ -96,11 +98,18 @@ def split_keys(keys: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Tab
     """
     if len(names) == 1:
         return pa.table([keys], names=list(names))
-    parts = [_parts(key, len(names)) for key in keys.to_pylist()]
+    parts = [key_parts(key, len(names)) for key in keys.to_pylist()]
     return pa.table([_column([row[at] for row in parts]) for at in range(len(names))], names=list(names))
 
 
-def _parts(key: Any, n: int) -> list[Any]:
+def key_parts(key: Any, n: int) -> list[Any]:
+    """Return the parts of a key, which is a JSON array of so many, or of the `key_value` of a member.
+
+    Raises
+    ------
+    PublishError
+        It is none.
+    """
     if key is None:
         return [None] * n
     try:

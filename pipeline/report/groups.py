@@ -20,7 +20,7 @@ from mbe_stage.pipeline.report.wording import count, fragment, key
 from mbe_stage.pipeline.views.listed_groups import chance_text, nothing_significant
 from mbe_stage.pipeline.wording import plural
 
-_LISTS = {"labels": "Labels", "allow": "Known good"}
+_LISTS = {"labels": "Labels", "allow": "Known good", "verdicts": "Verdicts"}
 _MOST_MEMBERS, _LEAST_MEMBERS = 200, 6
 _MOST_BYTES = 5_750_000
 _ITEM = re.compile("<li.*?</li>")
