@@ -229,7 +229,7 @@ class CasePages:
 
         With the accounts that have an anchor, the others get theirs here, and scores are shown.
         """
-        found = []
+        found: list[Mapping[str, Any]] = []
         for side, name in zip(("left", "right"), self.names, strict=True):
             ordered = sorted((row for row in rows if row["side"] == side), key=self._by_score)
             items = [Markup(self._member(row, anchored)) for row in ordered[:most]]
@@ -287,10 +287,8 @@ class CasePages:
     @cached_property
     def by_score(self) -> list[int]:
         """The left vertices of the list of accounts: those in cases and those with the best scores of all."""
-        left = sorted(
-            ({"side": "left", "vertex": vertex} for vertex in {*self.places, *self._best}), key=self._by_score
-        )
-        return [row["vertex"] for row in left[:_MOST_ACCOUNTS]]
+        rows = (self.scores["left", vertex] for vertex in {*self.places, *self._best})
+        return [row["vertex"] for row in sorted(rows, key=self._by_score)[:_MOST_ACCOUNTS]]
 
     def accounts(self, n_cases: int) -> list[str]:
         """Return the entries of the list of accounts, with links to the first cases."""
