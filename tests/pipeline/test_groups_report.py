@@ -87,14 +87,14 @@ def test_every_case_group_and_account_has_an_anchor_and_a_heading(timed: Path) -
     scores = {(row["side"], row["vertex"]): row for row in rows(timed, "vertex_scores")}
     for vertex in lefts:
         row = scores["left", vertex]
-        shown = f'<li id="a{vertex}"><b>{min(100 * row["score"], 99.9):.1f}</b><h3>{key(row["key"])}</h3>'
+        shown = f'<li id="a{vertex}"><b>{row["score"]:.3f}</b><h3>{key(row["key"])}</h3>'
         assert shown in html
     for row in groups:
         assert f"<h4>Group {row['rank']}: {row['n_left']} × {row['n_right']}</h4>" in html
+        shown = row["explanation"].replace(f"{row['n_left']} left x {row['n_right']} right members", "{}")
+        shown = shown.replace("the left members'", "the accounts'").replace("these items", "these pages")
         sizes = f"{row['n_left']} accounts × {row['n_right']} pages"
-        assert f"{row['explanation']}.".replace(
-            f"{row['n_left']} left x {row['n_right']} right members", sizes
-        ).replace("the left members'", "the accounts'") in _plain(html)
+        assert f"{shown.format(sizes)}." in _plain(html)
     # The sides are called what their columns are called.
     first = html[html.index("<body>") : html.index('id="statistics"')]
     assert not re.search(r">[^<]*\b(left|right) (vert|memb|side)", first)
