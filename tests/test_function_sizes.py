@@ -16,8 +16,8 @@ LONGEST_FILE = 600
 PACKAGES = ("mbe_stage", "mbe_stage.groups", "mbe_stage.pipeline")
 # Most lines of each folder, with its unlisted folders. Raising one takes a comment with the reason.
 CEILINGS = {
-    # JSON lines and metrics of flows.
-    "flows": 2_050,
+    # JSON lines and metrics of flows. New cases reported by events and a webhook: 290 lines.
+    "flows": 2_350,
     "mbe_stage": 2_300,
     "mbe_stage/bicliques": 13_700,
     "mbe_stage/cliques": 6_200,

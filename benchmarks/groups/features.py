@@ -190,9 +190,11 @@ def compared_scores(
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed + repeat)
         for fit, held in folds.split(labels, labels):
             for name, columns in sets.items():
+                # Without times a graph has columns without any value.
+                some = columns[:, np.isfinite(columns[fit]).any(axis=0)]
                 model = HistGradientBoostingClassifier(random_state=seed + repeat, early_stopping=False)
-                model.fit(columns[fit], labels[fit])
-                found[name][repeat, held] = model.predict_proba(columns[held])[:, 1]
+                model.fit(some[fit], labels[fit])
+                found[name][repeat, held] = model.predict_proba(some[held])[:, 1]
     return found
 
 

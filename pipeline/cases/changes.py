@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from mbe_stage.pipeline.cases.published import SINCE
 from mbe_stage.pipeline.problems.groups.group_changes import read_group_rows, since_last
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.new_directory import new_directory
-from mbe_stage.pipeline.publish.reading import run_with_bicliques
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.views.diff.remarks import comparability
 from mbe_stage.pipeline.views.listed_groups import group_rows, with_members
@@ -23,14 +21,10 @@ STATUSES = (*SINCE[:-1], "gone")
 """What a listed difference may be, in the order of the list."""
 
 
-def compares_groups(old: Path, new: Path) -> bool:
-    """Return whether two runs have groups, and one of them no bicliques to compare."""
-    have_groups = all((run / "groups.parquet").is_file() for run in (old, new))
-    return have_groups and any(run_with_bicliques(run) is None for run in (old, new))
+def compared(old: Path, new: Path, limit: int, out: Path | None) -> dict[str, Any]:
+    """Return the differences between the groups of two runs; muted groups count like others.
 
-
-def groups_compared(old: Path, new: Path, limit: int, out: Path | None) -> dict[str, Any]:
-    """Return the differences between the groups of two runs as plain values; muted groups count like others.
+    It is what `pipeline.problems.base.DerivedPublication.diff` returns.
 
     Parameters
     ----------
@@ -66,12 +60,6 @@ def groups_compared(old: Path, new: Path, limit: int, out: Path | None) -> dict[
             table = pa.Table.from_pylist(_rows(found), _schema(new))
             pq.write_table(table, growing / "differences.parquet")
     return summary | {"differences": plain(_rows(listed)), "out": None if out is None else str(out)}
-
-
-def next_command(found: dict[str, Any]) -> str:
-    """Return the command that shows the case of the first difference of the new run."""
-    first = next((each for each in found["differences"] if each["status"] != "gone"), None)
-    return shlex.join(["mbe", "show", found["new"], *([] if first is None else ["--case", first["case"]])])
 
 
 def _schema(run: Path) -> pa.Schema:

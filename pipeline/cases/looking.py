@@ -19,34 +19,25 @@ import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.cases.deciding import with_current_verdicts
 from mbe_stage.pipeline.cases.finding import finding_of, several
-from mbe_stage.pipeline.cases.key_columns import distinct_names, key_columns, split_keys, value_columns
+from mbe_stage.pipeline.cases.key_columns import distinct_names, key_columns, key_parts, split_keys, value_columns
 from mbe_stage.pipeline.cases.published import Case, case_of, cases_of, rows_of_groups, side_names
 from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.problems.groups import schemas
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import was_in_memory
 from mbe_stage.pipeline.views.listed_groups import chance_text, group_rows, with_members
 from mbe_stage.pipeline.views.top import SideName, find_vertex
-from mbe_stage.pipeline.wording import day_of, group_key_text, key_parts, plural
+from mbe_stage.pipeline.wording import day_of, group_key_text, plural
 
 Row = Mapping[str, Any]
 
 SIDES: tuple[SideName, SideName] = ("left", "right")
 _MOST_ROWS = 50
-# Names of other columns of records: a key column with one of these names gets a number.
-_TAKEN = frozenset(
-    name
-    for schema in (
-        schemas.GROUPS,
-        schemas.group_members(pa.string()),
-        schemas.group_halo(pa.string()),
-        schemas.vertex_scores(pa.string()),
-    )
-    for name in schema.names
-) | {"case", "relation", "n_common", "parts", "verdict"}
+# Tables and further names whose columns records have: a key column with one of these names gets a number.
+_TABLES = "groups", "group_members", "group_halo", "vertex_scores"
+_FURTHER = "case", "n_common", "parts", "verdict", "is_muted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +83,11 @@ class Looking:
         self._manifest = read_manifest(run_path)
         config, columns = self._manifest.config, self._manifest.input.columns
         self.names: dict[str, str] = dict(zip(SIDES, side_names(config, columns), strict=True))
-        left = distinct_names(key_columns(config, "left", columns), [*_TAKEN])
-        right = distinct_names(key_columns(config, "right", columns), [*_TAKEN, *left])
+        tables = [path for name in _TABLES if (path := run_path / f"{name}.parquet").is_file()]
+        with reading(run_path):
+            self._taken = [*_FURTHER, *(name for path in tables for name in pq.read_schema(path).names)]
+        left = distinct_names(key_columns(config, "left", columns), self._taken)
+        right = distinct_names(key_columns(config, "right", columns), [*self._taken, *left])
         self._columns = {"left": left, "right": right}
 
     @cached_property
@@ -121,7 +115,8 @@ class Looking:
 
     def finding(self, *, has_muted: bool = False) -> View:
         """Return the finding in a sentence, and the cases; on request also the muted ones."""
-        shown = [case.row for case in self._cases if has_muted or not case.row["is_muted"]]
+        shown = [case for case in self._cases if has_muted or not case.row["is_muted"]]
+        present = [{**case.row, "present": _present(case.head)} for case in shown]
         n_muted = sum(case.row["is_muted"] for case in self._cases)
         lines = [("finding", finding_of(self._path, self._manifest, self._cases))]
         lines += [("chance", chance)] if (chance := chance_text(self._path)) else []
@@ -137,12 +132,15 @@ class Looking:
             ("known", lambda row: row["n_known"]),
             ("p", lambda row: _chance(row["p_bound"])),
             ("verdict", lambda row: row["verdict"]),
-            ("why", lambda row: f"{row['explanation']}."),
+            # Its sentence would take ten lines of a cell.
+            ("edges of its best group", lambda row: row["present"]),
         ]
         rows = [plain(case.row) for case in self._cases]
-        values = {"finding": lines[0][1], "left": self.names["left"], "right": self.names["right"], "cases": rows}
-        first = ["show", self._place, "--case", shown[0]["case"]] if shown else ["verify", self._place]
-        return self._view(values, lines, [_table("", columns, shown)], rows, first)
+        values = {"finding": lines[0][1], "columns": self._columns, "cases": rows}
+        # A new case without a verdict is looked at first.
+        first = min(shown, key=lambda case: (case.row["verdict"] is not None, case.row["since"] != "new"), default=None)
+        command = ["verify", self._place] if first is None else ["show", self._place, "--case", first.id]
+        return self._view(values, lines, [_table("", columns, present)], rows, command)
 
     def case(self, wanted: str) -> View:
         """Return a case by its id or the beginning of it: groups, members with their scores, and linked cases.
@@ -221,8 +219,7 @@ class Looking:
             As `pipeline.views.top.find_vertex`.
         """
         side, vertex = self._vertex(key, side)
-        of_member = rows_of_groups(self._path, "group_members").filter(pc.field("vertex") == vertex).to_pylist()
-        keys = {row["group_key"] for row in of_member if row["side"] == side}
+        keys = self._groups_with(side, vertex)
         groups = [row for row in group_rows(self._path) if row["group_key"] in keys]
         with reading(self._path):
             scores = pq.read_table(self._path / "vertex_scores.parquet", filters=pc.field("vertex") == vertex)
@@ -231,7 +228,7 @@ class Looking:
         cases = list(dict.fromkeys(row["case"] for row in groups))
         what = f"in {plural(len(groups), 'group')} of {plural(len(cases), 'case')}" if groups else "in no listed group"
         told = "" if score is None else f", score {score['score']:.3f}, {plural(score['degree'], 'edge')}"
-        tables = [self._groups_table(groups)] if groups else []
+        tables = [self._groups_table(groups)]
         other: SideName = "right" if side == "left" else "left"
         n_groups = "groups", lambda row: row["n_groups"]
         common = n_groups, (f"common {self.names[other]}", lambda row: row["n_common"])
@@ -242,7 +239,7 @@ class Looking:
         ]
         values = {
             "side": side,
-            "key": key,
+            "key": key if score is None else score["key"],
             "scores": score,
             "cases": cases,
             "groups": groups,
@@ -279,13 +276,22 @@ class Looking:
         title, columns, lines = self._members_table(rows, side, further, most=n)
         of_all = several(self.names[side], table.num_rows)
         summed = [("scores", f"{len(rows):,} of {of_all}, the highest score first")]
-        values = {"side": side, "column": self.names[side], "accounts": self._with_parts(rows)}
+        values = {"side": side, "columns": self._columns, "accounts": self._with_parts(rows)}
         which = [] if side == "left" else ["--side", side]
         command = ["show", self._place, "--vertex", str(rows[0]["key"]), *which] if rows else ["show", self._place]
         return self._view(values, summed, [(title, columns, lines)], self._records({}, rows, sides=(side,)), command)
 
-    def top(self, limit: int, by: str | None, least: tuple[int, int], member: tuple[str, str | None] | None) -> View:
-        """Return the first groups by rank, or the largest ones.
+    def top(self, rows: Sequence[dict[str, Any]], by: str | None) -> View:
+        """Return groups that `listed` has chosen; `by` is as there."""
+        lines = [] if rows else [("groups", "no such group")]
+        command = ["show", self._place, *(["--group", str(rows[0]["rank"])] if rows else [])]
+        values = {"by": by or "rank", "groups": with_members(self._path, [*rows])}
+        return self._view(values, lines, [self._groups_table(rows)], [], command)
+
+    def listed(
+        self, limit: int, by: str | None, least: tuple[int, int], member: tuple[str, str | None] | None
+    ) -> list[dict[str, Any]]:
+        """Return rows of `groups` by rank, or the largest first.
 
         Parameters
         ----------
@@ -298,27 +304,11 @@ class Looking:
         """
         rows = [row for row in group_rows(self._path) if row["n_left"] >= least[0] and row["n_right"] >= least[1]]
         if member is not None:
-            side, vertex = self._vertex(member[0], self.side_named(member[1]))
-            of_member = rows_of_groups(self._path, "group_members").filter(pc.field("vertex") == vertex).to_pylist()
-            keys = {row["group_key"] for row in of_member if row["side"] == side}
+            keys = self._groups_with(*self._vertex(member[0], self.side_named(member[1])))
             rows = [row for row in rows if row["group_key"] in keys]
         if by is not None:
             rows.sort(key=lambda row: (-row[f"n_{by}"], row["rank"]))
-        rows = rows[:limit]
-        members: dict[int, list[dict[str, Any]]] = {row["group_key"]: [] for row in rows}
-        for each in rows_of_groups(self._path, "group_members", list(members)).to_pylist():
-            members[each["group_key"]].append(each)
-        records = [
-            record
-            for row in rows
-            for record in self._records(
-                {"case": row["case"], "rank": row["rank"]}, members[row["group_key"]], row.get("key")
-            )
-        ]
-        lines = [] if rows else [("groups", "no such group")]
-        command = ["show", self._place, *(["--group", str(rows[0]["rank"])] if rows else [])]
-        values = {"by": by or "rank", "groups": with_members(self._path, rows)}
-        return self._view(values, lines, [self._groups_table(rows)] if rows else [], records, command)
+        return rows[:limit]
 
     def _view(
         self,
@@ -349,6 +339,10 @@ class Looking:
             if not found.num_rows:
                 raise
             return "right", found["vertex"][0].as_py()
+
+    def _groups_with(self, side: str, vertex: int) -> set[int]:
+        members = rows_of_groups(self._path, "group_members").filter(pc.field("vertex") == vertex)
+        return {row["group_key"] for row in members.to_pylist() if row["side"] == side}
 
     def _near(self, side: SideName, vertex: int, keys: list[int]) -> list[dict[str, Any]]:
         """Return the other members of a vertex's groups: neighbours, and those of its side with common neighbours."""
@@ -422,7 +416,7 @@ class Looking:
             ("since", lambda row: row["since"]),
             ("key", lambda row: group_key_text(row)),
             *self._sizes(),
-            ("edges", lambda row: row["n_edges"]),
+            ("edges", _present),
             ("p", lambda row: _chance(row.get("p_bound"))),
             ("known", lambda row: row["n_known"]),
             ("group_key", lambda row: str(row["group_key"])),
@@ -458,11 +452,9 @@ class Looking:
         values = value_columns(group_key) if side == "right" else ()
         if not values:
             return names, parts
-        further = [(key_parts(row["key_value"]) or [])[: len(values)] for row in rows]
-        names = (*names, *distinct_names(values, [*_TAKEN, *names, *self._columns["left"]]))
-        return names, [
-            (*one, *more, *[None] * (len(values) - len(more))) for one, more in zip(parts, further, strict=True)
-        ]
+        names = (*names, *distinct_names(values, [*self._taken, *names, *self._columns["left"]]))
+        added = [key_parts(row["key_value"], len(values)) for row in rows]
+        return names, [(*one, *more) for one, more in zip(parts, added, strict=True)]
 
     def _with_parts(self, rows: Sequence[Row], group_key: str | None = None) -> list[dict[str, Any]]:
         """Add `parts` to rows whose keys have several columns: the part in each."""
@@ -517,6 +509,10 @@ def _table(
 
 def _text(part: object) -> str:
     return "" if part is None else day_of(part) or str(part)
+
+
+def _present(group: Row) -> str:
+    return f"{group['n_edges']:,} of {group['n_left'] * group['n_right']:,}"
 
 
 def _day(moment: datetime | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +13,10 @@ from rich.table import Table
 from mbe_stage.pipeline.cli.console import ProgressDisplay, set_up_logging
 from mbe_stage.pipeline.cli.tables import results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
-from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
+from mbe_stage.pipeline.problems.installed import derived_of
+from mbe_stage.pipeline.publish.manifest import peak_memory_bytes, read_manifest
 from mbe_stage.pipeline.publish.new_directory import check_free
+from mbe_stage.pipeline.publish.reading import run_with_bicliques
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.views.diff import PAIRED, Difference, RunDiff, searched_words, status_words
 from mbe_stage.pipeline.views.diff.job import counts_words, diff_runs
@@ -52,11 +55,17 @@ def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as
     return diff.differ
 
 
-def compare_groups(old: Path, new: Path, out: Path | None, limit: int, as_json: bool) -> bool:
-    """Compare the groups of two runs and show the differences; return whether there are any."""
-    from mbe_stage.pipeline.cases.changes import groups_compared, next_command
+def compare_groups(old: Path, new: Path, out: Path | None, limit: int, as_json: bool) -> bool | None:
+    """Compare the groups of two runs, show the differences, and return whether there are any.
 
-    found = groups_compared(old, new, limit, out)
+    None if both runs have bicliques, or one has no groups.
+    """
+    manifests = [read_manifest(run) for run in (old, new)]
+    both = [each for each in derived_of(manifests[0].config) if each in derived_of(manifests[1].config)]
+    diff = next((each.diff for each in both if each.diff is not None), None)
+    if diff is None or all(run_with_bicliques(run) is not None for run in (old, new)):
+        return None
+    found = diff(old, new, limit, out)
     n, counts = found["groups"], found["counts"]
     if as_json:
         print_json(found)
@@ -85,7 +94,9 @@ def compare_groups(old: Path, new: Path, out: Path | None, limit: int, as_json: 
             results_console().print(table(columns, rows, title, unbroken=("case",)))
     if out is not None:
         say(f"written    {out}")
-    say(f"next       {next_command(found)}")
+    first = next((each for each in found["differences"] if each["status"] != "gone"), None)
+    command = ["mbe", "show", found["new"], *([] if first is None else ["--case", first["case"]])]
+    say(f"next       {shlex.join(command)}")
     return bool(counts)
 
 

@@ -69,13 +69,14 @@ def test_a_run_begins_with_its_finding_and_its_cases(days: list[RunResult]) -> N
     assert first["finding"] == f"6 of {n_accounts - 4} accounts act together in 1 case."
     day = f"{days[0].run_dir.name[:4]}-{days[0].run_dir.name[4:6]}-{days[0].run_dir.name[6:8]}"
     assert second["finding"] == f"10 of {n_accounts} accounts act together in 2 cases; 1 is new since {day}."
-    assert (second["left"], second["right"]) == ("account", "page")
+    assert second["columns"] == {"left": ["account"], "right": ["page"]}
     assert {case["case"]: case["since"] for case in second["cases"]} == {
         case.id: case.row["since"] for case in cases_of(days[1].run_dir)
     }
     shown = mbe("show", days[1].run_dir).stdout
     assert shown.startswith(f"finding    {second['finding']}\n")
-    assert shown.endswith(f"next       mbe show {days[1].run_dir} --case {second['cases'][0]['case']}\n")
+    (new,) = (case["case"] for case in second["cases"] if case["since"] == "new")
+    assert shown.endswith(f"next       mbe show {days[1].run_dir} --case {new}\n")
 
 
 def test_a_case_has_groups_members_and_the_export_as_next_step(days: list[RunResult], tmp_path: Path) -> None:
