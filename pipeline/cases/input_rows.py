@@ -21,7 +21,7 @@ from mbe_stage.pipeline.clean.cleaning import clean
 from mbe_stage.pipeline.clean.events import Events
 from mbe_stage.pipeline.clean.time_buckets import number_buckets
 from mbe_stage.pipeline.config.model import InputConfig
-from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.errors import InputError, PublishError
 from mbe_stage.pipeline.io import read_edges
 from mbe_stage.pipeline.io.further import KEPT, is_further
 from mbe_stage.pipeline.io.raw import RawEdges
@@ -52,6 +52,8 @@ def rows_behind(run_path: Path, manifest: Manifest, case: Case, source: Any = No
     ------
     InputError
         The input cannot be read, or is not the input of the run.
+    PublishError
+        The run lacks edges of groups, as those of earlier versions.
     """
     config = reading_of(manifest.config, **({} if source is None else {"path": source}))
     raw, edges = _read(config)
@@ -104,6 +106,11 @@ def _rows_of_groups(
         pairs[edge["group_key"]][edge["left"], edge["right"]] = edge.get("key_value")
     for group in case.groups:
         wanted, is_narrowed = pairs[group["group_key"]], group.get("key") not in (None, PLAIN)
+        if len(wanted) != group["n_edges"]:
+            raise PublishError(
+                f"{run_path}: group_edges has {len(wanted):,} edges of the group {group['group_key']}; expected "
+                f"{group['n_edges']:,}; make the groups again: mbe groups"
+            )
         events, first_right = edges.events, 0
         if group.get("half_later") and not is_narrowed and edges.half_later is not None:
             events, first_right = edges.half_later.events, manifest.input.n_right

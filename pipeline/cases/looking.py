@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +259,8 @@ class Looking:
             table = pq.read_table(self._path / "vertex_scores.parquet")
         table = table.filter(pc.equal(table["side"].cast(pa.string()), side))
         order = [("score", "descending"), ("grown_surprise", "descending"), ("vertex", "ascending")]
+        # Runs of earlier versions have no `grown_surprise`.
+        order = [each for each in order if each[0] in table.column_names]
         rows = table.take(pc.sort_indices(table, sort_keys=order)[:n]).to_pylist()
         # A right member of a group with a narrowed key has no `group_key` among its scores.
         held: dict[int, list[tuple[str, int]]] = {}
@@ -346,12 +349,20 @@ class Looking:
 
     def _near(self, side: SideName, vertex: int, keys: list[int]) -> list[dict[str, Any]]:
         """Return the other members of a vertex's groups: neighbours, and those of its side with common neighbours."""
+        other = "right" if side == "left" else "left"
+        members = rows_of_groups(self._path, "group_members", keys).to_pylist()
         edges: dict[int, set[tuple[int, int]]] = {key: set() for key in keys}
-        for row in rows_of_groups(self._path, "group_edges", keys).to_pylist():
-            edges[row["group_key"]].add((row[side], row["right" if side == "left" else "left"]))
+        if (self._path / "group_edges.parquet").is_file():
+            for row in rows_of_groups(self._path, "group_edges", keys).to_pylist():
+                edges[row["group_key"]].add((row[side], row[other]))
+        # Runs of earlier versions have no edges of bicliques, where all are present.
+        for key in (key for key, pairs in edges.items() if not pairs):
+            of_group = [row for row in members if row["group_key"] == key]
+            ends = ([row["vertex"] for row in of_group if row["side"] == one] for one in (side, other))
+            edges[key] = set(product(*ends))
         found: dict[tuple[str, int], dict[str, Any]] = {}
         neighbours = {key: {other for one, other in pairs if one == vertex} for key, pairs in edges.items()}
-        for row in rows_of_groups(self._path, "group_members", keys).to_pylist():
+        for row in members:
             key, is_own_side = row["group_key"], row["side"] == side
             if is_own_side and row["vertex"] == vertex:
                 continue

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from mbe_stage.errors import StageError
 from mbe_stage.pipeline.cases.looking import Looking, View
 from mbe_stage.pipeline.cli.tables import results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.stores.open_store import opened_run
 from mbe_stage.pipeline.views.export import csv_output, export_rows
 
@@ -51,7 +55,24 @@ def _show(options: Mapping[str, Any], view: Callable[[Looking], View]) -> None:
     if options["as_json"] and options["csv"] is not None:
         raise typer.BadParameter("and --json are two formats: choose one", param_hint="--csv")
     with opened_run(options["run_path"]) as run_dir:
-        print_view(view(Looking(run_dir, options["run_path"])), options["as_json"], options["csv"])
+        with tables_of_groups(run_dir):
+            found = view(Looking(run_dir, options["run_path"]))
+        print_view(found, options["as_json"], options["csv"])
+
+
+@contextmanager
+def tables_of_groups(run_dir: Path) -> Iterator[None]:
+    """Turn what tables with other columns or values lead to into an error that names the run."""
+    try:
+        with reading(run_dir):
+            yield
+    except StageError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise PublishError(
+            f"{run_dir}: its tables of groups cannot be read ({type(error).__name__}: {error}); expected those of a "
+            "published run; see mbe verify, or publish it again"
+        ) from error
 
 
 def print_view(view: View, as_json: bool, csv: Path | None) -> None:

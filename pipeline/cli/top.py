@@ -58,18 +58,21 @@ def _groups(run_dir: Path, options: Mapping[str, Any]) -> None:
     """Show the groups of a run without bicliques."""
     from mbe_stage.pipeline.cases.export import export_members
     from mbe_stage.pipeline.cases.looking import Looking
-    from mbe_stage.pipeline.cli.show import print_view
+    from mbe_stage.pipeline.cli.show import print_view, tables_of_groups
     from mbe_stage.pipeline.views.export import csv_output
 
     if options["copies"] is not None:
         raise ConfigError(
             f"command line: --copies: only applies to bicliques, but {run_dir} holds only groups; leave it out"
         )
-    looking, by = Looking(run_dir, options["run_path"]), options["by"]
+    by = options["by"]
     member = None if options["vertex"] is None else (options["vertex"], options["side"])
-    rows = looking.listed(options["limit"], by, _smallest(options), member)
-    if not options["csv"]:
-        print_view(looking.top(rows, by), options["as_json"], None)
+    with tables_of_groups(run_dir):
+        looking = Looking(run_dir, options["run_path"])
+        rows = looking.listed(options["limit"], by, _smallest(options), member)
+        view = None if options["csv"] else looking.top(rows, by)
+    if view is not None:
+        print_view(view, options["as_json"], None)
         return
     with csv_output(None) as output:
         export_members(run_dir, rows, output)

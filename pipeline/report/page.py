@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,32 +53,42 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = 
         first.append(PageSection("statistics", "Statistics", fragment("parts.html", "figures", tiles)))
     last = [section for each in derived for section in each.sections]
     scripts = [each.script for each in (page, *derived) if each.script]
-    text = render(
-        "page.html",
-        manifest=manifest,
+    text = rendered(
+        manifest,
+        scripts,
         about=page.title if finding is None else finding.title,
         lede=Markup(page.lede),
         finding=finding,
         style=Markup("".join(each.style for each in derived)),
-        title=_title(manifest.input.source),
-        heading=key(_title(manifest.input.source)),
         tiles=tiles,
         meaning=page.lower_bounds or _more_to_find(publication.counted, page.incomplete),
         sections=(*first, *page.sections),
         since=since(manifest.comparison, "" if finding is None else "change"),
         later_sections=(*page.later_sections, *last),
-        steps=_steps(manifest.seconds),
-        machine=_machine(manifest),
-        input=input_facts(manifest.input),
-        fingerprints=_fingerprints(manifest),
-        results=publication.counted,
         footer=Markup("".join(each.footer for each in (*derived, page))),
-        policy=Markup(_policy(scripts)),
-        scripts=map(Markup, scripts),
     )
     path = run_path / REPORT_NAME
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def rendered(manifest: Manifest, scripts: Sequence[str] = (), **values: Any) -> str:
+    """Return a page on a run: the facts of its manifest, and the further `values` of `templates/page.html`."""
+    title = _title(manifest.input.source)
+    return render(
+        "page.html",
+        manifest=manifest,
+        title=title,
+        heading=key(title),
+        steps=_steps(manifest.seconds),
+        machine=_machine(manifest),
+        input=input_facts(manifest.input),
+        fingerprints=_fingerprints(manifest),
+        results=publication_of(manifest.problem).counted,
+        policy=Markup(_policy(scripts)),
+        scripts=map(Markup, scripts),
+        **values,
+    )
 
 
 def _policy(scripts: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ import hashlib
 import json
 from fractions import Fraction
 from itertools import groupby, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,9 @@ def _check_input(job: Job, rows: list[dict[str, Any]], n: int) -> None:
     digest = hashlib.sha256()
     for row in rows:
         digest.update((json.dumps(list((row | {"at": row["at"].isoformat()}).values())) + "\n").encode())
-    facts, beside = stated["verdicts"], f"{job.manifest.config.output.directory.rstrip('/')}/verdicts.sqlite"
+    facts, source = stated["verdicts"], section.verdicts or f"{job.manifest.config.output.directory}/verdicts.sqlite"
     for what, found, expected in (
-        ("source", facts.source.removeprefix("./"), (section.verdicts or beside).removeprefix("./")),
+        ("source", facts.source, str(Path(source))),
         ("rows", facts.rows, n),
         ("fingerprint", facts.fingerprint, digest.hexdigest()),
     ):

@@ -396,7 +396,7 @@ def test_they_are_made_by_the_tier_that_takes_over(tmp_path: Path, monkeypatch: 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 def test_blocks_in_device_memory_lead_to_the_same_tables(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in run_module("tests.pipeline.emulated_groups", str(tmp_path)).splitlines()]
-    assert {line["kind"]: len(line["tables"]) for line in lines} == {"both": 7, "short_list": 7}
+    assert {line["kind"]: len(line["tables"]) for line in lines} == {"both": 8, "short_list": 8}
     assert all(line["groups"] > 0 for line in lines)
 
 

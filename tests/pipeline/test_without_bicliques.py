@@ -184,13 +184,9 @@ def test_the_shipped_default_keeps_them() -> None:
 # --- who has to do without them -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [("export", "--csv"), ("export", "--csv", "-q")])
-def test_what_lists_bicliques_is_refused(left_out: Path, command: tuple[str, ...]) -> None:
-    name, *options = command
-    message = refusal(name, left_out, *options, code=3)
-    assert "was published without its bicliques (output.bicliques: false)" in message
-    assert "run it again with them" in message
-    assert mbe(name, left_out, *options, code=3).stdout == ""
+def test_what_reads_bicliques_is_refused(left_out: Path) -> None:
+    with pytest.raises(PublishError, match=r"was published without its bicliques .*; run it again with them"):
+        bicliques_parts(left_out)
 
 
 def test_two_different_runs_cannot_be_compared_one_by_one(tmp_path: Path, left_out: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,12 +21,13 @@ from mbe_stage.pipeline.cases.published import cases_of
 from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.unfinished import header_of
 from mbe_stage.pipeline.problems.groups.decided import fingerprint_of_decisions
-from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.problems.installed import inputs_of, reading_of
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.groups_support import rows, settings
-from tests.pipeline.test_problem_seam import mbe, refusal, said
+from tests.pipeline.test_problem_seam import forge, mbe, refusal, said
 
 HOUR = 3600
 NAMES = ("account", "page", "stars", "time", "amount", "=device")
@@ -314,8 +316,32 @@ def test_the_history_of_a_case_is_in_its_summary(folder: Path) -> None:
     out = folder / "out"
     first = cases_of(out / "latest")[0]
     for verdict in ("fine", "fraud"):
-        Verdicts(out / "verdicts.sqlite").label(first, "run", verdict)  # type: ignore[arg-type]
+        Verdicts(out / "verdicts.sqlite").label(first, "run", verdict, "<b>")  # type: ignore[arg-type]
     mbe("cases", "export", out, first.id, "--with", folder / "edges.csv", "--out", folder / "exported")
+    page = (folder / "exported/report.html").read_text()
+    assert "<b>fraud</b>, by " in page
+    assert "<bdi>&lt;b&gt;</bdi>" in page
+    assert {*re.findall('href="#([^"]*)"', page)} <= {*re.findall(' id="([^"]*)"', page)}
+    assert not re.search('(src|href)="[^#]', page)
     summary = json.loads((folder / "exported/summary.json").read_text())
     assert [each["verdict"] for each in summary["verdicts"]] == ["fine", "fraud"]
     assert summary["case"]["verdict"] == "fraud"
+
+
+def test_a_run_of_an_earlier_version_without_all_edges_is_refused(folder: Path) -> None:
+    out = folder / "out"
+    forge((out / "latest").resolve(), "group_edges.parquet", lambda table: table[1:])
+    first = cases_of(out / "latest")[0].id
+    told = refusal("cases", "export", out, first, "--with", folder / "edges.csv", "--out", folder / "exported", code=3)
+    assert "make the groups again: mbe groups" in told
+    assert not (folder / "exported").exists()
+
+
+def test_a_new_verdict_does_not_end_the_resumption_of_a_run(folder: Path) -> None:
+    config = of_input(folder / "edges.csv", folder / "out")
+    before = header_of(config, "edges", "fingerprint")
+    mbe("cases", "label", folder / "out", two_cases(folder / "out")[0], "fine")
+    assert header_of(config, "edges", "fingerprint") == before
+    assert inputs_of(config)["groups"].keys() == {"verdicts"}
+    at_address = Config.from_mapping({"output": {"directory": "s3://bucket/out"}, "groups": {}})
+    assert inputs_of(at_address) == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -216,3 +217,36 @@ def test_sides_that_have_no_name_and_those_that_are_no_word() -> None:
     assert several("Customer ID", 2) == "2 Customer ID values"
     assert several("address", 2) == "2 addresses"
     assert several("right", 1) == "1 right vertex"
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "values"),
+    [
+        ("groups", "case", None),
+        ("vertex_scores", "score", "high"),
+        ("group_members", "side", None),
+        ("groups", None, b""),
+    ],
+)
+def test_a_damaged_table_is_one_line(
+    days: list[RunResult], tmp_path: Path, table: str, column: str | None, values: Any
+) -> None:
+    run_dir = shutil.copytree(days[0].run_dir, tmp_path / "runs" / days[0].run_dir.name)
+    path = run_dir / f"{table}.parquet"
+    found = pq.read_table(path)
+    if column is None:
+        path.write_bytes(values)
+    else:
+        found = found.drop_columns(column)
+        pq.write_table(found if values is None else found.append_column(column, [[values] * len(found)]), path)
+    refused = refusal("show", run_dir, "--group", 1, code=3)
+    assert "cannot be read (" in refused
+    assert str(run_dir) in refused
+
+
+def test_runs_without_edges_of_bicliques_have_all(days: list[RunResult], tmp_path: Path) -> None:
+    """As those of earlier versions."""
+    run_dir = shutil.copytree(days[0].run_dir, tmp_path / "runs" / days[0].run_dir.name)
+    (run_dir / "group_edges.parquet").unlink()
+    near = said("show", run_dir, "--vertex", "ring 3")["near"]
+    assert {each["n_common"] for each in near} == {1, max(each["n_common"] for each in near)}

@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import stat
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from hypothesis import strategies as st
 from mbe_stage.pipeline.cases.verdicts import MOST_NOTE, Verdicts, verdicts_path
 from mbe_stage.pipeline.errors import InputError, PublishError
 from mbe_stage.pipeline.problems.groups.decided import Decision, decisions_in, verdicts_on
+from tests.patience import begun, completed, output_of
 from tests.pipeline.groups_support import case_with
 
 ODD_KEYS = ["it's", 'a "b"', "line\nend", "tab\t", "=1+1", "<b>", "ключ", "\x1b[31m", "", 7, -(2**63)]
@@ -56,7 +56,7 @@ def test_processes_and_threads_that_label_at_once_lose_nothing(tmp_path: Path) -
         "verdicts = Verdicts.open(sys.argv[1])\n"
         "for i in range(8): verdicts.label(case, str(i), 'fraud')\n"
     )
-    processes = [subprocess.Popen([sys.executable, "-c", code, str(path), name]) for name in "ab"]
+    processes = [begun([sys.executable, "-c", code, str(path), name]) for name in "ab"]
     found: list[BaseException] = []
 
     def label() -> None:
@@ -72,7 +72,7 @@ def test_processes_and_threads_that_label_at_once_lose_nothing(tmp_path: Path) -
         thread.start()
     for thread in threads:
         thread.join()
-    assert [process.wait() for process in processes] == [0, 0]
+    assert [output_of(process)[1] for process in processes] == [b"", b""]
     assert not found
     assert [len(Verdicts(path).history(name)) for name in ("a" * 16, "b" * 16, CASE.id)] == [8, 8, 16]
 
@@ -86,7 +86,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_no_part_of_a_verdict(tm
         "one.execute(\"INSERT INTO verdicts VALUES (9, 'x', 'fine', '', '', '', '')\")\n"
         "os._exit(9)\n"
     )
-    assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 9
+    assert completed([sys.executable, "-c", code, str(path)]).returncode == 9
     assert list(Verdicts.open(path).current()) == [CASE.id]
     Verdicts(path).label(CASE, "run", "fraud")
     assert len(Verdicts(path).history(CASE.id)) == 2
