@@ -233,12 +233,13 @@ class CasePages:
         found: list[Mapping[str, Any]] = []
         for side, name in zip(("left", "right"), self.names, strict=True):
             ordered = sorted((row for row in rows if row["side"] == side), key=self._by_score)
+            n = len({row["vertex"] for row in ordered})
             items = [Markup(self._member(row, anchored)) for row in ordered[:most]]
             found.append(
                 {
                     "side": side,
                     "total": len(ordered),
-                    "title": several(name, len({row["vertex"] for row in ordered})),
+                    "title": several(name, n) + (f" ({len(ordered):,} with the key)" if n < len(ordered) else ""),
                     "open": items[:_OPEN],
                     "more": items[_OPEN:],
                 }
