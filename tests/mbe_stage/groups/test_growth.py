@@ -133,7 +133,8 @@ def test_seeds_that_there_are_no_steps_for_are_left_out_and_counted(monkeypatch:
 def test_seeds_that_there_is_no_time_for_are_left_out_and_counted(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock advances a second each time that it is read."""
+    """The clock advances a second each time that it is read: after each seed."""
+    monkeypatch.setattr(growth, "_STEPS_AT_ONCE", 0)
     graph = planted(7, 12, 0.5)
     model = NullModel.of(graph)
     members = GroupMembers.of(((u,), graph.neighbours_of_left(u).tolist()) for u in range(200) if graph.left_degrees[u])
