@@ -105,8 +105,6 @@ class Grown:
         Number of seeds that no steps or no time was left for.
     n_steps : int
         Steps taken.
-    is_cut : bool
-        True if time was the reason.
     """
 
     members: GroupMembers
@@ -114,7 +112,6 @@ class Grown:
     scores: np.ndarray
     n_left_out: int = 0
     n_steps: int = 0
-    is_cut: bool = False
 
     @classmethod
     def joined(cls, first: Grown, second: Grown) -> Grown:
@@ -125,7 +122,6 @@ class Grown:
             scores=np.concatenate([first.scores, second.scores]),
             n_left_out=first.n_left_out + second.n_left_out,
             n_steps=first.n_steps + second.n_steps,
-            is_cut=first.is_cut or second.is_cut,
         )
 
 
@@ -197,19 +193,18 @@ def grow(
     scratch = [_scratch(core, model, kept) for _ in range(n_threads)]
     growing = _Growing(seeds, compiled_schedule, scratch, deadline, threading.Event())
     found = [_NONE]
-    n_steps, is_cut = 0, False
+    n_steps = 0
     with ThreadPoolExecutor(n_threads) as pool:
         try:
             for first in range(0, len(seeds), _SEEDS_AT_ONCE):
                 end = min(first + _SEEDS_AT_ONCE, len(seeds))
                 found.append(growing.some(pool, first, end))
                 n_steps += int(found[-1].n_steps.sum())
-                is_cut = len(found[-1].members) < end - first
-                if is_cut or n_steps > most_steps:
+                if len(found[-1].members) < end - first or n_steps > most_steps:
                     break
         finally:
             growing.stopped.set()
-    return _distinct(_Results.joined(found), most_steps, len(seeds), kept, is_cut=is_cut)
+    return _distinct(_Results.joined(found), most_steps, len(seeds), kept)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -335,9 +330,7 @@ class _Growing:
         return _Results.joined(parts)
 
 
-def _distinct(
-    results: _Results, most_steps: int, n_seeds: int, kept: tuple[np.ndarray, np.ndarray], *, is_cut: bool
-) -> Grown:
+def _distinct(results: _Results, most_steps: int, n_seeds: int, kept: tuple[np.ndarray, np.ndarray]) -> Grown:
     """Return each group of the first seeds once, as far as the steps go."""
     n = int(np.searchsorted(np.cumsum(results.n_steps), most_steps, side="right"))
     hashes = _hashes(results.members)[:n]
@@ -356,7 +349,6 @@ def _distinct(
         scores=groups.scores,
         n_left_out=n_seeds - n,
         n_steps=int(results.n_steps[:n].sum()),
-        is_cut=is_cut and n == len(results.members),
     )
 
 

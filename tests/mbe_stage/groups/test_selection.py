@@ -83,11 +83,10 @@ def test_what_there_are_no_steps_for_is_counted() -> None:
     grown = selection.grown_above_chance(graph, candidates, seeds, model, most_steps=0)
     assert (len(grown.members), grown.n_left_out) == (0, seeds.size)
     late = selection.grown_partners(graph, model, most_seconds=1e-9)
-    assert (len(late.members), late.is_cut) == (0, True)
+    assert len(late.members) == 0
     assert 0 < late.n_left_out < len(partner_seeds(graph, model))
     both = selection.grown_above_chance(graph, candidates, seeds, model, most_steps=0, partners=late)
-    assert (both.n_left_out, both.is_cut) == (seeds.size + late.n_left_out, True)
-    assert not selection.grown_above_chance(graph, candidates, seeds, model).is_cut
+    assert both.n_left_out == seeds.size + late.n_left_out
     assert selection.grown_above_chance(graph, candidates, seeds, model).n_left_out == 0
 
 
