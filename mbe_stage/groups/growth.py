@@ -223,7 +223,7 @@ class _Results(NamedTuple):
     @classmethod
     def joined(cls, parts: Sequence[_Results]) -> _Results:
         """Return the groups of several, one behind the other."""
-        numbers = (np.concatenate([part[i] for part in parts]) for i in (1, 2, 3))  # type: ignore[type-var]
+        numbers = (np.concatenate([part[i] for part in parts]) for i in (1, 2, 3))
         return cls(GroupMembers.joined([part.members for part in parts]), *numbers)
 
     def take(self, rows: np.ndarray) -> _Results:

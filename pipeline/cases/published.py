@@ -157,7 +157,7 @@ def side_names(config: Config) -> tuple[str, str]:
     """Return the names of the two sides: those of the key columns, else `left` and `right`."""
     left, right = (config.input.left,), config.input.right_columns
     return tuple(  # type: ignore[return-value]
-        ", ".join(names) if all(isinstance(name, str) for name in names) else side
+        ", ".join(map(str, names)) if all(isinstance(name, str) for name in names) else side
         for side, names in (("left", left), ("right", right))
     )
 

@@ -11,11 +11,11 @@ import pytest
 from mbe_stage import BipartiteCSR
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.groups import growth, growth_steps
-from mbe_stage.groups import reference_selection as reference
 from mbe_stage.groups.growth import Grown, GrowthSchedule, grow
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
 from tests.mbe_stage.groups import blocks
+from tests.mbe_stage.groups import reference_growth as reference
 from tests.mbe_stage.groups.random_graphs import edges_of
 
 SCHEDULES = (

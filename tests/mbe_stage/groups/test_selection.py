@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from mbe_stage import BipartiteCSR
-from mbe_stage.groups import reference_selection as reference
 from mbe_stage.groups import selection
 from mbe_stage.groups.bystanders import MIN_SHARE
 from mbe_stage.groups.candidates import Candidates, CandidateSink
@@ -16,6 +15,7 @@ from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
 from mbe_stage.groups.partner_seeds import partner_seeds
 from tests.mbe_stage.groups import blocks
+from tests.mbe_stage.groups import reference_growth as reference
 from tests.mbe_stage.groups.random_graphs import block_of, edges_of, keyed
 
 
