@@ -1,7 +1,7 @@
 """Reading on one GPU, stage by stage, beside plain cuDF: ``python -m benchmarks.ingest_gpu``; ``--help`` lists options.
 
 The input has the shape of `benchmarks.ingest`: heavy-tailed degrees. CuPy makes it, in chunks. Each case has a process
-of its own, which reads the file once before it is measured, so that the file is in the page cache and all code compiled.
+of its own, which reads the file once before it is measured: then the file is in the page cache, and all is compiled.
 Plain cuDF drops duplicates and factorises both columns, without an order of the keys and without a graph.
 """
 
