@@ -12,7 +12,7 @@ DOCS_READY := $(VENV)/.ready-for-docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test test-all test-gpu supported check docs reference quickly linted compiled checked bench bench-groups bench-ingest ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit release-check clean
+.PHONY: help run quick test test-all test-gpu supported check docs reference quickly linted compiled checked bench bench-groups bench-features bench-ingest ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit release-check clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -28,6 +28,7 @@ help:
 	@echo "make release-check  wheel, sdist and bill of materials below dist/, and tests of them; needs the network"
 	@echo "make bench     times beside the published programs' (needs the benchmark graphs: benchmarks/README.md)"
 	@echo "make bench-groups  groups on labelled and planted graphs, beside FRAUDAR and others (needs the labelled graphs)"
+	@echo "make bench-features  gradient boosting on accounts with and without our columns (needs the labelled graphs)"
 	@echo "make bench-ingest  reading up to 100 million edges, stage by stage, beside DuckDB and Polars"
 	@echo "make ablation  what each technique of the CPU engine is worth, on the same graphs"
 	@echo "make bench-gpu the same on a GPU, with the Python that holds the extra cuda: make bench-gpu PYTHON=python3"
@@ -116,6 +117,10 @@ bench: $(TEST_READY)
 
 bench-groups: $(TEST_READY)
 	$(BIN)/python -m benchmarks.groups
+
+bench-features: $(TEST_READY)
+	@$(PYTHON) tools/install.py $(VENV) --group bench
+	$(BIN)/python -m benchmarks.groups.features
 
 bench-ingest: $(TEST_READY)
 	$(BIN)/python -m benchmarks.ingest

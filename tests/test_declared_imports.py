@@ -37,7 +37,9 @@ BROUGHT_BY = {
     "annotated_types": "annotated-types",
     "pydantic_core": "pydantic-core",
     "pytest_timeout": "pytest-timeout",
+    "axe_playwright_python": "axe-playwright-python",
     "markdown_it": "markdown-it-py",
+    "sklearn": "scikit-learn",
 }
 # Of whoever hands an object of theirs over, imported where that came in; and of those who have the other methods that
 # benchmarks measure.
@@ -54,9 +56,10 @@ def names(requirements: list[str]) -> set[str]:
 def declared(package: str) -> set[str]:
     optional = PROJECT["project"]["optional-dependencies"]
     found = names(PROJECT["project"]["dependencies"]).union(*(names(optional[extra]) for extra in EXTRAS[package]))
-    return (
-        found if package in ("mbe_stage", "pipeline", "flows") else found | names(PROJECT["dependency-groups"]["dev"])
-    )
+    groups = PROJECT["dependency-groups"]
+    if package in ("mbe_stage", "pipeline", "flows"):
+        return found
+    return found | names(groups["dev"]) | (names(groups["bench"]) if package == "benchmarks" else set())
 
 
 def imported(package: str) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,17 @@ from rich.table import Table
 from mbe_stage.pipeline.cli.console import ProgressDisplay, set_up_logging
 from mbe_stage.pipeline.cli.tables import results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
-from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
+from mbe_stage.pipeline.problems.installed import derived_of
+from mbe_stage.pipeline.publish.manifest import peak_memory_bytes, read_manifest
+from mbe_stage.pipeline.publish.new_directory import check_free
+from mbe_stage.pipeline.publish.reading import run_with_bicliques
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.views.diff import PAIRED, Difference, RunDiff, searched_words, status_words
 from mbe_stage.pipeline.views.diff.job import counts_words, diff_runs
 from mbe_stage.pipeline.views.diff.members import largest_differences
-from mbe_stage.pipeline.views.diff.write import check_free, write_diff
+from mbe_stage.pipeline.views.diff.write import write_diff
 from mbe_stage.pipeline.views.top import Biclique
-from mbe_stage.pipeline.wording import plural
+from mbe_stage.pipeline.wording import key_text, plural
 
 # Number of keys per side that a table row shows; `--json` shows all.
 _SHOWN_KEYS = 8
@@ -48,6 +53,51 @@ def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as
         largest = largest_differences(diff, limit) if limit else []
     differences(diff, largest, out, time.perf_counter() - start, as_json)
     return diff.differ
+
+
+def compare_groups(old: Path, new: Path, out: Path | None, limit: int, as_json: bool) -> bool | None:
+    """Compare the groups of two runs, show the differences, and return whether there are any.
+
+    None if both runs have bicliques, or one has no groups.
+    """
+    manifests = [read_manifest(run) for run in (old, new)]
+    both = [each for each in derived_of(manifests[0].config) if each in derived_of(manifests[1].config)]
+    diff = next((each.diff for each in both if each.diff is not None), None)
+    if diff is None or all(run_with_bicliques(run) is not None for run in (old, new)):
+        return None
+    found = diff(old, new, limit, out)
+    n, counts = found["groups"], found["counts"]
+    if as_json:
+        print_json(found)
+        return bool(counts)
+    for remark in found["remarks"]:
+        say(f"NOTE       {remark}")
+    say(f"old        {found['old']}: {plural(n['old'], 'group')}")
+    say(f"new        {found['new']}: {plural(n['new'], 'group')}, {n['same']:,} of them as before")
+    words = ", ".join(f"{number:,} {status}" for status, number in counts.items())
+    say(f"different  {words or 'nothing: both have the same groups'}")
+    for status, number in counts.items():
+        rows: list[list[object]] = [
+            [
+                one["rank"],
+                one["case"],
+                f"{one['n_left']:,} x {one['n_right']:,}",
+                _keys(one["left"]),
+                _keys(one["right"]),
+            ]
+            for one in found["differences"]
+            if one["status"] == status
+        ]
+        if rows:
+            title = f"{status}, {len(rows):,} of {number:,}" if len(rows) < number else status
+            columns = ["rank", "case", "size", "left members", "right members"]
+            results_console().print(table(columns, rows, title, unbroken=("case",)))
+    if out is not None:
+        say(f"written    {out}")
+    first = next((each for each in found["differences"] if each["status"] != "gone"), None)
+    command = ["mbe", "show", found["new"], *([] if first is None else ["--case", first["case"]])]
+    say(f"next       {shlex.join(command)}")
+    return bool(counts)
 
 
 def summary(diff: RunDiff) -> dict[str, Any]:
@@ -124,6 +174,6 @@ def _biclique(group: Biclique) -> dict[str, Any]:
     }
 
 
-def _keys(keys: tuple[Any, ...]) -> str:
-    text = ", ".join(map(str, keys[:_SHOWN_KEYS]))
+def _keys(keys: Sequence[Any]) -> str:
+    text = ", ".join(map(key_text, keys[:_SHOWN_KEYS]))
     return text if len(keys) <= _SHOWN_KEYS else f"{text}, ... {len(keys) - _SHOWN_KEYS:,} more"

@@ -23,6 +23,11 @@ EXAMPLES = {
     "cliques": "mbe cliques friends.csv --left name --right friend --out cliques",
     "count-pq": "mbe count-pq edges.csv --left user --right item -p 2 -q 3",
     "groups": "mbe groups edges.csv --left user --right item --out groups",
+    "show": "mbe show groups",
+    "accounts": "mbe accounts groups --top 20",
+    "cases list": "mbe cases list out",
+    "cases export": "mbe cases export out 4af9 --with edges.csv --out case-4af9",
+    "cases label": "mbe cases label out 4af9 fraud --note 'same device'",
     "inspect": "mbe inspect edges.csv --left user --right item",
     "top": "mbe top out --by left --limit 5",
     "runs": "mbe runs out",
@@ -49,7 +54,8 @@ class Command(TyperCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the example of the command."""
-        write_example(str(self.name), formatter)
+        _, *names = ctx.command_path.split()
+        write_example(" ".join(names) if len(names) > 1 else str(self.name), formatter)
         super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

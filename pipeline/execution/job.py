@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.clean.facts import InputFacts
@@ -22,7 +22,7 @@ from mbe_stage.pipeline.execution.tiers import OnProgress, Tier, on_a_tier_that_
 from mbe_stage.pipeline.execution.unfinished import journal_for, staging_to_resume
 from mbe_stage.pipeline.execution.worker_stats import WorkerStats, worker_stats_of
 from mbe_stage.pipeline.problems.base import ResultText
-from mbe_stage.pipeline.problems.installed import inputs_of, publication_of, reading_of
+from mbe_stage.pipeline.problems.installed import derived_of, inputs_of, publication_of, reading_of
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import Manifest, peak_memory_bytes, read_manifest
 from mbe_stage.pipeline.publish.reading import PublishedTables
@@ -74,6 +74,34 @@ class RunResult:
     def tables(self) -> PublishedTables:
         """The published tables by name, as `pa.Table`; each is read on first access."""
         return PublishedTables(self.run_dir, self.manifest)
+
+    def graph(self, library: Literal["pandas", "polars", "cudf"] = "pandas") -> tuple[Any, Any]:
+        """Return the groups of the run as a graph: a frame of nodes and a frame of edges.
+
+        Nodes are cases, groups and their members, with `id`, `type` (`Account` for left members, `Item` for right ones,
+        `Group`, `Case`), `key` and their columns in the tables. Edges have `source`, `target` and `type`.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "cudf"}
+            The library of the frames.
+
+        Raises
+        ------
+        InvalidArgument
+            There is no such library.
+        PublishError
+            The run has no groups, or cannot be read.
+
+        Examples
+        --------
+        >>> nodes, edges = result.graph()  # doctest: +SKIP
+        >>> graphistry.edges(edges, "source", "target").nodes(nodes, "id").plot()  # doctest: +SKIP
+        """
+        for output in derived_of(self.manifest.config):
+            if output.graph_frames is not None:
+                return output.graph_frames(self.run_dir, library)
+        raise PublishError(f"{self.address}: has no groups; expected a run with groups; make them: mbe groups")
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def header_of(config: Config, source: str, edges: str) -> Header:
         question={
             **{key: value for key, value in question(config).items() if key != "execution"},
             "compression": config.output.compression,
-            "beside": inputs_of(config),
+            "beside": inputs_of(config, of_search=True),
         },
         asked=query_settings(config),
         versions=software_versions(),

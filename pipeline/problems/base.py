@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mbe_stage.pipeline.config.registry import OutputFacts, ProblemFacts
-from mbe_stage.pipeline.problems.display import Differences, Page, PageSection, ResultText, Shown
+from mbe_stage.pipeline.problems.display import Differences, NewResult, News, Page, PageSection, ResultText, Shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +47,8 @@ __all__ = [
     "DerivedCollector",
     "DerivedPublication",
     "Differences",
+    "NewResult",
+    "News",
     "Numbers",
     "Page",
     "PageSection",
@@ -220,12 +222,15 @@ class Completed:
         Warnings for the user, a sentence each.
     prepared : mapping of str to float
         Seconds that loading and compiling code took, by the name of the step.
+    counts : mapping of str to int
+        Counts that replace those of the collector, by name.
     """
 
     inputs: Mapping[str, DerivedInput] = field(default_factory=dict)
     comparison: Comparison | None = None
     warnings: Sequence[str] = ()
     prepared: Mapping[str, float] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,8 +488,20 @@ class DerivedPublication(OutputFacts, _Published):
     input_keys : tuple of str
         Keys of the section that name files. Like the path of the edges, they are not part of `config_fingerprint`.
         `inputs` returns a fingerprint of each file's content.
+    late_keys : tuple of str
+        Those of `input_keys` that change nothing in the search, so an interrupted run can be resumed with other ones.
     largest : callable or None
         As `Publication.largest`, never None for a run.
+    next_command : str
+        The suggested command after a run with results of its; ``{}`` is the output directory.
+    diff : callable or None
+        Takes what `Publication.diff` takes; returns the differences as plain values: the addresses ``old`` and ``new``,
+        ``remarks``, ``counts`` by status, the numbers of results by `name`, and ``differences``. ``mbe diff`` uses it
+        if a run has no results of the problem.
+    news : callable or None
+        Takes the run path and the manifest of a published run; returns `News`, which flows report.
+    graph_frames : callable or None
+        Takes a run directory and the name of a library (`RunResult.graph`); returns its frames of nodes and of edges.
     complete : callable or None
         Takes a `Completing`, may rewrite the output's own tables, and returns `Completed`. It is called when all tables
         are written, before checksums are taken.
@@ -494,7 +511,12 @@ class DerivedPublication(OutputFacts, _Published):
     problem: str
     events: bool = False
     input_keys: tuple[str, ...] = ()
+    late_keys: tuple[str, ...] = ()
     largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
+    next_command: str = ""
+    diff: Callable[[Path, Path, int, Path | None], dict[str, Any]] | None = None
+    news: Callable[[Path, Manifest], News] | None = None
+    graph_frames: Callable[[Path, str], tuple[Any, Any]] | None = None
     complete: Callable[[Completing], Completed] | None = None
 
     @abstractmethod

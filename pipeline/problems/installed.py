@@ -144,8 +144,13 @@ def unknown_sections(config: Config) -> tuple[str, ...]:
     return tuple(name for name in config.model_extra or {} if name not in known)
 
 
-def inputs_of(config: Config) -> dict[str, dict[str, str]]:
+def inputs_of(config: Config, *, of_search: bool = False) -> dict[str, dict[str, str]]:
     """Fingerprints of the files that derived outputs are given, by output and key of its section.
+
+    Parameters
+    ----------
+    of_search : bool
+        Leave out those that change nothing in the search (`DerivedPublication.late_keys`).
 
     Raises
     ------
@@ -154,5 +159,8 @@ def inputs_of(config: Config) -> dict[str, dict[str, str]]:
     ConfigError
         Two outputs would write the same table.
     """
-    found = {each.name: dict(each.inputs(config)) for each in derived_of(config)}
+    found = {}
+    for each in derived_of(config):
+        left_out = each.late_keys if of_search else ()
+        found[each.name] = {key: value for key, value in each.inputs(config).items() if key not in left_out}
     return {name: inputs for name, inputs in found.items() if inputs}

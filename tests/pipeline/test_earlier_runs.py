@@ -60,6 +60,9 @@ def test_runs_are_listed_and_verified(problem: str) -> None:
 def test_members_are_shown_and_exported() -> None:
     assert "bob" in said("top", "out/bicliques")
     assert "ann" in said("top", "out/cliques")
+    assert "finding    No group is significant" in said("show", "out/groups")
+    assert "ann" in said("accounts", "out/groups")
+    assert "in no listed group" in said("show", "out/groups", "--vertex", "ann")
     assert len(said("export", "out/bicliques", "--csv").splitlines()) > PROBLEMS["bicliques"]
 
 

@@ -20,6 +20,8 @@ from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError, Ver
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.reading import bicliques_parts
+from mbe_stage.pipeline.publish.run_store import resolve_run
 from mbe_stage.pipeline.verify import verify_run
 from mbe_stage.pipeline.views import regroup as of_run
 from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE, listed_groups, nothing_significant
@@ -187,7 +189,7 @@ def test_where_all_are_known_good_it_is_said(tmp_path: Path, edges_file: Path) -
     rings = [f"ring {ring} <{u}>" for ring, n in ((0, 8), (1, 6)) for u in range(n)]
     (tmp_path / "allow.csv").write_text("key,side\n" + "".join(f"{key},left\n" for key in rings))
     shown = mbe("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--allow", tmp_path / "allow.csv").stdout
-    assert "muted      2 of known good keys only: no other is significant" in shown
+    assert "muted      2 known good or labelled fine: no other is significant" in shown
     assert "rank" not in shown
 
 
@@ -307,8 +309,9 @@ def test_who_reads_bicliques_finds_those_that_a_run_was_made_of(tmp_path: Path, 
     assert said("top", tmp_path / "out")["bicliques"] == said("top", source)["bicliques"]
     assert mbe("export", tmp_path / "out", "--csv").stdout == mbe("export", source, "--csv").stdout
     shutil.rmtree(source)
-    message = refusal("top", tmp_path / "out", code=3)
-    assert f"; run {source.name}, from which it was made, is not in the same directory" in message
+    with pytest.raises(PublishError, match=f"; run {source.name}, from which it was made, is not in the same dir"):
+        bicliques_parts(resolve_run(tmp_path / "out"))
+    assert said("top", tmp_path / "out")["groups"]
 
 
 @pytest.mark.parametrize("kind", ["both", "short_list"])
