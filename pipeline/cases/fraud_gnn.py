@@ -71,7 +71,7 @@ def write_fraud_gnn(
         The run is not one of the rows before the split, the input is another one, or labels are not 0 and 1.
     """
     reads = graph.manifest.config.input
-    _check(reads, graph.run_path)
+    _check(reads, graph.run_path, source)
     before: dict[str, Any] = {"time_until": split}
     from_split: dict[str, Any] = {"time_from": split, "time_until": None}
     for number, (below, window) in enumerate([(directory, before), (directory / "test_gnn", from_split)]):
@@ -84,8 +84,12 @@ def write_fraud_gnn(
     on_progress(1.0)
 
 
-def _check(reads: InputConfig, run: Path) -> None:
+def _check(reads: InputConfig, run: Path, source: object | None) -> None:
     """Refuse runs whose rows cannot be split, or cannot be read with their labels."""
+    if source is None and reads.path is None:
+        raise InputError.at(
+            run, found="an input in memory", expected="the same input as a file", remedy="name it: --with INPUT"
+        )
     if reads.timestamp is None:
         raise InputError.at(
             run,

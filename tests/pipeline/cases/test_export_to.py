@@ -385,6 +385,14 @@ def test_the_input_may_have_moved(train: RunResult, edges_file: Path, tmp_path: 
     assert (for_gnn(train, tmp_path / "out", source=str(other)) / "nodes").is_dir()
 
 
+def test_an_input_in_memory_is_asked_for(tmp_path: Path) -> None:
+    reads = {"left": "account", "right": "page", "timestamp": "time", "time_until": SPLIT}
+    of_memory = run(settings(tmp_path / "runs", input=reads, groups={"try_keys": "plain"}), table())
+    with pytest.raises(InputError, match=r"an input in memory; .*--with INPUT"):
+        for_gnn(of_memory, tmp_path / "out")
+    assert (for_gnn(of_memory, tmp_path / "out", source=table()) / "edges").is_dir()
+
+
 # --- CSV and the command -------------------------------------------------------------------------------------------
 
 
