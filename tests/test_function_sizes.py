@@ -41,8 +41,8 @@ CEILINGS = {
     "pipeline/clean": 1_300,
     # Commands made when they are asked for, and a start with less work for those that only read: 50 lines. `mbe demo`,
     # and `mbe clean --cache`: 50. JSON lines and metrics: 300. Options of keys and copies: 20.
-    # Looking at cases, and exports for other systems: 400 lines.
-    "pipeline/cli": 3_750,
+    # Looking at cases, and exports for other systems: 450 lines.
+    "pipeline/cli": 3_800,
     "pipeline/config": 1_300,
     # It was in examples/: an installation shows what a checkout does.
     "pipeline/demo": 300,

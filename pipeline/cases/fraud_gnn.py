@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.cases.key_columns import value_columns
 from mbe_stage.pipeline.cases.run_graph import ACCOUNT, EDGE_KINDS, GROUP, ITEM, OF_LABELS, SIDES, RunGraph
+from mbe_stage.pipeline.cases.typed_csv import write_csv
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
@@ -264,4 +264,4 @@ def _write_members(graph: RunGraph, below: Path, train_rows: pa.Array) -> None:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(quoting_style="none", quoting_header="none"))
+    write_csv(path, [table], first=table.num_columns)

@@ -6,7 +6,7 @@ Other than CSV for spreadsheets, nothing guards against formulas: a database wou
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,19 +19,17 @@ Types = Mapping[str, str]
 """The database's name of `integer`, `number`, `truth`, `time` and `text`."""
 
 
-def write_csv(
-    path: Path, tables: Iterable[pa.Table], header: Callable[[str, str], str], types: Types, first: int = 0
-) -> int:
+def write_csv(path: Path, tables: Iterable[pa.Table], types: Types | None = None, *, first: int) -> int:
     """Write tables of one schema as one file, in batches; return the number of rows.
 
     Parameters
     ----------
     tables : iterable of pa.Table
         At least one.
-    header : callable
-        Takes the plain name of a property and its type; returns its field of the header.
+    types : mapping, optional
+        Of the properties, which the header has as ``name:type``.
     first : int
-        Number of first columns whose names are written as they are.
+        Number of first columns, which are no properties: the header has their names as they are.
     """
     n_rows = 0
     writer: pyarrow.csv.CSVWriter | None = None
@@ -41,7 +39,10 @@ def write_csv(
         for table in tables:
             if writer is None:
                 names = zip(plain_names(table.column_names[first:]), table.columns[first:], strict=True)
-                fields = [*table.column_names[:first], *(header(name, types[_kind(of.type)]) for name, of in names)]
+                fields = [
+                    *table.column_names[:first],
+                    *(f"{name}:{(types or {})[_kind(of.type)]}" for name, of in names),
+                ]
                 file.write((",".join(fields) + "\n").encode())
                 written = [_written(column) for column in table.columns]
                 schema = pa.schema([(name, column.type) for name, column in zip(fields, written, strict=True)])
