@@ -10,13 +10,18 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 from pytest_timeout import Settings
 
+from tests.browser import chromium
 from tests.commands import Commands
 from tests.patience import none_goes_on
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # Behind `nohup`, or in the background of a script, these are ignored, and so they would be in every command that a test
 # starts: it would not end at what the test sends.
@@ -141,6 +146,13 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
     made = Commands(tmp_path_factory.mktemp("commands"))
     yield made
     made.end()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser for the pages of a module; see `tests/browser.py`."""
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,7 @@ BROUGHT_BY = {
     "annotated_types": "annotated-types",
     "pydantic_core": "pydantic-core",
     "pytest_timeout": "pytest-timeout",
+    "axe_playwright_python": "axe-playwright-python",
     "markdown_it": "markdown-it-py",
     "sklearn": "scikit-learn",
 }

@@ -56,16 +56,18 @@ def export_case(
     case = looking.case_of(wanted)
     view = looking.case(case.id)
     rows = rows_behind(run_path, manifest, case, source)
+    decisions = [] if verdicts is None else verdicts.history(case.id)
     summary = {
         **{name: view.values[name] for name in ("run", "case")},
         "input": {"source": manifest.input.source, "fingerprint": manifest.input.fingerprint, "rows": rows.num_rows},
-        "verdicts": [] if verdicts is None else verdicts.history(case.id),
+        "verdicts": decisions,
     }
     with new_directory(out, summary) as growing:
         for name, table in (("rows", rows), ("members", pa.Table.from_pylist([dict(each) for each in view.records]))):
             pq.write_table(table, growing / f"{name}.parquet", compression="zstd")
             _write_csv(table, growing / f"{name}.csv")
-        (growing / "report.html").write_text(case_page(run_path, manifest, case), encoding="utf-8")
+        page = case_page(run_path, manifest, case, decisions)
+        (growing / "report.html").write_text(page, encoding="utf-8")
     return plain(summary)
 
 

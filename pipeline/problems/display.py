@@ -30,14 +30,18 @@ class PageSection:
 class Page:
     """The part of the report that a problem or a derived output contributes.
 
-    A derived output sets only `figures`, `first_sections`, `sections` and `script`.
+    A derived output sets only `figures`, `first_sections`, `sections`, `footer`, `style` and `script`. If it has a
+    `heading`, the report begins with its finding: its title, heading and lede replace those of the problem, and figures
+    follow the first sections.
 
     Attributes
     ----------
     title : str
         The subject of the report, plain text: ``"Maximal bicliques"``.
     lede : str
-        One sentence of HTML that explains it.
+        One sentence of HTML that explains it; below a `heading`, paragraphs.
+    heading : str
+        The finding of a derived output in one sentence, plain text.
     first_figure : (str, str) or None
         Replaces the number of results at the very top.
     figures : sequence of (str, str)
@@ -54,12 +58,15 @@ class Page:
         A sentence on an incomplete result, if its results are not exact.
     footer : str
         Hints for using the tables, HTML.
+    style : str
+        Rules added to the style sheet.
     script : str
         JavaScript that runs when the page is loaded. The page has to be complete without it.
     """
 
     title: str = ""
     lede: str = ""
+    heading: str = ""
     first_figure: tuple[str, str] | None = None
     figures: Sequence[tuple[str, str]] = ()
     first_sections: Sequence[PageSection] = ()
@@ -68,6 +75,7 @@ class Page:
     incomplete: str = "counts are lower bounds"
     lower_bounds: str = ""
     footer: str = ""
+    style: str = ""
     script: str = ""
 
 

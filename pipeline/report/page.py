@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from mbe_stage.pipeline.problems.base import Page, Publication
+from mbe_stage.pipeline.problems.base import Page, PageSection, Publication
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of
 from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
 from mbe_stage.pipeline.report.request import input_facts
-from mbe_stage.pipeline.report.wording import count, escape, key, render
+from mbe_stage.pipeline.report.wording import count, escape, fragment, key, render
 from mbe_stage.pipeline.wording import bytes_text, seconds_text
 
 REPORT_NAME = "report.html"
@@ -46,33 +46,49 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = 
     publication = publication_of(manifest.problem)
     page = publication.page(run_path, manifest, top, *(() if seen is None else (seen,)))
     derived = [each.page(run_path, manifest, top) for each in derived_of(manifest.config)]
+    tiles = _tiles(manifest, publication, page, derived)
     first = [section for each in (page, *derived) for section in each.first_sections]
+    finding = next((each for each in derived if each.heading), None)
+    if finding is not None:
+        first.append(PageSection("statistics", "Statistics", fragment("parts.html", "figures", tiles)))
     last = [section for each in derived for section in each.sections]
     scripts = [each.script for each in (page, *derived) if each.script]
-    text = render(
-        "page.html",
-        manifest=manifest,
-        about=page.title,
+    text = rendered(
+        manifest,
+        scripts,
+        about=page.title if finding is None else finding.title,
         lede=Markup(page.lede),
-        title=_title(manifest.input.source),
-        heading=key(_title(manifest.input.source)),
-        tiles=_tiles(manifest, publication, page, derived),
+        finding=finding,
+        style=Markup("".join(each.style for each in derived)),
+        tiles=tiles,
         meaning=page.lower_bounds or _more_to_find(publication.counted, page.incomplete),
         sections=(*first, *page.sections),
-        since=since(manifest.comparison),
+        since=since(manifest.comparison, "" if finding is None else "change"),
         later_sections=(*page.later_sections, *last),
-        steps=_steps(manifest.seconds),
-        machine=_machine(manifest),
-        input=input_facts(manifest.input),
-        fingerprints=_fingerprints(manifest),
-        results=publication.counted,
-        footer=Markup(page.footer),
-        policy=Markup(_policy(scripts)),
-        scripts=map(Markup, scripts),
+        footer=Markup("".join(each.footer for each in (*derived, page))),
     )
     path = run_path / REPORT_NAME
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def rendered(manifest: Manifest, scripts: Sequence[str] = (), **values: Any) -> str:
+    """Return a page on a run: the facts of its manifest, and the further `values` of `templates/page.html`."""
+    title = _title(manifest.input.source)
+    return render(
+        "page.html",
+        manifest=manifest,
+        title=title,
+        heading=key(title),
+        steps=_steps(manifest.seconds),
+        machine=_machine(manifest),
+        input=input_facts(manifest.input),
+        fingerprints=_fingerprints(manifest),
+        results=publication_of(manifest.problem).counted,
+        policy=Markup(_policy(scripts)),
+        scripts=map(Markup, scripts),
+        **values,
+    )
 
 
 def _policy(scripts: Iterable[str]) -> str:
@@ -150,6 +166,6 @@ def _fingerprints(manifest: Manifest) -> list[tuple[str, str]]:
     ]
 
 
-def since(comparison: Comparison | None) -> str:
-    """Return the section on changes; nothing if no comparison was requested."""
-    return "" if comparison is None else render("changes.html", comparison=comparison, words=_WORDS)
+def since(comparison: Comparison | None, first: str = "") -> str:
+    """Return the section on changes, with the heading of its first column; nothing if no comparison was requested."""
+    return "" if comparison is None else render("changes.html", comparison=comparison, words=_WORDS, first=first)

@@ -253,7 +253,7 @@ def test_a_member_is_below_the_number_of_vertices(tmp_path: Path, vertex: int, i
 def test_the_first_group_is_in_the_report_however_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbe_stage.pipeline.report.groups._MOST_BYTES", 1)
     page = (run(groups_settings(tmp_path), GROUPS).run_dir / "report.html").read_text()
-    assert "This page lists and searches the first 1 of 2 groups" in page
+    assert "This page has the first 1 of 2 cases" in page
 
 
 @pytest.mark.parametrize("most", [1, 7, 1000])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -314,8 +315,13 @@ def test_the_history_of_a_case_is_in_its_summary(folder: Path) -> None:
     out = folder / "out"
     first = cases_of(out / "latest")[0]
     for verdict in ("fine", "fraud"):
-        Verdicts(out / "verdicts.sqlite").label(first, "run", verdict)  # type: ignore[arg-type]
+        Verdicts(out / "verdicts.sqlite").label(first, "run", verdict, "<b>")  # type: ignore[arg-type]
     mbe("cases", "export", out, first.id, "--with", folder / "edges.csv", "--out", folder / "exported")
+    page = (folder / "exported/report.html").read_text()
+    assert "<b>fraud</b>, by " in page
+    assert "<bdi>&lt;b&gt;</bdi>" in page
+    assert {*re.findall('href="#([^"]*)"', page)} <= {*re.findall(' id="([^"]*)"', page)}
+    assert not re.search('(src|href)="[^#]', page)
     summary = json.loads((folder / "exported/summary.json").read_text())
     assert [each["verdict"] for each in summary["verdicts"]] == ["fine", "fraud"]
     assert summary["case"]["verdict"] == "fraud"

@@ -1,0 +1,399 @@
+"""Cases and accounts as HTML: a row and a section for each case, an entry for each account."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from markupsafe import Markup
+
+from mbe_stage.pipeline.cases.finding import several
+from mbe_stage.pipeline.cases.published import SINCE, Case, rows_of_groups
+from mbe_stage.pipeline.cases.sentences import key_name, members_name, sentence
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.report.group_pictures import MOST_COLUMNS, MOST_ROWS, pattern, time_line
+from mbe_stage.pipeline.report.request import right_key
+from mbe_stage.pipeline.report.wording import escape, fragment, key, percent, tuple_key
+from mbe_stage.pipeline.wording import narrowed_key
+
+TEMPLATE = "groups.html"
+_AT_ONCE = 100
+_OPEN = 16
+_SHOWN_HALO = 6
+_MOST_LINKS = 8
+_MOST_ACCOUNTS = 2000
+_FACTS = ("n_groups", "first_time", "weight_total", "n_known", "p_bound")
+_SCORES = ["side", "vertex", "key", "score", "degree", "group_edge_share"]
+_PLAIN = re.compile("[A-Za-z0-9]([ _.:@/-]?[A-Za-z0-9]){0,39}")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CasePages:
+    """Writes the cases of a run, the shown ones, in their order.
+
+    Attributes
+    ----------
+    names : (str, str)
+        The names of the sides.
+    top : int
+        So many accounts with the best scores are listed even if they are in no case.
+    """
+
+    run_path: Path
+    manifest: Manifest
+    cases: Sequence[Case]
+    names: tuple[str, str]
+    top: int
+
+    @cached_property
+    def columns(self) -> list[tuple[str, str]]:
+        """The columns of the list of cases that have a value: names in `Case.row`, and headings."""
+        headings = {
+            "n_left": members_name(self.names[0]),
+            "n_right": members_name(self.names[1]),
+            "n_groups": "groups",
+            "since": "since",
+            "first_time": "span",
+            "weight_total": self.weight,
+            "n_known": "known",
+            "p_bound": "p",
+            "verdict": "verdict",
+        }
+        return [
+            (name, text) for name, text in headings.items() if any(case.row[name] is not None for case in self.cases)
+        ]
+
+    @cached_property
+    def weight(self) -> str:
+        """The name of the weight."""
+        columns = self.manifest.input.columns
+        return next((column.name for column in columns if column.setting == "weight" and column.name), "weight")
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The keys of the groups, by name."""
+        return sorted({group["key"] for case in self.cases for group in case.groups if group["key"] is not None})
+
+    @cached_property
+    def places(self) -> Mapping[int, list[int]]:
+        """The positions of the cases of each left member."""
+        places: dict[int, list[int]] = {}
+        for at, case in enumerate(self.cases):
+            for member in case.members:
+                if member["side"] == "left":
+                    places.setdefault(member["vertex"], []).append(at)
+        return places
+
+    @cached_property
+    def scores(self) -> Mapping[tuple[str, int], Row]:
+        """The rows of `vertex_scores` of all members, and of the best left vertices."""
+        wanted = {
+            side: {row["vertex"] for case in self.cases for row in case.members if row["side"] == side}
+            for side in ("left", "right")
+        }
+        wanted["left"] |= self._best
+        found = {}
+        for side, vertices in wanted.items():
+            of_side = (pc.field("side") == side) & pc.field("vertex").isin(pa.array(sorted(vertices), pa.int32()))
+            for row in pq.read_table(self._scores_path, columns=_SCORES, filters=of_side).to_pylist():
+                found[side, row["vertex"]] = row
+        return found
+
+    @property
+    def _scores_path(self) -> Path:
+        return self.run_path / "vertex_scores.parquet"
+
+    @cached_property
+    def _best(self) -> set[int]:
+        """The left vertices with the best scores."""
+        best = pa.table({"vertex": pa.array([], pa.int32()), "score": pa.array([], pa.float64())})
+        for batch in pq.ParquetFile(self._scores_path).iter_batches(columns=_SCORES[:2] + ["score"]):
+            part = pa.Table.from_batches([batch])
+            part = part.filter(pc.equal(part["side"].cast(pa.string()), "left")).select(["vertex", "score"])
+            best = pa.concat_tables([best, part.cast(best.schema)])
+            best = best.sort_by([("score", "descending"), ("vertex", "ascending")]).slice(0, self.top)
+        return set(best["vertex"].to_pylist())
+
+    def n_listed(self, most: int) -> int:
+        """Return the number of members in the lists of all sections, with at most so many in each."""
+        n = 0
+        for case in self.cases:
+            sizes = [case.row["n_left"], case.row["n_right"]]
+            if len(case.groups) > 1:
+                sizes += [group[name] for group in case.groups for name in ("n_left", "n_right")]
+            n += sum(min(size, most) for size in sizes)
+        return n
+
+    def written(self, most: int) -> Iterator[tuple[str, str]]:
+        """Yield a row of the list and a section for each case, with at most so many members a side."""
+        # Each account has one anchor: in the list of accounts, or else at its first place.
+        anchored = set(self.by_score)
+        for start in range(0, len(self.cases), _AT_ONCE):
+            part = self.cases[start : start + _AT_ONCE]
+            tables = _Tables.of(self.run_path, part, has_times=self.manifest.config.input.timestamp is not None)
+            for at, case in enumerate(part, start):
+                yield self._listed(at, case), self._section(at, case, tables, most, anchored)
+
+    def _listed(self, at: int, case: Case) -> str:
+        row = case.row
+        cells = [(name, *_cell(name, row)) for name, _ in self.columns]
+        kinds = dict.fromkeys(kind_of(group) for group in case.groups)
+        places = sorted({self.keys.index(group["key"]) for group in case.groups if group["key"] is not None})
+        facts = {
+            "size": row["n_left"],
+            "p": row["p_bound"],
+            "known": row["n_known"],
+            "since": row["since"],
+            "kind": " ".join(kinds),
+            "key": " ".join(map(str, places)),
+        }
+        return fragment(
+            TEMPLATE, "listed", at + 1, case.id, [item for item in facts.items() if item[1] is not None], cells
+        )
+
+    def _section(self, at: int, case: Case, tables: _Tables, most: int, anchored: set[int]) -> str:
+        names, row = self.names, case.row
+        is_alone = len(case.groups) == 1
+        head = case.groups[0]
+        rows = tables.members(head) if is_alone else case.members
+        title = f"{several(names[0], row['n_left'])}, {several(names[1], row['n_right'])}"
+        groups = [self._group(group, tables, most, whole=not is_alone) for group in case.groups]
+        return fragment(
+            TEMPLATE,
+            "case",
+            at + 1,
+            case.id,
+            title,
+            row,
+            sentence(head["explanation"], names),
+            [
+                (heading, _cell(name, row)[0])
+                for name, heading in self.columns
+                if name in _FACTS and row[name] is not None
+            ],
+            Markup(self._pictures(head, tables)),
+            self._both(rows, head, most, anchored),
+            groups,
+            self._other_cases(at, case),
+            names,
+            self.weight,
+        )
+
+    def _group(self, group: Row, tables: _Tables, most: int, *, whole: bool) -> dict[str, Any]:
+        """Return the values of a group for the template; members and pictures only of one among several."""
+        is_first = group["group_key"] == tables.head_of[group["case"]]
+        halo = tables.rows("group_halo", group)
+        return {
+            **group,
+            "kind_name": kind_of(group),
+            "key_name": key_name(group["key"], self.names[1]),
+            "p_text": chance(group["p_bound"]),
+            "known_p_text": chance(group["known_p_value"]),
+            "sentence": "" if is_first else sentence(group["explanation"], self.names),
+            "members": self._both(tables.members(group), group, most) if whole else None,
+            "pictures": "" if is_first else Markup(self._pictures(group, tables)),
+            "core": tables.core(group),
+            "halo": [
+                ([self._written(row, group) for row in rows[:_SHOWN_HALO]], len(rows))
+                for rows in ([row for row in halo if row["side"] == side] for side in ("left", "right"))
+            ],
+        }
+
+    def _written(self, row: Row, group: Row) -> Markup:
+        """Format the key of a member of a group."""
+        if row["side"] == "right" and row.get("key_value") is not None:
+            return tuple_key(narrowed_key(row["key"], row["key_value"]))
+        if row["side"] == "right" and group["key"] is None:
+            return right_key(self.manifest.config)(row["key"])
+        # Nothing in such a key needs the element that isolates others from the text around them.
+        text = str(row["key"])
+        return Markup(text) if _PLAIN.fullmatch(text) else key(text)
+
+    def _both(
+        self, rows: Sequence[Row], group: Row, most: int, anchored: set[int] | None = None
+    ) -> list[Mapping[str, Any]]:
+        """Return the members of both sides for the template, those with the best scores first.
+
+        With the accounts that have an anchor, the others get theirs here, and scores are shown.
+        """
+        found = []
+        for side, name in zip(("left", "right"), self.names, strict=True):
+            ordered = sorted((row for row in rows if row["side"] == side), key=self._by_score)
+            items = [Markup(self._member(row, group, anchored)) for row in ordered[:most]]
+            found.append(
+                {
+                    "side": side,
+                    "total": len(ordered),
+                    "title": several(name, len({row["vertex"] for row in ordered})),
+                    "open": items[:_OPEN],
+                    "more": items[_OPEN:],
+                }
+            )
+        return found
+
+    def _by_score(self, row: Row) -> tuple[float, int]:
+        score = self.scores.get((row["side"], row["vertex"]))
+        return (0.0 if score is None else -score["score"], row["vertex"])
+
+    def _member(self, row: Row, group: Row, anchored: set[int] | None) -> str:
+        written, vertex = self._written(row, group), row["vertex"]
+        label = "" if row["label"] is None else f"<i>{key(row['label'])}</i>"
+        if anchored is None:
+            return f"<li>{written}{label}</li>"
+        score = self.scores.get((row["side"], vertex))
+        value = "" if score is None else f"<b>{score_text(score['score'])}</b>"
+        if row["side"] == "right":
+            return f"<li>{written}{value}{label}</li>"
+        if vertex in anchored:
+            return f'<li><a href="#a{vertex}">{written}</a>{value}{label}</li>'
+        anchored.add(vertex)
+        return f'<li id="a{vertex}"><h4>{written}</h4>{value}{label}</li>'
+
+    def _pictures(self, group: Row, tables: _Tables) -> str:
+        left, right = ([row for row in tables.members(group) if row["side"] == side] for side in ("left", "right"))
+        edges = tables.edges(group, [row["vertex"] for row in left], [row["vertex"] for row in right])
+        absent = [
+            (i, k)
+            for i, one in enumerate(left[:MOST_ROWS])
+            for k, other in enumerate(right[:MOST_COLUMNS])
+            if (one["vertex"], other["vertex"], other["key_value"]) not in edges
+        ]
+        left_shares, right_shares = ([row["edge_share"] for row in side] for side in (left, right))
+        return pattern(left_shares, right_shares, absent, self.names) + time_line(
+            group, tables.rows("group_times", group)
+        )
+
+    def _other_cases(self, at: int, case: Case) -> tuple[list[tuple[int, str]], int]:
+        """Return the cases that share most left members with this one: number and how many; and how many more."""
+        lefts = (member["vertex"] for member in case.members if member["side"] == "left")
+        shared = Counter(other for vertex in lefts for other in self.places[vertex] if other != at)
+        ordered = sorted(shared.items(), key=lambda item: (-item[1], item[0]))
+        shown = [(other + 1, several(self.names[0], n)) for other, n in ordered[:_MOST_LINKS]]
+        return shown, len(ordered) - len(shown)
+
+    @cached_property
+    def by_score(self) -> list[int]:
+        """The left vertices of the list of accounts: those in cases and those with the best scores of all."""
+        left = sorted(
+            ({"side": "left", "vertex": vertex} for vertex in {*self.places, *self._best}), key=self._by_score
+        )
+        return [row["vertex"] for row in left[:_MOST_ACCOUNTS]]
+
+    def accounts(self, n_cases: int) -> list[str]:
+        """Return the entries of the list of accounts, with links to the first cases."""
+        return [self._account(self.scores["left", vertex], n_cases) for vertex in self.by_score]
+
+    def _account(self, row: Row, n_cases: int) -> str:
+        cases = [at for at in self.places.get(row["vertex"], ()) if at < n_cases]
+        links = ", ".join(f'<a href="#c{at + 1}">case {at + 1}</a>' for at in cases[:_MOST_LINKS])
+        more = f" and {len(cases) - _MOST_LINKS} more" if len(cases) > _MOST_LINKS else ""
+        return (
+            f'<li id="a{row["vertex"]}"><b>{score_text(row["score"])}</b><h3>{key(row["key"])}</h3>'
+            f"<span>{escape(several(self.names[1], row['degree']))}</span><span>{percent(row['group_edge_share'], 1)}</span><span>{links}{more}</span></li>"
+        )
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The rows of some cases in the tables of groups."""
+
+    tables: Mapping[str, Mapping[int, pa.Table]]
+    head_of: Mapping[str, int]
+
+    @classmethod
+    def of(cls, run_path: Path, cases: Sequence[Case], *, has_times: bool) -> _Tables:
+        keys = [group["group_key"] for case in cases for group in case.groups]
+        names = ["group_members", "group_edges", "group_halo", *(["group_times"] if has_times else [])]
+        read = {name: _by_group(rows_of_groups(run_path, name, keys)) for name in names}
+        return cls(read, {case.id: case.head["group_key"] for case in cases})
+
+    def rows(self, name: str, group: Row) -> list[dict[str, Any]]:
+        found = self.tables.get(name, {}).get(group["group_key"])
+        return [] if found is None else found.to_pylist()
+
+    def members(self, group: Row) -> list[dict[str, Any]]:
+        """Return the members of a group, those with most edges first."""
+        return sorted(self.rows("group_members", group), key=lambda row: (-row["n_edges"], row["vertex"]))
+
+    def core(self, group: Row) -> list[int]:
+        """Return the numbers of members of both sides in the core of a grown group."""
+        if group["kind"] != "grown_cover":
+            return [0, 0]
+        members = self.tables["group_members"][group["group_key"]]
+        core = members.filter(members["is_core"])["side"].to_pylist()
+        return [core.count("left"), core.count("right")]
+
+    def edges(self, group: Row, left: Sequence[int], right: Sequence[int]) -> set[tuple[int, int, str | None]]:
+        """Return the edges between the first members, as many as a picture shows."""
+        edges = self.tables["group_edges"].get(group["group_key"])
+        if edges is None:
+            return set()
+        ends = (("left", left[:MOST_ROWS]), ("right", right[:MOST_COLUMNS]))
+        for side, vertices in ends:
+            edges = edges.filter(pc.is_in(edges[side], pa.array(vertices, pa.int32())))
+        return set(zip(*(edges[name].to_pylist() for name in ("left", "right", "key_value")), strict=True))
+
+
+def _by_group(table: pa.Table) -> dict[int, pa.Table]:
+    """Cut a table into the rows of each group, which follow each other."""
+    keys = table["group_key"].to_numpy()
+    starts = [0, *((keys[1:] != keys[:-1]).nonzero()[0] + 1).tolist()] if len(keys) else []
+    ends = [*starts[1:], len(keys)]
+    return {int(keys[start]): table.slice(start, end - start) for start, end in zip(starts, ends, strict=False)}
+
+
+def kind_of(group: Row) -> str:
+    """Return the kind of a group in one word."""
+    if group["n_left"] <= 2:
+        return "pair"
+    return "grown" if group["kind"] == "grown_cover" else "complete"
+
+
+def since_name(since: str | None) -> str:
+    """Return the change of a case in a word."""
+    return "unchanged" if since == "same" else since or ""
+
+
+def score_text(score: float) -> str:
+    """Format a score as a percentile, 100 only if it is exact."""
+    return f"{min(100 * score, 99.9) if score < 1 else 100:.1f}"
+
+
+def chance(value: float | None) -> str:
+    """Format a probability."""
+    if value is None:
+        return "not known"
+    return "below 1e-300" if value < 1e-300 else f"{value:.1g}" if value < 0.01 else f"{value:.2f}"
+
+
+def _cell(name: str, row: Row) -> tuple[str, str]:
+    """Return the text of a cell of the list, and the value it is sorted by unless that is the text."""
+    value = row[name]
+    if value is None:
+        return "", ""
+    if name == "since":
+        return since_name(value), str(SINCE.index(value))
+    if name == "first_time":
+        return span(value, row["last_time"]), f"{(row['last_time'] - datetime(1970, 1, 1)).total_seconds():.0f}"
+    if name == "p_bound":
+        return chance(value), f"{-row['surprise']:.4g}"
+    if name == "weight_total":
+        return f"{value:,.6g}", f"{value:.6g}"
+    return (value if name == "verdict" else f"{value:,}"), ""
+
+
+def span(first: datetime, last: datetime) -> str:
+    """Format the days from a time to another."""
+    days = (first.strftime("%Y-%m-%d"), last.strftime("%Y-%m-%d"))
+    return days[0] if days[0] == days[1] else " – ".join(days)

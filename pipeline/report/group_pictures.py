@@ -1,0 +1,152 @@
+"""Pictures of groups as inline SVG: the pattern of edges and the time line.
+
+Each picture has a few paths instead of an element per cell, so that a page can have a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from mbe_stage.pipeline.report.wording import count, escape, percent
+from mbe_stage.pipeline.wording import plural
+
+WIDTHS = {
+    "1h": (timedelta(hours=1), "1 hour"),
+    "1d": (timedelta(days=1), "1 day"),
+    "3d": (timedelta(days=3), "3 days"),
+    "7d": (timedelta(days=7), "7 days"),
+}
+"""The windows of `busiest_window`, narrowest first, with their words."""
+MOST_ROWS, MOST_COLUMNS = 24, 72
+_WIDTH, _HEIGHT, _TEXT = 460, 64, 18
+_LEAST_BAR = 2
+_CELL, _BAR, _GAP = 8, 36, 4
+
+
+def pattern(
+    left: Sequence[float],
+    right: Sequence[float],
+    absent: Iterable[tuple[int, int]] = (),
+    names: tuple[str, str] = ("left", "right"),
+) -> str:
+    """Draw a group as a figure; large groups are cut, with a note.
+
+    Bars stand beside the rows and above the columns; a line marks their full length.
+
+    Parameters
+    ----------
+    left, right : sequence of float
+        For each member, the share of its edges inside the group.
+    absent : iterable of (int, int)
+        The missing edges: positions among the left and the right members.
+    names : (str, str)
+        The names of the sides.
+    """
+    n_rows, n_columns = min(len(left), MOST_ROWS), min(len(right), MOST_COLUMNS)
+    width, height, top = n_columns * _CELL, n_rows * _CELL, _BAR + _GAP
+    broad, high = width + _GAP + _BAR, top + height
+    holes = _holes(cell for cell in absent if cell[0] < n_rows and cell[1] < n_columns)
+    rows = "".join(f"H{broad - _BAR + round(share * _BAR)}v{_CELL}" for share in left[:n_rows])
+    columns = "".join(f"V{_BAR - round(share * _BAR)}h{_CELL}" for share in right[:n_columns])
+    parts = [
+        f'<path class="present" d="M0 {top}h{width}v{height}H0z"/>',
+        f'<path class="absent" d="{holes}"/>' if holes else "",
+        f'<path class="bars left" d="M{broad - _BAR} {top}{rows}H{broad - _BAR}z"/>',
+        f'<path class="bars right" d="M0 {_BAR}{columns}V{_BAR}z"/>',
+        # Dashes are the lines between cells and between bars: one stroke as thick as the picture for each direction.
+        f'<path class="rule" stroke-width="{height}" d="M0 {top + height / 2:g}H{width}"/>',
+        f'<path class="rule" stroke-width="{broad}" d="M{broad / 2:g} {top}V{high}"/>',
+        f'<path class="rule" stroke-width="{_BAR}" d="M0 {_BAR / 2:g}H{width}"/>',
+        f'<path class="grid" d="M{broad} {top}v{height}M0 0h{width}"/>',
+    ]
+    which = "some edges absent" if holes else "every edge present"
+    label = f"{count(len(left))} {escape(names[0])} × {count(len(right))} {escape(names[1])}, {which}"
+    drawing = _svg(broad + 1, high, label, parts)
+    return f'<figure class="pattern">{drawing}{_caption(left, right)}</figure>'
+
+
+def _svg(width: int, height: int, label: str, parts: Iterable[str]) -> str:
+    """Return an inline SVG image of this size at most; `label` (HTML) is for screen readers."""
+    return f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
+def _holes(absent: Iterable[tuple[int, int]]) -> str:
+    """Draw runs of missing edges in a row as strokes as thick as a cell."""
+    strokes = []
+    for row, cells in groupby(sorted(absent), key=lambda cell: cell[0]):
+        columns = [column for _, column in cells]
+        y = _BAR + _GAP + row * _CELL + _CELL // 2
+        # Neighbouring columns keep their distance to their position in the list.
+        for _, of_run in groupby(enumerate(columns), key=lambda at: at[1] - at[0]):
+            run = [column for _, column in of_run]
+            strokes.append(f"M{run[0] * _CELL} {y}h{len(run) * _CELL}")
+    return "".join(strokes)
+
+
+def _caption(left: Sequence[float], right: Sequence[float]) -> str:
+    cut = [
+        f"{most} of {count(len(side))} {name}"
+        for side, most, name in ((left, MOST_ROWS, "rows"), (right, MOST_COLUMNS, "columns"))
+        if len(side) > most
+    ]
+    return f"<figcaption>The first {' and '.join(cut)}.</figcaption>" if cut else ""
+
+
+def time_line(group: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> str:
+    """Draw the time line as a figure with a caption; nothing without times.
+
+    Parameters
+    ----------
+    group : mapping
+        A row of `groups`.
+    parts : sequence of mapping
+        Its rows of `group_times`, ascending.
+    """
+    if group["first_time"] is None or not parts:
+        return ""
+    step = timedelta(seconds=parts[0]["seconds"])
+    begin, end = parts[0]["start"], parts[-1]["start"] + step
+    width, in_words = WIDTHS[group["busiest_window"]]
+
+    def x(moment: datetime) -> float:
+        return round(_WIDTH * min(max((moment - begin) / (end - begin), 0.0), 1.0), 1)
+
+    busiest = group["busiest_start"]
+    from_x = min(x(busiest), _WIDTH - _LEAST_BAR)
+    thick = max(x(busiest + width) - from_x, _LEAST_BAR)
+    highest = max(part["n_events"] for part in parts)
+    path, at = [], 0
+    for part in parts:
+        place = round((part["start"] - begin) / step)
+        y = _HEIGHT - max(_LEAST_BAR, round(_HEIGHT * part["n_events"] / highest))
+        # Down to the axis where nothing happened, then a bar.
+        path.append(f"{f'V{_HEIGHT}H{place}' if place > at else ''}V{y}h1")
+        at = place + 1
+    n_events = sum(part["n_events"] for part in parts)
+    ends = (said(group[name], step) for name in ("first_time", "last_time"))
+    drawing = _svg(
+        _WIDTH,
+        _HEIGHT + _TEXT,
+        f"{plural(n_events, 'event')} over time",
+        [
+            f'<path class="busiest" d="M{from_x} 0h{thick:.1f}v{_HEIGHT}h-{thick:.1f}z"/>',
+            f'<path class="above" d="M{from_x} 1.5h{thick:.1f}"/>',
+            f'<path class="events" transform="scale({_WIDTH / at:.5g} 1)" d="M0 {_HEIGHT}{"".join(path)}V{_HEIGHT}z"/>',
+            f'<path class="axis" d="M0 {_HEIGHT}H{_WIDTH}"/>',
+            f'<text y="{_HEIGHT + _TEXT - 4}">{next(ends)}</text>',
+            f'<text x="{_WIDTH}" y="{_HEIGHT + _TEXT - 4}" text-anchor="end">{next(ends)}</text>',
+        ],
+    )
+    caption = (
+        f"{plural(n_events, 'event')}; marked: {percent(group['busiest_share'], 1)} of them within {in_words}, from "
+        f'<span class="moment">{said(busiest, timedelta(minutes=1))} UTC</span> on'
+    )
+    return f'<figure class="times">{drawing}<figcaption>{caption}</figcaption></figure>'
+
+
+def said(moment: datetime, step: timedelta) -> str:
+    """Format a time with the precision of intervals of that width."""
+    return moment.strftime("%Y-%m-%d" if step >= timedelta(days=1) else "%Y-%m-%d %H:%M")
