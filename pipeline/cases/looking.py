@@ -136,7 +136,7 @@ class Looking:
     def case(self, wanted: str) -> View:
         """Return a case by its id or the beginning of it: groups, members with their scores, and linked cases."""
         case = self.case_of(wanted)
-        row, members = case.row, self._scored(case.members)
+        row, members = case.row, self._parted(self._scored(case.members))
         linked = self._linked(case)
         lines = [
             ("case", f"{case.id}: {self._size(row)} in {plural(row['n_groups'], 'group')}{self._told(row)}"),
@@ -145,11 +145,11 @@ class Looking:
         ]
         further: list[_Column] = [("groups", "n_groups"), ("edges", "n_edges")]
         tables = [self._groups_table(case.groups), *(self._members_table(members, side, further) for side in SIDES)]
-        values = {"case": row, "groups": case.groups, "members": self._with_parts(members), "linked": linked}
+        values = {"case": row, "groups": case.groups, "members": _as_values(members), "linked": linked}
         source = self._manifest.input.source
         given = ["--with", "INPUT" if was_in_memory(source) else source, "--out", f"case-{case.id[:8]}"]
         command = ["cases", "export", self._place, case.id, *given]
-        return self._view(values, lines, tables, self._records({"case": case.id}, members), command)
+        return self._view(values, lines, tables, _records({"case": case.id}, members), command)
 
     def group(self, wanted: str) -> View:
         """Return a group by its key or rank: its members, and the leads beside it."""
@@ -159,19 +159,19 @@ class Looking:
             some = f"the key of a group, or its rank from 1 to {len(rows):,}" if rows else "a run with groups"
             remedy = f"list them: mbe top {self._place}"
             raise InputError.at(self._path, found=f"no group {wanted!r}", expected=some, remedy=remedy)
-        members = self._scored(self._rows("group_members", [found["group_key"]]))
-        halo, key = self._rows("group_halo", [found["group_key"]]), found.get("key")
+        members = self._parted(self._scored(self._rows("group_members", [found["group_key"]])), found.get("key"))
+        halo = self._parted(self._rows("group_halo", [found["group_key"]]), found.get("key"))
         further: list[_Column] = [("edges", "n_edges"), ("core", lambda row: "core" if row.get("is_core") else None)]
-        tables = [self._members_table(members, side, further, key) for side in SIDES]
+        tables = [self._members_table(members, side, further) for side in SIDES]
         gain: list[_Column] = [("edges", "n_edges"), ("gain", lambda row: f"{row['gain']:.1f}")]
-        tables += [self._members_table(halo, side, gain, key, "leads: ") for side in SIDES]
+        tables += [self._members_table(halo, side, gain, "leads: ") for side in SIDES]
         lines = [
             ("group", f"{found['group_key']}, rank {found['rank']}: {self._size(found)}{self._told(found)}"),
             ("why", f"{found['explanation']}."),
             *([("key", text)] if (text := group_key_text(found)) else []),
         ]
-        values = {"group": found, "members": self._with_parts(members, key), "halo": self._with_parts(halo, key)}
-        records = self._records({"case": found["case"]}, members, key)
+        values = {"group": found, "members": _as_values(members), "halo": _as_values(halo)}
+        records = _records({"case": found["case"]}, members)
         return self._view(values, lines, tables, records, ["show", self._place, "--case", found["case"]])
 
     def vertex(self, key: str, side: SideName | None) -> View:
@@ -182,7 +182,7 @@ class Looking:
         with reading(self._path):
             scores = pq.read_table(self._path / "vertex_scores.parquet", filters=pc.field("vertex") == vertex)
         score = next((row for row in scores.to_pylist() if row["side"] == side), None)
-        near = self._near(side, vertex, list(keys))
+        near = self._parted(self._near(side, vertex, list(keys)))
         cases = list(dict.fromkeys(row["case"] for row in groups))
         what = f"in {plural(len(groups), 'group')} of {plural(len(cases), 'case')}" if groups else "in no listed group"
         told = "" if score is None else f", score {score['score']:.3f}, {plural(score['degree'], 'edge')}"
@@ -190,12 +190,12 @@ class Looking:
         other: SideName = "right" if side == "left" else "left"
         joined: list[_Column] = [("groups", "n_groups"), ("edge", lambda row: "yes" if row["n_common"] else "no")]
         for of, column in ((side, (f"common {self.names[other]}", "n_common")), (other, joined[1])):
-            tables.append(self._members_table(near, of, [joined[0], column], None, "in the same groups: "))
+            tables.append(self._members_table(near, of, [joined[0], column], "in the same groups: "))
         values = {"side": side, "key": key if score is None else score["key"], "scores": score, "cases": cases}
-        values |= {"groups": groups, "near": self._with_parts(near)}
+        values |= {"groups": groups, "near": _as_values(near)}
         lines = [(self.names[side], f"{key}: {what}{told}")]
         command = ["show", self._place, "--case", cases[0]] if cases else ["accounts", self._place]
-        return self._view(values, lines, tables, self._records({}, near), command)
+        return self._view(values, lines, tables, _records({}, near), command)
 
     def accounts(self, n: int, side: SideName) -> View:
         """Return the members of a side with the highest scores, and the case of each one's best group.
@@ -217,14 +217,15 @@ class Looking:
         for row in rows:
             cases = held[row["vertex"]]
             row |= {"case": cases[0][0] if cases else None, "n_groups": sum(n for _, n in cases)}
+        rows = self._parted(rows)
         further: list[_Column] = [("case", "case"), ("groups", "n_groups"), ("degree", "degree")]
         table_of_rows = self._members_table(rows, side, further, most=n)
         of_all = several(self.names[side], table.num_rows)
         summed = [("scores", f"{len(rows):,} of {of_all}, the highest score first")]
-        values = {"side": side, "columns": self._columns, "accounts": self._with_parts(rows)}
+        values = {"side": side, "columns": self._columns, "accounts": _as_values(rows)}
         which = [] if side == "left" else ["--side", side]
         command = ["show", self._place, "--vertex", str(rows[0]["key"]), *which] if rows else ["show", self._place]
-        return self._view(values, summed, [table_of_rows], self._records({}, rows, sides=(side,)), command)
+        return self._view(values, summed, [table_of_rows], _records({}, rows), command)
 
     def top(self, rows: Sequence[dict[str, Any]], by: str | None) -> View:
         """Return groups that `listed` has chosen; `by` is as there."""
@@ -361,67 +362,45 @@ class Looking:
         return _table("groups", [*columns, ("group_key", lambda row: str(row["group_key"]))], groups)
 
     def _members_table(
-        self,
-        members: Iterable[Row],
-        side: str,
-        further: Iterable[_Column],
-        group_key: str | None = None,
-        title: str = "",
-        most: int = _MOST_ROWS,
+        self, members: Iterable[Row], side: str, further: Iterable[_Column], title: str = "", most: int = _MOST_ROWS
     ) -> Table:
         """Return the members of a side: a column for each part of their keys, scores, and further columns."""
         rows = [row for row in members if row["side"] == side]
-        names, parts = self._split(rows, side, group_key)
-        both = [{**row, "shown": shown} for row, shown in zip(rows, parts, strict=True)]
-        keys = [(name, lambda row, at=at: _text(row["shown"][at])) for at, name in enumerate(names)]
-        score = ("score", lambda row: None if row.get("score") is None else f"{row['score']:.3f}")
-        label = ("label", lambda row: row.get("label"))
-        return _table(f"{title}{self.names[side]}", [*keys, score, *further, label], both, most)
+        names = rows[0]["parts"] if rows else ()
+        keys = [(name, lambda row, name=name: _text(row["parts"][name])) for name in names]
+        score = "score", lambda row: None if row.get("score") is None else f"{row['score']:.3f}"
+        return _table(f"{title}{self.names[side]}", [*keys, score, *further, ("label", "label")], rows, most)
 
-    def _split(
-        self, rows: Sequence[Row], side: str, group_key: str | None = None
-    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """Return the names of key columns, and the parts of each row's key; of a group also those that narrow it."""
-        names = self._columns[side]
-        keys = [row["key"] for row in rows]
-        split = split_keys(pa.array(keys) if keys else pa.array([], pa.string()), names)
-        parts = list(zip(*split.to_pydict().values(), strict=True))
-        values = value_columns(group_key) if side == "right" else ()
-        if not values:
-            return names, parts
-        names = (*names, *distinct_names(values, [*self._taken, *names, *self._columns["left"]]))
-        added = [key_parts(row["key_value"], len(values)) for row in rows]
-        return names, [(*one, *more) for one, more in zip(parts, added, strict=True)]
-
-    def _with_parts(self, rows: Sequence[Row], group_key: str | None = None) -> list[dict[str, Any]]:
-        """Add `parts` to rows whose keys have several columns: the part in each."""
-        found = []
+    def _parted(self, rows: Iterable[Row], group_key: str | None = None) -> list[dict[str, Any]]:
+        """Add `parts` to rows: the parts of the key by their columns; of a group also those that narrow it."""
+        rows, values = list(rows), value_columns(group_key)
+        taken = [*self._taken, *self._columns["left"], *self._columns["right"]]
+        added, split = distinct_names(values, taken), {}
         for side in SIDES:
-            of_side = [row for row in rows if row["side"] == side]
-            names, parts = self._split(of_side, side, group_key)
-            found += [
-                {**row, "parts": dict(zip(names, each, strict=True))} if len(names) > 1 else dict(row)
-                for row, each in zip(of_side, parts, strict=True)
-            ]
+            keys = [row["key"] for row in rows if row["side"] == side]
+            table = split_keys(pa.array(keys) if keys else pa.array([], pa.string()), self._columns[side])
+            split[side] = iter(table.to_pylist())
+        found = [{**row, "parts": next(split[row["side"]])} for row in rows]
+        for row in found if values else ():
+            if row["side"] == "right":
+                row["parts"] |= dict(zip(added, key_parts(row["key_value"], len(values)), strict=True))
         return found
 
-    def _records(
-        self, lead: Row, rows: Sequence[Row], group_key: str | None = None, sides: Sequence[str] = SIDES
-    ) -> list[dict[str, Any]]:
-        """Return the rows of a CSV: what is common to all, the side, a column for each part of the keys, the rest."""
-        split = {side: self._split([row for row in rows if row["side"] == side], side, group_key) for side in sides}
-        empty = {name: None for names, _ in split.values() for name in names}
-        parts = {side: iter(each) for side, (_, each) in split.items()}
-        return [
-            {
-                **lead,
-                "side": row["side"],
-                **empty,
-                **dict(zip(split[row["side"]][0], next(parts[row["side"]]), strict=True)),
-                **{name: value for name, value in row.items() if name not in ("side", "key", "key_value", *lead)},
-            }
-            for row in rows
-        ]
+
+def _as_values(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return rows for JSON: `parts` only of keys of several columns."""
+    return [{name: value for name, value in row.items() if name != "parts" or len(value) > 1} for row in rows]
+
+
+def _records(lead: Row, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the rows of a CSV: what is common to all, the side, a column for each part of the keys, the rest."""
+    empty = dict.fromkeys(name for row in rows for name in row["parts"])
+    left_out = {"side", "key", "key_value", "parts", *lead}
+    return [
+        {**lead, "side": row["side"], **empty, **row["parts"]}
+        | {name: value for name, value in row.items() if name not in left_out}
+        for row in rows
+    ]
 
 
 def plain(value: Any) -> Any:
