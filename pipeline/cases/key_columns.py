@@ -1,0 +1,121 @@
+"""Columns of a side's key, and published keys split into them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from mbe_stage.pipeline.clean.facts import InputColumn
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.problems.groups.tried_keys import BUCKETS, PLAIN
+
+BUCKET = "time_bucket"
+"""The column of the beginning of a key's time bucket."""
+
+
+def key_columns(config: Config, side: str, columns: Sequence[InputColumn] = ()) -> tuple[str, ...]:
+    """Return the names of the columns of a side's key, the time bucket last.
+
+    A column that was selected by number has the name in the input; without one it is called `left` or `right`, or
+    `right_1`, `right_2` if there are several. Names that would appear twice have `_2`, `_3` at their end.
+
+    Parameters
+    ----------
+    side : {"left", "right"}
+    columns : sequence of InputColumn, optional
+        `manifest.input.columns`, for the names of columns that were selected by number.
+
+    Examples
+    --------
+    >>> config = Config.from_mapping({"input": {"left": "account", "right": ["item", 3]}})
+    >>> key_columns(config, "left"), key_columns(config, "right")
+    (('account',), ('item', 'right_2'))
+    """
+    chosen = (config.input.left,) if side == "left" else config.input.right_columns
+    of_input = dict(enumerate(column.name for column in columns if column.setting == side))
+    names = [
+        name if isinstance(name, str) else of_input.get(at) or (side if len(chosen) == 1 else f"{side}_{at + 1}")
+        for at, name in enumerate(chosen)
+    ]
+    if side == "right" and config.input.time_bucket is not None:
+        names.append(BUCKET)
+    return distinct_names(names)
+
+
+def value_columns(key: str | None) -> tuple[str, ...]:
+    """Return the names of the columns that the key of a group adds to the item, for its members' `key_value`.
+
+    Examples
+    --------
+    >>> value_columns("rating x 7d"), value_columns("7d"), value_columns("rating"), value_columns("items")
+    (('rating', 'time_bucket'), ('time_bucket',), ('rating',), ())
+    """
+    if key is None or key == PLAIN:
+        return ()
+    if key in BUCKETS:
+        return (BUCKET,)
+    attribute, x, bucket = key.rpartition(" x ")
+    return (attribute, BUCKET) if x and bucket in BUCKETS else (key,)
+
+
+def distinct_names(names: Sequence[str], taken: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names, with `_2`, `_3` at the end of those that appear before, or are taken.
+
+    Examples
+    --------
+    >>> distinct_names(["item", "item"], taken=["side"]), distinct_names(["side"], taken=["side"])
+    (('item', 'item_2'), ('side_2',))
+    """
+    found: list[str] = []
+    for name in names:
+        unlike, number = name, 2
+        while unlike in found or unlike in taken:
+            unlike, number = f"{name}_{number}", number + 1
+        found.append(unlike)
+    return tuple(found)
+
+
+def split_keys(keys: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Table:
+    """Return published keys as one column for each name; keys of several columns are JSON arrays.
+
+    A column holds integers if all of its parts are, else text. A null key is null in each column.
+
+    Raises
+    ------
+    PublishError
+        A key does not have as many parts as there are names.
+
+    Examples
+    --------
+    >>> split_keys(pa.array(['["B00A7",5]', '["B00A8",4]', None]), ["item", "rating"]).to_pydict()
+    {'item': ['B00A7', 'B00A8', None], 'rating': [5, 4, None]}
+    """
+    if len(names) == 1:
+        return pa.table([keys], names=list(names))
+    parts = [_parts(key, len(names)) for key in keys.to_pylist()]
+    return pa.table([_column([row[at] for row in parts]) for at in range(len(names))], names=list(names))
+
+
+def _parts(key: Any, n: int) -> list[Any]:
+    if key is None:
+        return [None] * n
+    try:
+        found = json.loads(key)
+    except (TypeError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or len(found) != n:
+        raise PublishError(
+            f"the key {str(key)[:80]!r} is no JSON array of {n} parts, as its columns need; expected the keys of a "
+            "published run; see mbe verify, or publish it again"
+        )
+    return found
+
+
+def _column(values: list[Any]) -> pa.Array:
+    if all(value is None or (type(value) is int and -(2**63) <= value < 2**63) for value in values):
+        return pa.array(values, pa.int64())
+    return pa.array([value if value is None or isinstance(value, str) else json.dumps(value) for value in values])
