@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mbe_stage.pipeline.cases.key_columns import BUCKET, key_columns
+from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.publish.manifest import read_manifest
@@ -153,13 +155,16 @@ def rows_of_groups(run_path: str | Path, table: str, group_keys: list[int] | Non
         return pq.read_table(Path(run_path) / f"{table}.parquet", filters=wanted)
 
 
-def side_names(config: Config) -> tuple[str, str]:
-    """Return the names of the two sides: those of the key columns, else `left` and `right`."""
-    left, right = (config.input.left,), config.input.right_columns
-    return tuple(  # type: ignore[return-value]
-        ", ".join(names) if all(isinstance(name, str) for name in names) else side
-        for side, names in (("left", left), ("right", right))
-    )
+def side_names(config: Config, columns: Sequence[InputColumn] = ()) -> tuple[str, str]:
+    """Return the names of the two sides: those of the key columns, else `left` and `right`; buckets are left out.
+
+    Parameters
+    ----------
+    columns : sequence of InputColumn, optional
+        `manifest.input.columns`, for the names of columns that were selected by number.
+    """
+    names = [(name for name in key_columns(config, side, columns) if name != BUCKET) for side in ("left", "right")]
+    return ", ".join(names[0]), ", ".join(names[1])
 
 
 def config_of(run_path: str | Path) -> Config:

@@ -1,0 +1,59 @@
+"""The finding of a run in one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from mbe_stage.pipeline.cases.published import Case, side_names
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.views.listed_groups import nothing_significant
+from mbe_stage.pipeline.wording import plural
+
+_WORD = re.compile("[a-z]{2,40}")
+_RUN_DAY = re.compile("([0-9]{4})([0-9]{2})([0-9]{2})T")
+
+
+def finding_of(run_path: Path, manifest: Manifest, cases: Sequence[Case]) -> str:
+    """Return the finding of a run with groups in words, with its full stop.
+
+    Parameters
+    ----------
+    cases : sequence of Case
+        All cases of the run, from `cases_of`; muted ones are not part of the finding.
+    """
+    shown = [case for case in cases if not case.row["is_muted"]]
+    if not shown:
+        why = nothing_significant(run_path, manifest)
+        return f"{'No case is left' if cases else 'No group is significant'}: {why}."
+    n = len({member["vertex"] for case in shown for member in case.members if member["side"] == "left"})
+    names = side_names(manifest.config, manifest.input.columns)
+    sentence = f"{n:,} of {several(names[0], manifest.input.n_left)} act together in {plural(len(shown), 'case')}"
+    n_new = sum(case.row["since"] == "new" for case in shown)
+    if any(case.row["since"] is not None for case in shown):
+        sentence += f"; {f'{n_new:,}' if n_new else 'none'} {'is' if n_new <= 1 else 'are'} new{since_text(manifest)}"
+    return f"{sentence}." + ("" if manifest.truncated is None else f" The run is incomplete: it {manifest.truncated}.")
+
+
+def several(side: str, n: int) -> str:
+    """Format a number of members of a side by its name; a name that is no plain word stays as it is.
+
+    Examples
+    --------
+    >>> several("account", 4814), several("company", 2), several("user_id", 1), several("left", 3)
+    ('4,814 accounts', '2 companies', '1 of user_id', '3 left vertices')
+    """
+    if side in ("left", "right"):
+        return plural(n, f"{side} vertex", f"{side} vertices")
+    if not _WORD.fullmatch(side):
+        return f"{n:,} of {side}"
+    stem = f"{side[:-1]}ies" if side[-1] == "y" and side[-2] not in "aeiou" else side if side[-1] == "s" else f"{side}s"
+    return plural(n, side, stem)
+
+
+def since_text(manifest: Manifest) -> str:
+    """Return the day of the run that groups were compared with: `` since 2026-11-25``; empty without one."""
+    comparison = manifest.derived_comparison.get("groups")
+    day = None if comparison is None or comparison.run_id is None else _RUN_DAY.match(comparison.run_id)
+    return "" if day is None else f" since {'-'.join(day.groups())}"
