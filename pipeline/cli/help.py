@@ -25,6 +25,7 @@ EXAMPLES = {
     "groups": "mbe groups edges.csv --left user --right item --out groups",
     "inspect": "mbe inspect edges.csv --left user --right item",
     "top": "mbe top out --by left --limit 5",
+    "explore": "mbe explore out",
     "runs": "mbe runs out",
     "clean": "mbe clean out",
     "export": "mbe export out --csv --out members.csv",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -55,7 +55,11 @@ class Picture:
     hidden: tuple[int, int]
 
 
-def picture_of(members: Sequence[Mapping[str, Any]], edges_between: Callable[[list[str], list[str]], Edges]) -> Picture:
+def picture_of(
+    members: Sequence[Mapping[str, Any]],
+    edges_between: Callable[[list[str], list[str]], Edges],
+    right_text: Callable[[str], str] = str,
+) -> Picture:
     """Draw the members of a case.
 
     Parameters
@@ -64,38 +68,39 @@ def picture_of(members: Sequence[Mapping[str, Any]], edges_between: Callable[[li
         As in a `Case`.
     edges_between : callable
         Returns the edges between some left and some right keys.
+    right_text : callable
+        Formats right keys.
     """
     sides = [[member for member in members if member["side"] == side] for side in ("left", "right")]
     half = MOST_NODES // 2
     most = [max(half, MOST_NODES - len(other)) for other in reversed(sides)]
     shown = [{str(member["key"]): member for member in side[:n]} for side, n in zip(sides, most, strict=True)]
     edges = edges_between(list(shown[0]), list(shown[1]))
-    orders = _untangled([list(side) for side in shown], edges)
+    ends = _ends(shown, edges)
+    orders = _untangled([list(side) for side in shown], ends)
     n_rows = max(map(len, orders))
-    step = _DENSE_STEP if n_rows > _DENSE else _STEP
-    height = n_rows * step
-    places = [_places(order, height, step) for order in orders]
-    ends: tuple[dict[str, list[str]], dict[str, list[str]]] = {key: [] for key in shown[0]}, {key: [] for key in shown[1]}
-    for left, right in edges:
-        ends[0][left].append(right)
-        ends[1][right].append(left)
-    left_nodes, right_nodes = (
-        [
-            Node(shown[at][key], y, _cut(key), _lines(y, ends[0][key], places[1]) if at == 0 else "", len(ends[at][key]))
-            for key, y in places[at].items()
-        ]
-        for at in (0, 1)
-    )
+    height = n_rows * (_DENSE_STEP if n_rows > _DENSE else _STEP)
+    places = [_places(order, height) for order in orders]
+    left_nodes = [
+        Node(shown[0][key], y, _cut(key), _lines(y, ends[0][key], places[1]), len(ends[0][key]))
+        for key, y in places[0].items()
+    ]
+    right_nodes = [Node(shown[1][key], y, _cut(right_text(key)), "", len(ends[1][key])) for key, y in places[1].items()]
     n_left, n_right = (len(side) - len(order) for side, order in zip(sides, orders, strict=True))
     return Picture(left_nodes, right_nodes, height, len(edges), (n_left, n_right))
 
 
-def _untangled(orders: list[list[str]], edges: Edges) -> list[list[str]]:
-    """Order both columns by the mean place of their neighbours, in turns, so that fewer lines cross."""
-    neighbours: list[dict[str, list[str]]] = [{key: [] for key in order} for order in orders]
+def _ends(sides: Sequence[Iterable[str]], edges: Edges) -> list[dict[str, list[str]]]:
+    """Return the other ends of each member's edges, for both sides."""
+    ends: list[dict[str, list[str]]] = [{key: [] for key in side} for side in sides]
     for left, right in edges:
-        neighbours[0][left].append(right)
-        neighbours[1][right].append(left)
+        ends[0][left].append(right)
+        ends[1][right].append(left)
+    return ends
+
+
+def _untangled(orders: list[list[str]], neighbours: list[dict[str, list[str]]]) -> list[list[str]]:
+    """Order both columns by the mean place of their neighbours, in turns, so that fewer lines cross."""
     for turn in range(2 * _ROUNDS):
         side = 1 - turn % 2
         other = {key: place / len(orders[1 - side]) for place, key in enumerate(orders[1 - side])}
@@ -107,11 +112,9 @@ def _untangled(orders: list[list[str]], edges: Edges) -> list[list[str]]:
     return orders
 
 
-def _places(order: Sequence[str], height: int, step: int) -> dict[str, int]:
-    """Spread a column over the height, in the middle if it is much shorter than the other."""
-    gap = min(height / max(len(order), 1), 2 * step)
-    top = (height - gap * len(order)) / 2
-    return {key: round(top + gap * (at + 0.5)) for at, key in enumerate(order)}
+def _places(order: Sequence[str], height: int) -> dict[str, int]:
+    """Spread a column over the height."""
+    return {key: round(height * (at + 0.5) / len(order)) for at, key in enumerate(order)}
 
 
 def _lines(y: int, ends: Sequence[str], places: Mapping[str, int]) -> str:

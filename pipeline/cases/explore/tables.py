@@ -84,8 +84,7 @@ class RunTables:
     def groups_of(self, side: str, key: str) -> list[int]:
         """Return the groups that hold a vertex."""
         rows = self._asked(
-            "SELECT DISTINCT group_key FROM group_members WHERE CAST(side AS VARCHAR) = ? "
-            "AND CAST(key AS VARCHAR) = ?",
+            "SELECT DISTINCT group_key FROM group_members WHERE CAST(side AS VARCHAR) = ? AND CAST(key AS VARCHAR) = ?",
             [side, key],
         )
         return [group for (group,) in rows]
