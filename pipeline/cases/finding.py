@@ -42,12 +42,12 @@ def several(side: str, n: int) -> str:
     Examples
     --------
     >>> several("account", 4814), several("company", 2), several("user_id", 1), several("left", 3)
-    ('4,814 accounts', '2 companies', '1 of user_id', '3 left vertices')
+    ('4,814 accounts', '2 companies', '1 user_id value', '3 left vertices')
     """
     if side in ("left", "right"):
         return plural(n, f"{side} vertex", f"{side} vertices")
     if not _WORD.fullmatch(side):
-        return f"{n:,} of {side}"
+        return plural(n, f"{side} value")
     stem = f"{side[:-1]}ies" if side[-1] == "y" and side[-2] not in "aeiou" else side if side[-1] == "s" else f"{side}s"
     return plural(n, side, stem)
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -326,6 +326,24 @@ def groups(**options: Any) -> None:
 
 
 @_command()
+@opt.taking(opt.SHOWING)
+def show(**options: Any) -> None:
+    """Show the finding of a run and its cases; or a case, a group or a member. Publishes nothing."""
+    from mbe_stage.pipeline.cli.show import show_run
+
+    show_run(options)
+
+
+@_command()
+@opt.taking(opt.ACCOUNTS)
+def accounts(**options: Any) -> None:
+    """List the members of a side by score, the highest first."""
+    from mbe_stage.pipeline.cli.show import show_accounts
+
+    show_accounts(options)
+
+
+@_command()
 @opt.taking(opt.INSPECTING)
 def inspect(**options: Any) -> None:
     """Inspect a graph: sizes, degrees, and the expected number of bicliques, seconds and bytes."""
@@ -337,59 +355,12 @@ def inspect(**options: Any) -> None:
 
 
 @_command()
-def top(
-    run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
-    by: opt.ByOption = "edges",
-    vertex: Annotated[str | None, typer.Option(metavar="KEY", help="Only results with this vertex.")] = None,
-    side: Annotated[Literal["left", "right"] | None, typer.Option(help="The side of --vertex.")] = None,
-    min_left: opt.MinLeft = None,
-    min_right: opt.MinRight = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Number of results.")] = 10,
-    copies: Annotated[
-        bool | None,
-        typer.Option(
-            "--copies/--no-copies",
-            help="Include near copies of larger ones; by default only with --csv and --json.",
-            show_default=False,
-        ),
-    ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row per member.")] = False,
-    as_json: opt.Json = False,
-) -> None:
-    """Show the largest results of a run, or of those with a vertex; bicliques without near copies."""
-    from mbe_stage.pipeline.cli.tables import largest
-    from mbe_stage.pipeline.config.plugin_sections import OURS
-    from mbe_stage.pipeline.publish.reading import problem_of
-    from mbe_stage.pipeline.stores.open_store import opened_run
-    from mbe_stage.pipeline.views.near_copies import Distinct, largest_distinct
-    from mbe_stage.pipeline.views.top import Conditions, find_vertex, largest_bicliques
+@opt.taking(opt.TOP)
+def top(**options: Any) -> None:
+    """Show the largest results of a run, or of those with a vertex; without bicliques its groups by rank."""
+    from mbe_stage.pipeline.cli.top import show_top
 
-    if side is not None and vertex is None:
-        raise typer.BadParameter("gives the side of --vertex; name the vertex too", param_hint="--side")
-    if csv and as_json:
-        raise typer.BadParameter("and --json are two formats: choose one", param_hint="--csv")
-    with opened_run(run_path) as run_dir:
-        if problem_of(run_dir) != OURS:
-            from mbe_stage.pipeline.cli.json_or_text import show_by_problem
-
-            of_bicliques = {"--by": by != "edges", "--side": side, "--min-left": min_left, "--min-right": min_right}
-            of_bicliques |= {"--copies": copies is not None, "--csv": csv}
-            if show_by_problem(run_dir, limit, vertex, as_json, of_bicliques):
-                return
-        where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
-        conditions = Conditions(where, vertex_id, min_left or 1, min_right or 1)
-        # Data is complete unless the user asks otherwise.
-        if csv or as_json if copies is None else copies:
-            found = Distinct(largest_bicliques(run_dir, limit, by, conditions), 0)
-        else:
-            found = largest_distinct(run_dir, limit, by, conditions)
-        if csv:
-            from mbe_stage.pipeline.views.export import csv_output, export_bicliques
-
-            with csv_output(None) as output:
-                export_bicliques(found.bicliques, output)
-        else:
-            largest(run_dir, by, found, as_json)
+    show_top(options)
 
 
 @_command("explore")

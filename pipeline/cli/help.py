@@ -23,6 +23,8 @@ EXAMPLES = {
     "cliques": "mbe cliques friends.csv --left name --right friend --out cliques",
     "count-pq": "mbe count-pq edges.csv --left user --right item -p 2 -q 3",
     "groups": "mbe groups edges.csv --left user --right item --out groups",
+    "show": "mbe show out --case 4af9",
+    "accounts": "mbe accounts out --top 20",
     "inspect": "mbe inspect edges.csv --left user --right item",
     "top": "mbe top out --by left --limit 5",
     "explore": "mbe explore out",

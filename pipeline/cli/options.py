@@ -71,9 +71,6 @@ Metrics = Annotated[
 Override = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set one key; repeatable.")
 ]
-ByOption = Annotated[
-    Literal["edges", "left", "right"], typer.Option(help="Size of a biclique: edges, or members of one side.")
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +390,64 @@ GROUPING = (
         "run_input",
         Annotated[str | None, _option(_OUTPUT, "The current place of the input of a RUN.", "--input", metavar="INPUT")],
     ),
+)
+
+
+_RUN = Parameter(
+    "run_path",
+    Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
+    default=inspect.Parameter.empty,
+)
+
+
+def _looked_up(name: str, help_text: str, metavar: str, kind: Any = str) -> Parameter:
+    return Parameter(name, Annotated[kind | None, _option(None, help_text, metavar=metavar)])
+
+
+TOP = (
+    _RUN,
+    Parameter(
+        "by",
+        Annotated[
+            Literal["edges", "left", "right"] | None,
+            _option(None, "Size: edges (the default of bicliques), or members of one side."),
+        ],
+    ),
+    _looked_up("vertex", "Only results with this vertex.", "KEY"),
+    Parameter("side", Annotated[Literal["left", "right"] | None, _option(None, "The side of --vertex.")]),
+    Parameter("min_left", MinLeft),
+    Parameter("min_right", MinRight),
+    Parameter("limit", Annotated[int, typer.Option(min=1, metavar="N", help="Number of results.")], default=10),
+    Parameter(
+        "copies",
+        Annotated[
+            bool | None,
+            _option(
+                None,
+                "Include near copies of larger ones; by default only with --csv and --json.",
+                "--copies/--no-copies",
+            ),
+        ],
+    ),
+    Parameter("csv", Annotated[bool, typer.Option("--csv", help="As CSV, one row per member.")], default=False),
+    Parameter("as_json", Json, default=False),
+)
+_CSV = _looked_up("csv", "Write a CSV file with columns for all parts of the keys; - for stdout.", "FILE", Path)
+SHOWING = (
+    _RUN,
+    _looked_up("case", "The case with this id, or the only one that begins so.", "ID"),
+    _looked_up("group", "The group with this key or rank.", "KEY"),
+    _looked_up("vertex", "The member with this key: its groups, cases and neighbours.", "KEY"),
+    _looked_up("side", "The side of --vertex: left, right, or its column.", "SIDE"),
+    _CSV,
+    Parameter("as_json", Json, default=False),
+)
+ACCOUNTS = (
+    _RUN,
+    Parameter("top", Annotated[int, typer.Option(min=1, metavar="N", help="Number of members.")], default=100),
+    _looked_up("side", "The side: left (the default), right, or its column.", "SIDE"),
+    _CSV,
+    Parameter("as_json", Json, default=False),
 )
 
 

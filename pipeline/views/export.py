@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -100,6 +100,25 @@ def export_bicliques(bicliques: Iterable[Biclique], output: IO[bytes]) -> None:
             keys = pa.concat_arrays([harmless(pa.array(side)) for side in (biclique.left, biclique.right)])
             numbers = [pa.repeat(n, is_right.size) for n in (number, biclique.key, n_left, n_right, biclique.n_edges)]
             write(_rows(*numbers, is_right=is_right, keys=keys))
+
+
+def export_rows(rows: Sequence[Mapping[str, Any]], output: IO[bytes]) -> None:
+    """Write plain values as CSV: all columns of any row; names and texts are no formulas for spreadsheets."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = [pa.array([row.get(name) for row in rows]) for name in names]
+    texts = pa.array(names, pa.string())
+    columns = [harmless(each) if pa.types.is_string(each.type) else each for each in columns]
+    if output.isatty():
+        # Keys may contain control characters; on a terminal they are escaped.
+        columns = [
+            pa.array([None if text is None else visible(text) for text in each.to_pylist()], pa.string())
+            if pa.types.is_large_string(each.type)
+            else each
+            for each in columns
+        ]
+        texts = pa.array(map(visible, names), pa.string())
+    table = pa.table(columns, names=harmless(texts).to_pylist())
+    pa.csv.write_csv(table, output, pa.csv.WriteOptions(quoting_style="needed"))
 
 
 def harmless(keys: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -1,0 +1,74 @@
+"""`mbe show` and `mbe accounts`, and `mbe top` of runs with groups: views of a run as text, JSON or CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from mbe_stage.pipeline.cases.looking import Looking, View
+from mbe_stage.pipeline.cli.tables import results_console, table
+from mbe_stage.pipeline.cli.terminal import print_json, say
+from mbe_stage.pipeline.stores.open_store import opened_run
+from mbe_stage.pipeline.views.export import csv_output, export_rows
+
+STDOUT = Path("-")
+"""The name of standard output, where a file is expected."""
+
+
+def show_run(options: Mapping[str, Any]) -> None:
+    """Show the finding of a run, or one of its cases, groups or members.
+
+    Parameters
+    ----------
+    options : mapping
+        The command's options, by the names of `pipeline.cli.options.SHOWING`.
+    """
+    chosen = [name for name in ("case", "group", "vertex") if options[name] is not None]
+    if len(chosen) > 1:
+        raise typer.BadParameter(f"and --{chosen[0]} are two views: choose one", param_hint=f"--{chosen[1]}")
+    if options["side"] is not None and chosen != ["vertex"]:
+        raise typer.BadParameter("gives the side of --vertex; name the vertex too", param_hint="--side")
+
+    def view(looking: Looking) -> View:
+        if not chosen:
+            return looking.finding()
+        if chosen == ["vertex"]:
+            return looking.vertex(options["vertex"], looking.side_named(options["side"]))
+        return looking.case(options["case"]) if chosen == ["case"] else looking.group(options["group"])
+
+    _show(options, view)
+
+
+def show_accounts(options: Mapping[str, Any]) -> None:
+    """Show the members with the highest scores; `options` are those of `pipeline.cli.options.ACCOUNTS`."""
+    _show(options, lambda looking: looking.accounts(options["top"], looking.side_named(options["side"]) or "left"))
+
+
+def _show(options: Mapping[str, Any], view: Callable[[Looking], View]) -> None:
+    if options["as_json"] and options["csv"] is not None:
+        raise typer.BadParameter("and --json are two formats: choose one", param_hint="--csv")
+    with opened_run(options["run_path"]) as run_dir:
+        print_view(view(Looking(run_dir, options["run_path"])), options["as_json"], options["csv"])
+
+
+def print_view(view: View, as_json: bool, csv: Path | None) -> None:
+    """Print a view as text, as JSON, or as CSV into a file; ``-`` is standard output."""
+    if as_json:
+        print_json(dict(view.values))
+        return
+    if csv is not None:
+        with csv_output(None if csv == STDOUT else csv) as output:
+            export_rows(view.records, output)
+        if csv == STDOUT:
+            return
+        say(f"written    {csv}")
+    else:
+        for label, text in view.lines:
+            say(f"{label:10} {text}")
+        for title, columns, rows in view.tables:
+            unbroken = ("case", "first", "last", "group_key")
+            results_console().print(table(list(columns), [list(row) for row in rows], title or None, unbroken))
+    say(f"next       {view.next_command}")
