@@ -91,7 +91,7 @@ def _found(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
     is_compared = comparison is not None and comparison.n_same is not None
     n_new = comparison.counts.get("new", 0) if comparison is not None and is_compared else None
     n_groups, data = result["groups"] - n_muted, {**result, "muted_groups": n_muted, "new_groups": n_new}
-    muted = f"; {plural(n_muted, 'group')} muted as known good" if n_muted else ""
+    muted = f"; {plural(n_muted, 'group')} muted" if n_muted else ""
     if n_groups:
         new = "" if n_new is None else f", {n_new:,} of them new"
         return Completed(message=f"{plural(n_groups, 'group')} published{new}{_incomplete(manifest)}{muted}", data=data)

@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -160,12 +160,21 @@ class Verdicts:
             return
         for number, *row in connection.execute(query, tuple(values)):
             self._check_texts(row, VERDICTS, row[1])
+            self._check_time(row[4])
             yield number, dict(zip(("case", "verdict", "note", "who", "at", "run"), row, strict=True))
 
     def _check_texts(self, row: Iterable[Any], words: Iterable[str], word: Any) -> None:
         """Refuse values that this module does not write."""
         if word not in words or not all(isinstance(value, str) for value in row):
             raise self._unusable(f"holds {word!r:.80}", f"one of {', '.join(words)}, and text")
+
+    def _check_time(self, at: str) -> None:
+        try:
+            is_utc = datetime.fromisoformat(at).utcoffset() == timedelta(0)
+        except ValueError:
+            is_utc = False
+        if not is_utc:
+            raise self._unusable(f"holds the time {at!r:.80}", "ISO-8601 text in UTC")
 
     def _check(self, verdict: str, note: str, who: str) -> None:
         if verdict not in VERDICTS:

@@ -12,11 +12,12 @@ from mbe_stage.pipeline.cli.console import ProgressDisplay, set_up_logging
 from mbe_stage.pipeline.cli.tables import results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
+from mbe_stage.pipeline.publish.new_directory import check_free
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.views.diff import PAIRED, Difference, RunDiff, searched_words, status_words
 from mbe_stage.pipeline.views.diff.job import counts_words, diff_runs
 from mbe_stage.pipeline.views.diff.members import largest_differences
-from mbe_stage.pipeline.views.diff.write import check_free, write_diff
+from mbe_stage.pipeline.views.diff.write import write_diff
 from mbe_stage.pipeline.views.top import Biclique
 from mbe_stage.pipeline.wording import plural
 

@@ -71,7 +71,7 @@ def published(result: RunResult, as_json: bool) -> None:
     if chance := chance_text(result.place):
         say(f"chance     {chance}")
     if n_muted:
-        say(f"muted      {n_muted:,} of known good keys only{'' if shown else ': no other is significant'}")
+        say(f"muted      {n_muted:,} known good or labelled fine{'' if shown else ': no other is significant'}")
     if n_groups > len(shown):
         say(f"groups     {n_groups - len(shown):,} more in {result.address}/groups.parquet")
 

@@ -186,6 +186,11 @@ GROUPS = (
         "A table of known good keys; a group is muted if all members of a side are listed.",
         "FILE",
     ),
+    _group_setting(
+        "verdicts",
+        "The file of verdicts on cases; by default verdicts.sqlite in the output directory, if it exists.",
+        "FILE",
+    ),
 )
 _INPUT = (
     _setting("input.left", str, "COL", "Left column: name or position (0)."),

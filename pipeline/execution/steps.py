@@ -407,7 +407,10 @@ def finish(
             engine=facts.engine,
             device=facts.device,
             counts=facts.counts,
-            derived=facts.derived,
+            derived={
+                name: {**counts, **(completed[name].counts if name in completed else {})}
+                for name, counts in facts.derived.items()
+            },
             derived_inputs={name: dict(each.inputs) for name, each in completed.items() if each.inputs},
             derived_comparison={
                 name: each.comparison for name, each in completed.items() if each.comparison is not None

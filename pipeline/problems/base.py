@@ -220,12 +220,15 @@ class Completed:
         Warnings for the user, a sentence each.
     prepared : mapping of str to float
         Seconds that loading and compiling code took, by the name of the step.
+    counts : mapping of str to int
+        Counts that replace those of the collector, by name.
     """
 
     inputs: Mapping[str, DerivedInput] = field(default_factory=dict)
     comparison: Comparison | None = None
     warnings: Sequence[str] = ()
     prepared: Mapping[str, float] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

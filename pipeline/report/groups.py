@@ -23,7 +23,7 @@ from mbe_stage.pipeline.views.listed_groups import chance_text, nothing_signific
 from mbe_stage.pipeline.wording import group_key_text, narrowed_key, plural
 
 _TEMPLATE = "groups.html"
-_LISTS = {"labels": "Labels", "allow": "Known good"}
+_LISTS = {"labels": "Labels", "allow": "Known good", "verdicts": "Verdicts"}
 _EPOCH = datetime(1970, 1, 1)
 _AT_ONCE = 100
 _MOST_BYTES = 3_000_000

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.group_tables import Groups, compare, refuse_first
+from mbe_stage.pipeline.verify.group_verdicts import check_verdicts
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import vertex_hashes
 
@@ -41,6 +42,8 @@ class Known:
         Class of each vertex with a label, by side; None without labels.
     positive : pair of set of int
         The known cases.
+    positive_classes : set of str
+        Their classes.
     counted : pair of set of int, or None
         Counted vertices; None for all of the side.
     sizes : (int, int)
@@ -52,9 +55,10 @@ class Known:
     counted: tuple[set[int] | None, set[int] | None]
     sizes: tuple[int, int]
     allowed: tuple[set[int], set[int]] | None
+    positive_classes: frozenset[str] = frozenset()
 
     def is_muted(self, sides: Sequence[Iterable[int]]) -> bool:
-        """Return whether a group with these members is muted."""
+        """Return whether a side of a group with these members is known good."""
         if self.allowed is None:
             return False
         return any(known.issuperset(members) for members, known in zip(sides, self.allowed, strict=True))
@@ -64,27 +68,15 @@ class Known:
         of_side = self.counted[side]
         return self.sizes[side] if of_side is None else len(of_side)
 
-    def counts(self, groups: Groups) -> dict[str, int]:
+    def counts(self, groups: Groups, *, has_verdicts: bool) -> dict[str, int]:
         """Return the manifest's counts of cases and muted groups."""
-        muted = {} if self.allowed is None else {"muted": int(pc.sum(groups.table["is_muted"]).as_py() or 0)}
+        may_mute = self.allowed is not None or has_verdicts
+        muted = {} if not may_mute else {"muted": int(pc.sum(groups.table["is_muted"]).as_py() or 0)}
         return {"cases": len(set(groups.column("case"))), **muted}
 
 
-def check_known(job: Job, groups: Groups) -> Known:
-    """Check the lists of known keys and which groups are muted.
-
-    Raises
-    ------
-    VerificationError
-        The first error found.
-    """
-    known = _read_known(job)
-    compare(groups.path, "is_muted", groups.column("is_muted"), [known.is_muted(each) for each in _members(groups)])
-    return known
-
-
 def check_known_figures(job: Job, groups: Groups, known: Known) -> None:
-    """Check labels of members, known cases of groups, shared cases, and the comparison with the earlier run.
+    """Check verdicts, muted groups, labels of members, known cases, cases, and the comparison with the earlier run.
 
     Raises
     ------
@@ -92,7 +84,9 @@ def check_known_figures(job: Job, groups: Groups, known: Known) -> None:
         The first wrong value.
     """
     of_groups = _members(groups)
-    _check_cases(job, groups, [left for left, _ in of_groups])
+    allowed = [known.is_muted(each) for each in of_groups]
+    check_verdicts(job, groups, set(known.positive_classes), allowed)
+    _check_cases(job, groups, [left for left, _ in of_groups], allowed)
     _check_since(job, groups, [left for left, _ in of_groups])
     _check_labels(groups, known)
     figures = [_figures(each, known) for each in of_groups]
@@ -120,8 +114,8 @@ def check_association(job: Job, groups: Groups, known: Known, n_right: int) -> N
         return
     base = sum(map(len, known.positive)) / n_counted
     best = [np.full(size, -1.0) for size in known.sizes]
-    for members, is_muted in zip(_members(groups), groups.column("is_muted"), strict=True):
-        if is_muted:
+    for members in _members(groups):
+        if known.is_muted(members):
             continue
         n_known, n_others = _totals(members, known)
         for side, of_side in enumerate(members):
@@ -149,7 +143,14 @@ def _members(groups: Groups) -> list[tuple[list[int], list[int]]]:
     return list(zip(groups.members_of(0), groups.members_of(1), strict=True))
 
 
-def _read_known(job: Job) -> Known:
+def read_known(job: Job) -> Known:
+    """Read the lists of known keys, and check them.
+
+    Raises
+    ------
+    VerificationError
+        The first error found.
+    """
     assert job.hashes is not None
     section = job.manifest.config.section("groups")
     given = [name for name in _LISTS if getattr(section, name) is not None]
@@ -182,6 +183,7 @@ def _read_known(job: Job) -> Known:
         counted=(counted[0], counted[1]),
         sizes=sizes,
         allowed=(allowed[0], allowed[1]) if "allow" in given else None,
+        positive_classes=frozenset(name for name, how in taken.items() if how == "positive"),
     )
 
 
@@ -229,11 +231,9 @@ def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], verti
     """Check the manifest's facts on the lists; of keys that are not in the graph, check only that they are listed."""
     section, stated = job.manifest.config.section("groups"), job.manifest.derived_inputs.get("groups", {})
     place = job.run / "manifest.json"
-    if sorted(stated) != sorted(given):
-        raise VerificationError(
-            f"{place}: derived_inputs.groups has {sorted(stated)}; the config names {sorted(given)}"
-        )
     for name in given:
+        if name not in stated:
+            raise VerificationError(f"{place}: derived_inputs.groups lacks {name}, which the config names")
         of_list = [(row, vertex) for row, vertex in zip(rows, vertices.tolist(), strict=True) if row[0] == name]
         lines = (json.dumps(list(row[1:])) + "\n" for row, _ in of_list)
         absent = [f"{row[1]} {row[2][:200]!r}" for row, vertex in of_list if vertex < 0]
@@ -251,8 +251,8 @@ def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], verti
                 )
 
 
-def _check_cases(job: Job, groups: Groups, accounts: list[list[int]]) -> None:
-    """Check that a group is in the first case whose head it overlaps by half, else the head of one; muted ones apart.
+def _check_cases(job: Job, groups: Groups, accounts: list[list[int]], allowed: list[bool]) -> None:
+    """Check that a group is in the first case whose head it overlaps by half, else the head of one; allowed ones apart.
 
     A head is the first group of its case.
     """
@@ -264,7 +264,7 @@ def _check_cases(job: Job, groups: Groups, accounts: list[list[int]]) -> None:
         smaller = min(row, head, key=lambda group: (len(lefts[group]), len(edges[group])))
         return all(2 * len(of[row] & of[head]) >= len(of[smaller]) for of in (lefts, edges))
 
-    for row, (case, is_muted) in enumerate(zip(cases, groups.column("is_muted"), strict=True)):
+    for row, (case, is_muted) in enumerate(zip(cases, allowed, strict=True)):
         met = {head for edge in edges[row] for head in heads_of.get((edge, is_muted), ())}
         head = next((head for head in sorted(met) if is_near(row, head)), row)
         if cases[head] != case:

@@ -34,6 +34,7 @@ _NULLABLE = (
     "half_later",
     "key",
     "since",
+    "verdict",
     "n_known",
     "known_share",
     "known_p_value",

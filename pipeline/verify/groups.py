@@ -24,7 +24,7 @@ from mbe_stage.groups.reference_halo import halo
 from mbe_stage.groups.reference_selection import NullOfEdges, listed, overlap_fraction, ranked
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.group_graphs import Graphs, OneGraph, Scored, has_two_graphs, read_facts, read_graphs
-from mbe_stage.pipeline.verify.group_known import Known, check_association, check_known, check_known_figures
+from mbe_stage.pipeline.verify.group_known import Known, check_association, check_known_figures, read_known
 from mbe_stage.pipeline.verify.group_tables import (
     GROWN,
     SHORT,
@@ -62,7 +62,7 @@ def check(job: Job) -> None:
         return
     groups, parts = graphs.groups, graphs.parts
     by_item, of_known = graphs.by_item(), graphs.job if graphs.items is None else job
-    known = check_known(of_known, by_item)
+    known = read_known(of_known)
     found = [part.scored() for part in parts]
     is_whole, edges = all(each.is_whole for each in found), _read_edges(graphs)
     n_candidates = _check_list(graphs, found, edges, known)
@@ -280,7 +280,7 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], known: Known) -
         "significant_candidates": sum(int((of_graph.surprise > SIGNIFICANT).sum()) for of_graph in found),
         "candidates_not_scored": sum(of.by_edge.n_left_out for of in found),
         "seeds_not_grown": max(0, min(stated.get("seeds_not_grown", -1), n_seeds)),
-        **known.counts(groups),
+        **known.counts(groups, has_verdicts="verdicts" in job.manifest.derived_inputs.get("groups", {})),
     }
     if not is_whole:
         # Only the groups are known of the candidates.

@@ -85,7 +85,7 @@ def nothing_significant(run_path: Path, manifest: Manifest) -> str:
     n, n_significant = manifest.n_found + _further(counts), counts["significant_candidates"]
     unseen = _not_looked_at(manifest)
     if counts["groups"]:
-        reason = "all members of a side of every significant group are known good"
+        reason = "every significant group is muted: known good, or labelled fine"
     elif n_significant:
         reason = (
             f"{plural(n_significant, 'biclique')} {'is' if n_significant == 1 else 'are'} significant, but no group "

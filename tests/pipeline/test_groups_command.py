@@ -187,7 +187,7 @@ def test_where_all_are_known_good_it_is_said(tmp_path: Path, edges_file: Path) -
     rings = [f"ring {ring} <{u}>" for ring, n in ((0, 8), (1, 6)) for u in range(n)]
     (tmp_path / "allow.csv").write_text("key,side\n" + "".join(f"{key},left\n" for key in rings))
     shown = mbe("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--allow", tmp_path / "allow.csv").stdout
-    assert "muted      2 of known good keys only: no other is significant" in shown
+    assert "muted      2 known good or labelled fine: no other is significant" in shown
     assert "rank" not in shown
 
 

@@ -24,8 +24,8 @@ from mbe_stage.pipeline.execution import job
 from mbe_stage.pipeline.execution import steps as steps_module
 from mbe_stage.pipeline.execution.steps import enumerate_to, find_unchanged, finish
 from mbe_stage.pipeline.publish import staging as publish_module
+from mbe_stage.pipeline.publish.new_directory import check_free
 from mbe_stage.pipeline.publish.run_files import next_run_id
-from mbe_stage.pipeline.views.diff.write import check_free
 from mbe_stage.pipeline.views.export import csv_output
 from tests.patience import PATIENCE, completed
 from tests.pipeline.output_support import (

@@ -143,7 +143,7 @@ class CliquesPublication(Publication):
     def diff(self, old: Path, new: Path, limit: int, out: Path | None) -> Differences:
         """Compare two runs, and refuse an existing output directory first."""
         from mbe_stage.pipeline.problems.cliques.differences import differences
-        from mbe_stage.pipeline.views.diff.write import check_free
+        from mbe_stage.pipeline.publish.new_directory import check_free
 
         if out is not None:
             check_free(out)

@@ -28,6 +28,7 @@ from mbe_stage.pipeline.problems.groups.association import associations, known_s
 from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, members_of_cases
 from mbe_stage.pipeline.problems.groups.chance import chance_p_values, n_copies, search_copies
 from mbe_stage.pipeline.problems.groups.chosen import Chosen, GroupEdges, edges_of
+from mbe_stage.pipeline.problems.groups.decided import DECIDED, read_decisions
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.known_keys import read_lists
 from mbe_stage.pipeline.problems.groups.one_list import (
@@ -131,6 +132,7 @@ class GroupsCollector:
         self._sink = self._place.sink_of(self._model, collecting.graph)
         # Read a second time: the first read, before the run, only checked them.
         self._lists = read_lists(collecting.config.section("groups"))
+        self._decisions = read_decisions(collecting.config)
 
     def __enter__(self) -> GroupsCollector:
         # Partners come first, so that there are groups whenever a limit stops the search.
@@ -211,6 +213,7 @@ class GroupsCollector:
                     "tfidf_eigenvector": pa.array(np.concatenate(tfidf_eigenvector(searches[0].collecting.graph))),
                 },
             ),
+            DECIDED: self._decisions,
             **({} if known.table is None else {"known_keys": known.table}),
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
             **({"group_keys": pa.Table.from_pylist(facts, schema=GROUP_KEYS)} if are_tried(config) else {}),

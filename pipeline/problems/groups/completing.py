@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,12 @@ from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.problems.base import Completed, Completing
 from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
 from mbe_stage.pipeline.problems.groups.cases import case_ids, inherited_ids, members_of_cases
+from mbe_stage.pipeline.problems.groups.decided import (
+    DECIDED,
+    decided_path,
+    fingerprint_of_decisions,
+    with_verdicts,
+)
 from mbe_stage.pipeline.problems.groups.group_changes import GroupRows, Since, read_group_rows, since_last
 from mbe_stage.pipeline.problems.groups.known_keys import ALLOW, LABELS, classes_of, fingerprint_of
 from mbe_stage.pipeline.publish.manifest import ComparedGroup, Comparison, Manifest
@@ -37,7 +44,7 @@ _STATUSES = ("new", "grown", "shrunk", "changed")
 
 
 def complete(completing: Completing) -> Completed:
-    """Fill the columns `case` and `since` of `groups`, and return the facts about the key lists.
+    """Fill the columns `case`, `since` and `verdict` of `groups`, mute cases that are fine, and return the facts.
 
     Raises
     ------
@@ -51,33 +58,51 @@ def complete(completing: Completing) -> Completed:
         for name, each in inputs.items()
         if each.rows and each.n_not_in_graph == each.rows
     ]
+    last = _last(completing)
+    if isinstance(last, _Last):
+        _write_changes(completing, last)
+    n_muted = _write_verdicts(completing, inputs) if DECIDED in inputs else None
+    counts = {} if n_muted is None else {"muted": n_muted}
+    if not isinstance(last, _Last):
+        return Completed(inputs, last, warnings, counts=counts)
+    return Completed(inputs, _comparison(completing, last), warnings, last.prepared, counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Last:
+    """The groups of the run before and of this run, and the changes between them."""
+
+    run: Path
+    old: GroupRows
+    new: GroupRows
+    since: Since | None
+    prepared: Mapping[str, float]
+
+
+def _last(completing: Completing) -> _Last | Comparison | None:
+    """Compare with the run before; return the remarks instead if that is not possible."""
     if completing.store is None:
-        return Completed(inputs, None, warnings)
+        return None
     try:
         last = last_complete(completing.store, completing.config_fingerprint)
     except PublishError as error:
-        return Completed(inputs, not_sought(error), warnings)
+        return not_sought(error)
     if last is None:
-        nothing = Comparison(run_id=None, remarks=("no complete run of the same query is published here",))
-        return Completed(inputs, nothing, warnings)
+        return Comparison(run_id=None, remarks=("no complete run of the same query is published here",))
     before, manifest = last
     if unlike := [*unlike_queries(manifest, completing), *_half_searched(manifest, completing)]:
-        return Completed(inputs, Comparison(run_id=before.name, remarks=tuple(unlike)), warnings)
+        return Comparison(run_id=before.name, remarks=tuple(unlike))
     # Hashing keys compiles code that a run with tables in device memory has not needed so far.
     prepared = compile_ahead(keys.compile_steps())
     try:
         old = read_group_rows(completing.store.whole(before))
         new = read_group_rows(completing.run_path)
-        since = _since(completing, old, new)
-        cases = _cases(old, new)
+        return _Last(before, old, new, _since(completing, old, new), prepared)
     except (PublishError, MemoryError) as error:
         # This run is complete. Its report names the problem with the earlier run.
         reason = addresses_in(error) or "out of memory"
         log.warning("the groups of run %s could not be compared with: %s", before.name, reason)
-        failed = Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
-        return Completed(inputs, failed, warnings, prepared)
-    _write(completing, new, cases, None if since is None else since.words)
-    return Completed(inputs, _comparison(completing, before, old, new, since), warnings, prepared)
+        return Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
 
 
 def _half_searched(before: Manifest, completing: Completing) -> Iterator[str]:
@@ -116,25 +141,39 @@ def _members_by_case(rows: GroupRows) -> tuple[np.ndarray, list[np.ndarray], lis
     )
 
 
-def _write(completing: Completing, rows: GroupRows, cases: list[str], words: list[str] | None) -> None:
-    table, n = rows.table, rows.table.num_rows
-    for name, values in (("case", cases), ("since", [None] * n if words is None else words)):
+def _write_changes(completing: Completing, last: _Last) -> None:
+    table, since = last.new.table, last.since
+    words = [None] * table.num_rows if since is None else since.words
+    for name, values in (("case", _cases(last.old, last.new)), ("since", words)):
         place = table.schema.get_field_index(name)
         table = table.set_column(place, table.schema.field(name), pa.array(values, pa.string()))
     write_table(table, completing.run_path / "groups.parquet", completing.config.output.compression)
 
 
-def _comparison(
-    completing: Completing, before: Path, old: GroupRows, new: GroupRows, since: Since | None
-) -> Comparison:
+def _write_verdicts(completing: Completing, inputs: Mapping[str, DerivedInput]) -> int:
+    """Add the verdicts that this run has read; return the number of muted groups."""
+    run_path = completing.run_path
+    groups, members, decisions = (
+        pq.read_table(run_path / f"{name}.parquet") for name in ("groups", "group_members", DECIDED)
+    )
+    classes = inputs[LABELS].classes if LABELS in inputs else ()
+    positive = {each.name for each in classes if each.taken == "positive"}
+    groups = with_verdicts(groups, members, decisions, positive)
+    write_table(groups, run_path / "groups.parquet", completing.config.output.compression)
+    return int(pc.sum(groups["is_muted"]).as_py() or 0)
+
+
+def _comparison(completing: Completing, last: _Last) -> Comparison:
     """Summarise the changes. Muted groups are not counted, because they need no attention."""
+    before, old, since = last.run, last.old, last.since
     if since is None:
         if completing.truncated is not None:
             remark = f"this run is incomplete: it {completing.truncated}; new and lost groups are unknown"
         else:
             remark = f"more groups differ than {setting('output.compare')}; the changes of each were not determined"
         return Comparison(run_id=before.name, remarks=(remark,))
-    unmuted = [word for word, is_muted in zip(since.words, new.is_muted.tolist(), strict=True) if not is_muted]
+    is_muted = pq.read_table(completing.run_path / "groups.parquet", columns=["is_muted"])["is_muted"].to_pylist()
+    unmuted = [word for word, muted in zip(since.words, is_muted, strict=True) if not muted]
     gone = since.gone[~old.is_muted[since.gone]]
     counts = {status: unmuted.count(status) for status in _STATUSES} | {"gone": gone.size}
     return Comparison(
@@ -164,13 +203,20 @@ def _gone(old: GroupRows, row: int) -> ComparedGroup:
 
 
 def _inputs(completing: Completing) -> dict[str, DerivedInput]:
-    """Return the facts about the lists of keys, from the published table of them."""
+    """Return the facts about the lists of keys and the verdicts, from the published tables of them."""
     section = completing.config.section("groups")
     paths = {LABELS: section.labels, ALLOW: section.allow}
-    if not any(paths.values()):
-        return {}
-    known = pq.read_table(completing.run_path / "known_keys.parquet")
     found = {}
+    decisions = pq.read_table(completing.run_path / f"{DECIDED}.parquet")
+    if decisions.num_rows:
+        found[DECIDED] = DerivedInput(
+            source=str(decided_path(completing.config)),
+            rows=pc.count_distinct(decisions["case"]).as_py(),
+            fingerprint=fingerprint_of_decisions(decisions),
+        )
+    if not any(paths.values()):
+        return found
+    known = pq.read_table(completing.run_path / "known_keys.parquet")
     for name, path in paths.items():
         if path is not None:
             rows = known.filter(pc.equal(known["list"], name))

@@ -26,7 +26,7 @@ class GroupsPublication(DerivedPublication):
     section = GroupsSection
     frames = ("arrow", "cudf")
     events = True
-    input_keys = ("labels", "allow")
+    input_keys = ("labels", "allow", "verdicts")
 
     collector = deferred(f"{__package__}.collector:GroupsCollector")
     page = deferred("mbe_stage.pipeline.report.groups:page")
@@ -51,6 +51,7 @@ class GroupsPublication(DerivedPublication):
             "group_halo.parquet": of.group_halo(keys),
             "group_members.parquet": of.group_members(keys),
             "vertex_scores.parquet": of.vertex_scores(keys),
+            "verdicts.parquet": of.VERDICTS,
         }
 
     def tries_keys(self, config: Config) -> bool:
@@ -59,9 +60,13 @@ class GroupsPublication(DerivedPublication):
         return are_tried(config)
 
     def inputs(self, config: Config) -> Mapping[str, str]:
+        from mbe_stage.pipeline.problems.groups.decided import DECIDED, fingerprint_of_decisions, read_decisions
         from mbe_stage.pipeline.problems.groups.known_keys import read_lists
 
-        return {name: each.fingerprint for name, each in read_lists(config.section("groups")).items()}
+        found = {name: each.fingerprint for name, each in read_lists(config.section("groups")).items()}
+        decisions = read_decisions(config)
+        # A file without verdicts changes nothing.
+        return {**found, **({DECIDED: fingerprint_of_decisions(decisions)} if decisions.num_rows else {})}
 
     def largest(self, run_path: Path, limit: int) -> list[dict[str, Any]]:
         """Return groups with their members' own keys: those of new cases first, then new and changed ones, by rank.

@@ -72,7 +72,9 @@ GROUPS = pa.schema(
         pa.field("n_known", pa.int64(), nullable=True),
         pa.field("known_share", pa.float64(), nullable=True),
         pa.field("known_p_value", pa.float64(), nullable=True),
-        # Whether all left members, or all right members, are known good.
+        # The verdict on the case: fraud, fine or open; null without one (`pipeline.problems.groups.decided`).
+        pa.field("verdict", pa.string(), nullable=True),
+        # Whether all left members, or all right members, are known good, or the case is fine.
         pa.field("is_muted", pa.bool_(), nullable=False),
         pa.field("explanation", pa.string(), nullable=False),
     ]
@@ -137,6 +139,26 @@ KNOWN_KEYS = pa.schema(
         pa.field("class", pa.large_string(), nullable=True),
         # The vertex with this key; null if the graph has none.
         pa.field("vertex", pa.int32(), nullable=True),
+    ]
+)
+
+# The newest verdict on each case, as read by this run, with the members of the case at the time: one row a member. By
+# time of the decision, then ascending by side and key. Empty without verdicts.
+VERDICTS = pa.schema(
+    [
+        # The id of the case in the run that was decided on.
+        pa.field("case", pa.string(), nullable=False),
+        # fraud, fine or open
+        pa.field("verdict", pa.string(), nullable=False),
+        pa.field("note", pa.string(), nullable=False),
+        pa.field("who", pa.string(), nullable=False),
+        pa.field("at", MOMENT, nullable=False),
+        pa.field("run", pa.string(), nullable=False),
+        pa.field("side", SIDE, nullable=False),
+        # As text.
+        pa.field("key", pa.large_string(), nullable=False),
+        # The member's class in `groups.labels` at the time; null without.
+        pa.field("label", pa.large_string(), nullable=True),
     ]
 )
 

@@ -80,6 +80,12 @@ class GroupsSection(Section):
         json_schema_extra={"metavar": "FILE"},
     )
 
+    verdicts: str | None = Field(
+        None,
+        description="The file of verdicts on cases; by default verdicts.sqlite in the output directory, if it exists.",
+        json_schema_extra={"metavar": "FILE"},
+    )
+
     @property
     def names_classes(self) -> dict[str, tuple[int | str, ...]]:
         """Return the classes that the user named, by ``positive`` and ``negative``."""

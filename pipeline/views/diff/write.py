@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.pipeline.backends.arrow.parts import PartNames, PartWriter, write_table
-from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.new_directory import new_directory
 from mbe_stage.pipeline.publish.reading import key_type
-from mbe_stage.pipeline.publish.run_files import as_publish_errors
-from mbe_stage.pipeline.publish.run_store import refuse_among_published
-from mbe_stage.pipeline.publish.staging import synced_beside
 from mbe_stage.pipeline.views.diff.job import PAIRED, RunDiff
 from mbe_stage.pipeline.views.diff.members import rows_with_members
 from mbe_stage.pipeline.views.diff.rows import Side
-
-_NOTHING = "nothing was written"
 
 
 def difference_schema(left_keys: pa.DataType, right_keys: pa.DataType) -> pa.Schema:
@@ -77,25 +69,6 @@ def partner_batches(diff: RunDiff) -> Iterator[pa.RecordBatch]:
         yield _batch(schema, [pa.array(diff.only_old.keys[at])], diff.only_old, at, left, right)
 
 
-def check_free(directory: Path) -> None:
-    """Refuse early a directory that `write_diff` would refuse.
-
-    Raises
-    ------
-    PublishError
-        It is not empty, is a file, lies among published runs, or its parent is not writable.
-    """
-    refuse_among_published(directory)
-    with as_publish_errors(directory, _NOTHING):
-        if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
-            raise PublishError(f"{directory}: is not a directory; expected a new or empty one; name another with --out")
-        if directory.is_dir() and any(directory.iterdir()):
-            raise PublishError(f"{directory}: is not empty; expected a new or empty directory; name another with --out")
-        directory.absolute().parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(directory.absolute().parent, os.W_OK | os.X_OK):
-            raise PublishError(f"{directory.absolute().parent}: is not writable for this user; {_NOTHING}")
-
-
 def write_diff(
     diff: RunDiff,
     directory: str | Path,
@@ -122,29 +95,19 @@ def write_diff(
         It is not empty or cannot be written; nothing of it remains.
     """
     directory = Path(directory)
-    check_free(directory)
-    growing = directory.absolute().parent / f".{directory.absolute().name}.{secrets.token_hex(4)}"
     n_rows = len(diff.only_new) + len(diff.only_old)
-    with as_publish_errors(directory, _NOTHING):
-        try:
-            growing.mkdir()
-            types = key_types(diff)
-            written = _write(difference_batches(diff), difference_schema(*types), growing / "differences")
-            partners = _write(partner_batches(diff), partner_schema(*types), growing / "partners")
-            done = 0
-            for rows in (written, partners):
-                for n in rows:
-                    done += n
-                    on_progress(done / n_rows)
-            if summary is not None:
-                text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
-                (growing / "summary.json").write_text(text, encoding="utf-8")
-            with synced_beside(growing):
-                pass
-            os.rename(growing, directory)
-        finally:
-            if growing.exists():
-                shutil.rmtree(growing)
+    with new_directory(directory) as growing:
+        types = key_types(diff)
+        written = _write(difference_batches(diff), difference_schema(*types), growing / "differences")
+        partners = _write(partner_batches(diff), partner_schema(*types), growing / "partners")
+        done = 0
+        for rows in (written, partners):
+            for n in rows:
+                done += n
+                on_progress(done / n_rows)
+        if summary is not None:
+            text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
+            (growing / "summary.json").write_text(text, encoding="utf-8")
     return directory
 
 

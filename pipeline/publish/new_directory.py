@@ -1,0 +1,60 @@
+"""A directory for results outside of the runs: new or empty, and there completely or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
+from mbe_stage.pipeline.publish.run_store import refuse_among_published
+from mbe_stage.pipeline.publish.staging import synced_beside
+
+_NOTHING = "nothing was written"
+
+
+def check_free(directory: Path) -> None:
+    """Refuse early a directory that `new_directory` would refuse.
+
+    Raises
+    ------
+    PublishError
+        It is not empty, is a file, lies among published runs, or its parent is not writable.
+    """
+    refuse_among_published(directory)
+    with as_publish_errors(directory, _NOTHING):
+        if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
+            raise PublishError(f"{directory}: is not a directory; expected a new or empty one; name another")
+        if directory.is_dir() and any(directory.iterdir()):
+            raise PublishError(f"{directory}: is not empty; expected a new or empty directory; name another")
+        directory.absolute().parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(directory.absolute().parent, os.W_OK | os.X_OK):
+            raise PublishError(f"{directory.absolute().parent}: is not writable for this user; {_NOTHING}")
+
+
+@contextmanager
+def new_directory(directory: str | Path) -> Iterator[Path]:
+    """Yield a directory to write into, which takes this place at the end of the context in one step.
+
+    Raises
+    ------
+    PublishError
+        The place is not free, or cannot be written; nothing remains of what was written.
+    """
+    directory = Path(directory)
+    check_free(directory)
+    growing = directory.absolute().parent / f".{directory.absolute().name}.{secrets.token_hex(4)}"
+    with as_publish_errors(directory, _NOTHING):
+        try:
+            growing.mkdir()
+            yield growing
+            with synced_beside(growing):
+                pass
+            os.rename(growing, directory)
+        finally:
+            if growing.exists():
+                shutil.rmtree(growing)
