@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ import pyarrow.parquet as pq
 
 from mbe_stage.groups.reference import effective_logs
 from mbe_stage.pipeline import Config
+from mbe_stage.pipeline.cases.published import Case
 
 __all__ = [
     "EDGES",
     "TABLES",
     "blocks",
+    "case_with",
     "evidence",
     "names",
     "planted",
@@ -29,7 +32,7 @@ __all__ = [
     "wanted",
 ]
 
-TABLES = ("groups", "group_members", "group_edges", "group_halo", "vertex_scores")
+TABLES = ("groups", "group_members", "group_edges", "group_halo", "vertex_scores", "verdicts")
 Sides = tuple[frozenset[int], frozenset[int]]
 
 
@@ -64,6 +67,13 @@ def blocks(seed: int = 1, share: float = 0.75) -> pa.Table:
     ordered = sorted(pairs)
     dice.shuffle(ordered)
     return pa.table({"l": [left for left, _ in ordered], "r": pa.array([right for _, right in ordered], pa.int64())})
+
+
+def case_with(name: str, left: Iterable[object], right: Iterable[object] = (), **labels: str) -> Case:
+    """A case with these members, some of them with a label, and no groups."""
+    sides = (("left", left), ("right", right))
+    members = ({"side": side, "key": key, "label": labels.get(str(key))} for side, keys in sides for key in keys)
+    return Case(name, (), tuple(members))
 
 
 def swapped(edges: pa.Table, seed: int) -> pa.Table:

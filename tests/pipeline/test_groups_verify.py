@@ -21,6 +21,7 @@ from mbe_stage.groups import reference
 from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.null_model import NullModel
 from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
@@ -28,7 +29,7 @@ from mbe_stage.pipeline.problems.groups import arrow as sink
 from mbe_stage.pipeline.problems.groups import publication
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.verify import verify_run
-from tests.pipeline.groups_support import EDGES, planted, rows, settings
+from tests.pipeline.groups_support import EDGES, case_with, planted, rows, settings
 from tests.pipeline.output_support import crown_pairs
 from tests.pipeline.test_problem_seam import edit, forge
 
@@ -80,8 +81,13 @@ def with_everything(folder: Path, **groups: Any) -> Config:
     classes = {"key": ["block0", "block1", "ring0", "u1"], "class": ["fraud", "fraud", "fraud", "good"]}
     pyarrow.csv.write_csv(pa.table(classes), folder / "labels.csv")
     pyarrow.csv.write_csv(pa.table({"key": [f"slow{i}" for i in range(6)]}), folder / "allow.csv")
+    verdicts = Verdicts(folder / "verdicts.sqlite")
+    for number, (name, n, verdict) in enumerate((("ring", 7, "fine"), ("block", 12, "fraud"), ("gone", 2, "open"))):
+        case = case_with(f"{number:016x}", [f"{name}{i}" for i in range(n)], ring0="fraud")
+        verdicts.label(case, "an earlier run", verdict)
     named = {"left": "account", "right": "item", "timestamp": "time", "weight": "weight"}
     lists = {name: str(folder / f"{name}.csv") for name in ("labels", "allow")}
+    lists["verdicts"] = str(verdicts.path)
     output = {"report": False, "compare": 0}
     asked = {"query": {"min_left": 2, "min_right": 2}, "output": output, "input": named}
     return settings(folder, "cpu", **asked, groups={**lists, "chance_copies": 2, **groups})
@@ -107,6 +113,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], E
     groups = rows(run_dir, "groups")
     assert {group["kind"] for group in groups} == {"short_list", "grown_cover"}
     assert {group["is_muted"] for group in groups} == {False, True}
+    assert {group["verdict"] for group in groups} == {"fine", "fraud", None}
     assert {row["key_value"] is None for row in rows(run_dir, "group_halo")} == {False, True}
     return kept(run_dir), ingest(reading_of(config), WHOLE)
 
