@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mbe_stage.pipeline.cases.published import group_rows
 from mbe_stage.pipeline.cases.verdicts import Verdicts, verdicts_path
 from mbe_stage.pipeline.cli.terminal import say
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.safe_paths import is_directory
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import opened_run
+from mbe_stage.pipeline.views.listed_groups import group_rows
 
 _PACKAGES = ("duckdb", "starlette", "uvicorn")
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.requests import cookie_parser
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -35,6 +35,14 @@ HEADERS = {
 }
 """Headers of every answer."""
 
+# After a link on another page, a browser sends a strict cookie only with the next step, which is the link here.
+_UNKNOWN = """<!DOCTYPE html>
+<html lang="en"><title>mbe explore</title>
+<h1>This browser is not known yet</h1>
+<p>If you just opened the address that mbe explore printed: <a href="/">go to the page</a>.</p>
+<p>The address works once, in one browser. If it was used before, end mbe explore and start it again.</p>
+</html>
+"""
 _METHODS = ("GET", "HEAD", "POST")
 _STRANGERS = ("cross-site", "same-site")
 
@@ -87,10 +95,7 @@ class Gate:
         if token and self._takes(token):
             return self._entered()
         if not self._knows(scope):
-            return _refused(
-                "open the address that mbe explore printed; it works once, in one browser. If you just opened it, "
-                "reload this page; otherwise start mbe explore again"
-            )
+            return HTMLResponse(_UNKNOWN, 403)
         if token:
             return RedirectResponse("/", 303)
         origin = _only(scope, b"origin")

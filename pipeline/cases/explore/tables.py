@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.reading import reading
 
-_CLOSED = {
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,

@@ -135,7 +135,7 @@ def test_the_token_is_exchanged_once_for_a_strict_cookie(runs: tuple[Path, Path]
         # Another browser, or whoever read the address later.
         status, text, headers = client.ask(client.entrance)
         assert status == 403
-        assert "works once" in text
+        assert "not known yet" in text
         assert "set-cookie" not in headers
         # The same browser again.
         status, _, headers = client.ask(client.entrance, cookie=name)
@@ -399,6 +399,22 @@ def test_the_pages_in_a_browser(browser: Browser, runs: tuple[Path, Path], cases
             page.goto(f"{home}cases/{cases[0].id}/rows")
             assert_readable(page)
     finally:
+        started.stop()
+
+
+def test_a_link_on_another_page_leads_here_in_two_steps(browser: Browser, runs: tuple[Path, Path]) -> None:
+    """The browser sends the strict cookie only from the second step on."""
+    started = Server(Explorer(runs[1], Verdicts.open(runs[1].parent / "none"), {}), 0)
+    started.start()
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        page.set_content(f'<a href="{started.address}">the page</a>')
+        page.get_by_role("link").click()
+        page.get_by_role("link", name="go to the page").click()
+        page.wait_for_selector("svg .node")
+    finally:
+        context.close()
         started.stop()
 
 
