@@ -96,11 +96,18 @@ def split_keys(keys: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Tab
     """
     if len(names) == 1:
         return pa.table([keys], names=list(names))
-    parts = [_parts(key, len(names)) for key in keys.to_pylist()]
+    parts = [key_parts(key, len(names)) for key in keys.to_pylist()]
     return pa.table([_column([row[at] for row in parts]) for at in range(len(names))], names=list(names))
 
 
-def _parts(key: Any, n: int) -> list[Any]:
+def key_parts(key: Any, n: int) -> list[Any]:
+    """Return the parts of a key, which is a JSON array of so many, or of the `key_value` of a member.
+
+    Raises
+    ------
+    PublishError
+        It is none.
+    """
     if key is None:
         return [None] * n
     try:

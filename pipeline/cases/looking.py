@@ -87,7 +87,7 @@ class Looking:
         self._path, self._place = run_path, place
         self._manifest = read_manifest(run_path)
         config, columns = self._manifest.config, self._manifest.input.columns
-        self.names = dict(zip(SIDES, side_names(config, columns), strict=True))
+        self.names: dict[str, str] = dict(zip(SIDES, side_names(config, columns), strict=True))
         left = distinct_names(key_columns(config, "left", columns), [*_TAKEN])
         right = distinct_names(key_columns(config, "right", columns), [*_TAKEN, *left])
         self._columns = {"left": left, "right": right}

@@ -468,15 +468,19 @@ def diff(
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Compare two runs: bicliques that are new, gone, grown, shrunk or changed."""
-    from mbe_stage.pipeline.cli.diff import compare
+    """Compare two runs: bicliques that are new, gone, grown, shrunk or changed; without bicliques groups."""
+    from mbe_stage.pipeline.cases.changes import compares_groups
+    from mbe_stage.pipeline.cli.diff import compare, compare_groups
     from mbe_stage.pipeline.cli.json_or_text import compared_by_problem
     from mbe_stage.pipeline.stores.open_store import opened_runs
     from mbe_stage.pipeline.views.diff.job import resolve_both
 
     with opened_runs(old, new) as places:
         both = resolve_both(*places)
-        differ = compared_by_problem(*both, out, limit, as_json)
+        if compares_groups(*both):
+            differ: bool | None = compare_groups(*both, out, limit, as_json)
+        else:
+            differ = compared_by_problem(*both, out, limit, as_json)
         if differ is None:
             differ = compare(*both, out, limit, threads or 0, as_json, quiet)
     if differ and exit_code:

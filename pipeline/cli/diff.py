@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mbe_stage.pipeline.views.diff.job import counts_words, diff_runs
 from mbe_stage.pipeline.views.diff.members import largest_differences
 from mbe_stage.pipeline.views.diff.write import write_diff
 from mbe_stage.pipeline.views.top import Biclique
-from mbe_stage.pipeline.wording import plural
+from mbe_stage.pipeline.wording import key_text, plural
 
 # Number of keys per side that a table row shows; `--json` shows all.
 _SHOWN_KEYS = 8
@@ -49,6 +50,43 @@ def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as
         largest = largest_differences(diff, limit) if limit else []
     differences(diff, largest, out, time.perf_counter() - start, as_json)
     return diff.differ
+
+
+def compare_groups(old: Path, new: Path, out: Path | None, limit: int, as_json: bool) -> bool:
+    """Compare the groups of two runs and show the differences; return whether there are any."""
+    from mbe_stage.pipeline.cases.changes import groups_compared, next_command
+
+    found = groups_compared(old, new, limit, out)
+    n, counts = found["groups"], found["counts"]
+    if as_json:
+        print_json(found)
+        return bool(counts)
+    for remark in found["remarks"]:
+        say(f"NOTE       {remark}")
+    say(f"old        {found['old']}: {plural(n['old'], 'group')}")
+    say(f"new        {found['new']}: {plural(n['new'], 'group')}, {n['same']:,} of them as before")
+    words = ", ".join(f"{number:,} {status}" for status, number in counts.items())
+    say(f"different  {words or 'nothing: both have the same groups'}")
+    for status, number in counts.items():
+        rows: list[list[object]] = [
+            [
+                one["rank"],
+                one["case"],
+                f"{one['n_left']:,} x {one['n_right']:,}",
+                _keys(one["left"]),
+                _keys(one["right"]),
+            ]
+            for one in found["differences"]
+            if one["status"] == status
+        ]
+        if rows:
+            title = f"{status}, {len(rows):,} of {number:,}" if len(rows) < number else status
+            columns = ["rank", "case", "size", "left members", "right members"]
+            results_console().print(table(columns, rows, title, unbroken=("case",)))
+    if out is not None:
+        say(f"written    {out}")
+    say(f"next       {next_command(found)}")
+    return bool(counts)
 
 
 def summary(diff: RunDiff) -> dict[str, Any]:
@@ -125,6 +163,6 @@ def _biclique(group: Biclique) -> dict[str, Any]:
     }
 
 
-def _keys(keys: tuple[Any, ...]) -> str:
-    text = ", ".join(map(str, keys[:_SHOWN_KEYS]))
+def _keys(keys: Sequence[Any]) -> str:
+    text = ", ".join(map(key_text, keys[:_SHOWN_KEYS]))
     return text if len(keys) <= _SHOWN_KEYS else f"{text}, ... {len(keys) - _SHOWN_KEYS:,} more"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 
 import typer
 
 from mbe_stage.pipeline import run_state
+from mbe_stage.pipeline.cases.looking import plain
 from mbe_stage.pipeline.cli import json_or_text as show
 from mbe_stage.pipeline.cli import metrics
 from mbe_stage.pipeline.cli.console import ProgressDisplay
@@ -49,10 +49,9 @@ _OF_BOTH = ("input.path", "execution.threads")
 def published(result: RunResult, as_json: bool) -> None:
     """Show a run as `mbe enumerate` does, and its groups, the best first."""
     if as_json:
-        groups = [{name: _plain(value) for name, value in row.items()} for row in listed_groups(result.place)]
-        print_json({**show.run_facts(result), "groups": groups})
+        print_json({**show.run_facts(result), "groups": plain(listed_groups(result.place))})
         return
-    show.run(result, as_json=False)
+    show.run(result, as_json=False, is_all=False)
     counts = result.manifest.derived["groups"]
     n_muted = counts.get("muted", 0)
     n_groups = counts["groups"] - n_muted
@@ -74,6 +73,7 @@ def published(result: RunResult, as_json: bool) -> None:
         say(f"muted      {n_muted:,} known good or labelled fine{'' if shown else ': no other is significant'}")
     if n_groups > len(shown):
         say(f"groups     {n_groups - len(shown):,} more in {result.address}/groups.parquet")
+    show.next_command(result)
 
 
 def _table(groups: list[dict[str, Any]]) -> Any:
@@ -90,11 +90,6 @@ def _core(group: dict[str, Any]) -> str:
     """Return the size of the complete group inside a grown one."""
     has_core = group["core_left"] and group["kind"] == "grown_cover"
     return f"{len(group['core_left']):,} x {len(group['core_right']):,}" if has_core else ""
-
-
-def _plain(value: Any) -> Any:
-    """Convert to a JSON value: times are UTC in ISO 8601."""
-    return f"{value.isoformat()}Z" if isinstance(value, datetime) else value
 
 
 def make_groups(options: Mapping[str, Any]) -> None:

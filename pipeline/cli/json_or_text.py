@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +12,7 @@ from mbe_stage.pipeline.cli.tables import results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say, shortened, visible
 from mbe_stage.pipeline.config.plugin_sections import is_here
 from mbe_stage.pipeline.errors import ConfigError, PublishError
-from mbe_stage.pipeline.problems.installed import publication_of
+from mbe_stage.pipeline.problems.installed import derived_of, publication_of
 from mbe_stage.pipeline.problems.result_text import found, listed, text_of_run, values
 from mbe_stage.pipeline.problems.searched_graph import sizes_text
 from mbe_stage.pipeline.publish.listing import query_settings
@@ -37,10 +38,9 @@ if TYPE_CHECKING:
 _SOURCE = 64
 
 
-def run(result: RunResult, as_json: bool) -> None:
-    """Show a published run, or the latest one if nothing has changed."""
+def run(result: RunResult, as_json: bool, is_all: bool = True) -> None:
+    """Show a published run, or the latest one if nothing has changed; the next command, unless more follows."""
     manifest = result.manifest
-    publication = publication_of(manifest.problem)
     if as_json:
         print_json(run_facts(result))
         return
@@ -59,8 +59,19 @@ def run(result: RunResult, as_json: bool) -> None:
     if not result.unchanged:
         on_device = manifest.peak_device_memory_bytes
         _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes, on_device)
-    next_command = publication.next_command if manifest.config.output.bicliques else "mbe verify {}"
-    say(f"next       {next_command.format(address_of(result.place.parent.parent))}")
+    if is_all:
+        next_command(result)
+
+
+def next_command(result: RunResult) -> None:
+    """Print the command to run next: of a derived output with results, else of the problem."""
+    manifest = result.manifest
+    derived = manifest.derived
+    commands = [each.next_command for each in derived_of(manifest.config) if derived.get(each.name, {}).get(each.name)]
+    if manifest.config.output.bicliques:
+        commands.append(publication_of(manifest.problem).next_command)
+    command = next(filter(None, [*commands, "mbe verify {}"]))
+    say(f"next       {command.format(shlex.quote(address_of(result.place.parent.parent)))}")
 
 
 def _in_words(counts: Mapping[str, int]) -> str:

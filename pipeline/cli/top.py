@@ -14,7 +14,7 @@ from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.publish.reading import problem_of, run_with_bicliques
 from mbe_stage.pipeline.stores.open_store import opened_run
 from mbe_stage.pipeline.views.near_copies import Distinct, largest_distinct
-from mbe_stage.pipeline.views.top import Conditions, find_vertex, largest_bicliques
+from mbe_stage.pipeline.views.top import Conditions, Measure, find_vertex, largest_bicliques
 
 
 def show_top(options: Mapping[str, Any]) -> None:
@@ -39,7 +39,8 @@ def show_top(options: Mapping[str, Any]) -> None:
         where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
         conditions = Conditions(where, vertex_id, *_smallest(options))
         # Data is complete unless the user asks otherwise.
-        by, copies = options["by"] or "edges", options["copies"]
+        by: Measure = options["by"] or "edges"
+        copies = options["copies"]
         if csv or as_json if copies is None else copies:
             found = Distinct(largest_bicliques(run_dir, limit, by, conditions), 0)
         else:

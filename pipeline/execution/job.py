@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.clean.facts import InputFacts
@@ -74,6 +74,33 @@ class RunResult:
     def tables(self) -> PublishedTables:
         """The published tables by name, as `pa.Table`; each is read on first access."""
         return PublishedTables(self.run_dir, self.manifest)
+
+    def graph(self, library: Literal["pandas", "polars", "cudf"] = "pandas") -> tuple[Any, Any]:
+        """Return the groups of the run as a graph: a frame of nodes and a frame of edges.
+
+        Nodes are cases, groups and their members, with `id`, `type` (`Account` for left members, `Item` for right ones,
+        `Group`, `Case`), `key` and their columns in the tables. Edges have `source`, `target` and `type`.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "cudf"}
+            The library of the frames.
+
+        Raises
+        ------
+        InvalidArgument
+            There is no such library.
+        PublishError
+            The run has no groups, or cannot be read.
+
+        Examples
+        --------
+        >>> nodes, edges = result.graph()  # doctest: +SKIP
+        >>> graphistry.edges(edges, "source", "target").nodes(nodes, "id").plot()  # doctest: +SKIP
+        """
+        from mbe_stage.pipeline.cases.frames import graph_frames
+
+        return graph_frames(self.run_dir, library)
 
 
 @dataclass(frozen=True, slots=True)

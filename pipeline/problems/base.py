@@ -488,6 +488,8 @@ class DerivedPublication(OutputFacts, _Published):
         `inputs` returns a fingerprint of each file's content.
     largest : callable or None
         As `Publication.largest`, never None for a run.
+    next_command : str
+        The suggested command after a run with results of its; ``{}`` is the output directory.
     complete : callable or None
         Takes a `Completing`, may rewrite the output's own tables, and returns `Completed`. It is called when all tables
         are written, before checksums are taken.
@@ -498,6 +500,7 @@ class DerivedPublication(OutputFacts, _Published):
     events: bool = False
     input_keys: tuple[str, ...] = ()
     largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
+    next_command: str = ""
     complete: Callable[[Completing], Completed] | None = None
 
     @abstractmethod

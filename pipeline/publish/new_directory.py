@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
@@ -37,8 +39,13 @@ def check_free(directory: Path) -> None:
 
 
 @contextmanager
-def new_directory(directory: str | Path) -> Iterator[Path]:
+def new_directory(directory: str | Path, summary: Mapping[str, Any] | None = None) -> Iterator[Path]:
     """Yield a directory to write into, which takes this place at the end of the context in one step.
+
+    Parameters
+    ----------
+    summary : mapping, optional
+        The content of its ``summary.json``.
 
     Raises
     ------
@@ -52,6 +59,9 @@ def new_directory(directory: str | Path) -> Iterator[Path]:
         try:
             growing.mkdir()
             yield growing
+            if summary is not None:
+                text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
+                (growing / "summary.json").write_text(text, encoding="utf-8")
             with synced_beside(growing):
                 pass
             os.rename(growing, directory)

@@ -75,7 +75,7 @@ def export_run(
     n_written = 0
     # Anything but a run with bicliques is refused before the header is written.
     bicliques_parts(run_dir)
-    with _writer(output) as write:
+    with csv_writer(output) as write:
         for batch, share in bicliques_batches(run_dir, _MEMBERS):
             check_members(run_dir, batch, "left", keys.n_left)
             check_members(run_dir, batch, "right", len(keys.text) - keys.n_left)
@@ -93,7 +93,7 @@ def export_run(
 
 def export_bicliques(bicliques: Iterable[Biclique], output: IO[bytes]) -> None:
     """Write some bicliques in the format of `export_run`."""
-    with _writer(output) as write:
+    with csv_writer(output) as write:
         for number, biclique in enumerate(bicliques, start=1):
             n_left, n_right = len(biclique.left), len(biclique.right)
             is_right = np.arange(n_left + n_right) >= n_left
@@ -180,17 +180,18 @@ class _Keys:
 
 
 @contextmanager
-def _writer(output: IO[bytes]) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def csv_writer(output: IO[bytes], schema: pa.Schema = COLUMNS) -> Iterator[Callable[[pa.RecordBatch | pa.Table], None]]:
+    """Yield a function that writes rows as CSV, with control characters of text escaped if a terminal shows them."""
     options = pa.csv.WriteOptions(quoting_style="needed")
-    # Keys may contain control characters; on a terminal they are escaped.
     shown = output.isatty()
-    with pa.csv.CSVWriter(output, COLUMNS, write_options=options) as writer:
+    with pa.csv.CSVWriter(output, schema, write_options=options) as writer:
 
-        def write(rows: pa.RecordBatch) -> None:
-            if shown:
-                keys = pa.array([visible(key) for key in rows["key"].to_pylist()], pa.string())
-                rows = rows.set_column(rows.schema.get_field_index("key"), "key", keys)
-            writer.write_batch(rows)
+        def write(rows: pa.RecordBatch | pa.Table) -> None:
+            for at, field in enumerate(schema if shown else ()):
+                if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+                    texts = [None if text is None else visible(text) for text in rows[field.name].to_pylist()]
+                    rows = rows.set_column(at, field, pa.array(texts, field.type))
+            writer.write(rows)
 
         yield write
 

@@ -27,6 +27,7 @@ class GroupsPublication(DerivedPublication):
     frames = ("arrow", "cudf")
     events = True
     input_keys = ("labels", "allow", "verdicts")
+    next_command = "mbe show {}"
 
     collector = deferred(f"{__package__}.collector:GroupsCollector")
     page = deferred("mbe_stage.pipeline.report.groups:page")

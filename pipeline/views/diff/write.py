@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -94,9 +93,8 @@ def write_diff(
     PublishError
         It is not empty or cannot be written; nothing of it remains.
     """
-    directory = Path(directory)
     n_rows = len(diff.only_new) + len(diff.only_old)
-    with new_directory(directory) as growing:
+    with new_directory(directory, summary) as growing:
         types = key_types(diff)
         written = _write(difference_batches(diff), difference_schema(*types), growing / "differences")
         partners = _write(partner_batches(diff), partner_schema(*types), growing / "partners")
@@ -105,10 +103,7 @@ def write_diff(
             for n in rows:
                 done += n
                 on_progress(done / n_rows)
-        if summary is not None:
-            text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
-            (growing / "summary.json").write_text(text, encoding="utf-8")
-    return directory
+    return Path(directory)
 
 
 def key_types(diff: RunDiff) -> tuple[pa.DataType, pa.DataType]:

@@ -1,0 +1,223 @@
+"""The graph of a run for NVIDIA's Financial Fraud Training 3.0, which predicts which edges are fraud.
+
+::
+
+    nodes/account.csv, item.csv, group.csv      numbers; the position of a row is the node
+    edges/account_acts_item.csv                 src, dst: one row per row of the input before the split
+    edges/account_acts_item_label.csv           fraud: 0 or 1, for this type of edge only
+    edges/account_acts_item_attr.csv            weight, hour and weekday, as far as the input has them
+    edges/account_member_group.csv              src, dst
+    test_gnn/nodes/, test_gnn/edges/            the same of the rows from the split on, numbered anew
+    keys/*.parquet                              row, key: what a position stands for
+
+Groups and scores are those of the run, so it must have seen the rows before the split and no others. Accounts and items
+that only the test has get zeros. Columns that carry labels are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.cases.key_columns import value_columns
+from mbe_stage.pipeline.cases.run_graph import ACCOUNT, EDGE_KINDS, GROUP, ITEM, OF_LABELS, SIDES, RunGraph
+from mbe_stage.pipeline.clean.events import NO_TIME, Events
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest
+
+ACTS, MEMBER = "account_acts_item", "account_member_group"
+_MICROSECONDS = 1_000_000
+# A group's place in the list; its other numbers say why it is there.
+_NO_FEATURES = ("node", "rank", *OF_LABELS)
+
+
+def write_fraud_gnn(
+    graph: RunGraph,
+    directory: Path,
+    *,
+    source: object | None,
+    edge_label: str,
+    split: str,
+    on_progress: Callable[[float], None] = lambda _: None,
+) -> None:
+    """Write the files into an empty directory.
+
+    Parameters
+    ----------
+    source : object or None
+        The input of the run; None for its original place.
+    edge_label : str
+        The column that says which rows are fraud: 0 or 1; a name or a position.
+    split : str
+        The first moment of the test part, as `input.time_until` takes it.
+    on_progress : callable
+        Called with the share done.
+
+    Raises
+    ------
+    InputError
+        The run is not one of the rows before the split, the input is another one, or labels are not 0 and 1.
+    """
+    reads = graph.manifest.config.input
+    _check(reads, graph.run_path)
+    before, from_split = {"time_until": split}, {"time_from": split, "time_until": None}
+    for number, (below, window) in enumerate([(directory, before), (directory / "test_gnn", from_split)]):
+        on_progress(number / 2)
+        edges, labels = _labelled(reads.model_copy(update=window), source, edge_label)
+        if number == 0:
+            _check_same(graph, edges, split)
+            _check_not_tried(graph, labels, edge_label)
+        _write_part(graph, below, edges, labels)
+    on_progress(1.0)
+
+
+def _check(reads: InputConfig, run: Path) -> None:
+    """Refuse runs whose rows cannot be split, or cannot be read with their labels."""
+    if reads.timestamp is None:
+        raise InputError.at(
+            run,
+            found=f"{setting('input.timestamp')} is not set",
+            expected="a run with times, which the split needs",
+            remedy=f"make it again with {setting('input.timestamp')} and {setting('input.time_until')}",
+        )
+    if reads.min_weight is not None:
+        raise InputError.at(
+            run,
+            found=f"{setting('input.min_weight')} is {reads.min_weight}",
+            expected="a run of all rows before the split, because labels are read in place of weights",
+            remedy=f"filter the input, and make the run again without {setting('input.min_weight')}",
+        )
+
+
+def _labelled(reads: InputConfig, source: object | None, edge_label: str) -> tuple[EdgeData, EdgeData]:
+    """Return the rows of a window, and the same rows with labels as their weights."""
+    edges = ingest(reads.keeping_events(), source)
+    labels = ingest(reads.model_copy(update={"weight": edge_label}).keeping_events(), source)
+    given = labels.events.weights
+    is_odd = np.ones(edges.events.left.size, np.bool_) if given is None else ~np.isin(given, (0.0, 1.0))
+    if is_odd.any():
+        some = "no numbers" if given is None else f"{int(is_odd.sum())} other or missing values"
+        raise InputError.at(
+            labels.facts.source,
+            column=str(edge_label),
+            found=some,
+            expected="0 or 1 in every row",
+            remedy="correct them, or name another column with --edge-label",
+        )
+    return edges, labels
+
+
+def _check_same(graph: RunGraph, edges: EdgeData, split: str) -> None:
+    found, of_run = edges.facts, graph.manifest.input
+    if found.fingerprint == of_run.fingerprint and found.events_fingerprint in (None, of_run.events_fingerprint):
+        return
+    until = graph.manifest.config.input.time_until
+    raise InputError.at(
+        graph.run_path,
+        found=f"{of_run.n_edges} edges with {setting('input.time_until')} {until}, while {found.source} has "
+        f"{found.n_edges} edges before {split}, or others",
+        expected="a run of the rows before the split and no others, so that groups know nothing of the test",
+        remedy=f"make it from the same input with {setting('input.time_until')} {split}",
+    )
+
+
+def _check_not_tried(graph: RunGraph, labels: EdgeData, edge_label: str) -> None:
+    """Refuse groups whose key has the label."""
+    names = {column.name for column in labels.facts.columns if column.setting == "weight"} | {edge_label}
+    keys = graph.groups["key"].unique().to_pylist() if "key" in graph.groups.column_names else []
+    if names & {name for key in keys for name in value_columns(key)}:
+        raise InputError.at(
+            graph.run_path,
+            found=f"groups that agree in {edge_label!r}, which is the label",
+            expected="groups that know no label",
+            remedy="make the run with --keys plain, or call the column label or fraud",
+        )
+
+
+def _write_part(graph: RunGraph, below: Path, edges: EdgeData, labels: EdgeData) -> None:
+    for name in ("nodes", "edges", "keys"):
+        (below / name).mkdir(parents=True)
+    rows = {}
+    for label, keys in ((ACCOUNT, edges.left_keys), (ITEM, edges.right_keys)):
+        own, table = _scores(graph, label)
+        # Integers and text are compared as the text that both are written as.
+        rows[label] = pc.index_in(keys.cast(pa.large_string()), own.cast(pa.large_string()))
+        _write_nodes(below, label, keys, table.take(rows[label]))
+    _write_edges(below, edges.events, labels.events.weights)
+    [groups] = graph.nodes(GROUP)
+    if len(groups):
+        _write_nodes(below, GROUP, groups["key"], _features(groups))
+        _write_members(graph, below, rows[ACCOUNT])
+
+
+def _scores(graph: RunGraph, label: str) -> tuple[pa.Array, pa.Table]:
+    """Return the keys of a side's vertices, and their numbers."""
+    every = pa.concat_tables(list(graph.nodes(label)))
+    # Vertices of later buckets have no scores, and the rows here are not in them.
+    own = every.slice(0, len(every) - graph.n_later) if label == ITEM else every
+    return own["key"].combine_chunks(), _features(own.drop_columns(["key", *_parts(graph, label)]))
+
+
+def _parts(graph: RunGraph, label: str) -> list[str]:
+    first = next(graph.nodes(label)).column_names
+    names = graph.columns_of_key(label)
+    return first[2 : 2 + len(names)] if label in SIDES and len(names) > 1 else []
+
+
+def _features(rows: pa.Table) -> pa.Table:
+    found = {}
+    for field in rows.schema:
+        is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        if is_number and field.name not in (*_NO_FEATURES, "key"):
+            found[field.name] = rows[field.name].cast(pa.float64())
+    return pa.table(found)
+
+
+def _write_nodes(below: Path, label: str, keys: Any, features: pa.Table) -> None:
+    filled = [pc.fill_null(column, 0.0) for column in features.columns]
+    _write(below / "nodes" / f"{label.lower()}.csv", pa.table(filled, names=features.column_names))
+    named = pa.table({"row": np.arange(len(keys)), "key": keys})
+    pq.write_table(named, below / "keys" / f"{label.lower()}.parquet")
+
+
+def _write_edges(below: Path, events: Events, labels: np.ndarray) -> None:
+    _write(below / "edges" / f"{ACTS}.csv", pa.table({"src": events.left, "dst": events.right}))
+    _write(below / "edges" / f"{ACTS}_label.csv", pa.table({"fraud": labels.astype(np.int8)}))
+    attributes = dict(_attributes(events))
+    if attributes:
+        _write(below / "edges" / f"{ACTS}_attr.csv", pa.table(attributes))
+
+
+def _attributes(events: Events) -> Iterator[tuple[str, np.ndarray]]:
+    if events.weights is not None:
+        yield "weight", np.nan_to_num(events.weights)
+    if events.times is not None:
+        hours = np.where(events.times == NO_TIME, 0, events.times) // (3600 * _MICROSECONDS)
+        yield "hour", hours % 24
+        # The first of January 1970 was a Thursday; Monday is 0.
+        yield "weekday", (hours // 24 + 3) % 7
+
+
+def _write_members(graph: RunGraph, below: Path, train_rows: pa.Array) -> None:
+    """Write the members of groups: of the test those that it has, by its own positions."""
+    kind = next(kind for kind in EDGE_KINDS if (kind.source, kind.target) == (ACCOUNT, GROUP))
+    parts = []
+    for members in graph.edges(kind):
+        position = pc.index_in(members["source"], train_rows.cast(pa.int64()))
+        group = pc.subtract(members["target"], graph.first[GROUP])
+        parts.append(pa.table({"src": position, "dst": group}).filter(pc.is_valid(position)))
+    _write(below / "edges" / f"{MEMBER}.csv", pa.concat_tables(parts))
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(quoting_style="none", quoting_header="none"))
