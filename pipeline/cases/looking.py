@@ -17,9 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mbe_stage.pipeline.cases.deciding import with_current_verdicts
 from mbe_stage.pipeline.cases.finding import finding_of, several
 from mbe_stage.pipeline.cases.key_columns import distinct_names, key_columns, split_keys, value_columns
 from mbe_stage.pipeline.cases.published import Case, case_of, cases_of, rows_of_groups, side_names
+from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.problems.groups import schemas
 from mbe_stage.pipeline.publish.manifest import read_manifest
@@ -81,10 +83,12 @@ class Looking:
         The run directory.
     place : str
         The run as the user named it, for the next command.
+    verdicts : Verdicts, optional
+        The verdicts of today, in place of those that the run has read.
     """
 
-    def __init__(self, run_path: Path, place: str) -> None:
-        self._path, self._place = run_path, place
+    def __init__(self, run_path: Path, place: str, verdicts: Verdicts | None = None) -> None:
+        self._path, self._place, self._verdicts = run_path, place, verdicts
         self._manifest = read_manifest(run_path)
         config, columns = self._manifest.config, self._manifest.input.columns
         self.names: dict[str, str] = dict(zip(SIDES, side_names(config, columns), strict=True))
@@ -94,7 +98,8 @@ class Looking:
 
     @cached_property
     def _cases(self) -> list[Case]:
-        return cases_of(self._path)
+        cases = cases_of(self._path)
+        return cases if self._verdicts is None else with_current_verdicts(cases, self._manifest, self._verdicts)
 
     def side_named(self, name: str | None) -> SideName | None:
         """Return the side of that name: ``left``, ``right``, or the side's column.
@@ -116,7 +121,7 @@ class Looking:
         n_muted = len(self._cases) - len(shown)
         lines = [("finding", finding_of(self._path, self._manifest, self._cases))]
         lines += [("chance", chance)] if (chance := chance_text(self._path)) else []
-        lines += [("muted", f"{plural(n_muted, 'case')} of known good keys only")] if n_muted else []
+        lines += [("muted", f"{plural(n_muted, 'case')}, known good or labelled fine")] if n_muted else []
         columns: list[tuple[str, Callable[[Row], object]]] = [
             ("case", lambda row: row["case"]),
             ("since", lambda row: row["since"]),
@@ -401,7 +406,8 @@ class Looking:
             row["since"],
             None if first is None else first if first == last else f"{first} to {last}",
             None if weight is None else f"{self._manifest.config.input.weight} {_number(weight)}",
-            "known good only" if row["is_muted"] else None,
+            None if row.get("verdict") is None else f"verdict {row['verdict']}",
+            "muted" if row["is_muted"] else None,
         ]
         return "".join(f"; {part}" for part in parts if part)
 

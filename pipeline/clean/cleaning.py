@@ -83,6 +83,10 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     # Computed once for the edges here and the results later.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
     of_events = None if events is None else events.fingerprint(*(backend.on_host(of_side) for of_side in hashes))
+    if config.keeps_rows:
+        if events is None:
+            events = Events(backend.on_host(left_of_rows), backend.on_host(right_of_rows), None, None)
+        events = replace(events, rows=backend.on_host(kept.positions))
     facts = InputFacts(
         source=rows.source,
         format=rows.format,

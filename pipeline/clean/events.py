@@ -60,6 +60,8 @@ class Events:
         Further columns that may narrow the right key, if an output tries such keys.
     moments : (n,) int64 or None
         A time that was recognised among further columns, if the input names none; every row has one.
+    rows : (n,) int64 or None
+        The place of each row in the input, from 0, if it is kept (`InputConfig.keeps_rows`).
     """
 
     left: np.ndarray
@@ -68,6 +70,7 @@ class Events:
     times: np.ndarray | None
     attributes: tuple[Attribute, ...] = ()
     moments: np.ndarray | None = None
+    rows: np.ndarray | None = None
 
     def take(self, rows: np.ndarray) -> Events:
         """Return some of the rows, ``(m,)`` integers."""

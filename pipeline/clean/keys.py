@@ -144,6 +144,11 @@ class KeptRows:
             self._positions = xp.flatnonzero(passing) if self._positions is None else self._positions[passing]
             self.n = n_passing
 
+    @property
+    def positions(self) -> Any:
+        """The places of the remaining rows in the input, from 0; ``(n,) int64``."""
+        return self._backend.xp.arange(self.n) if self._positions is None else self._positions
+
     def of(self, values: Any) -> Any:
         """Return the values of a column or an array in the remaining rows."""
         return values if self._positions is None else self._backend.taken(values, self._positions)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from mbe_stage.pipeline.cli import json_log
+from mbe_stage.pipeline.cli import cases, json_log
 from mbe_stage.pipeline.cli import options as opt
 from mbe_stage.pipeline.cli.early_exit import ENDINGS, leave_at_signals, nothing_more_to_say
 from mbe_stage.pipeline.cli.help import Command, command_line, write_example, write_options
@@ -341,6 +341,9 @@ def accounts(**options: Any) -> None:
     from mbe_stage.pipeline.cli.show import show_accounts
 
     show_accounts(options)
+
+
+_APPS["cases"] = cases.APP
 
 
 @_command()

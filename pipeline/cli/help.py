@@ -25,6 +25,9 @@ EXAMPLES = {
     "groups": "mbe groups edges.csv --left user --right item --out groups",
     "show": "mbe show out --case 4af9",
     "accounts": "mbe accounts out --top 20",
+    "cases list": "mbe cases list out",
+    "cases export": "mbe cases export out 4af9 --with edges.csv --out case-4af9",
+    "cases label": "mbe cases label out 4af9 fraud --note 'same device'",
     "inspect": "mbe inspect edges.csv --left user --right item",
     "top": "mbe top out --by left --limit 5",
     "explore": "mbe explore out",
@@ -52,7 +55,8 @@ class Command(TyperCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the example of the command."""
-        write_example(str(self.name), formatter)
+        _, *names = ctx.command_path.split()
+        write_example(" ".join(names) if len(names) > 1 else str(self.name), formatter)
         super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

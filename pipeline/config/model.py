@@ -77,6 +77,7 @@ class InputConfig(Section):
     _keeps_events: bool = PrivateAttr(False)
     _tries_keys: bool = PrivateAttr(False)
     _is_undirected: bool = PrivateAttr(False)
+    _keeps_rows: bool = PrivateAttr(False)
 
     @property
     def keeps_events(self) -> bool:
@@ -98,6 +99,17 @@ class InputConfig(Section):
         """Return a copy with `tries_keys`."""
         copy = self.model_copy()
         copy._tries_keys = True
+        return copy
+
+    @property
+    def keeps_rows(self) -> bool:
+        """True if all columns of delimited text and Parquet are read, and the place of each row is kept."""
+        return self._keeps_rows
+
+    def keeping_rows(self) -> InputConfig:
+        """Return a copy with `keeps_rows`."""
+        copy = self.model_copy()
+        copy._keeps_rows = True
         return copy
 
     @property

@@ -12,6 +12,8 @@ from typing import Any
 
 ATTRIBUTE, TIME = "attribute", "moment"
 """The first word of the roles of these columns; the rest is the column's name."""
+KEPT = "kept"
+"""The first word of the roles of all columns, read as they are (`InputConfig.keeps_rows`); the rest is the position."""
 
 MOST_VALUES, MOST_ATTRIBUTES = 50, 6
 _SECONDS = 10**8, 10**11

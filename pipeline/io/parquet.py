@@ -28,7 +28,16 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io.compression import read_all
-from mbe_stage.pipeline.io.raw import FIRST_ROWS, Choose, Place, RawEdges, choose_columns, columns_meant, values_of
+from mbe_stage.pipeline.io.raw import (
+    FIRST_ROWS,
+    Choose,
+    Place,
+    RawEdges,
+    choose_columns,
+    columns_meant,
+    values_of,
+    with_all_columns,
+)
 from mbe_stage.pipeline.io.text.layout import refuse_matrix_table
 
 SUFFIXES = (".parquet", ".parq", ".pq")
@@ -165,7 +174,7 @@ def unreadable(path: Path, error: Exception) -> InputError:
 
 def _of_edges(path: Path, config: InputConfig, available: Sequence[str], source: str) -> dict[str, int]:
     if not config.tries_keys or len(set(available)) < len(available):
-        return choose_columns(available, config, source)
+        return with_all_columns(choose_columns(available, config, source), available, config)
     file = next(iter(data_files(path)), None) if path.is_dir() else path
     content = None if file is None or path.is_dir() else read_all(path)
     first = None if file is None else _first_rows(ParquetPlan(path, content, [file], pa.schema([]), 0, {}))
@@ -175,7 +184,7 @@ def _of_edges(path: Path, config: InputConfig, available: Sequence[str], source:
             return []
         return values_of(first.column(available[position]))
 
-    return choose_columns(available, config, source, look)
+    return with_all_columns(choose_columns(available, config, source, look), available, config)
 
 
 def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:

@@ -13,7 +13,7 @@ from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.io.further import further_columns
+from mbe_stage.pipeline.io.further import KEPT, further_columns
 
 FIRST_ROWS = 1000
 """Rows of a first look at the content of columns."""
@@ -118,6 +118,11 @@ def choose_columns(
         taken = [position for role, position in meant.items() if role != "weight"]
         chosen |= further_columns(available, sample, taken, has_time=config.timestamp is not None)
     return chosen
+
+
+def with_all_columns(chosen: Mapping[str, int], available: Sequence[str], config: InputConfig) -> dict[str, int]:
+    """Return the chosen columns and, if all are wanted, every column once more in its own role."""
+    return {**chosen, **({f"{KEPT} {at}": at for at in range(len(available))} if config.keeps_rows else {})}
 
 
 def columns_meant(

@@ -23,7 +23,7 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.io.raw import Choose, RawEdges, choose_columns, columns_meant
+from mbe_stage.pipeline.io.raw import Choose, RawEdges, choose_columns, columns_meant, with_all_columns
 from mbe_stage.pipeline.io.text.arrow_csv import read_csv
 from mbe_stage.pipeline.io.text.decoding import open_text
 from mbe_stage.pipeline.io.text.dialect import WHITESPACE, Dialect, find_dialect, rows_of
@@ -100,6 +100,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
         if dialect.is_ragged:
             find_fault(path, config, dialect)
         chosen = choose_columns(dialect.names, config, str(path), lambda at: (row[at] for row in dialect.rows))
+        chosen = with_all_columns(chosen, dialect.names, config)
         refuse_other_layout(path, config, dialect)
     else:
         chosen = choose(dialect.names, str(path))

@@ -24,6 +24,7 @@ from mbe_stage.pipeline.problems.groups.decided import (
     DECIDED,
     decided_path,
     fingerprint_of_decisions,
+    positive_classes,
     with_verdicts,
 )
 from mbe_stage.pipeline.problems.groups.group_changes import GroupRows, Since, read_group_rows, since_last
@@ -156,9 +157,7 @@ def _write_verdicts(completing: Completing, inputs: Mapping[str, DerivedInput]) 
     groups, members, decisions = (
         pq.read_table(run_path / f"{name}.parquet") for name in ("groups", "group_members", DECIDED)
     )
-    classes = inputs[LABELS].classes if LABELS in inputs else ()
-    positive = {each.name for each in classes if each.taken == "positive"}
-    groups = with_verdicts(groups, members, decisions, positive)
+    groups = with_verdicts(groups, members, decisions, positive_classes(inputs))
     write_table(groups, run_path / "groups.parquet", completing.config.output.compression)
     return int(pc.sum(groups["is_muted"]).as_py() or 0)
 

@@ -21,6 +21,8 @@ from mbe_stage.pipeline.cases.verdicts import Verdicts, verdicts_path
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
+from mbe_stage.pipeline.problems.groups.known_keys import LABELS
 from mbe_stage.pipeline.problems.groups.schemas import VERDICTS
 from mbe_stage.pipeline.stores.address import is_address
 
@@ -44,6 +46,13 @@ class Decision:
     verdict: str = ""
     left: set[str] = field(default_factory=set)
     labelled: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def add(self, side: str, key: str, label: str | None) -> None:
+        """Add a member."""
+        if side == "left":
+            self.left.add(key)
+        if label is not None:
+            self.labelled.add((side, key, label))
 
 
 def decided_path(config: Config) -> Path | None:
@@ -69,8 +78,17 @@ def read_decisions(config: Config) -> pa.Table:
             expected="a file of verdicts",
             remedy="leave it out until there is a verdict: mbe cases label makes the file",
         )
-    if path is None:
-        return VERDICTS.empty_table()
+    return VERDICTS.empty_table() if path is None else decisions_in(path)
+
+
+def decisions_in(path: Path) -> pa.Table:
+    """Return the decisions in a file, as `read_decisions`; none if it does not exist.
+
+    Raises
+    ------
+    InputError
+        The file cannot be used.
+    """
     rows = [
         {**{name: row[name] for name in ("case", "verdict", "note", "who", "run")}, "side": side, "key": key}
         | {"at": datetime.fromisoformat(row["at"]).astimezone(UTC).replace(tzinfo=None), "label": label}
@@ -89,6 +107,12 @@ def fingerprint_of_decisions(table: pa.Table) -> str:
     return digest.hexdigest()
 
 
+def positive_classes(inputs: Mapping[str, DerivedInput]) -> set[str]:
+    """Return the classes of known cases, from a run's `derived_inputs`."""
+    classes = inputs[LABELS].classes if LABELS in inputs else ()
+    return {each.name for each in classes if each.taken == "positive"}
+
+
 def with_verdicts(groups: pa.Table, members: pa.Table, decisions: pa.Table, positive: Collection[str]) -> pa.Table:
     """Return `groups` with the verdict on the case of each; groups of cases that are fine are muted.
 
@@ -101,9 +125,7 @@ def with_verdicts(groups: pa.Table, members: pa.Table, decisions: pa.Table, posi
     positive : collection of str
         The classes of known cases.
     """
-    cases = _cases(groups, members)
-    matched = _matched(_decisions(decisions), cases)
-    verdicts = {case: _verdict(cases[case], decision, positive) for case, decision in matched.items()}
+    verdicts = verdicts_on(_cases(groups, members), decisions, positive)
     of_groups = pa.array([verdicts.get(case) for case in groups["case"].to_pylist()], pa.string())
     is_fine = pc.fill_null(pc.equal(of_groups, "fine"), False)
     for name, values in (("verdict", of_groups), ("is_muted", pc.or_(groups["is_muted"], is_fine))):
@@ -112,12 +134,18 @@ def with_verdicts(groups: pa.Table, members: pa.Table, decisions: pa.Table, posi
     return groups
 
 
+def verdicts_on(cases: Mapping[str, Decision], decisions: pa.Table, positive: Collection[str]) -> dict[str, str]:
+    """Return the verdicts on cases by their ids; parameters are those of `with_verdicts`."""
+    matched = _matched(_decisions(decisions), cases)
+    return {case: _verdict(cases[case], decision, positive) for case, decision in matched.items()}
+
+
 def _cases(groups: pa.Table, members: pa.Table) -> dict[str, Decision]:
     case_of = dict(zip(groups["group_key"].to_pylist(), groups["case"].to_pylist(), strict=True))
     cases = {case: Decision(case) for case in case_of.values()}
     columns = (members[name] for name in ("group_key", "side", "key", "label"))
     for group, side, key, label in zip(*(column.to_pylist() for column in columns), strict=True):
-        _add(cases[case_of[group]], side, str(key), label)
+        cases[case_of[group]].add(side, str(key), label)
     return cases
 
 
@@ -125,15 +153,8 @@ def _decisions(table: pa.Table) -> list[Decision]:
     found: dict[str, Decision] = {}
     columns = (table[name].to_pylist() for name in ("case", "verdict", "side", "key", "label"))
     for case, verdict, side, key, label in zip(*columns, strict=True):
-        _add(found.setdefault(case, Decision(case, verdict)), side, key, label)
+        found.setdefault(case, Decision(case, verdict)).add(side, key, label)
     return list(found.values())
-
-
-def _add(decision: Decision, side: str, key: str, label: str | None) -> None:
-    if side == "left":
-        decision.left.add(key)
-    if label is not None:
-        decision.labelled.add((side, key, label))
 
 
 def _matched(decisions: list[Decision], cases: Mapping[str, Decision]) -> dict[str, Decision]:

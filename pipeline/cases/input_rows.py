@@ -1,0 +1,141 @@
+"""The rows of the input behind a case, with all their columns and their numbers."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.pipeline.backends.arrow.backend import ARROW
+from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.backends.arrow.rows import HostRows
+from mbe_stage.pipeline.cases.key_columns import distinct_names
+from mbe_stage.pipeline.cases.published import Case, rows_of_groups
+from mbe_stage.pipeline.clean.cleaning import clean
+from mbe_stage.pipeline.clean.events import Events
+from mbe_stage.pipeline.clean.time_buckets import number_buckets
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io import read_edges
+from mbe_stage.pipeline.io.further import KEPT, is_further
+from mbe_stage.pipeline.io.raw import RawEdges
+from mbe_stage.pipeline.io.sources import at_hand
+from mbe_stage.pipeline.problems.groups.tried_keys import BUCKETS, PLAIN, keys_of
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.publish.manifest import Manifest
+
+log = logging.getLogger(__name__)
+
+OWN = ("row", "groups")
+"""The first columns of the rows: the number in the input, from 1, and the ranks of the groups with the row's edge."""
+
+Pairs = dict[tuple[int, int], str | None]
+
+
+def rows_behind(run_path: Path, manifest: Manifest, case: Case, source: Any = None) -> pa.Table:
+    """Return the rows behind the edges of a case in the order of the input; `OWN`, then the columns of the input.
+
+    All columns of delimited text and Parquet are kept. Of other formats, those of the edges.
+
+    Parameters
+    ----------
+    source : str or sequence of str, optional
+        The input; by default at its original place.
+
+    Raises
+    ------
+    InputError
+        The input cannot be read, or is not the input of the run.
+    """
+    config = reading_of(manifest.config, **({} if source is None else {"path": source}))
+    raw, edges = _read(config)
+    _check_same(run_path, manifest, edges)
+    ranks: dict[int, list[int]] = {}
+    for group, rows in _rows_of_groups(run_path, manifest, case, edges):
+        for row in rows.tolist():
+            ranks.setdefault(row, []).append(group["rank"])
+    numbers = np.array(sorted(ranks), np.int64)
+    roles = [role for role in raw.table.column_names if role.startswith(f"{KEPT} ")]
+    roles = roles or [role for role in raw.table.column_names if not is_further(role)]
+    names = distinct_names([raw.names[role] for role in roles], OWN)
+    columns = [raw.table.column(role).take(pa.array(numbers)) for role in roles]
+    groups = [" ".join(map(str, ranks[row])) for row in numbers.tolist()]
+    return pa.table([pa.array(numbers + 1), pa.array(groups), *map(_decoded, columns)], names=[*OWN, *names])
+
+
+def _read(config: InputConfig) -> tuple[RawEdges, EdgeData]:
+    """Read all columns and, from the same rows, the edges."""
+    with at_hand(config.path) as (places, named):
+        try:
+            raw = read_edges(config.keeping_rows(), places)
+        except InputError as error:
+            # A column beside those of the edges may be unreadable: the run has not read it.
+            raw = read_edges(config, places)
+            log.warning("only the columns of the edges are exported: %s", error)
+        rows = HostRows(replace(raw, table=raw.table.select([n for n in raw.names if not n.startswith(f"{KEPT} ")])))
+        edges: Any = clean(rows.called(named(rows.source)), config.keeping_rows(), ARROW)
+        return raw, edges
+
+
+def _check_same(run_path: Path, manifest: Manifest, edges: EdgeData) -> None:
+    stated, found = manifest.input, edges.facts
+    for name in ("fingerprint", "events_fingerprint"):
+        if getattr(stated, name) != getattr(found, name):
+            raise InputError.at(
+                found.source,
+                found=f"other rows (input.{name} {getattr(found, name)}) than the run {run_path.name} has read",
+                expected=f"its input, of {getattr(stated, name)}",
+                remedy="name the file as it was on that day: --with INPUT",
+            )
+
+
+def _rows_of_groups(
+    run_path: Path, manifest: Manifest, case: Case, edges: EdgeData
+) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
+    """Yield each group with the places of the rows behind its edges."""
+    pairs: dict[int, Pairs] = {group["group_key"]: {} for group in case.groups}
+    for edge in rows_of_groups(run_path, "group_edges", list(pairs)).to_pylist():
+        pairs[edge["group_key"]][edge["left"], edge["right"]] = edge.get("key_value")
+    for group in case.groups:
+        wanted, is_narrowed = pairs[group["group_key"]], group.get("key") not in (None, PLAIN)
+        events, first_right = edges.events, 0
+        if group.get("half_later") and not is_narrowed and edges.half_later is not None:
+            events, first_right = edges.half_later.events, manifest.input.n_right
+        assert events is not None
+        assert events.rows is not None
+        codes = np.array([left << 32 | right - first_right for left, right in wanted], np.int64)
+        places = np.flatnonzero(np.isin(events.left.astype(np.int64) << 32 | events.right, codes))
+        if is_narrowed:
+            values = _values(events, places, manifest, group)
+            ends = zip(events.left[places].tolist(), events.right[places].tolist(), strict=True)
+            places = places[[wanted[end] == value for end, value in zip(ends, values, strict=True)]]
+        yield group, events.rows[places]
+
+
+def _values(events: Events, places: np.ndarray, manifest: Manifest, group: dict[str, Any]) -> list[str]:
+    """Return what the key of a group adds to the item of each row, as in `key_value`."""
+    key = next(key for key in keys_of(events, manifest.config) if key.name == group["key"])
+    parts: list[list[str]] = []
+    if key.attribute is not None:
+        attribute = events.attributes[key.attribute]
+        parts.append([attribute.values[code] for code in attribute.codes[places].tolist()])
+    if key.bucket is not None:
+        times, width = events.key_times, BUCKETS[key.bucket] * 1_000_000
+        assert times is not None
+        ids, names = number_buckets(times[places], True, width, width // 2 * group["half_later"], _refuse, ARROW)
+        parts.append(names.take(pa.array(ids)).to_pylist())
+    return [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in zip(*parts, strict=True)]
+
+
+def _refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError:
+    return InputError.at("times", found=f"{found} ({row})", expected=expected, remedy=remedy)
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

@@ -1,0 +1,76 @@
+"""`mbe cases`: the cases of a run listed, exported with the rows behind them, and labelled.
+
+Like `pipeline.cli.app`, this imports nothing heavy, and its annotations are objects.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mbe_stage.pipeline.cli import options as opt
+from mbe_stage.pipeline.cli.help import Command, command_line
+
+APP = command_line(name="cases", help="List, export and label the cases of a run.", no_args_is_help=True)
+
+_Run = Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")]
+_Case = Annotated[str, typer.Argument(metavar="ID", help="The case with this id, or the only one that begins so.")]
+_VerdictsFile = Annotated[
+    str | None,
+    typer.Option("--verdicts", metavar="FILE", help="File of verdicts; by default verdicts.sqlite beside the runs."),
+]
+
+
+@APP.command("list", cls=Command)
+def list_(
+    run_path: _Run,
+    verdicts: _VerdictsFile = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row per case; - for stdout.")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """List the cases of a run with the verdicts of today."""
+    from mbe_stage.pipeline.cases.deciding import current_verdicts
+    from mbe_stage.pipeline.cases.looking import Looking
+    from mbe_stage.pipeline.cli.show import print_view
+    from mbe_stage.pipeline.stores.open_store import opened_run
+
+    if as_json and csv is not None:
+        raise typer.BadParameter("and --json are two formats: choose one", param_hint="--csv")
+    with opened_run(run_path) as run_dir:
+        print_view(Looking(run_dir, run_path, current_verdicts(run_dir, verdicts)).finding(), as_json, csv)
+
+
+@APP.command(cls=Command)
+def label(
+    run_path: _Run,
+    case: _Case,
+    verdict: Annotated[
+        Literal["fraud", "fine", "open"],
+        typer.Argument(help="Your decision; open takes an earlier one back."),
+    ],
+    note: Annotated[str, typer.Option(metavar="TEXT", help="The reason.", show_default=False)] = "",
+    who: Annotated[str | None, typer.Option(metavar="NAME", help="The author; by default your user name.")] = None,
+    verdicts: _VerdictsFile = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Record a verdict on a case. The next run shows it, and mutes cases that are fine while they stay the same."""
+    from mbe_stage.pipeline.cases.deciding import verdicts_of_run
+    from mbe_stage.pipeline.cases.published import case_of
+    from mbe_stage.pipeline.cli.terminal import print_json, say
+    from mbe_stage.pipeline.publish.manifest import read_manifest
+    from mbe_stage.pipeline.stores.open_store import opened_run
+
+    with opened_run(run_path) as run_dir:
+        found, manifest = case_of(run_dir, case), read_manifest(run_dir)
+        decisions = verdicts_of_run(run_dir, manifest, verdicts)
+        before = decisions.current().get(found.id)
+        made = decisions.label(found, manifest.run_id, verdict, note, who)
+    if as_json:
+        print_json({**made, "before": before, "verdicts": str(decisions.path)})
+        return
+    was = "" if before is None else f" (it was {before['verdict']}, by {before['who']})"
+    say(f"verdict    {made['verdict']} for the case {found.id}, by {made['who']}{was}")
+    say(f"file       {decisions.path}")
+    say(f"next       mbe cases list {run_path}")
