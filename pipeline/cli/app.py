@@ -370,7 +370,8 @@ def top(**options: Any) -> None:
 def explore_(
     run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
     verdicts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Verdicts; by default the file beside the runs.")
+        str | None,
+        typer.Option(metavar="FILE", help="File of verdicts; by default verdicts.sqlite beside the runs."),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 takes a free one.")] = 0,
 ) -> None:

@@ -5,12 +5,13 @@ One thread answers one request after the other, since one person asks.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import pyarrow as pa
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from mbe_stage.errors import StageError
+from mbe_stage.pipeline.cases.deciding import with_current_verdicts
 from mbe_stage.pipeline.cases.explore.picture import LEFT_X, MOST_NODES, RIGHT_X, WIDTH, picture_of
 from mbe_stage.pipeline.cases.explore.tables import MOST_FOUND, RunTables
 from mbe_stage.pipeline.cases.finding import finding_of
@@ -26,10 +28,12 @@ from mbe_stage.pipeline.cases.verdicts import MOST_NOTE, VERDICTS, Verdicts
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.report.request import right_key
 from mbe_stage.pipeline.report.wording import fragment, key, render
+from mbe_stage.pipeline.stores.open_store import is_there, was_in_memory
 from mbe_stage.pipeline.wording import group_key_text, key_text
 
 _PARTS = "explore_parts.html"
 _ROWS_A_PAGE = 100
+_ALIKE = 0.5
 _MEMBERS = 200
 _LONGEST_SEARCH = 200
 # A note is at most four bytes a character, each written as three.
@@ -62,6 +66,7 @@ class Explorer:
         self._names = side_names(self._manifest.config, self._manifest.input.columns)
         self._finding = finding_of(run_path, self._manifest, list(self._cases.values()))
         self._right_key = right_key(self._manifest.config)
+        self._rows_of: dict[str, tuple[pa.Table | None, str]] = {}
         self._of_side: dict[str, Callable[[object], str]] = {"left": key, "right": self._right_key}
 
     def app(self) -> Starlette:
@@ -100,10 +105,10 @@ class Explorer:
             side: list(islice((member for member in case.members if member["side"] == side), _MEMBERS))
             for side in ("left", "right")
         }
-        scores = {
-            side: self._tables.scores(side, (str(member["key"]) for member in members))
-            for side, members in shown.items()
-        }
+        scores = self._tables.scores(
+            (side, str(member["key"])) for side, members in shown.items() for member in members
+        )
+        listed = self._listed()
         groups = [{**group, "key_text": group_key_text(group)} for group in case.groups]
         body = fragment(
             _PARTS,
@@ -111,25 +116,53 @@ class Explorer:
             case,
             groups,
             self._drawn(picture),
-            [(side, name, shown[side], scores[side]) for side, name in zip(shown, self._names, strict=True)],
+            [(side, name, shown[side]) for side, name in zip(shown, self._names, strict=True)],
+            scores,
             self._of_side,
             self._verdicts.history(case.id),
-            self._next_open(case),
+            _next_open(case, listed),
             VERDICTS,
         )
-        return self._page(f"Case {case.id}", body, case)
+        return self._page(f"Case {case.id}", body, case, listed=listed)
 
     def _drawn(self, picture: Any) -> str:
         return fragment(_PARTS, "drawing", picture, self._names, (WIDTH, LEFT_X, RIGHT_X), MOST_NODES)
 
     def _rows(self, request: Request) -> Response:
         case = self._wanted(request.path_params["case"])
-        page = _number(request.query_params.get("page", "1"))
-        rows = self._tables.edge_rows(_group_keys(case), _ROWS_A_PAGE + 1, _ROWS_A_PAGE * (page - 1))
-        names = [*self._names, "adds"]
-        source = "edges of its groups, as published"
-        body = fragment(_PARTS, "rows", case, names, rows[:_ROWS_A_PAGE], source, page, len(rows) > _ROWS_A_PAGE)
+        number = _number(request.query_params.get("page", "1"))
+        start = _ROWS_A_PAGE * (number - 1)
+        rows, missing = self._input_rows(case)
+        if rows is None:
+            names = [*self._names, "the group's key adds"]
+            found = self._tables.edge_rows(_group_keys(case), _ROWS_A_PAGE + 1, start)
+        else:
+            names = rows.column_names
+            part = rows.slice(start, _ROWS_A_PAGE + 1)
+            found = list(zip(*(column.to_pylist() for column in part.columns), strict=True))
+        has_more = len(found) > _ROWS_A_PAGE
+        n_rows = None if rows is None else rows.num_rows
+        body = fragment(_PARTS, "rows", case, names, found[:_ROWS_A_PAGE], (n_rows, missing), number, has_more)
         return self._page(f"Rows of case {case.id}", body, case)
+
+    def _input_rows(self, case: Case) -> tuple[pa.Table | None, str]:
+        """Return the rows of the input behind a case; if the input cannot be read, None and the reason."""
+        if case.id not in self._rows_of:
+            # Of one case at a time, because a case may have millions.
+            self._rows_of = {case.id: self._read_rows(case)}
+        return self._rows_of[case.id]
+
+    def _read_rows(self, case: Case) -> tuple[pa.Table | None, str]:
+        path, source = self._manifest.config.input.path, self._manifest.input.source
+        if path is None or was_in_memory(source) or not is_there(path):
+            return None, f"{source}: the input of the run is no longer there"
+        # Reading an input needs what the other pages do not.
+        from mbe_stage.pipeline.cases.input_rows import rows_behind
+
+        try:
+            return rows_behind(self._run_path, self._manifest, case), ""
+        except StageError as error:
+            return None, str(error)
 
     def _search(self, request: Request) -> Response:
         text = request.query_params.get("q", "").strip()[:_LONGEST_SEARCH]
@@ -147,7 +180,7 @@ class Explorer:
 
     def _member(self, request: Request) -> Response:
         side, name = request.query_params.get("side", ""), request.query_params.get("key", "")
-        score = self._tables.scores(side, [name]).get(name)
+        score = self._tables.scores([(side, name)]).get((side, name))
         if score is None:
             raise HTTPException(404, "This run has no such member.")
         groups = sorted(
@@ -189,16 +222,15 @@ class Explorer:
         *,
         searched: str = "",
         status: int = 200,
-        lists_cases: bool = True,
+        listed: Sequence[Case] | None = None,
     ) -> Response:
-        verdicts = self._verdicts.current() if lists_cases else {}
         text = render(
             "explore.html",
             title=title,
             body=body,
             manifest=self._manifest,
             finding=self._finding,
-            cases=[(each, verdicts.get(each.id, {}).get("verdict")) for each in self._cases.values()],
+            cases=self._listed() if listed is None else listed,
             chosen=None if case is None else case.id,
             searched=searched,
             can_compare=bool(self._other_runs),
@@ -210,41 +242,61 @@ class Explorer:
             raise HTTPException(404, "This run has no such case.")
         return self._cases[case]
 
-    def _next_open(self, case: Case) -> Case | None:
-        """Return the next case without a decision, from the top again after the last one."""
-        decided = {name for name, row in self._verdicts.current().items() if row["verdict"] != "open"}
-        ids = list(self._cases)
-        at = ids.index(case.id)
-        left = (name for name in (*ids[at + 1 :], *ids[:at]) if name not in decided)
-        return self._cases.get(next(left, ""))
+    def _listed(self) -> list[Case]:
+        """Return the cases with the verdicts of today."""
+        if not self._verdicts.path.exists():
+            return list(self._cases.values())
+        return with_current_verdicts(list(self._cases.values()), self._manifest, self._verdicts)
 
     async def _not_found(self, _request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         return self._page("Not found", fragment(_PARTS, "problem", error.detail), status=error.status_code)
 
     async def _not_possible(self, _request: Request, error: Exception) -> Response:
-        return self._page("Not possible", fragment(_PARTS, "problem", str(error)), status=400, lists_cases=False)
+        return self._page("Not possible", fragment(_PARTS, "problem", str(error)), status=400, listed=())
 
 
 def compared(old: Iterable[Case], new: Iterable[Case]) -> list[dict[str, Any]]:
-    """Return how the cases of two runs differ, by their left members: gone ones last, equal ones left out.
+    """Return how the cases of two runs differ, by their left members; equal ones are left out, and gone ones come last.
 
-    Each has the keys `case`, `status`, `old` and `new` (sizes, or None), `joined` and `left` (keys).
+    The partner of a case has its id, or at least half of all their left members are common. Each row has the keys
+    `case`, `status`, `old` and `new` (sizes, or None), `joined` and `left` (keys).
     """
-    before, now = ({case.id: case for case in cases} for cases in (old, new))
-    rows = []
-    for name in dict.fromkeys((*now, *before)):
-        was, is_ = (_left_keys(cases.get(name)) for cases in (before, now))
-        joined, left = sorted(is_ - was), sorted(was - is_)
-        if name not in before or name not in now:
-            status = "gone" if name in before else "new"
-        elif joined or left:
-            status = "changed" if joined and left else "grown" if joined else "shrunk"
-        else:
-            continue
-        sizes = {"old": _size(before.get(name)), "new": _size(now.get(name))}
-        rows.append({"case": name, "status": status, **sizes, "joined": joined, "left": left})
-    return rows
+    before, rows = {case.id: case for case in old}, []
+    new = list(new)
+    # A case that kept its id is nobody else's partner.
+    own = {case.id: before.pop(case.id) for case in new if case.id in before}
+    for case in new:
+        partner = own.get(case.id) or _partner(case, before)
+        if partner is not None:
+            before.pop(partner.id, None)
+        rows.append(_change(partner, case))
+    rows += [_change(case, None) for case in before.values()]
+    return [row for row in rows if row["status"] != "same"]
+
+
+def _partner(case: Case, others: Mapping[str, Case]) -> Case | None:
+    """Return the case with the most similar left members, if they are similar."""
+    keys = _left_keys(case)
+    likeness = {name: len(keys & (theirs := _left_keys(other))) / len(keys | theirs) for name, other in others.items()}
+    best = max(likeness, key=lambda name: likeness[name], default=None)
+    return None if best is None or likeness[best] < _ALIKE else others[best]
+
+
+def _change(old: Case | None, new: Case | None) -> dict[str, Any]:
+    was, is_ = _left_keys(old), _left_keys(new)
+    joined, left = sorted(is_ - was), sorted(was - is_)
+    words = {(True, True): "changed", (True, False): "grown", (False, True): "shrunk", (False, False): "same"}
+    status = "new" if old is None else "gone" if new is None else words[bool(joined), bool(left)]
+    name = (new or old).id  # type: ignore[union-attr]  # one of them is there
+    return {"case": name, "status": status, "old": _size(old), "new": _size(new), "joined": joined, "left": left}
+
+
+def _next_open(case: Case, cases: Sequence[Case]) -> Case | None:
+    """Return the next case without a decision, from the top again after the last one."""
+    at = next(at for at, each in enumerate(cases) if each.id == case.id)
+    following = (*cases[at + 1 :], *cases[:at])
+    return next((each for each in following if each.row["verdict"] in (None, "open")), None)
 
 
 def _left_keys(case: Case | None) -> set[str]:

@@ -23,7 +23,8 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
 _NO_EDGES = pa.schema(
     [("group_key", pa.int64()), ("left", pa.int32()), ("right", pa.int32()), ("key_value", pa.string())]
 )
-_SCORES = "vertex_scores"
+_SCORES = ("side", "key", "score", "n_groups", "degree", "edge_share", "grown_surprise")
+_BATCH = 1 << 16
 MOST_FOUND = 50
 """Members that a search shows."""
 
@@ -50,7 +51,6 @@ class RunTables:
         for name, table in (("group_members", members), ("group_edges", edges)):
             self._connection.register(name, table)
         self._connection.execute("SET lock_configuration = true")
-        self._has_scores = False
 
     def edges(self, groups: Sequence[int], left: Sequence[str], right: Sequence[str]) -> list[tuple[str, str]]:
         """Return the distinct edges of some groups between some members, by their keys."""
@@ -76,10 +76,11 @@ class RunTables:
             [text, text, text, MOST_FOUND],
         )
 
-    def scores(self, side: str, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return the scores of some vertices of a side, by key."""
-        rows = self._scored("WHERE side = ? AND key IN (SELECT unnest(?))", [side, list(keys)])
-        return {row["key"]: row for row in rows}
+    def scores(self, vertices: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+        """Return the scores of some vertices, each a side and a key."""
+        sides, keys = zip(*vertices, strict=True)
+        rows = self._scored("WHERE (side, key) IN (SELECT unnest(?), unnest(?))", [list(sides), list(keys)])
+        return {(row["side"], row["key"]): row for row in rows}
 
     def groups_of(self, side: str, key: str) -> list[int]:
         """Return the groups that hold a vertex."""
@@ -90,22 +91,23 @@ class RunTables:
         return [group for (group,) in rows]
 
     def _scored(self, condition: str, values: list[Any]) -> list[dict[str, Any]]:
-        if not self._has_scores:
-            self._register_scores()
-        names = ("side", "key", "score", "n_groups", "degree", "edge_share", "grown_surprise")
-        columns = "CAST(side AS VARCHAR) AS side, CAST(key AS VARCHAR) AS key, " + ", ".join(names[2:])
-        query = f"SELECT * FROM (SELECT {columns} FROM {_SCORES}) {condition}"
-        return [dict(zip(names, row, strict=True)) for row in self._asked(query, values)]
-
-    def _register_scores(self) -> None:
-        """Let DuckDB stream the scores of all vertices, which may not fit into memory."""
-        # Slow to import, as it imports pandas if that is installed.
-        import pyarrow.dataset
-
-        with reading(self._run_path):
-            scores = pyarrow.dataset.dataset(self._run_path / f"{_SCORES}.parquet", format="parquet")
-        self._connection.register(_SCORES, scores)
-        self._has_scores = True
+        """Stream the scores of all vertices, which may not fit into memory, through a query."""
+        with (
+            reading(self._run_path),
+            pq.ParquetFile(self._run_path / "vertex_scores.parquet", pre_buffer=False) as file,
+        ):
+            # Earlier versions have fewer scores.
+            there = [name for name in _SCORES if name in file.schema_arrow.names]
+            columns = (name if name in there else f"NULL AS {name}" for name in _SCORES[2:])
+            texts = "CAST(side AS VARCHAR) AS side, CAST(key AS VARCHAR) AS key"
+            query = f"SELECT * FROM (SELECT {texts}, {', '.join(columns)} FROM vertex_scores) {condition}"
+            schema = pa.schema([file.schema_arrow.field(name) for name in there])
+            batches = pa.RecordBatchReader.from_batches(schema, file.iter_batches(_BATCH, columns=there))
+            self._connection.register("vertex_scores", batches)
+            try:
+                return [dict(zip(_SCORES, row, strict=True)) for row in self._asked(query, values)]
+            finally:
+                self._connection.unregister("vertex_scores")
 
     def _asked(self, query: str, values: list[Any]) -> list[Any]:
         try:

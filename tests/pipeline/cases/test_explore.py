@@ -7,11 +7,13 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.pipeline import run
@@ -48,9 +50,16 @@ def edges() -> pa.Table:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two runs of one directory: the first has an account less in the second ring."""
     out = tmp_path_factory.mktemp("explore") / "out"
-    kept = [key != "ring 1 <0>" for key in edges()["l"].to_pylist()]
-    first = run(settings(out), edges().filter(pa.array(kept))).run_dir
-    return first, run(settings(out), edges()).run_dir
+    table = edges()
+    table = table.append_column("paid", pa.array([f"<b>{at}</b>" for at in range(table.num_rows)]))
+    is_in_first = pa.array([key != "ring 1 <0>" for key in table["l"].to_pylist()])
+    path = out.parent / "edges.parquet"
+    of_file = settings(out, input={"path": str(path), "left": "l", "right": "r"}, groups={"try_keys": "plain"})
+    made = []
+    for given in (table.filter(is_in_first), table):
+        pq.write_table(given, path)
+        made.append(run(of_file).run_dir)
+    return made[0], made[1]
 
 
 class Client:
@@ -318,12 +327,39 @@ def test_a_decision_is_kept_with_its_note(entered: Client, cases: list[Case], ru
     assert len(verdicts.history(cases[1].id)) == 2
 
 
-def test_rows_come_in_pages(entered: Client, cases: list[Case]) -> None:
+def test_rows_are_those_of_the_input_with_all_columns(entered: Client, cases: list[Case]) -> None:
     page = entered.ask(f"/cases/{cases[0].id}/rows")[1]
+    assert f"The input has {cases[0].head['n_edges']} rows" in page
     assert page.count("<tr>") - 1 == cases[0].head["n_edges"]
-    for number in ("0", "-1", "x", "٣", "1" * 400):
-        assert entered.ask(f"/cases/{cases[0].id}/rows?page={quote(number)}")[0] in (200, 404)
+    assert [name for name in ("row", "groups", "l", "r", "paid") if f'<th scope="col">{name}</th>' not in page] == []
+    assert "&lt;b&gt;" in page
     assert "<td>" not in entered.ask(f"/cases/{cases[0].id}/rows?page=999999999")[1]
+    for number in ("0", "-1", "x", "٣"):
+        assert entered.ask(f"/cases/{cases[0].id}/rows?page={quote(number)}")[0] == 404
+
+
+def test_edges_are_shown_without_the_input_or_with_another(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    path = runs[1].parents[2] / "edges.parquet"
+    explorer = Explorer(runs[1], Verdicts.open(tmp_path / "none"), {})
+    (case, *_) = explorer._cases.values()
+    before = path.read_bytes()
+    try:
+        pq.write_table(pq.read_table(path).slice(1), path)
+        assert "than the run" in explorer._read_rows(case)[1]
+        path.unlink()
+        found, why = explorer._read_rows(case)
+        assert (found, why) == (None, f"{path}: the input of the run is no longer there")
+    finally:
+        path.write_bytes(before)
+    # The input of the first run was replaced by that of the second.
+    started = Server(Explorer(runs[0], Verdicts.open(tmp_path / "none"), {}), 0)
+    started.start()
+    client = Client(started.address)
+    client.enter()
+    page = client.ask(f"/cases/{cases_of(runs[0])[0].id}/rows")[1]
+    started.stop()
+    assert "Edges, not rows." in page
+    assert page.count("<tr>") > 10
 
 
 def test_two_runs_are_compared(entered: Client, runs: tuple[Path, Path]) -> None:
@@ -332,11 +368,15 @@ def test_two_runs_are_compared(entered: Client, runs: tuple[Path, Path]) -> None
     assert "<td>grown</td>" in page
     assert "ring 1 &lt;0&gt;" in page
     old, new = (cases_of(each) for each in runs)
-    (change,) = [row for row in compared(old, new) if row["status"] == "grown"]
-    assert (change["joined"], change["left"]) == (["ring 1 <0>"], [])
-    assert [row["status"] for row in compared(new, new)] == []
+    (change,) = compared(old, new)
+    assert (change["status"], change["joined"], change["left"]) == ("grown", ["ring 1 <0>"], [])
+    (change,) = compared(new, old)
+    assert (change["status"], change["joined"], change["left"]) == ("shrunk", [], ["ring 1 <0>"])
+    assert compared(new, new) == []
     assert {row["status"] for row in compared([], new)} == {"new"}
     assert {row["status"] for row in compared(new, [])} == {"gone"}
+    # Runs of other columns have other ids.
+    assert compared([replace(case, id=f"{at:016}") for at, case in enumerate(new)], new) == []
 
 
 def test_a_picture_has_at_most_300_members() -> None:
