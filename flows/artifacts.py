@@ -5,11 +5,12 @@ They are Markdown, because Prefect's pages show no files.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from mbe_stage.pipeline.problems.base import DerivedPublication
+from mbe_stage.pipeline.problems.base import DerivedPublication, News
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of
 from mbe_stage.pipeline.problems.result_text import found, text_of_run
 from mbe_stage.pipeline.problems.searched_graph import sizes_text
@@ -37,6 +38,11 @@ def artifact_key(manifest: Manifest, what: str) -> str:
 def create_artifacts(run_dir: Path, manifest: Manifest) -> None:
     """Create the artifacts of a published run."""
     publication = publication_of(manifest.problem)
+    for derived in derived_of(manifest.config):
+        if derived.news is not None:
+            news = derived.news(run_dir, manifest)
+            kind = f"new {news.kind}s"
+            create_markdown_artifact(news_markdown(news, run_dir), key=kind.replace(" ", "-"), description=kind)
     create_markdown_artifact(
         summary_markdown(run_dir, manifest), key=artifact_key(manifest, "summary"), description="what the run found"
     )
@@ -53,6 +59,14 @@ def create_artifacts(run_dir: Path, manifest: Manifest) -> None:
     )
     if differences := since_of(manifest):
         create_markdown_artifact(differences, key=SINCE_KEY, description="what differs from the last run")
+
+
+def news_markdown(news: News, run_dir: Path) -> str:
+    """Return the finding of a run and its new results as Markdown."""
+    rows = [[text(cell, 1_000) for cell in row] for row in news.rows]
+    shown = table([text(column) for column in news.columns], rows) if rows else []
+    look = code(f"mbe show {shlex.quote(address_of(run_dir))}")
+    return "\n".join([f"# {text(news.headline, 1_000)}", "", *shown, "", f"Look at one: {look}"])
 
 
 def since_of(manifest: Manifest) -> str:

@@ -27,6 +27,7 @@ from mbe_stage.errors import StageError
 from mbe_stage.flows import cliques, count_pq, groups
 from mbe_stage.flows import enumerate as bicliques
 from mbe_stage.flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
+from mbe_stage.flows.notify import SECRET, Notify
 from mbe_stage.flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api, serve
 from mbe_stage.flows.transcript import transcript
 from mbe_stage.pipeline import run_state
@@ -38,7 +39,7 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import INTERRUPTED, ConfigError, exit_code
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.signals import signals_are_heard
-from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.problems.installed import derived_of, reading_of
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.address import STANDARD_INPUT, absolute_place
@@ -161,6 +162,17 @@ def flow_command(
     ] = DEFAULT_PORT,
     log_format: LogFormat = "text",
     metrics_file: Metrics = None,
+    *,
+    notify: Annotated[
+        str | None, typer.Option("--notify", metavar="URL", help="Send a signed request for each new case.")
+    ] = None,
+    notify_keys: Annotated[bool, typer.Option("--notify-keys", help="Send the keys of members, too.")] = False,
+    notify_secret: Annotated[
+        str | None,
+        typer.Option(
+            "--notify-secret", metavar="BLOCK", help=f"Prefect block with the secret of --notify, instead of {SECRET}."
+        ),
+    ] = None,
 ) -> None:
     """Run the `Runnable` of the context."""
     _monitor(log_format, metrics_file)
@@ -174,7 +186,7 @@ def flow_command(
         }
         # Show mistakes now, not when the schedule first fires.
         checked = runnable.configure(**parameters)
-        parameters["force"] = force
+        parameters |= {"force": force, **_notifying(checked, notify, notify_keys, notify_secret)}
         with what_ends_comes_out():
             if serve_it:
                 _serve(runnable, name, cron_schedule(cron, timezone), port, parameters)
@@ -190,6 +202,19 @@ def flow_command(
         with suppress(OSError):
             complain(f"interrupted; the latest published run: {_latest(store)}", INTERRUPTED)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _notifying(config: Config, notify: str | None, notify_keys: bool, notify_secret: str | None) -> dict[str, Any]:
+    """Check the options of notifications; return those given as parameters of the flow."""
+    options = {"notify": notify, "notify_keys": notify_keys, "notify_secret": notify_secret}
+    given = {name: value for name, value in options.items() if value not in (None, False)}
+    if given and all(derived.news is None for derived in derived_of(config)):
+        raise ConfigError(
+            f"--{next(iter(given)).replace('_', '-')}: this run has no new cases to report; expected a configuration "
+            "with groups; add the section groups, or leave the option out"
+        )
+    Notify(notify, notify_keys, notify_secret).check()
+    return given
 
 
 def _latest(store: Store) -> str:

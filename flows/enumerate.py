@@ -32,6 +32,7 @@ from mbe_stage.errors import StageError
 from mbe_stage.flows.artifacts import create_artifacts, create_unchanged_artifact
 from mbe_stage.flows.gpu import device_slot
 from mbe_stage.flows.lost_signals import signals_are_heard_by_flow
+from mbe_stage.flows.notify import PREFECT_ONLY, Notify, send_news
 from mbe_stage.flows.progress import ProgressReporter
 from mbe_stage.flows.retries import gpu_may_be_free, log_in_one_line, worth_retrying
 from mbe_stage.pipeline import run_state
@@ -222,6 +223,21 @@ def artifacts_task(run_dir: str, store: Store | None = None) -> None:
     create_artifacts(whole_run(store, Path(run_dir), manifest), manifest)
 
 
+@task(name="notify", cache_policy=NO_CACHE, persist_result=False)
+def notify_task(run_dir: str, store: Store, notify: Notify) -> None:
+    """Report the new results of a published run to others; a failure is a warning."""
+    log = get_run_logger()
+    try:
+        manifest = read_manifest(run_dir)
+        whole = whole_run(store, Path(run_dir), manifest)
+        for derived in derived_of(manifest.config):
+            if derived.news is not None:
+                send_news(derived.news(whole, manifest), manifest, notify, log)
+    except Exception as error:  # noqa: BLE001 - the run is published, whatever happens here
+        what = visible(error) if isinstance(error, StageError) else type(error).__name__
+        log.warning("new results could not be reported: %s", what)
+
+
 @flow(name="enumerate-bicliques", persist_result=False)
 def enumerate_bicliques_flow(
     config_path: str | None = None,
@@ -229,6 +245,9 @@ def enumerate_bicliques_flow(
     output_directory: str | None = None,
     overrides: Sequence[str] = (),
     force: bool = False,
+    notify: str | None = None,
+    notify_keys: bool = False,
+    notify_secret: str | None = None,
 ) -> State[dict[str, Any]]:
     """Enumerate the maximal bicliques of a graph, or solve the configured problem, and publish the results.
 
@@ -242,6 +261,8 @@ def enumerate_bicliques_flow(
         ``section.key=value``, or ``problem=name``, each with a YAML value.
     force : bool
         Enumerate even if input and configuration are those of the latest run.
+    notify, notify_keys, notify_secret
+        With groups: the fields of `flows.notify.Notify`.
 
     Returns
     -------
@@ -250,10 +271,13 @@ def enumerate_bicliques_flow(
         ``bicliques`` (or the problem's own count), ``truncated``, ``content_fingerprint``, and ``groups`` if
         requested. Failed, with the pipeline's one-line message, if the pipeline refuses.
     """
-    return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, completed)
+    told = Notify(notify, notify_keys, notify_secret)
+    return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, completed, told)
 
 
-def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -> State[dict[str, Any]]:
+def run_as_flow(
+    configured: Callable[[], Config], force: bool, ending: Ending, notify: Notify = PREFECT_ONLY
+) -> State[dict[str, Any]]:
     """Run the body of a flow.
 
     Parameters
@@ -264,6 +288,8 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
         Run even if input and configuration equal those of the latest run.
     ending : callable
         Makes the final state from the flow's result and the run's manifest.
+    notify : Notify
+        Who is told of new results.
     """
     run_state.begin("flow")
     try:
@@ -280,7 +306,8 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
                 # Refuse an impossible combination of outputs before anything is read.
                 inputs_of(config)
                 return on_a_tier_that_fits(
-                    config, lambda tier, warnings, _note: _run_on(tier, warnings, config, staging, force, ending)
+                    config,
+                    lambda tier, warnings, _note: _run_on(tier, warnings, config, staging, force, ending, notify),
                 )
     except StageError as error:
         # Returned, not raised: a traceback would bury the message.
@@ -296,7 +323,13 @@ def completed(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any
 
 
 def _run_on(
-    tier: Tier, warnings: tuple[str, ...], config: Config, staging: Staging, force: bool, ending: Ending
+    tier: Tier,
+    warnings: tuple[str, ...],
+    config: Config,
+    staging: Staging,
+    force: bool,
+    ending: Ending,
+    notify: Notify,
 ) -> State[dict[str, Any]]:
     """Run the tasks on one tier."""
     scratch = str(staging.scratch)
@@ -315,6 +348,8 @@ def _run_on(
         _resume_or_begin_anew(staging, config, facts_of(read["facts"]))
     enumerate_task(config, scratch, str(staging.path), read["seconds"], tier.name, warnings)
     run_dir = publish_task(staging, config.output.keep_runs)
+    if any(derived.news is not None for derived in derived_of(config)):
+        notify_task(run_dir, staging.store, notify)
     artifacts_task(run_dir, staging.store)
     manifest = read_manifest(run_dir)
     return ending(_result(run_dir, manifest, unchanged=False), manifest)

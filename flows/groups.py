@@ -15,6 +15,7 @@ from prefect.states import Completed
 
 from mbe_stage.flows import enumerate as bicliques
 from mbe_stage.flows.enumerate import run_as_flow
+from mbe_stage.flows.notify import Notify
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.stores.local_copies import local_path
@@ -61,6 +62,9 @@ def find_groups_flow(
     output_directory: str | None = None,
     overrides: Sequence[str] = (),
     force: bool = False,
+    notify: str | None = None,
+    notify_keys: bool = False,
+    notify_secret: str | None = None,
 ) -> State[dict[str, Any]]:
     """Find the significant groups of a graph, rank and explain them, and publish them.
 
@@ -74,6 +78,8 @@ def find_groups_flow(
         ``section.key=value``, each with a YAML value.
     force : bool
         Search even if input and configuration are those of the latest run.
+    notify, notify_keys, notify_secret
+        The fields of `flows.notify.Notify`: new cases are reported to this webhook.
 
     Returns
     -------
@@ -81,7 +87,8 @@ def find_groups_flow(
         As of `flows.enumerate.enumerate_bicliques_flow`, with ``groups``, ``muted_groups`` and ``new_groups`` (None
         without a run to compare with). Named ``NothingSignificant`` if a complete search found no group.
     """
-    return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, _found)
+    told = Notify(notify, notify_keys, notify_secret)
+    return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, _found, told)
 
 
 def _found(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -108,6 +108,12 @@ def export_groups(
         The run has no groups, or cannot be read.
     """
     rows = [row for row in group_rows(run_path) if row["n_left"] >= min_left and row["n_right"] >= min_right][:limit]
+    export_members(run_path, rows, output)
+    return len(rows)
+
+
+def export_members(run_path: str | Path, rows: list[dict[str, Any]], output: IO[bytes]) -> None:
+    """Write the members of some groups, given by their rows of `groups`, in the format of `export_groups`."""
     groups = pa.Table.from_pylist(rows, pq.read_schema(Path(run_path) / "groups.parquet"))
     manifest = read_manifest(run_path)
     of_sides = [key_columns(manifest.config, side, manifest.input.columns) for side in ("left", "right")]
@@ -119,7 +125,6 @@ def export_groups(
         with csv_writer(output, first.schema) as write:
             for batch in file.iter_batches(_ROWS):
                 write(columns.of(pa.Table.from_batches([batch])).cast(first.schema))
-    return len(rows)
 
 
 class _Columns:

@@ -48,8 +48,9 @@ def several(side: str, n: int) -> str:
         return plural(n, f"{side} vertex", f"{side} vertices")
     if not _WORD.fullmatch(side):
         return plural(n, f"{side} value")
-    stem = f"{side[:-1]}ies" if side[-1] == "y" and side[-2] not in "aeiou" else side if side[-1] == "s" else f"{side}s"
-    return plural(n, side, stem)
+    if side[-1] == "y" and side[-2] not in "aeiou":
+        return plural(n, side, f"{side[:-1]}ies")
+    return plural(n, side, f"{side}es" if side.endswith("ss") else side if side[-1] == "s" else f"{side}s")
 
 
 def since_text(manifest: Manifest) -> str:

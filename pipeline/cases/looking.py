@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.cases.deciding import with_current_verdicts
 from mbe_stage.pipeline.cases.finding import finding_of, several
-from mbe_stage.pipeline.cases.key_columns import distinct_names, key_columns, split_keys, value_columns
+from mbe_stage.pipeline.cases.key_columns import distinct_names, key_columns, key_parts, split_keys, value_columns
 from mbe_stage.pipeline.cases.published import Case, case_of, cases_of, rows_of_groups, side_names
 from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.errors import InputError
@@ -30,7 +30,7 @@ from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import was_in_memory
 from mbe_stage.pipeline.views.listed_groups import chance_text, group_rows, with_members
 from mbe_stage.pipeline.views.top import SideName, find_vertex
-from mbe_stage.pipeline.wording import day_of, group_key_text, key_parts, plural
+from mbe_stage.pipeline.wording import day_of, group_key_text, plural
 
 Row = Mapping[str, Any]
 
@@ -217,8 +217,7 @@ class Looking:
             As `pipeline.views.top.find_vertex`.
         """
         side, vertex = self._vertex(key, side)
-        of_member = rows_of_groups(self._path, "group_members").filter(pc.field("vertex") == vertex).to_pylist()
-        keys = {row["group_key"] for row in of_member if row["side"] == side}
+        keys = self._groups_with(side, vertex)
         groups = [row for row in group_rows(self._path) if row["group_key"] in keys]
         with reading(self._path):
             scores = pq.read_table(self._path / "vertex_scores.parquet", filters=pc.field("vertex") == vertex)
@@ -227,7 +226,7 @@ class Looking:
         cases = list(dict.fromkeys(row["case"] for row in groups))
         what = f"in {plural(len(groups), 'group')} of {plural(len(cases), 'case')}" if groups else "in no listed group"
         told = "" if score is None else f", score {score['score']:.3f}, {plural(score['degree'], 'edge')}"
-        tables = [self._groups_table(groups)] if groups else []
+        tables = [self._groups_table(groups)]
         other: SideName = "right" if side == "left" else "left"
         n_groups = "groups", lambda row: row["n_groups"]
         common = n_groups, (f"common {self.names[other]}", lambda row: row["n_common"])
@@ -280,8 +279,17 @@ class Looking:
         command = ["show", self._place, "--vertex", str(rows[0]["key"]), *which] if rows else ["show", self._place]
         return self._view(values, summed, [(title, columns, lines)], self._records({}, rows, sides=(side,)), command)
 
-    def top(self, limit: int, by: str | None, least: tuple[int, int], member: tuple[str, str | None] | None) -> View:
-        """Return the first groups by rank, or the largest ones.
+    def top(self, rows: Sequence[dict[str, Any]], by: str | None) -> View:
+        """Return groups that `listed` has chosen; `by` is as there."""
+        lines = [] if rows else [("groups", "no such group")]
+        command = ["show", self._place, *(["--group", str(rows[0]["rank"])] if rows else [])]
+        values = {"by": by or "rank", "groups": with_members(self._path, [*rows])}
+        return self._view(values, lines, [self._groups_table(rows)], [], command)
+
+    def listed(
+        self, limit: int, by: str | None, least: tuple[int, int], member: tuple[str, str | None] | None
+    ) -> list[dict[str, Any]]:
+        """Return rows of `groups` by rank, or the largest first.
 
         Parameters
         ----------
@@ -294,27 +302,11 @@ class Looking:
         """
         rows = [row for row in group_rows(self._path) if row["n_left"] >= least[0] and row["n_right"] >= least[1]]
         if member is not None:
-            side, vertex = self._vertex(member[0], self.side_named(member[1]))
-            of_member = rows_of_groups(self._path, "group_members").filter(pc.field("vertex") == vertex).to_pylist()
-            keys = {row["group_key"] for row in of_member if row["side"] == side}
+            keys = self._groups_with(*self._vertex(member[0], self.side_named(member[1])))
             rows = [row for row in rows if row["group_key"] in keys]
         if by is not None:
             rows.sort(key=lambda row: (-row[f"n_{by}"], row["rank"]))
-        rows = rows[:limit]
-        members: dict[int, list[dict[str, Any]]] = {row["group_key"]: [] for row in rows}
-        for each in rows_of_groups(self._path, "group_members", list(members)).to_pylist():
-            members[each["group_key"]].append(each)
-        records = [
-            record
-            for row in rows
-            for record in self._records(
-                {"case": row["case"], "rank": row["rank"]}, members[row["group_key"]], row.get("key")
-            )
-        ]
-        lines = [] if rows else [("groups", "no such group")]
-        command = ["show", self._place, *(["--group", str(rows[0]["rank"])] if rows else [])]
-        values = {"by": by or "rank", "groups": with_members(self._path, rows)}
-        return self._view(values, lines, [self._groups_table(rows)] if rows else [], records, command)
+        return rows[:limit]
 
     def _view(
         self,
@@ -345,6 +337,10 @@ class Looking:
             if not found.num_rows:
                 raise
             return "right", found["vertex"][0].as_py()
+
+    def _groups_with(self, side: str, vertex: int) -> set[int]:
+        members = rows_of_groups(self._path, "group_members").filter(pc.field("vertex") == vertex)
+        return {row["group_key"] for row in members.to_pylist() if row["side"] == side}
 
     def _near(self, side: SideName, vertex: int, keys: list[int]) -> list[dict[str, Any]]:
         """Return the other members of a vertex's groups: neighbours, and those of its side with common neighbours."""
@@ -454,11 +450,9 @@ class Looking:
         values = value_columns(group_key) if side == "right" else ()
         if not values:
             return names, parts
-        further = [(key_parts(row["key_value"]) or [])[: len(values)] for row in rows]
         names = (*names, *distinct_names(values, [*_TAKEN, *names, *self._columns["left"]]))
-        return names, [
-            (*one, *more, *[None] * (len(values) - len(more))) for one, more in zip(parts, further, strict=True)
-        ]
+        added = [key_parts(row["key_value"], len(values)) for row in rows]
+        return names, [(*one, *more) for one, more in zip(parts, added, strict=True)]
 
     def _with_parts(self, rows: Sequence[Row], group_key: str | None = None) -> list[dict[str, Any]]:
         """Add `parts` to rows whose keys have several columns: the part in each."""

@@ -56,16 +56,23 @@ def show_top(options: Mapping[str, Any]) -> None:
 
 def _groups(run_dir: Path, options: Mapping[str, Any]) -> None:
     """Show the groups of a run without bicliques."""
+    from mbe_stage.pipeline.cases.export import export_members
     from mbe_stage.pipeline.cases.looking import Looking
-    from mbe_stage.pipeline.cli.show import STDOUT, print_view
+    from mbe_stage.pipeline.cli.show import print_view
+    from mbe_stage.pipeline.views.export import csv_output
 
     if options["copies"] is not None:
         raise ConfigError(
             f"command line: --copies: only applies to bicliques, but {run_dir} holds only groups; leave it out"
         )
+    looking, by = Looking(run_dir, options["run_path"]), options["by"]
     member = None if options["vertex"] is None else (options["vertex"], options["side"])
-    view = Looking(run_dir, options["run_path"]).top(options["limit"], options["by"], _smallest(options), member)
-    print_view(view, options["as_json"], STDOUT if options["csv"] else None)
+    rows = looking.listed(options["limit"], by, _smallest(options), member)
+    if not options["csv"]:
+        print_view(looking.top(rows, by), options["as_json"], None)
+        return
+    with csv_output(None) as output:
+        export_members(run_dir, rows, output)
 
 
 def _smallest(options: Mapping[str, Any]) -> tuple[int, int]:

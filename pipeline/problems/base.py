@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mbe_stage.pipeline.config.registry import OutputFacts, ProblemFacts
-from mbe_stage.pipeline.problems.display import Differences, Page, PageSection, ResultText, Shown
+from mbe_stage.pipeline.problems.display import Differences, NewResult, News, Page, PageSection, ResultText, Shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +47,8 @@ __all__ = [
     "DerivedCollector",
     "DerivedPublication",
     "Differences",
+    "NewResult",
+    "News",
     "Numbers",
     "Page",
     "PageSection",
@@ -490,6 +492,8 @@ class DerivedPublication(OutputFacts, _Published):
         As `Publication.largest`, never None for a run.
     next_command : str
         The suggested command after a run with results of its; ``{}`` is the output directory.
+    news : callable or None
+        Takes the run path and the manifest of a published run; returns `News`, which flows report.
     complete : callable or None
         Takes a `Completing`, may rewrite the output's own tables, and returns `Completed`. It is called when all tables
         are written, before checksums are taken.
@@ -501,6 +505,7 @@ class DerivedPublication(OutputFacts, _Published):
     input_keys: tuple[str, ...] = ()
     largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
     next_command: str = ""
+    news: Callable[[Path, Manifest], News] | None = None
     complete: Callable[[Completing], Completed] | None = None
 
     @abstractmethod

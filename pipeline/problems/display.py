@@ -133,3 +133,45 @@ class Differences:
     gone: Shown
     new: Shown
     remarks: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a run has found for the first time, for flows to report.
+
+    Attributes
+    ----------
+    kind : str
+        One result of it: ``"case"``.
+    headline : str
+        The finding of the run in a sentence.
+    columns, rows : sequence
+        A table of the new results; of the first ones if there is no run to compare with.
+    new : sequence of NewResult
+        Empty without a run to compare with.
+    """
+
+    kind: str
+    headline: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    new: Sequence[NewResult]
+
+
+@dataclass(frozen=True, slots=True)
+class NewResult:
+    """A result that the run before did not have.
+
+    Attributes
+    ----------
+    id : str
+        The same in every run.
+    values : mapping of str to Any
+        JSON values about it, without keys of the input.
+    keys : mapping of str to list of str
+        The first keys of its members.
+    """
+
+    id: str
+    values: Mapping[str, Any]
+    keys: Mapping[str, list[str]]

@@ -106,19 +106,10 @@ def export_rows(rows: Sequence[Mapping[str, Any]], output: IO[bytes]) -> None:
     """Write plain values as CSV: all columns of any row; names and texts are no formulas for spreadsheets."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = [pa.array([row.get(name) for row in rows]) for name in names]
-    texts = pa.array(names, pa.string())
     columns = [harmless(each) if pa.types.is_string(each.type) else each for each in columns]
-    if output.isatty():
-        # Keys may contain control characters; on a terminal they are escaped.
-        columns = [
-            pa.array([None if text is None else visible(text) for text in each.to_pylist()], pa.string())
-            if pa.types.is_large_string(each.type)
-            else each
-            for each in columns
-        ]
-        texts = pa.array(map(visible, names), pa.string())
-    table = pa.table(columns, names=harmless(texts).to_pylist())
-    pa.csv.write_csv(table, output, pa.csv.WriteOptions(quoting_style="needed"))
+    table = pa.table(columns, names=harmless(pa.array(names, pa.string())).to_pylist())
+    with csv_writer(output, table.schema) as write:
+        write(table)
 
 
 def harmless(keys: pa.Array | pa.ChunkedArray) -> pa.Array:

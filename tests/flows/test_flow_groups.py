@@ -13,6 +13,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from typer.testing import CliRunner
 
+from mbe_stage.flows import notify
 from mbe_stage.flows.command import app_of
 from mbe_stage.flows.groups import configure, find_groups_flow
 from mbe_stage.pipeline.execution.ingest import ingest
@@ -34,9 +35,9 @@ def edges(directory: Path, ring: list[tuple[str, str]] = RING) -> Path:
     return path
 
 
-def run(path: Path, out: Path, *overrides: str):
+def run(path: Path, out: Path, *overrides: str, **told):
     asked = [REFERENCE, "query.min_left=2", "query.min_right=2", *overrides]
-    return find_groups_flow(input_path=str(path), output_directory=str(out), overrides=asked, return_state=True)
+    return find_groups_flow(input_path=str(path), output_directory=str(out), overrides=asked, **told, return_state=True)
 
 
 def artifacts(state) -> dict:
@@ -104,15 +105,29 @@ def test_the_command_is_of_this_flow() -> None:
 
 
 @pytest.mark.usefixtures("prefect_server")
-def test_what_is_new_comes_first(tmp_path: Path) -> None:
+def test_what_is_new_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """A larger ring stays as it was, and a smaller one comes: the flow names it first."""
     out = tmp_path / "out"
     assert run(edges(tmp_path), out).result()["new_groups"] is None
     newcomers = [(f"newcomer {account}", f"shop {shop}") for account in range(4) for shop in range(5)]
-    state = run(edges(tmp_path, RING + newcomers), out)
+    requests = []
+    monkeypatch.setattr(notify, "_status", lambda *request: requests.append(request) or 200)
+    monkeypatch.setattr(notify, "emit_event", lambda *event, **_: requests.append(event))
+    monkeypatch.setenv(notify.SECRET, "s3cret")
+    state = run(edges(tmp_path, RING + newcomers), out, notify="https://example.org/hook", notify_keys=True)
+    event, (url, body, _) = requests
+    assert (event[0], url) == ("mbe.case.new", "https://example.org/hook")
+    data = json.loads(body)["data"]
+    assert data["left_keys"] == [f"newcomer {account}" for account in range(4)]
     assert state.message == "2 groups published, 1 of them new"
     assert (state.result()["groups"], state.result()["new_groups"]) == (2, 1)
-    first, second = json.loads(artifacts(state)["groups"].data)
+    shown = artifacts(state)
+    assert shown["new-cases"].created < shown["bicliques-summary"].created
+    assert "act together in 2 cases; 1 is new since " in shown["new-cases"].data
+    assert f"| {data['case']} | 4 | 5 | newcomer 0, newcomer 1, newcomer 2, newcomer 3 |" in shown["new-cases"].data
+    first, second = json.loads(shown["groups"].data)
     assert [first["rank"], first["since"], second["rank"], second["since"]] == [2, "new", 1, "same"]
     assert first["left"] == "newcomer 0, newcomer 1, newcomer 2, newcomer 3"
     assert first["case"] != second["case"]
@@ -123,6 +138,11 @@ def test_what_is_new_comes_first(tmp_path: Path) -> None:
     gone = artifacts(run(edges(tmp_path, newcomers), out))["since-last-run"].data
     assert "**1** gone; 1 unchanged." in gone
     assert "| gone | 5 × 6 | " in gone
+    # Without a secret there is a warning, and the run is published.
+    monkeypatch.delenv(notify.SECRET)
+    state = run(edges(tmp_path, RING + newcomers), out, notify="https://example.org/hook")
+    assert state.message == "2 groups published, 1 of them new"
+    assert (len(requests), "new results could not be reported: --notify: no secret" in caplog.text) == (3, True)
 
 
 @pytest.mark.usefixtures("prefect_server")

@@ -134,7 +134,7 @@ def test_the_option_is_the_key(tmp_path: Path, edges_file: Path) -> None:
     assert told["content_fingerprint"] == manifest.content_fingerprint != "0"
     assert said("verify", told["run"], "--quiet")["verified"]
     shown = mbe("enumerate", edges_file, "--out", tmp_path / "a", *options).stdout
-    assert f"next       mbe verify {tmp_path / 'a'}" in shown
+    assert f"next       mbe show {tmp_path / 'a'}" in shown
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,7 @@ def test_the_shipped_default_keeps_them() -> None:
 # --- who has to do without them -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "command", [("top",), ("top", "--csv"), ("top", "--vertex", "u01"), ("export", "--csv"), ("export", "--csv", "-q")]
-)
+@pytest.mark.parametrize("command", [("export", "--csv"), ("export", "--csv", "-q")])
 def test_what_lists_bicliques_is_refused(left_out: Path, command: tuple[str, ...]) -> None:
     name, *options = command
     message = refusal(name, left_out, *options, code=3)
@@ -197,7 +195,7 @@ def test_what_lists_bicliques_is_refused(left_out: Path, command: tuple[str, ...
 
 def test_two_different_runs_cannot_be_compared_one_by_one(tmp_path: Path, left_out: Path) -> None:
     other = run(settings(tmp_path / "out", **LEFT_OUT), planted(9)).run_dir
-    assert "was published without its bicliques" in refusal("diff", left_out, other, code=3)
+    assert said("diff", left_out, other)["groups"]
     comparison = read_manifest(other).comparison
     assert comparison is not None
     assert comparison.run_id == left_out.name

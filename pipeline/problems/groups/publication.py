@@ -32,6 +32,7 @@ class GroupsPublication(DerivedPublication):
     collector = deferred(f"{__package__}.collector:GroupsCollector")
     page = deferred("mbe_stage.pipeline.report.groups:page")
     check = deferred("mbe_stage.pipeline.verify.groups:check")
+    news = deferred("mbe_stage.pipeline.cases.news:news")
     complete = deferred(f"{__package__}.completing:complete")
     device_bytes = deferred(f"{__package__}.cudf:pool_bytes")
 

@@ -1,0 +1,242 @@
+"""New cases reported to others: a Prefect event for each, and a signed request to a webhook.
+
+Requests follow the `Standard Webhooks <https://www.standardwebhooks.com>`_ specification: the headers ``webhook-id``,
+``webhook-timestamp`` and ``webhook-signature``. The signature is ``v1,`` and, in base64, the HMAC-SHA256 of
+``{id}.{timestamp}.{body}``. An event has one id in Prefect and in all tries of its request.
+
+Nothing here fails a run: what goes wrong is a warning.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import ipaddress
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any, cast
+from urllib.parse import urlsplit
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+import httpx
+from prefect.blocks.system import Secret
+from prefect.events import emit_event
+
+from mbe_stage.pipeline.cli.terminal import visible
+from mbe_stage.pipeline.errors import ConfigError
+from mbe_stage.pipeline.problems.base import News
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.wording import plural
+
+__all__ = ["PREFECT_ONLY", "SECONDS", "SECRET", "TRIES", "Notify", "headers_of", "send_news"]
+
+SECRET = "MBE_NOTIFY_SECRET"
+"""The environment variable with the secret that signs requests."""
+SECONDS, TRIES = 5.0, 3
+"""The time for an answer, and the number of tries."""
+
+_PAUSE = 1.0
+# The server may answer otherwise next time.
+_PASSING = {408, 425, 429}
+
+Log = logging.Logger | logging.LoggerAdapter[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Who is told of new results.
+
+    Attributes
+    ----------
+    url : str or None
+        The address of a webhook; None for Prefect events only.
+    with_keys : bool
+        Send the keys of members, too.
+    block : str or None
+        A Prefect block of type Secret; by default the secret is in the environment.
+    """
+
+    url: str | None = None
+    with_keys: bool = False
+    block: str | None = None
+
+    def check(self) -> None:
+        """Refuse a webhook that cannot be used; a block is only read when there is something to send.
+
+        Raises
+        ------
+        ConfigError
+            The address is none, has no safe way for keys, or there is no secret.
+        """
+        if self.url is None:
+            return
+        try:
+            parts = urlsplit(self.url)
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            is_address = False
+        if not is_address or self.url != "".join(self.url.split()):
+            # An address may hold a secret, so it is not repeated.
+            raise ConfigError("--notify: is no address of a webhook; expected https://HOST/PATH; correct it")
+        if self.with_keys and parts.scheme == "http" and not _is_this_machine(str(parts.hostname)):
+            raise ConfigError(
+                "--notify-keys: would send keys unencrypted; expected a webhook at https://, or on this machine; "
+                "name another with --notify, or leave the option out"
+            )
+        if self.block is None and not os.environ.get(SECRET):
+            raise ConfigError(
+                f"--notify: no secret to sign requests with; expected it in {SECRET}, or in a Prefect block of type "
+                "Secret; set the variable, or name the block with --notify-secret"
+            )
+
+    def secret(self) -> bytes:
+        """Return the bytes of the secret: base64 after ``whsec_``, else the text itself.
+
+        Raises
+        ------
+        ConfigError
+            There is no such block, or the secret is no text, is empty, or no base64.
+        """
+        try:
+            found = os.environ.get(SECRET, "") if self.block is None else cast(Any, Secret.load(self.block)).get()
+        except ValueError:
+            raise ConfigError(
+                f"--notify-secret: no block {self.block!r} of type Secret; expected one that Prefect's server has"
+            ) from None
+        if not isinstance(found, str) or not found:
+            raise ConfigError("the secret of the webhook is no text, or empty; expected at least one character")
+        if not found.startswith("whsec_"):
+            return found.encode()
+        try:
+            return base64.b64decode(found.removeprefix("whsec_"), validate=True)
+        except binascii.Error:
+            raise ConfigError("the secret of the webhook begins with whsec_; expected base64 after it") from None
+
+
+PREFECT_ONLY = Notify()
+"""Events without keys, and no webhook."""
+
+
+def send_news(news: News, manifest: Manifest, notify: Notify, log: Log) -> None:
+    """Report each new result; failures are logged as warnings."""
+    events = list(_events(news, manifest, notify.with_keys))
+    for result_id, event in events:
+        emit_event(
+            event["type"],
+            {"prefect.resource.id": f"mbe.{news.kind}.{result_id}", "prefect.resource.name": result_id},
+            payload=event["data"],
+            id=UUID(event["id"]),
+        )
+    if notify.url is None or not events:
+        return
+    notify.check()
+    secret = notify.secret()
+    for n_sent, (_, event) in enumerate(events):
+        failure = _delivered(notify.url, secret, event)
+        if failure is not None:
+            rest = plural(len(events) - n_sent, f"new {news.kind}")
+            log.warning("the webhook at %s: %s; %s not sent", visible(_host(notify.url)), failure, rest)
+            return
+    log.info("%s sent to the webhook", plural(len(events), f"new {news.kind}"))
+
+
+def _events(news: News, manifest: Manifest, with_keys: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    for result in news.new:
+        what = f"mbe.{news.kind}.new"
+        keys = {f"{side}_keys": keys for side, keys in result.keys.items()} if with_keys else {}
+        yield (
+            result.id,
+            {
+                "type": what,
+                "id": str(uuid5(NAMESPACE_URL, f"{what}:{manifest.run_id}:{result.id}")),
+                "timestamp": manifest.created_at,
+                "data": {"run": manifest.run_id, **result.values, **keys},
+            },
+        )
+
+
+def _delivered(url: str, secret: bytes, event: Mapping[str, Any]) -> str | None:
+    """Send an event, up to three times; return why it failed, or None."""
+    body = json.dumps(event, allow_nan=False).encode()
+    failure = ""
+    for number in range(TRIES):
+        if number:
+            time.sleep(_PAUSE * number)
+        try:
+            status = _status(url, body, headers_of(secret, str(event["id"]), int(time.time()), body))
+        except TimeoutError:
+            failure = f"no answer within {SECONDS:g} s"
+            continue
+        except httpx.HTTPError as error:
+            # Its text may have the address.
+            failure = type(error).__name__
+            continue
+        if 200 <= status < 300:
+            return None
+        failure = f"answered {status}" + ("; redirects are not followed" if 300 <= status < 400 else "")
+        if status < 500 and status not in _PASSING:
+            return failure
+    return f"{failure}, {TRIES} times"
+
+
+def headers_of(secret: bytes, event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Return the headers of a signed request.
+
+    Parameters
+    ----------
+    timestamp : int
+        Seconds since 1970, of this try.
+    """
+    signed = hmac.new(secret, f"{event_id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
+    return {
+        "content-type": "application/json",
+        "webhook-id": event_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": f"v1,{base64.b64encode(signed).decode()}",
+    }
+
+
+def _status(url: str, body: bytes, headers: Mapping[str, str]) -> int:
+    """Return the status of the answer, whose body is not read.
+
+    Raises
+    ------
+    TimeoutError
+        Name, connection and answer took longer than `SECONDS` in all.
+    """
+    answer: Future[int] = Future()
+
+    def post() -> None:
+        try:
+            with (
+                httpx.Client(timeout=SECONDS, follow_redirects=False) as client,
+                client.stream("POST", url, content=body, headers=dict(headers)) as response,
+            ):
+                answer.set_result(response.status_code)
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
+            if not answer.done():
+                answer.set_exception(error)
+
+    # A thread of its own: httpx limits each step, and looking up a name has no limit.
+    Thread(target=post, name="webhook", daemon=True).start()
+    return answer.result(SECONDS)
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}"
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
