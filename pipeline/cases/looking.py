@@ -101,6 +101,10 @@ class Looking:
         cases = cases_of(self._path)
         return cases if self._verdicts is None else with_current_verdicts(cases, self._manifest, self._verdicts)
 
+    def case_of(self, wanted: str) -> Case:
+        """Return a case; parameters and errors are those of `pipeline.cases.published.case_of`."""
+        return case_of(self._path, wanted, self._cases)
+
     def side_named(self, name: str | None) -> SideName | None:
         """Return the side of that name: ``left``, ``right``, or the side's column.
 
@@ -115,10 +119,10 @@ class Looking:
         sides = ", ".join(dict.fromkeys([*SIDES, *self.names.values()]))
         raise InputError.at(self._path, found=f"no side {name!r}", expected=f"one of {sides}", remedy="name one")
 
-    def finding(self) -> View:
-        """Return the finding in a sentence, and the cases."""
-        shown = [case.row for case in self._cases if not case.row["is_muted"]]
-        n_muted = len(self._cases) - len(shown)
+    def finding(self, *, has_muted: bool = False) -> View:
+        """Return the finding in a sentence, and the cases; on request also the muted ones."""
+        shown = [case.row for case in self._cases if has_muted or not case.row["is_muted"]]
+        n_muted = sum(case.row["is_muted"] for case in self._cases)
         lines = [("finding", finding_of(self._path, self._manifest, self._cases))]
         lines += [("chance", chance)] if (chance := chance_text(self._path)) else []
         lines += [("muted", f"{plural(n_muted, 'case')}, known good or labelled fine")] if n_muted else []
@@ -148,7 +152,7 @@ class Looking:
         InputError
             As `case_of`.
         """
-        case = case_of(self._path, wanted)
+        case = self.case_of(wanted)
         row, scores = case.row, self._scores(case.members)
         members = [{**each, "score": scores.get((each["side"], each["vertex"]))} for each in case.members]
         linked = self._linked(case)

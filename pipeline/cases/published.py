@@ -119,15 +119,20 @@ def _ordered(members: Mapping[tuple[str, int], dict[str, Any]]) -> tuple[dict[st
     return tuple(sorted(rows, key=lambda row: (row["side"], -row["n_groups"], -row["n_edges"], row["vertex"])))
 
 
-def case_of(run_path: str | Path, case: str) -> Case:
+def case_of(run_path: str | Path, case: str, cases: Sequence[Case] | None = None) -> Case:
     """Return a case by its id, or by an unambiguous prefix of four digits or more.
+
+    Parameters
+    ----------
+    cases : sequence of Case, optional
+        The cases of the run, if they have been read.
 
     Raises
     ------
     InputError
         The run has no such case, or several.
     """
-    cases = cases_of(run_path)
+    cases = cases_of(run_path) if cases is None else cases
     found = [each for each in cases if each.id == case] or [
         each for each in cases if len(case) >= 4 and each.id.startswith(case.lower())
     ]

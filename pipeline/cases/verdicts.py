@@ -184,7 +184,7 @@ class Verdicts:
                 expected=f"one of {', '.join(VERDICTS)}",
                 remedy="choose one of them",
             )
-        for name, text in (("note", note), ("author", who)):
+        for name, text in (("note", note), ("name of the author", who)):
             try:
                 text.encode()
             except UnicodeEncodeError:

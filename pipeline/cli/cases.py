@@ -39,7 +39,46 @@ def list_(
     if as_json and csv is not None:
         raise typer.BadParameter("and --json are two formats: choose one", param_hint="--csv")
     with opened_run(run_path) as run_dir:
-        print_view(Looking(run_dir, run_path, current_verdicts(run_dir, verdicts)).finding(), as_json, csv)
+        print_view(
+            Looking(run_dir, run_path, current_verdicts(run_dir, verdicts)).finding(has_muted=True), as_json, csv
+        )
+
+
+@APP.command(cls=Command)
+def export(
+    run_path: _Run,
+    case: _Case,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A new or empty directory.")],
+    source: Annotated[
+        str | None,
+        typer.Option("--with", metavar="INPUT", help="The run's input; by default at its original place."),
+    ] = None,
+    verdicts: _VerdictsFile = None,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    verbose: opt.Verbose = False,
+) -> None:
+    """Export a case: the rows of the input behind it, its members, and a report of one page."""
+    from mbe_stage.bicliques import keys
+    from mbe_stage.pipeline.cases.case_export import export_case
+    from mbe_stage.pipeline.cases.deciding import current_verdicts
+    from mbe_stage.pipeline.cli.console import ProgressDisplay
+    from mbe_stage.pipeline.cli.publishing import set_up_logging
+    from mbe_stage.pipeline.cli.terminal import print_json, say
+    from mbe_stage.pipeline.stores.open_store import opened_run
+    from mbe_stage.runtime.compile_ahead import compile_ahead
+
+    with ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the input") as progress:
+        compile_ahead(keys.compile_steps(), progress.compiled)
+        with opened_run(run_path) as run_dir:
+            made = export_case(run_dir, run_path, case, out, source, current_verdicts(run_dir, verdicts))
+    if as_json:
+        print_json({**made, "out": str(out)})
+        return
+    members = f"{made['case']['n_left']:,} x {made['case']['n_right']:,} members"
+    say(f"case       {made['case']['case']}: {made['input']['rows']:,} rows of the input, {members}")
+    say(f"out        {out}")
+    say(f"next       mbe cases label {run_path} {made['case']['case']} fraud")
 
 
 @APP.command(cls=Command)
