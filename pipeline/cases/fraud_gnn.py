@@ -86,23 +86,28 @@ def _check(reads: InputConfig, run: Path) -> None:
     if reads.timestamp is None:
         raise InputError.at(
             run,
-            found=f"{setting('input.timestamp')} is not set",
+            found="no column of times",
             expected="a run with times, which the split needs",
-            remedy=f"make it again with {setting('input.timestamp')} and {setting('input.time_until')}",
+            remedy="make it again: mbe groups with --timestamp and --time-until",
         )
     if reads.min_weight is not None:
         raise InputError.at(
             run,
-            found=f"{setting('input.min_weight')} is {reads.min_weight}",
+            found=f"rows of a weight below {reads.min_weight} are left out",
             expected="a run of all rows before the split, because labels are read in place of weights",
-            remedy=f"filter the input, and make the run again without {setting('input.min_weight')}",
+            remedy="filter the input, and make the run again without --min-weight",
         )
 
 
 def _labelled(reads: InputConfig, source: object | None, edge_label: str) -> tuple[EdgeData, EdgeData]:
     """Return the rows of a window, and the same rows with labels as their weights."""
     edges = ingest(reads.keeping_events(), source)
-    labels = ingest(reads.model_copy(update={"weight": edge_label}).keeping_events(), source)
+    try:
+        labels = ingest(reads.model_copy(update={"weight": edge_label}).keeping_events(), source)
+    except InputError as error:
+        # The reader takes the label for a weight.
+        error.args = tuple(str(text).replace(setting("input.weight"), "--edge-label") for text in error.args)
+        raise
     given = labels.events.weights
     is_odd = np.ones(edges.events.left.size, np.bool_) if given is None else ~np.isin(given, (0.0, 1.0))
     if is_odd.any():
@@ -119,26 +124,26 @@ def _labelled(reads: InputConfig, source: object | None, edge_label: str) -> tup
 
 def _check_same(graph: RunGraph, edges: EdgeData, split: str) -> None:
     found, of_run = edges.facts, graph.manifest.input
-    if found.fingerprint == of_run.fingerprint and found.events_fingerprint in (None, of_run.events_fingerprint):
+    n_rows = [facts.n_edges + facts.duplicate_edges for facts in (found, of_run)]
+    if found.fingerprint == of_run.fingerprint and n_rows[0] == n_rows[1]:
         return
     until = graph.manifest.config.input.time_until
     raise InputError.at(
         graph.run_path,
-        found=f"{of_run.n_edges} edges with {setting('input.time_until')} {until}, while {found.source} has "
-        f"{found.n_edges} edges before {split}, or others",
+        found=f"a run of {n_rows[1]} rows{'' if until is None else f' before {until}'}, while {found.source} has "
+        f"{n_rows[0]} before {split}, or others",
         expected="a run of the rows before the split and no others, so that groups know nothing of the test",
-        remedy=f"make it from the same input with {setting('input.time_until')} {split}",
+        remedy=f"make it from the same input: mbe groups with --time-until {split}",
     )
 
 
 def _check_not_tried(graph: RunGraph, labels: EdgeData, edge_label: str) -> None:
-    """Refuse groups whose key has the label."""
+    """Refuse runs that tried the label as a part of the right key: groups and scores would know it."""
     names = {column.name for column in labels.facts.columns if column.setting == "weight"} | {edge_label}
-    keys = graph.groups["key"].unique().to_pylist() if "key" in graph.groups.column_names else []
-    if names & {name for key in keys for name in value_columns(key)}:
+    if names & {name for key in graph.tried_keys() for name in value_columns(key)}:
         raise InputError.at(
             graph.run_path,
-            found=f"groups that agree in {edge_label!r}, which is the label",
+            found=f"the run tried {edge_label!r}, which is the label, as a part of the right key",
             expected="groups that know no label",
             remedy="make the run with --keys plain, or call the column label or fraud",
         )

@@ -115,6 +115,11 @@ class RunGraph:
             else:
                 yield pa.table({"source": self._numbers(GROUP), "target": self._cases_of(self.groups)})
 
+    def tried_keys(self) -> list[str]:
+        """Return the keys that were searched beside that of the items."""
+        with reading(self.run_path):
+            return pq.read_table(self._path("group_keys"))["key"].to_pylist() if self._has("group_keys") else []
+
     def prefixed(self, label: str, keys: pa.Array | pa.ChunkedArray) -> pa.Array:
         """Return ids that are distinct among all nodes, such as ``account:KEY``."""
         prefix, nothing = (pa.scalar(text, pa.large_string()) for text in (f"{label.lower()}:", ""))
@@ -150,7 +155,7 @@ class RunGraph:
             yield self._with_key(label, nodes, of_side["key"], properties)
         if label == ITEM and self.n_later:
             more = pq.read_table(self._path(_LATER))
-            nodes = pc.add(more["vertex"].cast(pa.int64()), self.first[GROUP] - self.n_later)
+            nodes = self._node(label, _checked(more["vertex"], self.n_nodes[label]))
             known = {name: more[name] for name in ("degree",)}
             columns = [known.get(field.name, pa.nulls(len(more), field.type)) for field in properties.schema]
             yield self._with_key(label, nodes, more["key"], pa.table(columns, schema=properties.schema))
@@ -160,12 +165,22 @@ class RunGraph:
         names = self.columns_of_key(label)
         if len(names) > 1:
             parts = split_keys(keys, names)
-            for name in parts.column_names:
-                found = found.append_column(name, parts[name])
+            for name, of_type in zip(names, self._part_types, strict=True):
+                found = found.append_column(name, parts[name].cast(of_type))
             found = found.rename_columns(distinct_names(found.column_names, taken=properties.column_names))
         for name in properties.column_names:
             found = found.append_column(name, properties[name])
         return found
+
+    @cached_property
+    def _part_types(self) -> tuple[pa.DataType, ...]:
+        """The types of the columns of an item's key, if it has several: integers if all parts are, else text."""
+        names = self.columns_of_key(ITEM)
+        are_integers = np.ones(len(names), np.bool_)
+        for start in range(self.first[ITEM], self.first[GROUP], _ROWS):
+            some = self.keys.slice(start, min(_ROWS, self.first[GROUP] - start))
+            are_integers &= [pa.types.is_integer(column.type) for column in split_keys(some, names).columns]
+        return tuple(pa.int64() if is_integer else pa.string() for is_integer in are_integers)
 
     def _node(self, label: str, ids: pa.ChunkedArray) -> pa.ChunkedArray:
         return pc.add(ids.cast(pa.int64()), self.first[label])
@@ -194,25 +209,13 @@ class RunGraph:
         found = pc.index_in(rows["group_key"], self.groups["group_key"].combine_chunks())
         return _checked(found, len(self.groups))
 
-    @cached_property
-    def _is_later(self) -> pa.Array:
-        """Whether the right members of each group are vertices of the buckets shifted by half."""
-        is_later = pc.fill_null(self.groups["half_later"].combine_chunks(), False)
-        return is_later if self.n_later else pc.and_(is_later, False)
-
-    def _items(self, vertices: pa.ChunkedArray, groups: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return the nodes of the right vertices of groups, of either graph."""
-        later, n_own = self._is_later.take(groups), self.n_nodes[ITEM] - self.n_later
-        ids = pc.if_else(later, pc.add(vertices.cast(pa.int64()), n_own), vertices.cast(pa.int64()))
-        return self._node(ITEM, _checked(ids, self.n_nodes[ITEM]))
-
     def _acts(self) -> Iterator[pa.Table]:
         """Yield the distinct edges of all groups, by account, then by item."""
         codes = [np.empty(0, np.int64)]
         if self._has("group_edges"):
             for rows in self._batches("group_edges"):
                 left = _checked(rows["left"], self.n_nodes[ACCOUNT]).cast(pa.int64()).to_numpy()
-                items = self._items(rows["right"], self._groups_of(rows)).to_numpy() - self.first[ITEM]
+                items = _checked(rows["right"], self.n_nodes[ITEM]).to_numpy()
                 codes.append(np.unique(left * self.n_nodes[ITEM] + items))
         distinct = np.unique(np.concatenate(codes))
         for start in range(0, max(1, distinct.size), _ROWS):
@@ -222,12 +225,8 @@ class RunGraph:
     def _members(self, label: str) -> Iterator[pa.Table]:
         for every in self._batches("group_members"):
             rows = every.filter(pc.equal(every["side"], SIDES[label]))
-            groups = self._groups_of(rows)
-            if label == ITEM:
-                source = self._items(rows["vertex"], groups)
-            else:
-                source = self._node(label, _checked(rows["vertex"], self.n_nodes[label]))
-            found = rows.drop_columns(_ENDS).add_column(0, "target", self._node(GROUP, groups))
+            source = self._node(label, _checked(rows["vertex"], self.n_nodes[label]))
+            found = rows.drop_columns(_ENDS).add_column(0, "target", self._node(GROUP, self._groups_of(rows)))
             yield found.add_column(0, "source", source)
 
 

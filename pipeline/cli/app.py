@@ -424,38 +424,12 @@ def clean(
 
 
 @_command()
-def export(
-    run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
-    csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row per member; the only format.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file instead of stdout.")] = None,
-    min_left: opt.MinLeft = None,
-    min_right: opt.MinRight = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N bicliques.")] = None,
-    quiet: opt.Quiet = False,
-    verbose: opt.Verbose = False,
-) -> None:
-    """Export members with their own keys, for spreadsheets and databases."""
-    from mbe_stage.pipeline.cli import console
-    from mbe_stage.pipeline.stores.local_copies import address_of
-    from mbe_stage.pipeline.stores.open_store import opened_run
-    from mbe_stage.pipeline.views.export import csv_output, export_run
+@opt.taking(opt.EXPORTING)
+def export(**options: Any) -> None:
+    """Export members with their own keys as CSV, or the graph of groups for another system."""
+    from mbe_stage.pipeline.cli.export import export_run_as
 
-    if not csv:
-        raise typer.BadParameter("name the format", param_hint="--csv")
-    with (
-        console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the run") as progress,
-        opened_run(run_path) as run_dir,
-    ):
-        with csv_output(out) as output:
-            found = export_run(
-                run_dir,
-                output,
-                min_left=min_left or 1,
-                min_right=min_right or 1,
-                limit=limit,
-                on_progress=progress.exported,
-            )
-        logging.getLogger(__name__).info("%s bicliques of %s written as CSV", f"{found:,}", address_of(run_dir))
+    export_run_as(options)
 
 
 @_command()

@@ -438,6 +438,45 @@ TOP = (
     Parameter("as_json", Json, default=False),
 )
 _CSV = _looked_up("csv", "Write a CSV file with columns for all parts of the keys; - for stdout.", "FILE", Path)
+EXPORTING = (
+    _RUN,
+    Parameter(
+        "directory",
+        Annotated[Path | None, typer.Argument(metavar="DIR", help="With --to: a new or empty directory.")],
+    ),
+    Parameter(
+        "csv",
+        Annotated[
+            bool, _option(None, "As CSV, one row per member: of bicliques, or of groups without these.", "--csv")
+        ],
+        default=False,
+    ),
+    Parameter("groups", Annotated[bool, _option(None, "The groups of a run with both.", "--groups")], default=False),
+    Parameter(
+        "to",
+        Annotated[
+            Literal["neo4j", "neptune", "fraud-gnn"] | None,
+            _option(None, "The graph of groups for this system: fraud-gnn is NVIDIA's Financial Fraud Training."),
+        ],
+    ),
+    _looked_up("edge_label", "For fraud-gnn: the column that says which rows are fraud, 0 or 1.", "COL"),
+    _looked_up("split", "For fraud-gnn: the first moment of the test part.", "TIME"),
+    Parameter(
+        "run_input",
+        Annotated[
+            str | None,
+            _option(None, "For fraud-gnn: the input of the run; by default at its place.", "--with", metavar="INPUT"),
+        ],
+    ),
+    _looked_up("out", "Write the CSV to a file instead of stdout.", "FILE", Path),
+    Parameter("min_left", MinLeft),
+    Parameter("min_right", MinRight),
+    Parameter(
+        "limit", Annotated[int | None, _option(None, "Only the first N bicliques or groups.", min=1, metavar="N")]
+    ),
+    Parameter("quiet", Quiet, default=False),
+    Parameter("verbose", Verbose, default=False),
+)
 SHOWING = (
     _RUN,
     _looked_up("case", "The case with this id, or the only one that begins so.", "ID"),
