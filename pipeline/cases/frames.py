@@ -15,7 +15,7 @@ from mbe_stage.pipeline.cases.run_graph import EDGE_KINDS, LABELS, SIDES, RunGra
 Library = Literal["pandas", "polars", "cudf"]
 
 
-def graph_frames(run_path: str | Path, library: Library = "pandas") -> tuple[Any, Any]:
+def graph_frames(run_path: str | Path, library: str = "pandas") -> tuple[Any, Any]:
     """Return the nodes and the edges of a run's groups; parameters and errors are those of `RunResult.graph`."""
     if library not in get_args(Library):
         raise InvalidArgument(f"library is {library!r}; expected one of {', '.join(get_args(Library))}")
@@ -52,4 +52,5 @@ def graph_tables(run_path: str | Path) -> tuple[pa.Table, pa.Table]:
             named = of_groups.set_column(1, "key", of_groups["key"].cast(pa.large_string()))
             named = named.set_column(0, "id", graph.prefixed(label, named["key"]))
             nodes.append(named.add_column(1, "type", pa.repeat(label, len(named))))
-    return tuple(pa.concat_tables(each, promote_options="permissive") for each in (nodes, edges))  # type: ignore[return-value]
+    joined = [pa.concat_tables(each, promote_options="permissive") for each in (nodes, edges)]
+    return joined[0], joined[1]

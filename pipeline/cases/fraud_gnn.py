@@ -17,6 +17,7 @@ that only the test has get zeros. Columns that carry labels are left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.cases.key_columns import value_columns
 from mbe_stage.pipeline.cases.run_graph import ACCOUNT, EDGE_KINDS, GROUP, ITEM, OF_LABELS, SIDES, RunGraph
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
@@ -70,14 +72,15 @@ def write_fraud_gnn(
     """
     reads = graph.manifest.config.input
     _check(reads, graph.run_path)
-    before, from_split = {"time_until": split}, {"time_from": split, "time_until": None}
+    before: dict[str, Any] = {"time_until": split}
+    from_split: dict[str, Any] = {"time_from": split, "time_until": None}
     for number, (below, window) in enumerate([(directory, before), (directory / "test_gnn", from_split)]):
         on_progress(number / 2)
-        edges, labels = _labelled(reads.model_copy(update=window), source, edge_label)
+        part = _labelled(reads.model_copy(update=window), source, edge_label)
         if number == 0:
-            _check_same(graph, edges, split)
-            _check_not_tried(graph, labels, edge_label)
-        _write_part(graph, below, edges, labels)
+            _check_same(graph, part.edges.facts, split)
+            _check_not_tried(graph, part.label_names)
+        _write_part(graph, below, part)
     on_progress(1.0)
 
 
@@ -99,8 +102,28 @@ def _check(reads: InputConfig, run: Path) -> None:
         )
 
 
-def _labelled(reads: InputConfig, source: object | None, edge_label: str) -> tuple[EdgeData, EdgeData]:
-    """Return the rows of a window, and the same rows with labels as their weights."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """The rows of train or of test.
+
+    Attributes
+    ----------
+    events : Events
+        The rows.
+    labels : (n,) int8
+        1 for fraud.
+    label_names : set of str
+        The names of the column of labels.
+    """
+
+    edges: EdgeData
+    events: Events
+    labels: np.ndarray
+    label_names: set[str]
+
+
+def _labelled(reads: InputConfig, source: object | None, edge_label: str) -> _Part:
+    """Read the rows of a window, and once more with labels as their weights."""
     edges = ingest(reads.keeping_events(), source)
     try:
         labels = ingest(reads.model_copy(update={"weight": edge_label}).keeping_events(), source)
@@ -108,8 +131,12 @@ def _labelled(reads: InputConfig, source: object | None, edge_label: str) -> tup
         # The reader takes the label for a weight.
         error.args = tuple(str(text).replace(setting("input.weight"), "--edge-label") for text in error.args)
         raise
-    given = labels.events.weights
-    is_odd = np.ones(edges.events.left.size, np.bool_) if given is None else ~np.isin(given, (0.0, 1.0))
+    events, again = edges.events, labels.events
+    # The windows need times, so there are events.
+    assert events is not None
+    assert again is not None
+    given = again.weights
+    is_odd = np.ones(events.left.size, np.bool_) if given is None else ~np.isin(given, (0.0, 1.0))
     if is_odd.any():
         some = "no numbers" if given is None else f"{int(is_odd.sum())} other or missing values"
         raise InputError.at(
@@ -119,11 +146,19 @@ def _labelled(reads: InputConfig, source: object | None, edge_label: str) -> tup
             expected="0 or 1 in every row",
             remedy="correct them, or name another column with --edge-label",
         )
-    return edges, labels
+    if not (np.array_equal(events.left, again.left) and np.array_equal(events.right, again.right)):
+        raise InputError.at(
+            labels.facts.source,
+            found="other rows when read again",
+            expected="an input that stays as it is",
+            remedy="try again when nothing writes to it",
+        )
+    names = {column.name for column in labels.facts.columns if column.setting == "weight" and column.name is not None}
+    return _Part(edges, events, given.astype(np.int8), names | {edge_label})
 
 
-def _check_same(graph: RunGraph, edges: EdgeData, split: str) -> None:
-    found, of_run = edges.facts, graph.manifest.input
+def _check_same(graph: RunGraph, found: InputFacts, split: str) -> None:
+    of_run = graph.manifest.input
     n_rows = [facts.n_edges + facts.duplicate_edges for facts in (found, of_run)]
     if found.fingerprint == of_run.fingerprint and n_rows[0] == n_rows[1]:
         return
@@ -137,28 +172,28 @@ def _check_same(graph: RunGraph, edges: EdgeData, split: str) -> None:
     )
 
 
-def _check_not_tried(graph: RunGraph, labels: EdgeData, edge_label: str) -> None:
+def _check_not_tried(graph: RunGraph, label_names: set[str]) -> None:
     """Refuse runs that tried the label as a part of the right key: groups and scores would know it."""
-    names = {column.name for column in labels.facts.columns if column.setting == "weight"} | {edge_label}
-    if names & {name for key in graph.tried_keys() for name in value_columns(key)}:
+    tried = sorted(label_names & {name for key in graph.tried_keys() for name in value_columns(key)})
+    if tried:
         raise InputError.at(
             graph.run_path,
-            found=f"the run tried {edge_label!r}, which is the label, as a part of the right key",
+            found=f"the run tried {tried[0]!r}, which is the label, as a part of the right key",
             expected="groups that know no label",
             remedy="make the run with --keys plain, or call the column label or fraud",
         )
 
 
-def _write_part(graph: RunGraph, below: Path, edges: EdgeData, labels: EdgeData) -> None:
+def _write_part(graph: RunGraph, below: Path, part: _Part) -> None:
     for name in ("nodes", "edges", "keys"):
         (below / name).mkdir(parents=True)
     rows = {}
-    for label, keys in ((ACCOUNT, edges.left_keys), (ITEM, edges.right_keys)):
+    for label, keys in ((ACCOUNT, part.edges.left_keys), (ITEM, part.edges.right_keys)):
         own, table = _scores(graph, label)
         # Integers and text are compared as the text that both are written as.
         rows[label] = pc.index_in(keys.cast(pa.large_string()), own.cast(pa.large_string()))
         _write_nodes(below, label, keys, table.take(rows[label]))
-    _write_edges(below, edges.events, labels.events.weights)
+    _write_edges(below, part.events, part.labels)
     [groups] = graph.nodes(GROUP)
     if len(groups):
         _write_nodes(below, GROUP, groups["key"], _features(groups))
@@ -197,7 +232,7 @@ def _write_nodes(below: Path, label: str, keys: Any, features: pa.Table) -> None
 
 def _write_edges(below: Path, events: Events, labels: np.ndarray) -> None:
     _write(below / "edges" / f"{ACTS}.csv", pa.table({"src": events.left, "dst": events.right}))
-    _write(below / "edges" / f"{ACTS}_label.csv", pa.table({"fraud": labels.astype(np.int8)}))
+    _write(below / "edges" / f"{ACTS}_label.csv", pa.table({"fraud": labels}))
     attributes = dict(_attributes(events))
     if attributes:
         _write(below / "edges" / f"{ACTS}_attr.csv", pa.table(attributes))

@@ -11,10 +11,12 @@ import pyarrow as pa
 from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.problems.groups.tried_keys import BUCKETS, PLAIN
 
 BUCKET = "time_bucket"
 """The column of the beginning of a key's time bucket."""
+
+PLAIN, BUCKETS = "items", ("1h", "1d", "7d", "30d")
+"""Names of tried keys: of the items alone, and of buckets; an attribute has another name."""
 
 
 def key_columns(config: Config, side: str, columns: Sequence[InputColumn] = ()) -> tuple[str, ...]:

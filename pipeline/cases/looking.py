@@ -140,7 +140,7 @@ class Looking:
             ("why", lambda row: f"{row['explanation']}."),
         ]
         rows = [plain(case.row) for case in self._cases]
-        values = {"finding": lines[0][1], "left": self.names["left"], "right": self.names["right"], "cases": rows}
+        values = {"finding": lines[0][1], "columns": self._columns, "cases": rows}
         first = ["show", self._place, "--case", shown[0]["case"]] if shown else ["verify", self._place]
         return self._view(values, lines, [_table("", columns, shown)], rows, first)
 
@@ -241,7 +241,7 @@ class Looking:
         ]
         values = {
             "side": side,
-            "key": key,
+            "key": key if score is None else score["key"],
             "scores": score,
             "cases": cases,
             "groups": groups,
@@ -278,7 +278,7 @@ class Looking:
         title, columns, lines = self._members_table(rows, side, further, most=n)
         of_all = several(self.names[side], table.num_rows)
         summed = [("scores", f"{len(rows):,} of {of_all}, the highest score first")]
-        values = {"side": side, "column": self.names[side], "accounts": self._with_parts(rows)}
+        values = {"side": side, "columns": self._columns, "accounts": self._with_parts(rows)}
         which = [] if side == "left" else ["--side", side]
         command = ["show", self._place, "--vertex", str(rows[0]["key"]), *which] if rows else ["show", self._place]
         return self._view(values, summed, [(title, columns, lines)], self._records({}, rows, sides=(side,)), command)

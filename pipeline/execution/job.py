@@ -22,7 +22,7 @@ from mbe_stage.pipeline.execution.tiers import OnProgress, Tier, on_a_tier_that_
 from mbe_stage.pipeline.execution.unfinished import journal_for, staging_to_resume
 from mbe_stage.pipeline.execution.worker_stats import WorkerStats, worker_stats_of
 from mbe_stage.pipeline.problems.base import ResultText
-from mbe_stage.pipeline.problems.installed import inputs_of, publication_of, reading_of
+from mbe_stage.pipeline.problems.installed import derived_of, inputs_of, publication_of, reading_of
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import Manifest, peak_memory_bytes, read_manifest
 from mbe_stage.pipeline.publish.reading import PublishedTables
@@ -98,9 +98,10 @@ class RunResult:
         >>> nodes, edges = result.graph()  # doctest: +SKIP
         >>> graphistry.edges(edges, "source", "target").nodes(nodes, "id").plot()  # doctest: +SKIP
         """
-        from mbe_stage.pipeline.cases.frames import graph_frames
-
-        return graph_frames(self.run_dir, library)
+        for output in derived_of(self.manifest.config):
+            if output.graph_frames is not None:
+                return output.graph_frames(self.run_dir, library)
+        raise PublishError(f"{self.address}: has no groups; expected a run with groups; make them: mbe groups")
 
 
 @dataclass(frozen=True, slots=True)

@@ -494,6 +494,8 @@ class DerivedPublication(OutputFacts, _Published):
         The suggested command after a run with results of its; ``{}`` is the output directory.
     news : callable or None
         Takes the run path and the manifest of a published run; returns `News`, which flows report.
+    graph_frames : callable or None
+        Takes a run directory and the name of a library (`RunResult.graph`); returns its frames of nodes and of edges.
     complete : callable or None
         Takes a `Completing`, may rewrite the output's own tables, and returns `Completed`. It is called when all tables
         are written, before checksums are taken.
@@ -506,6 +508,7 @@ class DerivedPublication(OutputFacts, _Published):
     largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
     next_command: str = ""
     news: Callable[[Path, Manifest], News] | None = None
+    graph_frames: Callable[[Path, str], tuple[Any, Any]] | None = None
     complete: Callable[[Completing], Completed] | None = None
 
     @abstractmethod

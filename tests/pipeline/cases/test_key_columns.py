@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from mbe_stage.pipeline import Config
-from mbe_stage.pipeline.cases.key_columns import key_columns, split_keys, value_columns
+from mbe_stage.pipeline.cases.key_columns import BUCKETS, PLAIN, key_columns, split_keys, value_columns
 from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.problems.groups import tried_keys
 
 
 def of(**reads: Any) -> Config:
@@ -38,6 +39,7 @@ def test_a_column_selected_by_number_has_its_name_in_the_input() -> None:
 
 
 def test_keys_of_a_group_name_what_they_add() -> None:
+    assert (tried_keys.PLAIN, tuple(tried_keys.BUCKETS)) == (PLAIN, BUCKETS)
     assert value_columns(None) == value_columns("items") == ()
     assert value_columns("a x b x 1d") == ("a x b", "time_bucket")
     assert value_columns("a x b") == ("a x b",)

@@ -69,7 +69,7 @@ def test_a_run_begins_with_its_finding_and_its_cases(days: list[RunResult]) -> N
     assert first["finding"] == f"6 of {n_accounts - 4} accounts act together in 1 case."
     day = f"{days[0].run_dir.name[:4]}-{days[0].run_dir.name[4:6]}-{days[0].run_dir.name[6:8]}"
     assert second["finding"] == f"10 of {n_accounts} accounts act together in 2 cases; 1 is new since {day}."
-    assert (second["left"], second["right"]) == ("account", "page")
+    assert second["columns"] == {"left": ["account"], "right": ["page"]}
     assert {case["case"]: case["since"] for case in second["cases"]} == {
         case.id: case.row["since"] for case in cases_of(days[1].run_dir)
     }
