@@ -44,10 +44,11 @@ def explore(run_path: str, verdicts: str | None, port: int) -> None:
             from mbe_stage.pipeline.cases.explore.pages import Explorer
             from mbe_stage.pipeline.cases.explore.server import Server
         except ModuleNotFoundError as error:
-            if error.name not in _PACKAGES:
+            package = (error.name or "").partition(".")[0]
+            if package not in _PACKAGES:
                 raise
             raise ConfigError(
-                f"mbe explore: needs {error.name}, which is not installed; expected the extra explore; install it: "
+                f"mbe explore: needs {package}, which is not installed; expected the extra explore; install it: "
                 "pip install 'mbe-stage[explore]'"
             ) from None
         server = Server(Explorer(run_dir, decisions, _runs_beside(run_dir)), port)

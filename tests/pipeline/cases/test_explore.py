@@ -19,7 +19,7 @@ import pytest
 from mbe_stage.pipeline import run
 from mbe_stage.pipeline.cases.published import Case, cases_of
 from mbe_stage.pipeline.cases.verdicts import Verdicts, verdicts_path
-from mbe_stage.pipeline.cli.explore import _runs_beside
+from mbe_stage.pipeline.cli.explore import _runs_beside, explore
 from mbe_stage.pipeline.errors import ConfigError, PublishError
 from tests.browser import opened, violations
 from tests.patience import PATIENCE, begun, output_of
@@ -409,6 +409,24 @@ def test_the_command_ends_at_once(runs: tuple[Path, Path], number: int, code: in
     _, complaints = output_of(process, 60)
     assert process.returncode == code
     assert complaints.strip() in ("interrupted", "terminated")
+
+
+@pytest.mark.parametrize("package", ["duckdb", "starlette", "uvicorn"])
+def test_a_missing_package_is_named_with_its_extra(
+    runs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    for name in list(sys.modules):
+        if name.partition(".")[0] == package or name.startswith("mbe_stage.pipeline.cases.explore"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=rf"needs {package}, .* install it: pip install 'mbe-stage\[explore\]'"):
+        explore(str(runs[1]), None, 0)
+
+
+def test_a_run_without_groups_is_refused(tmp_path: Path) -> None:
+    run_dir = run(settings(tmp_path / "out", groups=None), edges()).run_dir
+    with pytest.raises(PublishError, match="has no groups"):
+        explore(str(run_dir), None, 0)
 
 
 # --- in a browser -------------------------------------------------------------------------------------------------
