@@ -121,7 +121,8 @@ class Looking:
 
     def finding(self, *, has_muted: bool = False) -> View:
         """Return the finding in a sentence, and the cases; on request also the muted ones."""
-        shown = [case.row for case in self._cases if has_muted or not case.row["is_muted"]]
+        shown = [case for case in self._cases if has_muted or not case.row["is_muted"]]
+        present = [{**case.row, "present": _present(case.head)} for case in shown]
         n_muted = sum(case.row["is_muted"] for case in self._cases)
         lines = [("finding", finding_of(self._path, self._manifest, self._cases))]
         lines += [("chance", chance)] if (chance := chance_text(self._path)) else []
@@ -137,12 +138,15 @@ class Looking:
             ("known", lambda row: row["n_known"]),
             ("p", lambda row: _chance(row["p_bound"])),
             ("verdict", lambda row: row["verdict"]),
-            ("why", lambda row: f"{row['explanation']}."),
+            # Its sentence would take ten lines of a cell.
+            ("edges of its best group", lambda row: row["present"]),
         ]
         rows = [plain(case.row) for case in self._cases]
         values = {"finding": lines[0][1], "columns": self._columns, "cases": rows}
-        first = ["show", self._place, "--case", shown[0]["case"]] if shown else ["verify", self._place]
-        return self._view(values, lines, [_table("", columns, shown)], rows, first)
+        # A new case without a verdict is looked at first.
+        first = min(shown, key=lambda case: (case.row["verdict"] is not None, case.row["since"] != "new"), default=None)
+        command = ["verify", self._place] if first is None else ["show", self._place, "--case", first.id]
+        return self._view(values, lines, [_table("", columns, present)], rows, command)
 
     def case(self, wanted: str) -> View:
         """Return a case by its id or the beginning of it: groups, members with their scores, and linked cases.
@@ -418,7 +422,7 @@ class Looking:
             ("since", lambda row: row["since"]),
             ("key", lambda row: group_key_text(row)),
             *self._sizes(),
-            ("edges", lambda row: row["n_edges"]),
+            ("edges", _present),
             ("p", lambda row: _chance(row.get("p_bound"))),
             ("known", lambda row: row["n_known"]),
             ("group_key", lambda row: str(row["group_key"])),
@@ -511,6 +515,10 @@ def _table(
 
 def _text(part: object) -> str:
     return "" if part is None else day_of(part) or str(part)
+
+
+def _present(group: Row) -> str:
+    return f"{group['n_edges']:,} of {group['n_left'] * group['n_right']:,}"
 
 
 def _day(moment: datetime | None) -> str | None:

@@ -75,7 +75,8 @@ def test_a_run_begins_with_its_finding_and_its_cases(days: list[RunResult]) -> N
     }
     shown = mbe("show", days[1].run_dir).stdout
     assert shown.startswith(f"finding    {second['finding']}\n")
-    assert shown.endswith(f"next       mbe show {days[1].run_dir} --case {second['cases'][0]['case']}\n")
+    (new,) = (case["case"] for case in second["cases"] if case["since"] == "new")
+    assert shown.endswith(f"next       mbe show {days[1].run_dir} --case {new}\n")
 
 
 def test_a_case_has_groups_members_and_the_export_as_next_step(days: list[RunResult], tmp_path: Path) -> None:
