@@ -61,7 +61,7 @@ class Explorer:
         self._run_path, self._verdicts, self._other_runs = run_path, verdicts, other_runs
         self._manifest = read_manifest(run_path)
         self._cases = {case.id: case for case in cases_of(run_path)}
-        self._case_of = {group["group_key"]: case for case in self._cases.values() for group in case.groups}
+        self._groups = {group["group_key"]: (group, case) for case in self._cases.values() for group in case.groups}
         self._tables = RunTables(run_path)
         self._names = side_names(self._manifest.config, self._manifest.input.columns)
         self._finding = finding_of(run_path, self._manifest, list(self._cases.values()))
@@ -115,7 +115,7 @@ class Explorer:
             "case",
             case,
             groups,
-            self._drawn(picture),
+            fragment(_PARTS, "drawing", picture, self._names, (WIDTH, LEFT_X, RIGHT_X), MOST_NODES),
             [(side, name, shown[side]) for side, name in zip(shown, self._names, strict=True)],
             scores,
             self._of_side,
@@ -124,9 +124,6 @@ class Explorer:
             VERDICTS,
         )
         return self._page(f"Case {case.id}", body, case, listed=listed)
-
-    def _drawn(self, picture: Any) -> str:
-        return fragment(_PARTS, "drawing", picture, self._names, (WIDTH, LEFT_X, RIGHT_X), MOST_NODES)
 
     def _rows(self, request: Request) -> Response:
         case = self._wanted(request.path_params["case"])
@@ -167,15 +164,8 @@ class Explorer:
     def _search(self, request: Request) -> Response:
         text = request.query_params.get("q", "").strip()[:_LONGEST_SEARCH]
         found = self._tables.search(text) if text else []
-        body = fragment(
-            _PARTS,
-            "found",
-            text,
-            found,
-            dict(zip(("left", "right"), self._names, strict=True)),
-            self._of_side,
-            MOST_FOUND,
-        )
+        names = {"left": self._names[0], "right": self._names[1]}
+        body = fragment(_PARTS, "found", text, found, names, self._of_side, MOST_FOUND)
         return self._page("Search", body, searched=text)
 
     def _member(self, request: Request) -> Response:
@@ -183,18 +173,11 @@ class Explorer:
         score = self._tables.scores([(side, name)]).get((side, name))
         if score is None:
             raise HTTPException(404, "This run has no such member.")
-        groups = sorted(
-            ((self._case_of[group], group) for group in self._tables.groups_of(side, name)),
-            key=lambda each: self._group(*each)["rank"],
-        )
-        rows = [(case, self._group(case, group)) for case, group in groups]
+        found = (self._groups[group] for group in self._tables.groups_of(side, name))
+        rows = sorted(found, key=lambda each: each[0]["rank"])
         side_name = self._names[side == "right"]
         body = fragment(_PARTS, "member", side_name, self._of_side[side](name), score, rows)
         return self._page(f"{side_name} {name}", body)
-
-    @staticmethod
-    def _group(case: Case, group_key: int) -> dict[str, Any]:
-        return next(group for group in case.groups if group["group_key"] == group_key)
 
     def _compare(self, request: Request) -> Response:
         wanted = request.query_params.get("with", "")
@@ -262,14 +245,13 @@ def compared(old: Iterable[Case], new: Iterable[Case]) -> list[dict[str, Any]]:
     The partner of a case has its id, or at least half of all their left members are common. Each row has the keys
     `case`, `status`, `old` and `new` (sizes, or None), `joined` and `left` (keys).
     """
-    before, rows = {case.id: case for case in old}, []
-    new = list(new)
+    before, new = {case.id: case for case in old}, list(new)
     # A case that kept its id is nobody else's partner.
-    own = {case.id: before.pop(case.id) for case in new if case.id in before}
+    own = {case.id: before.pop(case.id, None) for case in new}
+    rows = []
     for case in new:
-        partner = own.get(case.id) or _partner(case, before)
-        if partner is not None:
-            before.pop(partner.id, None)
+        partner = own[case.id] or _partner(case, before)
+        before.pop(partner.id if partner else "", None)
         rows.append(_change(partner, case))
     rows += [_change(case, None) for case in before.values()]
     return [row for row in rows if row["status"] != "same"]
@@ -286,10 +268,11 @@ def _partner(case: Case, others: Mapping[str, Case]) -> Case | None:
 def _change(old: Case | None, new: Case | None) -> dict[str, Any]:
     was, is_ = _left_keys(old), _left_keys(new)
     joined, left = sorted(is_ - was), sorted(was - is_)
-    words = {(True, True): "changed", (True, False): "grown", (False, True): "shrunk", (False, False): "same"}
-    status = "new" if old is None else "gone" if new is None else words[bool(joined), bool(left)]
+    words = (("same", "shrunk"), ("grown", "changed"))[bool(joined)][bool(left)]
+    status = "new" if old is None else "gone" if new is None else words
+    sizes = [None if case is None else (case.row["n_left"], case.row["n_right"]) for case in (old, new)]
     name = (new or old).id  # type: ignore[union-attr]  # one of them is there
-    return {"case": name, "status": status, "old": _size(old), "new": _size(new), "joined": joined, "left": left}
+    return {"case": name, "status": status, "old": sizes[0], "new": sizes[1], "joined": joined, "left": left}
 
 
 def _next_open(case: Case, cases: Sequence[Case]) -> Case | None:
@@ -301,10 +284,6 @@ def _next_open(case: Case, cases: Sequence[Case]) -> Case | None:
 
 def _left_keys(case: Case | None) -> set[str]:
     return set() if case is None else {str(each["key"]) for each in case.members if each["side"] == "left"}
-
-
-def _size(case: Case | None) -> tuple[int, int] | None:
-    return None if case is None else (case.row["n_left"], case.row["n_right"])
 
 
 def _answering(page: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from typing import Any
 
 import uvicorn
 
@@ -38,19 +39,9 @@ class Server:
         self._socket = _listening(port)
         gate = Gate(explorer.app(), self._socket.getsockname()[1])
         self.address = gate.address
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                gate,
-                http="h11",
-                loop="asyncio",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-            )
-        )
+        asked: dict[str, Any] = {"http": "h11", "loop": "asyncio", "ws": "none", "lifespan": "off", "log_config": None}
+        asked |= {"access_log": False, "proxy_headers": False, "server_header": False}
+        self._server = uvicorn.Server(uvicorn.Config(gate, **asked))
         # Not joined when the process ends: a search may still be running.
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="explore", daemon=True)
 

@@ -78,8 +78,13 @@ class RunTables:
 
     def scores(self, vertices: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
         """Return the scores of some vertices, each a side and a key."""
-        sides, keys = zip(*vertices, strict=True)
-        rows = self._scored("WHERE (side, key) IN (SELECT unnest(?), unnest(?))", [list(sides), list(keys)])
+        keys: dict[str, list[str]] = {"left": [], "right": []}
+        for side, key in vertices:
+            keys.get(side, []).append(key)
+        rows = self._scored(
+            "WHERE side = 'left' AND key IN (SELECT unnest(?)) OR side = 'right' AND key IN (SELECT unnest(?))",
+            list(keys.values()),
+        )
         return {(row["side"], row["key"]): row for row in rows}
 
     def groups_of(self, side: str, key: str) -> list[int]:
