@@ -30,6 +30,7 @@ EXAMPLES = {
     "cases label": "mbe cases label out 4af9 fraud --note 'same device'",
     "inspect": "mbe inspect edges.csv --left user --right item",
     "top": "mbe top out --by left --limit 5",
+    "explore": "mbe explore out",
     "runs": "mbe runs out",
     "clean": "mbe clean out",
     "export": "mbe export out --csv --out members.csv",
