@@ -31,8 +31,9 @@ def chromium() -> Iterator[Browser]:
     """
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed; expected chromium on the path: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=_PATIENCE)
     with sync_playwright() as playwright:
         # Containers often forbid the sandbox, and every page here is one of our own.
         switches = ["--no-sandbox", "--disable-dev-shm-usage"]

@@ -46,6 +46,8 @@ class Page:
         Replaces the number of results at the very top.
     figures : sequence of (str, str)
         Label and value at the top of the report, plain text, after the number of results and the graph's figures.
+    sides : (str, str)
+        The names of the vertices of both sides, beside a `heading`.
     first_sections : sequence of PageSection
         Sections before all others, such as the list of groups.
     sections : sequence of PageSection
@@ -69,6 +71,7 @@ class Page:
     heading: str = ""
     first_figure: tuple[str, str] | None = None
     figures: Sequence[tuple[str, str]] = ()
+    sides: tuple[str, str] = ("left vertices", "right vertices")
     first_sections: Sequence[PageSection] = ()
     sections: Sequence[PageSection] = ()
     later_sections: Sequence[PageSection] = ()

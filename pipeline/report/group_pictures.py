@@ -49,8 +49,8 @@ def pattern(
     width, height, top = n_columns * _CELL, n_rows * _CELL, _BAR + _GAP
     broad, high = width + _GAP + _BAR, top + height
     holes = _holes(cell for cell in absent if cell[0] < n_rows and cell[1] < n_columns)
-    rows = "".join(f"H{broad - _BAR + round(share * _BAR)}v{_CELL}" for share in left[:n_rows])
-    columns = "".join(f"V{_BAR - round(share * _BAR)}h{_CELL}" for share in right[:n_columns])
+    rows = _steps("H", (broad - _BAR + round(share * _BAR) for share in left[:n_rows]), "v", _CELL)
+    columns = _steps("V", (_BAR - round(share * _BAR) for share in right[:n_columns]), "h", _CELL)
     parts = [
         f'<path class="present" d="M0 {top}h{width}v{height}H0z"/>',
         f'<path class="absent" d="{holes}"/>' if holes else "",
@@ -71,6 +71,11 @@ def pattern(
 def _svg(width: int, height: int, label: str, parts: Iterable[str]) -> str:
     """Return an inline SVG image of this size at most; `label` (HTML) is for screen readers."""
     return f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
+def _steps(to: str, lengths: Iterable[int], along: str, width: int) -> str:
+    """Draw the outline of bars, equal neighbours as one: the lines between them are drawn over it."""
+    return "".join(f"{to}{length}{along}{width * len(list(run))}" for length, run in groupby(lengths))
 
 
 def _holes(absent: Iterable[tuple[int, int]]) -> str:
@@ -118,13 +123,11 @@ def time_line(group: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> s
     from_x = min(x(busiest), _WIDTH - _LEAST_BAR)
     thick = max(x(busiest + width) - from_x, _LEAST_BAR)
     highest = max(part["n_events"] for part in parts)
-    path, at = [], 0
+    tops = [_HEIGHT] * round((end - begin) / step)
     for part in parts:
-        place = round((part["start"] - begin) / step)
-        y = _HEIGHT - max(_LEAST_BAR, round(_HEIGHT * part["n_events"] / highest))
-        # Down to the axis where nothing happened, then a bar.
-        path.append(f"{f'V{_HEIGHT}H{place}' if place > at else ''}V{y}h1")
-        at = place + 1
+        place = min(round((part["start"] - begin) / step), len(tops) - 1)
+        tops[place] = _HEIGHT - max(_LEAST_BAR, round(_HEIGHT * part["n_events"] / highest))
+    bars = _steps("V", tops, "h", 1)
     n_events = sum(part["n_events"] for part in parts)
     ends = (said(group[name], step) for name in ("first_time", "last_time"))
     drawing = _svg(
@@ -134,7 +137,7 @@ def time_line(group: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> s
         [
             f'<path class="busiest" d="M{from_x} 0h{thick:.1f}v{_HEIGHT}h-{thick:.1f}z"/>',
             f'<path class="above" d="M{from_x} 1.5h{thick:.1f}"/>',
-            f'<path class="events" transform="scale({_WIDTH / at:.5g} 1)" d="M0 {_HEIGHT}{"".join(path)}V{_HEIGHT}z"/>',
+            f'<path class="events" transform="scale({_WIDTH / len(tops):.5g} 1)" d="M0 {_HEIGHT}{bars}V{_HEIGHT}z"/>',
             f'<path class="axis" d="M0 {_HEIGHT}H{_WIDTH}"/>',
             f'<text y="{_HEIGHT + _TEXT - 4}">{next(ends)}</text>',
             f'<text x="{_WIDTH}" y="{_HEIGHT + _TEXT - 4}" text-anchor="end">{next(ends)}</text>',

@@ -14,7 +14,7 @@ from mbe_stage.pipeline.cases.published import SINCE, Case, cases_of, side_names
 from mbe_stage.pipeline.cases.sentences import key_name, members_name
 from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
-from mbe_stage.pipeline.report.case_pages import TEMPLATE, CasePages, kind_of, since_name
+from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages, kind_of, since_name
 from mbe_stage.pipeline.report.request import right_key
 from mbe_stage.pipeline.report.wording import count, fragment, key
 from mbe_stage.pipeline.views.listed_groups import chance_text, nothing_significant
@@ -69,6 +69,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
         heading=_heading(run_path, manifest, every),
         lede=fragment(TEMPLATE, "lede", parts),
         figures=figures,
+        sides=(members_name(names[0]), members_name(names[1])),
         first_sections=found,
         footer=fragment(TEMPLATE, "footer", every[0].id) if every else "",
         style=_file("groups.css"),

@@ -46,9 +46,9 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = 
     publication = publication_of(manifest.problem)
     page = publication.page(run_path, manifest, top, *(() if seen is None else (seen,)))
     derived = [each.page(run_path, manifest, top) for each in derived_of(manifest.config)]
-    tiles = _tiles(manifest, publication, page, derived)
     first = [section for each in (page, *derived) for section in each.first_sections]
     finding = next((each for each in derived if each.heading), None)
+    tiles = _tiles(manifest, publication, page, derived, (finding or page).sides)
     if finding is not None:
         first.append(PageSection("statistics", "Statistics", fragment("parts.html", "figures", tiles)))
     last = [section for each in derived for section in each.sections]
@@ -98,11 +98,13 @@ def _policy(scripts: Iterable[str]) -> str:
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; form-action 'none'; base-uri 'none'"
 
 
-def _tiles(manifest: Manifest, publication: Publication, page: Page, derived: Iterable[Page]) -> list[tuple[str, str]]:
+def _tiles(
+    manifest: Manifest, publication: Publication, page: Page, derived: Iterable[Page], sides: tuple[str, str]
+) -> list[tuple[str, str]]:
     """Return labels and values of the figures at the top."""
     tiles = [
         _first_tile(manifest, publication, page),
-        *_vertices(manifest),
+        *_vertices(manifest, sides),
         ("edges", count(manifest.graph.n_edges)),
         *(figure for each in (page, *derived) for figure in each.figures),
     ]
@@ -116,11 +118,11 @@ def _more_to_find(results: str, consequence: str) -> str:
     return f"The listed results are exact, but there may be more {results}: {consequence}."
 
 
-def _vertices(manifest: Manifest) -> list[tuple[str, str]]:
+def _vertices(manifest: Manifest, sides: tuple[str, str]) -> list[tuple[str, str]]:
     facts, graph = manifest.input, manifest.graph
     if facts.undirected is not None or graph.made_of_input is not None:
         return [("vertices", count(graph.n_vertices))]
-    return [("left vertices", count(facts.n_left)), ("right vertices", count(facts.n_right))]
+    return list(zip(sides, map(count, (facts.n_left, facts.n_right)), strict=True))
 
 
 def _first_tile(manifest: Manifest, publication: Publication, page: Page) -> tuple[str, str]:

@@ -21,9 +21,8 @@ from mbe_stage.pipeline.cases.published import SINCE, Case, rows_of_groups
 from mbe_stage.pipeline.cases.sentences import key_name, members_name, sentence
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.report.group_pictures import MOST_COLUMNS, MOST_ROWS, pattern, time_line
-from mbe_stage.pipeline.report.request import right_key
 from mbe_stage.pipeline.report.wording import escape, fragment, key, percent, tuple_key
-from mbe_stage.pipeline.wording import narrowed_key
+from mbe_stage.pipeline.wording import has_parts, key_text, narrowed_key
 
 TEMPLATE = "groups.html"
 _AT_ONCE = 100
@@ -31,7 +30,7 @@ _OPEN = 16
 _SHOWN_HALO = 6
 _MOST_LINKS = 8
 _MOST_ACCOUNTS = 2000
-_FACTS = ("n_groups", "first_time", "weight_total", "n_known", "p_bound")
+_FACTS = ("first_time", "weight_total", "n_known", "p_bound")
 _SCORES = ["side", "vertex", "key", "score", "degree", "group_edge_share"]
 _PLAIN = re.compile("[A-Za-z0-9]([ _.:@/-]?[A-Za-z0-9]){0,39}")
 
@@ -73,6 +72,11 @@ class CasePages:
         return [
             (name, text) for name, text in headings.items() if any(case.row[name] is not None for case in self.cases)
         ]
+
+    @cached_property
+    def has_parts(self) -> bool:
+        """Whether right keys have several columns or a time bucket."""
+        return has_parts(self.manifest.config)
 
     @cached_property
     def weight(self) -> str:
@@ -118,7 +122,7 @@ class CasePages:
     def _best(self) -> set[int]:
         """The left vertices with the best scores."""
         best = pa.table({"vertex": pa.array([], pa.int32()), "score": pa.array([], pa.float64())})
-        for batch in pq.ParquetFile(self._scores_path).iter_batches(columns=_SCORES[:2] + ["score"]):
+        for batch in pq.ParquetFile(self._scores_path).iter_batches(columns=["side", "vertex", "score"]):
             part = pa.Table.from_batches([batch])
             part = part.filter(pc.equal(part["side"].cast(pa.string()), "left")).select(["vertex", "score"])
             best = pa.concat_tables([best, part.cast(best.schema)])
@@ -183,7 +187,7 @@ class CasePages:
                 if name in _FACTS and row[name] is not None
             ],
             Markup(self._pictures(head, tables)),
-            self._both(rows, head, most, anchored),
+            self._both(rows, most, anchored),
             groups,
             self._other_cases(at, case),
             names,
@@ -201,36 +205,34 @@ class CasePages:
             "p_text": chance(group["p_bound"]),
             "known_p_text": chance(group["known_p_value"]),
             "sentence": "" if is_first else sentence(group["explanation"], self.names),
-            "members": self._both(tables.members(group), group, most) if whole else None,
+            "members": self._both(tables.members(group), most) if whole else None,
             "pictures": "" if is_first else Markup(self._pictures(group, tables)),
             "core": tables.core(group),
             "halo": [
-                ([self._written(row, group) for row in rows[:_SHOWN_HALO]], len(rows))
+                ([self._written(row) for row in rows[:_SHOWN_HALO]], len(rows))
                 for rows in ([row for row in halo if row["side"] == side] for side in ("left", "right"))
             ],
         }
 
-    def _written(self, row: Row, group: Row) -> Markup:
+    def _written(self, row: Row) -> Markup:
         """Format the key of a member of a group."""
-        if row["side"] == "right" and row.get("key_value") is not None:
-            return tuple_key(narrowed_key(row["key"], row["key_value"]))
-        if row["side"] == "right" and group["key"] is None:
-            return right_key(self.manifest.config)(row["key"])
-        # Nothing in such a key needs the element that isolates others from the text around them.
-        text = str(row["key"])
-        return Markup(text) if _PLAIN.fullmatch(text) else key(text)
+        has_parts = row["side"] == "right" and (row.get("key_value") is not None or self.has_parts)
+        whole = narrowed_key(row["key"], row.get("key_value"))
+        # Nothing in most keys needs the elements that isolate others from the text around them.
+        text = key_text(whole) if has_parts else str(whole)
+        if all(_PLAIN.fullmatch(part) for part in text.split(" · ")):
+            return Markup(text)
+        return tuple_key(whole) if has_parts else key(whole)
 
-    def _both(
-        self, rows: Sequence[Row], group: Row, most: int, anchored: set[int] | None = None
-    ) -> list[Mapping[str, Any]]:
+    def _both(self, rows: Sequence[Row], most: int, anchored: set[int] | None = None) -> list[Mapping[str, Any]]:
         """Return the members of both sides for the template, those with the best scores first.
 
         With the accounts that have an anchor, the others get theirs here, and scores are shown.
         """
-        found = []
+        found: list[Mapping[str, Any]] = []
         for side, name in zip(("left", "right"), self.names, strict=True):
             ordered = sorted((row for row in rows if row["side"] == side), key=self._by_score)
-            items = [Markup(self._member(row, group, anchored)) for row in ordered[:most]]
+            items = [Markup(self._member(row, anchored)) for row in ordered[:most]]
             found.append(
                 {
                     "side": side,
@@ -246,8 +248,8 @@ class CasePages:
         score = self.scores.get((row["side"], row["vertex"]))
         return (0.0 if score is None else -score["score"], row["vertex"])
 
-    def _member(self, row: Row, group: Row, anchored: set[int] | None) -> str:
-        written, vertex = self._written(row, group), row["vertex"]
+    def _member(self, row: Row, anchored: set[int] | None) -> str:
+        written, vertex = self._written(row), row["vertex"]
         label = "" if row["label"] is None else f"<i>{key(row['label'])}</i>"
         if anchored is None:
             return f"<li>{written}{label}</li>"
@@ -285,10 +287,8 @@ class CasePages:
     @cached_property
     def by_score(self) -> list[int]:
         """The left vertices of the list of accounts: those in cases and those with the best scores of all."""
-        left = sorted(
-            ({"side": "left", "vertex": vertex} for vertex in {*self.places, *self._best}), key=self._by_score
-        )
-        return [row["vertex"] for row in left[:_MOST_ACCOUNTS]]
+        rows = (self.scores["left", vertex] for vertex in {*self.places, *self._best})
+        return [row["vertex"] for row in sorted(rows, key=self._by_score)[:_MOST_ACCOUNTS]]
 
     def accounts(self, n_cases: int) -> list[str]:
         """Return the entries of the list of accounts, with links to the first cases."""
@@ -300,7 +300,8 @@ class CasePages:
         more = f" and {len(cases) - _MOST_LINKS} more" if len(cases) > _MOST_LINKS else ""
         return (
             f'<li id="a{row["vertex"]}"><b>{score_text(row["score"])}</b><h3>{key(row["key"])}</h3>'
-            f"<span>{escape(several(self.names[1], row['degree']))}</span><span>{percent(row['group_edge_share'], 1)}</span><span>{links}{more}</span></li>"
+            f"<span>{escape(several(self.names[1], row['degree']))}</span>"
+            f"<span>{percent(row['group_edge_share'], 1)}</span><span>{links}{more}</span></li>"
         )
 
 
