@@ -14,7 +14,7 @@ from mbe_stage.pipeline.cases.published import Case, side_names
 from mbe_stage.pipeline.cases.sentences import members_name
 from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.publish.manifest import Manifest
-from mbe_stage.pipeline.report.case_pages import TEMPLATE, CasePages
+from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages
 from mbe_stage.pipeline.report.page import rendered
 from mbe_stage.pipeline.report.wording import fragment
 
