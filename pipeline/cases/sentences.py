@@ -51,4 +51,9 @@ def sentence(explanation: str, names: tuple[str, str]) -> str:
 
     owners = members_name(names[0])
     possessive = f"the {owners}'" if owners.endswith("s") else f"their ({owners})"
-    return _MEMBERS.sub(members, explanation, count=1).replace("the left members'", possessive, 1) + "."
+    return (
+        _MEMBERS.sub(members, explanation, count=1)
+        .replace("the left members'", possessive, 1)
+        .replace("all edges of these items", f"all edges of these {members_name(names[1])}")
+        + "."
+    )

@@ -31,7 +31,7 @@ _SHOWN_HALO = 6
 _MOST_LINKS = 8
 _MOST_ACCOUNTS = 2000
 _FACTS = ("first_time", "weight_total", "n_known", "p_bound")
-_SCORES = ["side", "vertex", "key", "score", "degree", "group_edge_share"]
+_SCORES = ["side", "vertex", "key", "score", "grown_surprise", "degree", "group_edge_share"]
 _PLAIN = re.compile("[A-Za-z0-9]([ _.:@/-]?[A-Za-z0-9]){0,39}")
 
 Row = Mapping[str, Any]
@@ -121,13 +121,14 @@ class CasePages:
     @cached_property
     def _best(self) -> set[int]:
         """The left vertices with the best scores."""
-        best = pa.table({"vertex": pa.array([], pa.int32()), "score": pa.array([], pa.float64())})
-        for batch in pq.ParquetFile(self._scores_path).iter_batches(columns=["side", "vertex", "score"]):
+        columns = ["vertex", "side", "score", "grown_surprise"]
+        order = [("score", "descending"), ("grown_surprise", "descending"), ("vertex", "ascending")]
+        best = None
+        for batch in pq.ParquetFile(self._scores_path).iter_batches(columns=columns):
             part = pa.Table.from_batches([batch])
-            part = part.filter(pc.equal(part["side"].cast(pa.string()), "left")).select(["vertex", "score"])
-            best = pa.concat_tables([best, part.cast(best.schema)])
-            best = best.sort_by([("score", "descending"), ("vertex", "ascending")]).slice(0, self.top)
-        return set(best["vertex"].to_pylist())
+            part = part.filter(pc.equal(part["side"].cast(pa.string()), "left")).drop_columns(["side"])
+            best = (part if best is None else pa.concat_tables([best, part])).sort_by(order).slice(0, self.top)
+        return set() if best is None else set(best["vertex"].to_pylist())
 
     def n_listed(self, most: int) -> int:
         """Return the number of members in the lists of all sections, with at most so many in each."""
@@ -232,21 +233,22 @@ class CasePages:
         found: list[Mapping[str, Any]] = []
         for side, name in zip(("left", "right"), self.names, strict=True):
             ordered = sorted((row for row in rows if row["side"] == side), key=self._by_score)
+            n = len({row["vertex"] for row in ordered})
             items = [Markup(self._member(row, anchored)) for row in ordered[:most]]
             found.append(
                 {
                     "side": side,
                     "total": len(ordered),
-                    "title": several(name, len({row["vertex"] for row in ordered})),
+                    "title": several(name, n) + (f" ({len(ordered):,} with the key)" if n < len(ordered) else ""),
                     "open": items[:_OPEN],
                     "more": items[_OPEN:],
                 }
             )
         return found
 
-    def _by_score(self, row: Row) -> tuple[float, int]:
-        score = self.scores.get((row["side"], row["vertex"]))
-        return (0.0 if score is None else -score["score"], row["vertex"])
+    def _by_score(self, row: Row) -> tuple[float, float, int]:
+        score = self.scores.get((row["side"], row["vertex"]), {"score": 0.0, "grown_surprise": 0.0})
+        return (-score["score"], -score["grown_surprise"], row["vertex"])
 
     def _member(self, row: Row, anchored: set[int] | None) -> str:
         written, vertex = self._written(row), row["vertex"]
@@ -254,7 +256,7 @@ class CasePages:
         if anchored is None:
             return f"<li>{written}{label}</li>"
         score = self.scores.get((row["side"], vertex))
-        value = "" if score is None else f"<b>{score_text(score['score'])}</b>"
+        value = "" if score is None else f"<b>{score['score']:.3f}</b>"
         if row["side"] == "right":
             return f"<li>{written}{value}{label}</li>"
         if vertex in anchored:
@@ -299,7 +301,7 @@ class CasePages:
         links = ", ".join(f'<a href="#c{at + 1}">case {at + 1}</a>' for at in cases[:_MOST_LINKS])
         more = f" and {len(cases) - _MOST_LINKS} more" if len(cases) > _MOST_LINKS else ""
         return (
-            f'<li id="a{row["vertex"]}"><b>{score_text(row["score"])}</b><h3>{key(row["key"])}</h3>'
+            f'<li id="a{row["vertex"]}"><b>{row["score"]:.3f}</b><h3>{key(row["key"])}</h3>'
             f"<span>{escape(several(self.names[1], row['degree']))}</span>"
             f"<span>{percent(row['group_edge_share'], 1)}</span><span>{links}{more}</span></li>"
         )
@@ -364,11 +366,6 @@ def kind_of(group: Row) -> str:
 def since_name(since: str | None) -> str:
     """Return the change of a case in a word."""
     return "unchanged" if since == "same" else since or ""
-
-
-def score_text(score: float) -> str:
-    """Format a score as a percentile, 100 only if it is exact."""
-    return f"{min(100 * score, 99.9) if score < 1 else 100:.1f}"
 
 
 def chance(value: float | None) -> str:

@@ -1,7 +1,10 @@
 // Filter, search and sort cases. Without this script the page is complete, but the controls stay hidden.
 (() => {
   "use strict";
+  // Boxes that scroll can be reached by keyboard.
+  for (const box of document.querySelectorAll(".scroll, pre")) box.tabIndex = 0;
   const bar = document.getElementById("find");
+  if (!bar) return;
   const table = document.getElementById("case-list");
   const byId = (id) => document.getElementById(id);
   const [wanted, said, allCases, useKeys] = ["wanted", "found", "all-cases", "use-keys"].map(byId);
@@ -137,8 +140,6 @@
     for (const fold of unfolded) fold.open = false;
     show();
   });
-  // Boxes that scroll can be reached by keyboard.
-  for (const box of document.querySelectorAll(".scroll, pre")) box.tabIndex = 0;
 
   table.caption.textContent = "Sort by a heading. A case's number leads to its section.";
   bar.hidden = false;

@@ -73,7 +73,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
         first_sections=found,
         footer=fragment(TEMPLATE, "footer", every[0].id) if every else "",
         style=_file("groups.css"),
-        script=_file("groups.js") if cases else "",
+        script=_file("groups.js"),
     )
 
 
