@@ -36,7 +36,7 @@ from mbe_stage.pipeline.problems.base import News
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.wording import plural
 
-__all__ = ["PREFECT_ONLY", "SECONDS", "SECRET", "TRIES", "Notify", "headers_of", "send_news"]
+__all__ = ["PREFECT_ONLY", "SECONDS", "SECRET", "TRIES", "Notify", "send_news"]
 
 SECRET = "MBE_NOTIFY_SECRET"
 """The environment variable with the secret that signs requests."""
@@ -149,29 +149,22 @@ def send_news(news: News, manifest: Manifest, notify: Notify, log: Log) -> None:
 
 
 def _events(news: News, manifest: Manifest, with_keys: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    for result in news.new:
-        what = f"mbe.{news.kind}.new"
-        keys = {f"{side}_keys": keys for side, keys in result.keys.items()} if with_keys else {}
-        yield (
-            result.id,
-            {
-                "type": what,
-                "id": str(uuid5(NAMESPACE_URL, f"{what}:{manifest.run_id}:{result.id}")),
-                "timestamp": manifest.created_at,
-                "data": {"run": manifest.run_id, **result.values, **keys},
-            },
-        )
+    what = f"mbe.{news.kind}.new"
+    for result_id, values, keys in news.new:
+        data = {"run": manifest.run_id, **values}
+        if with_keys:
+            data |= {f"{side}_keys": keys[side] for side in keys}
+        event_id = uuid5(NAMESPACE_URL, f"{what}:{manifest.run_id}:{result_id}")
+        yield result_id, {"type": what, "id": str(event_id), "timestamp": manifest.created_at, "data": data}
 
 
 def _delivered(url: str, secret: bytes, event: Mapping[str, Any]) -> str | None:
     """Send an event, up to three times; return why it failed, or None."""
-    body = json.dumps(event, allow_nan=False).encode()
-    failure = ""
+    body, failure = json.dumps(event, allow_nan=False).encode(), ""
     for number in range(TRIES):
-        if number:
-            time.sleep(_PAUSE * number)
+        time.sleep(_PAUSE * number)
         try:
-            status = _status(url, body, headers_of(secret, str(event["id"]), int(time.time()), body))
+            status = _status(url, body, _headers(secret, str(event["id"]), int(time.time()), body))
         except TimeoutError:
             failure = f"no answer within {SECONDS:g} s"
             continue
@@ -187,14 +180,7 @@ def _delivered(url: str, secret: bytes, event: Mapping[str, Any]) -> str | None:
     return f"{failure}, {TRIES} times"
 
 
-def headers_of(secret: bytes, event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Return the headers of a signed request.
-
-    Parameters
-    ----------
-    timestamp : int
-        Seconds since 1970, of this try.
-    """
+def _headers(secret: bytes, event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
     signed = hmac.new(secret, f"{event_id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     return {
         "content-type": "application/json",
@@ -205,13 +191,7 @@ def headers_of(secret: bytes, event_id: str, timestamp: int, body: bytes) -> dic
 
 
 def _status(url: str, body: bytes, headers: Mapping[str, str]) -> int:
-    """Return the status of the answer, whose body is not read.
-
-    Raises
-    ------
-    TimeoutError
-        Name, connection and answer took longer than `SECONDS` in all.
-    """
+    """Return the status of the answer, whose body is not read; raise `TimeoutError` after `SECONDS`."""
     answer: Future[int] = Future()
 
     def post() -> None:

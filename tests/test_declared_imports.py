@@ -16,7 +16,7 @@ OURS = {"mbe_stage", "pipeline", "flows", "tests", "benchmarks", "examples", "to
 # Extras of the modules below a package; everything may import the dependencies.
 EXTRAS = {
     "mbe_stage": ("cuda",),
-    "pipeline": ("cuda", "rapids-cu13", "object-stores", "filesystems"),
+    "pipeline": ("cuda", "rapids-cu13", "object-stores", "filesystems", "explore"),
     "flows": ("flows", "flows-dask"),
     "tests": ("cuda", "rapids-cu13", "flows"),
     "benchmarks": ("cuda", "rapids-cu13", "flows"),

@@ -379,3 +379,20 @@ def test_extra_filesystems(with_extra: Installation, edges: Path) -> None:
         done = with_extra("mbe", "enumerate", address, "--out", "out", "--json", cwd=edges.parent)
         server.shutdown()
     assert '"bicliques": 1' in done.stdout
+
+
+@from_the_index
+@pytest.mark.slow
+@extra(["explore"])
+def test_extra_explore(with_extra: Installation, edges: Path) -> None:
+    with_extra("mbe", "groups", edges.name, "--out", "out", "--quiet", cwd=edges.parent)
+    code = (
+        "import signal, subprocess, urllib.request\n"
+        "page = subprocess.Popen(['mbe', 'explore', 'out'], stdout=subprocess.PIPE, text=True)\n"
+        "address = page.stdout.readline().split()[-1]\n"
+        "opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())\n"
+        "print(b'mbe explore' in opener.open(address).read())\n"
+        "page.send_signal(signal.SIGINT)\n"
+        "print(page.wait(60))\n"
+    )
+    assert with_extra("python", "-c", code, cwd=edges.parent).stdout.split() == ["True", "130"]

@@ -44,8 +44,6 @@ class GrownGroups:
         Cost of naming each, in units.
     n_left_out : int
         Seeds that no steps or no time was left for; see `growth.grow`.
-    is_cut : bool
-        True if time was the reason.
     """
 
     members: GroupMembers
@@ -53,12 +51,11 @@ class GrownGroups:
     scores: np.ndarray
     costs: np.ndarray
     n_left_out: int = 0
-    is_cut: bool = False
 
     def take(self, rows: np.ndarray) -> GrownGroups:
         """Some of them, in the order of `rows`, ``(m,)`` integers."""
         arrays = self.n_edges[rows], self.scores[rows], self.costs[rows]
-        return GrownGroups(self.members.take(rows), *arrays, self.n_left_out, self.is_cut)
+        return GrownGroups(self.members.take(rows), *arrays, self.n_left_out)
 
 
 def without_bystanders(
@@ -123,7 +120,7 @@ def without_bystanders(
     for row in order[stands[order]].tolist():
         left, right = members[row]
         firsts.setdefault((left.tobytes(), right.tobytes()), row)
-    found = GrownGroups(members, n_edges, scores, costs, grown.n_left_out, grown.is_cut)
+    found = GrownGroups(members, n_edges, scores, costs, grown.n_left_out)
     return found.take(np.array(list(firsts.values()), np.int64))
 
 

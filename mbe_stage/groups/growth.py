@@ -23,9 +23,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,17 +35,18 @@ from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import peel_to_core, ranks, subgraph
 from mbe_stage.groups import growth_steps
-from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.members import GroupMembers, offsets_of
 from mbe_stage.groups.null_model import PAIR_WEIGHTS, NullModel
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
+from mbe_stage.splitmix import finalised
 
 MOST_STEPS = 2_000_000_000
 """Default of `grow`: some ten seconds of one core."""
 
-# Seeds grown between two checks of the steps left.
-_SEEDS_AT_ONCE = 256
+# Seeds grown between two checks of the steps left, and steps of a thread between two of the time: ten milliseconds.
+_SEEDS_AT_ONCE, _STEPS_AT_ONCE = 256, 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,6 @@ class Grown:
         Number of seeds that no steps or no time was left for.
     n_steps : int
         Steps taken.
-    is_cut : bool
-        True if time was the reason.
     """
 
     members: GroupMembers
@@ -112,7 +112,6 @@ class Grown:
     scores: np.ndarray
     n_left_out: int = 0
     n_steps: int = 0
-    is_cut: bool = False
 
     @classmethod
     def joined(cls, first: Grown, second: Grown) -> Grown:
@@ -123,7 +122,6 @@ class Grown:
             scores=np.concatenate([first.scores, second.scores]),
             n_left_out=first.n_left_out + second.n_left_out,
             n_steps=first.n_steps + second.n_steps,
-            is_cut=first.is_cut or second.is_cut,
         )
 
 
@@ -194,34 +192,46 @@ def grow(
     n_threads = min(Execution(threads=threads).worker_count, max(1, len(seeds)))
     scratch = [_scratch(core, model, kept) for _ in range(n_threads)]
     growing = _Growing(seeds, compiled_schedule, scratch, deadline, threading.Event())
-    results: list[_Result] = []
+    found = [_NONE]
     n_steps = 0
     with ThreadPoolExecutor(n_threads) as pool:
         try:
             for first in range(0, len(seeds), _SEEDS_AT_ONCE):
                 end = min(first + _SEEDS_AT_ONCE, len(seeds))
-                for result in growing.some(pool, first, end):
-                    # At the deadline each thread stops at another seed: those before the first gap count.
-                    if result[0] > len(results):
-                        break
-                    n_steps += result[5]
-                    if n_steps > most_steps:
-                        return _distinct(results, len(seeds), kept)
-                    results.append(result)
-                if len(results) < end:
-                    return replace(_distinct(results, len(seeds), kept), is_cut=True)
+                found.append(growing.some(pool, first, end))
+                n_steps += int(found[-1].n_steps.sum())
+                if len(found[-1].members) < end - first or n_steps > most_steps:
+                    break
         finally:
             growing.stopped.set()
-    return _distinct(results, len(seeds), kept)
+    return _distinct(_Results.joined(found), most_steps, len(seeds), kept)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module."""
-    return *steps_of(growth_steps.ascend), *subgraphs.compile_steps()
+    return *steps_of(growth_steps.ascend_some), *subgraphs.compile_steps()
 
 
-# The seed, the members of its group's sides, its edges, score and steps.
-_Result = tuple[int, np.ndarray, np.ndarray, int, int, int]
+class _Results(NamedTuple):
+    """Groups of some seeds, one of each in their order; with edges, scores and steps."""
+
+    members: GroupMembers
+    n_edges: np.ndarray
+    scores: np.ndarray
+    n_steps: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Results]) -> _Results:
+        """Return the groups of several, one behind the other."""
+        numbers = (np.concatenate([part[i] for part in parts]) for i in (1, 2, 3))
+        return cls(GroupMembers.joined([part.members for part in parts]), *numbers)
+
+    def take(self, rows: np.ndarray) -> _Results:
+        """Return some of them."""
+        return _Results(self.members.take(rows), *(each[rows] for each in self[1:]))
+
+
+_NONE = _Results(GroupMembers.of([]), *(np.empty(0, np.int64) for _ in range(3)))
 
 
 def _compiled_schedule(
@@ -295,39 +305,60 @@ class _Growing:
     deadline: float
     stopped: threading.Event
 
-    def some(self, pool: ThreadPoolExecutor, first: int, end: int) -> list[_Result]:
-        """Those of some seeds, in their order."""
+    def some(self, pool: ThreadPoolExecutor, first: int, end: int) -> _Results:
+        """Return the groups of some seeds, up to the first that is not grown before the deadline."""
         n = len(self.scratch)
         # Neighbours in the ranking cost alike, so they are shared out.
-        if n == 1:
-            return list(self._ascents(range(first, end), self.scratch[0]))
-        parts = [
-            pool.submit(lambda rows, scratch: list(self._ascents(rows, scratch)), range(first + i, end, n), scratch)
-            for i, scratch in enumerate(self.scratch)
-        ]
-        return sorted((result for part in parts for result in part.result()), key=lambda result: result[0])
+        parts = list(pool.map(lambda i: self._ascents(range(first + i, end, n), self.scratch[i]), range(n)))
+        rows = np.concatenate([first + i + n * np.arange(len(part.members)) for i, part in enumerate(parts)])
+        order = np.argsort(rows)
+        # At the deadline each thread stops at another seed.
+        order = order[rows[order] == first + np.arange(rows.size)]
+        return _Results.joined(parts).take(order)
 
-    def _ascents(self, rows: range, scratch: growth_steps.Scratch) -> Iterator[_Result]:
+    def _ascents(self, rows: range, scratch: growth_steps.Scratch) -> _Results:
+        seeds, parts = self.seeds, [_NONE]
+        lists = seeds.left_offsets, seeds.left_members, seeds.right_offsets, seeds.right_members
         left, right, weights = scratch
-        for row in rows:
-            if self.stopped.is_set() or time.perf_counter() >= self.deadline:
-                return
-            n_edges, score, n_steps = growth_steps.ascend(*self.seeds[row], left, right, weights, self.schedule)
-            best_left, best_right = (np.sort(side.best[: side.counts[growth_steps.N_BEST]]) for side in (left, right))
-            yield row, best_left, best_right, n_edges, score, n_steps
+        while rows and not self.stopped.is_set() and time.perf_counter() < self.deadline:
+            numbers, *members = growth_steps.ascend_some(
+                lists, (rows.start, rows.stop, rows.step), _STEPS_AT_ONCE, left, right, weights, self.schedule
+            )
+            sides = [part for i in (0, 1) for part in (offsets_of(numbers[:, i]), members[i])]
+            parts.append(_Results(GroupMembers(*sides), *numbers.T[2:]))
+            rows = rows[len(numbers) :]
+        return _Results.joined(parts)
 
 
-def _distinct(results: list[_Result], n_seeds: int, kept: tuple[np.ndarray, np.ndarray]) -> Grown:
-    """Each group once; `results` of the first of so many seeds."""
-    results.sort(key=lambda result: (-result[4], result[0]))
-    firsts: dict[tuple[bytes, bytes], _Result] = {}
-    for result in results:
-        firsts.setdefault((result[1].tobytes(), result[2].tobytes()), result)
-    groups = list(firsts.values())
-    return Grown(
-        members=GroupMembers.of((kept[0][group[1]], kept[1][group[2]]) for group in groups),  # type: ignore[misc]
-        n_edges=np.array([group[3] for group in groups], np.int64),
-        scores=np.array([group[4] for group in groups], np.int64),
-        n_left_out=n_seeds - len(results),
-        n_steps=sum(result[5] for result in results),
+def _distinct(results: _Results, most_steps: int, n_seeds: int, kept: tuple[np.ndarray, np.ndarray]) -> Grown:
+    """Return each group of the first seeds once, as far as the steps go."""
+    n = int(np.searchsorted(np.cumsum(results.n_steps), most_steps, side="right"))
+    hashes = _hashes(results.members)[:n]
+    _, firsts = np.unique(hashes, return_index=True)
+    firsts = firsts[np.lexsort((firsts, -results.scores[firsts]))]
+    groups = results.take(firsts)
+    members = GroupMembers(
+        groups.members.left_offsets,
+        kept[0][groups.members.left_members],
+        groups.members.right_offsets,
+        kept[1][groups.members.right_members],
     )
+    return Grown(
+        members=members,
+        n_edges=groups.n_edges,
+        scores=groups.scores,
+        n_left_out=n_seeds - n,
+        n_steps=int(results.n_steps[:n].sum()),
+    )
+
+
+def _hashes(members: GroupMembers) -> np.ndarray:
+    """Return a hash of each group's members; equal ones are taken for the same group."""
+    left, right = (
+        np.diff(np.append(np.uint64(0), np.cumsum(finalised(ids.astype(np.uint64) + salt)))[offsets])
+        for ids, offsets, salt in (
+            (members.left_members, members.left_offsets, np.uint64(1)),
+            (members.right_members, members.right_offsets, np.uint64(1 << 32)),
+        )
+    )
+    return finalised(left + finalised(right))

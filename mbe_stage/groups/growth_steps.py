@@ -98,7 +98,64 @@ _SIDE = types.NamedTuple((LONGS, INTS, int64[:, ::1], LONGS, LONGS, BYTES, INTS,
 _SCHEDULE = types.NamedTuple((float64[::1], float64[::1], LONGS), Schedule)
 
 
-@compiled(INTS, INTS, _SIDE, _SIDE, LONGS, _SCHEDULE, seconds=5.0)
+_LISTS = types.Tuple((LONGS, INTS, LONGS, INTS))
+
+
+@compiled(_LISTS, types.UniTuple(int64, 3), int64, _SIDE, _SIDE, LONGS, _SCHEDULE, seconds=5.0)
+def ascend_some(seeds, rows, most_steps, left, right, weights, schedule):
+    """Find the best group of each of some seeds, until so many steps are taken.
+
+    Parameters
+    ----------
+    seeds : tuple
+        The arrays of `GroupMembers`.
+    rows : (int, int, int)
+        First, end and stride of the seeds.
+    most_steps : int
+        No further seed is grown after so many; the first one always is.
+    left, right, weights, schedule
+        As for `ascend`.
+
+    Returns
+    -------
+    numbers : (n, 5) int64
+        Of each group: left and right members, edges, score and steps.
+    left_members, right_members : int32
+        Ascending in each group.
+    """
+    left_offsets, left_members, right_offsets, right_members = seeds
+    first, end, stride = rows
+    numbers = np.empty((max(0, (end - first + stride - 1) // stride), 5), np.int64)
+    found_left, found_right = np.empty(1024, np.int32), np.empty(1024, np.int32)
+    n, n_left, n_right, n_steps = 0, 0, 0, 0
+    for row in range(first, end, stride):
+        if n > 0 and n_steps >= most_steps:
+            break
+        seed_left = left_members[left_offsets[row] : left_offsets[row + 1]]
+        seed_right = right_members[right_offsets[row] : right_offsets[row + 1]]
+        n_edges, score, steps = ascend(seed_left, seed_right, left, right, weights, schedule)
+        found_left, n_left = _with_best(found_left, n_left, left)
+        found_right, n_right = _with_best(found_right, n_right, right)
+        numbers[n, 0], numbers[n, 1] = left.counts[N_BEST], right.counts[N_BEST]
+        numbers[n, 2], numbers[n, 3], numbers[n, 4] = n_edges, score, steps
+        n_steps += steps
+        n += 1
+    return numbers[:n], found_left[:n_left], found_right[:n_right]
+
+
+@compiled()
+def _with_best(found, n, side):
+    """Append a side's best members, ascending; returns the array, which may be a larger one, and its used entries."""
+    end = n + side.counts[N_BEST]
+    if end > found.size:
+        larger = np.empty(2 * end, np.int32)
+        larger[:n] = found[:n]
+        found = larger
+    found[n:end] = np.sort(side.best[: side.counts[N_BEST]])
+    return found, end
+
+
+@compiled()
 def ascend(seed_left, seed_right, left, right, weights, schedule):
     """Find the best group of a seed's ascents; its members are `best` of either side.
 

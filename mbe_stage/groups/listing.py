@@ -11,7 +11,7 @@ left members, between graphs as within one. The list is made in two steps, and w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
@@ -198,14 +198,13 @@ def listed(
     worth = np.empty(len(pool), np.int64)
     worth[best_first] = -np.arange(len(pool))
     rest = order[without_near_copies(pool.members.take(order), max_overlap=max_overlap, worth=worth[order])]
-    found, n_unmuted, grown = list[int](), 0, _ByMember()
+    found, n_unmuted, grown = list[int](), 0, _Grown()
     for row in rest.tolist():
         if n_unmuted == limit:
             break
-        left, graph = pool.members[row][0].tolist(), int(pool.graphs[row])
         if pool.is_grown[row]:
-            grown.add(graph, left, row)
-        elif any(is_inside(pool.members, row, other) for other in grown.of(graph, left[0])):
+            grown.add(pool, row, row)
+        elif any(True for _ in grown.around(pool, row)):
             continue
         found.append(row)
         n_unmuted += not is_muted[row]
@@ -221,30 +220,30 @@ def cores(order: np.ndarray, pool: Pool, rows: np.ndarray) -> np.ndarray:
         All rows of the pool, best first (`ranked`).
     """
     found = np.where(pool.is_grown[rows], -1, rows)
-    grown = _ByMember()
+    grown = _Grown()
     for place in np.flatnonzero(found < 0).tolist():
-        grown.add(int(pool.graphs[rows[place]]), pool.members[int(rows[place])][0].tolist(), place)
+        grown.add(pool, int(rows[place]), place)
     for row in order[~pool.is_grown[order]].tolist():
-        for place in grown.of(int(pool.graphs[row]), int(pool.members[row][0][0])):
-            if found[place] < 0 and is_inside(pool.members, row, int(rows[place])):
+        for place in grown.around(pool, row):
+            if found[place] < 0:
                 found[place] = row
     return found
 
 
-def is_inside(members: GroupMembers, row: int, other: int) -> bool:
-    """Return whether all members of a group are members of another one."""
-    return all(np.isin(own, others).all() for own, others in zip(members[row], members[other], strict=True))
-
-
-class _ByMember:
-    """Rows of groups by graph and left member."""
+class _Grown:
+    """Groups by graph and left member, each with a number."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[int, int], list[int]] = {}
+        self._groups: dict[tuple[int, int], list[tuple[int, frozenset[int], frozenset[int]]]] = {}
 
-    def add(self, graph: int, left: Sequence[int], row: int) -> None:
+    def add(self, pool: Pool, row: int, number: int) -> None:
+        left, right = (frozenset(side.tolist()) for side in pool.members[row])
         for member in left:
-            self._rows.setdefault((graph, member), []).append(row)
+            self._groups.setdefault((int(pool.graphs[row]), member), []).append((number, left, right))
 
-    def of(self, graph: int, member: int) -> Sequence[int]:
-        return self._rows.get((graph, member), ())
+    def around(self, pool: Pool, row: int) -> Iterator[int]:
+        """Yield the numbers of the groups of the same graph that have all members of a group."""
+        left, right = (side.tolist() for side in pool.members[row])
+        for number, other_left, other_right in self._groups.get((int(pool.graphs[row]), left[0]), ()):
+            if other_left.issuperset(left) and other_right.issuperset(right):
+                yield number

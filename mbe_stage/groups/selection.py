@@ -31,6 +31,9 @@ LEAST_PARTNER_STEPS, PARTNER_STEPS_PER_EDGE = 10_000_000, 250
 """Seeds of partners are grown for so many steps, or so many per edge if that is more: some two seconds of one core a
 million edges. The first lead to nearly all groups that all lead to."""
 
+LEAST_MEMBERS = 2
+"""A grown group has so many members on each side. With one on a side no edge is missing, so it would be a biclique."""
+
 SCHEDULE = GrowthSchedule(min_density=0.15)
 """No group is sparser than growth itself reckons with."""
 
@@ -60,8 +63,8 @@ def grown_partners(
         seeds,
         model,
         schedule=SCHEDULE,
-        min_left=min_left,
-        min_right=min_right,
+        min_left=max(LEAST_MEMBERS, min_left),
+        min_right=max(LEAST_MEMBERS, min_right),
         threads=threads,
         most_steps=max(LEAST_PARTNER_STEPS, PARTNER_STEPS_PER_EDGE * graph.n_edges),
         most_seconds=most_seconds - (time.perf_counter() - begun),
@@ -113,7 +116,7 @@ def grown_above_chance(
     model : NullModel
         Of the graph.
     min_left, min_right : int
-        Least members of a side of a group.
+        Least members of a side of a group; two at least.
     threads : int
         0 is every core.
     most_steps, most_seconds
@@ -133,20 +136,21 @@ def grown_above_chance(
     >>> [[ids.tolist() for ids in group] for group in grown.members]
     [[[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4]]]
     """
+    least_left, least_right = max(LEAST_MEMBERS, min_left), max(LEAST_MEMBERS, min_right)
     grown = grow(
         graph,
         candidates.members.take(seeds),
         model,
         schedule=SCHEDULE,
-        min_left=min_left,
-        min_right=min_right,
+        min_left=least_left,
+        min_right=least_right,
         threads=threads,
         most_steps=most_steps,
         most_seconds=most_seconds,
     )
     if partners is not None:
         grown = Grown.joined(grown, partners)
-    return without_bystanders(graph, grown, model, min_left=min_left, min_right=min_right)
+    return without_bystanders(graph, grown, model, min_left=least_left, min_right=least_right)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:

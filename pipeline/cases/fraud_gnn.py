@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.cases.key_columns import value_columns
 from mbe_stage.pipeline.cases.run_graph import ACCOUNT, EDGE_KINDS, GROUP, ITEM, OF_LABELS, SIDES, RunGraph
+from mbe_stage.pipeline.cases.typed_csv import write_csv
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
@@ -71,7 +71,7 @@ def write_fraud_gnn(
         The run is not one of the rows before the split, the input is another one, or labels are not 0 and 1.
     """
     reads = graph.manifest.config.input
-    _check(reads, graph.run_path)
+    _check(reads, graph.run_path, source)
     before: dict[str, Any] = {"time_until": split}
     from_split: dict[str, Any] = {"time_from": split, "time_until": None}
     for number, (below, window) in enumerate([(directory, before), (directory / "test_gnn", from_split)]):
@@ -84,8 +84,12 @@ def write_fraud_gnn(
     on_progress(1.0)
 
 
-def _check(reads: InputConfig, run: Path) -> None:
+def _check(reads: InputConfig, run: Path, source: object | None) -> None:
     """Refuse runs whose rows cannot be split, or cannot be read with their labels."""
+    if source is None and reads.path is None:
+        raise InputError.at(
+            run, found="an input in memory", expected="the same input as a file", remedy="name it: --with INPUT"
+        )
     if reads.timestamp is None:
         raise InputError.at(
             run,
@@ -260,4 +264,4 @@ def _write_members(graph: RunGraph, below: Path, train_rows: pa.Array) -> None:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(quoting_style="none", quoting_header="none"))
+    write_csv(path, [table], first=table.num_columns)

@@ -33,6 +33,10 @@ from mbe_stage.pipeline.views.top import SideName, find_vertex
 from mbe_stage.pipeline.wording import day_of, group_key_text, plural
 
 Row = Mapping[str, Any]
+Table = tuple[str, Sequence[str], Sequence[Sequence[object]]]
+"""Title, columns and rows."""
+
+_Column = tuple[str, str | Callable[[Any], object]]
 
 SIDES: tuple[SideName, SideName] = ("left", "right")
 _MOST_ROWS = 50
@@ -51,8 +55,8 @@ class View:
         Its values for JSON; times are UTC in ISO 8601.
     lines : sequence of (str, str)
         Labels and texts above the tables.
-    tables : sequence of (str, sequence of str, sequence of rows)
-        Title, columns and rows of each table for people; long ones are cut.
+    tables : sequence of Table
+        For people; long ones are cut.
     records : sequence of mapping
         The rows of its CSV.
     next_command : str
@@ -61,13 +65,13 @@ class View:
 
     values: Row
     lines: Sequence[tuple[str, str]]
-    tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[object]]]]
+    tables: Sequence[Table]
     records: Sequence[Row]
     next_command: str
 
 
 class Looking:
-    """Views of a published run with groups.
+    """Views of a published run with groups; an id, key or side that it does not have raises an `InputError`.
 
     Parameters
     ----------
@@ -90,6 +94,7 @@ class Looking:
         left = distinct_names(key_columns(config, "left", columns), self._taken)
         right = distinct_names(key_columns(config, "right", columns), [*self._taken, *left])
         self._columns = {"left": left, "right": right}
+        self._sizes: list[_Column] = [(self.names[side], f"n_{side}") for side in SIDES]
 
     @cached_property
     def _cases(self) -> list[Case]:
@@ -101,13 +106,7 @@ class Looking:
         return case_of(self._path, wanted, self._cases)
 
     def side_named(self, name: str | None) -> SideName | None:
-        """Return the side of that name: ``left``, ``right``, or the side's column.
-
-        Raises
-        ------
-        InputError
-            No side has this name.
-        """
+        """Return the side of that name: ``left``, ``right``, or the side's column."""
         found = [side for side in SIDES if name in (side, self.names[side])]
         if name is None or found:
             return found[0] if found else None
@@ -122,20 +121,11 @@ class Looking:
         lines = [("finding", finding_of(self._path, self._manifest, self._cases))]
         lines += [("chance", chance)] if (chance := chance_text(self._path)) else []
         lines += [("muted", f"{plural(n_muted, 'case')}, known good or labelled fine")] if n_muted else []
-        columns: list[tuple[str, Callable[[Row], object]]] = [
-            ("case", lambda row: row["case"]),
-            ("since", lambda row: row["since"]),
-            ("groups", lambda row: row["n_groups"]),
-            *self._sizes(),
-            ("first", lambda row: _day(row["first_time"])),
-            ("last", lambda row: _day(row["last_time"])),
-            (str(self._manifest.config.input.weight), lambda row: _number(row["weight_total"])),
-            ("known", lambda row: row["n_known"]),
-            ("p", lambda row: _chance(row["p_bound"])),
-            ("verdict", lambda row: row["verdict"]),
-            # Its sentence would take ten lines of a cell.
-            ("edges of its best group", lambda row: row["present"]),
-        ]
+        weight = str(self._manifest.config.input.weight), lambda row: _number(row["weight_total"])
+        days = [(name, lambda row, name=name: _day(row[f"{name}_time"])) for name in ("first", "last")]
+        columns: list[_Column] = [("case", "case"), ("since", "since"), ("groups", "n_groups"), *self._sizes, *days]
+        # The sentence of a case would take ten lines of a cell.
+        columns += [weight, ("known", "n_known"), _P, ("verdict", "verdict"), ("edges of its best group", "present")]
         rows = [plain(case.row) for case in self._cases]
         values = {"finding": lines[0][1], "columns": self._columns, "cases": rows}
         # A new case without a verdict is looked at first.
@@ -144,111 +134,68 @@ class Looking:
         return self._view(values, lines, [_table("", columns, present)], rows, command)
 
     def case(self, wanted: str) -> View:
-        """Return a case by its id or the beginning of it: groups, members with their scores, and linked cases.
-
-        Raises
-        ------
-        InputError
-            As `case_of`.
-        """
+        """Return a case by its id or the beginning of it: groups, members with their scores, and linked cases."""
         case = self.case_of(wanted)
-        row, scores = case.row, self._scores(case.members)
-        members = [{**each, "score": scores.get((each["side"], each["vertex"]))} for each in case.members]
+        row, members = case.row, self._parted(self._scored(case.members))
         linked = self._linked(case)
         lines = [
             ("case", f"{case.id}: {self._size(row)} in {plural(row['n_groups'], 'group')}{self._told(row)}"),
             ("why", f"{row['explanation']}."),
-            *(
-                ("linked", f"case {each['case']} has {self._size(each, 'and')} of these, too")
-                for each in linked[:_MOST_ROWS]
-            ),
+            *(("linked", f"case {each['case']} has {self._size(each, 'and')} of these, too") for each in linked[:9]),
         ]
-        further = ("groups", lambda row: row["n_groups"]), ("edges", lambda row: row["n_edges"])
+        further: list[_Column] = [("groups", "n_groups"), ("edges", "n_edges")]
         tables = [self._groups_table(case.groups), *(self._members_table(members, side, further) for side in SIDES)]
-        values = {"case": row, "groups": case.groups, "members": self._with_parts(members), "linked": linked}
+        values = {"case": row, "groups": case.groups, "members": _as_values(members), "linked": linked}
         source = self._manifest.input.source
-        told = "INPUT" if was_in_memory(source) else source
-        command = ["cases", "export", self._place, case.id, "--with", told, "--out", f"case-{case.id[:8]}"]
-        return self._view(values, lines, tables, self._records({"case": case.id}, members), command)
+        given = ["--with", "INPUT" if was_in_memory(source) else source, "--out", f"case-{case.id[:8]}"]
+        command = ["cases", "export", self._place, case.id, *given]
+        return self._view(values, lines, tables, _records({"case": case.id}, members), command)
 
     def group(self, wanted: str) -> View:
-        """Return a group by its key or rank: its members, and the leads beside it.
-
-        Raises
-        ------
-        InputError
-            The run has no such group.
-        """
+        """Return a group by its key or rank: its members, and the leads beside it."""
         rows = group_rows(self._path)
         found = next((row for name in ("group_key", "rank") for row in rows if str(row[name]) == wanted), None)
         if found is None:
             some = f"the key of a group, or its rank from 1 to {len(rows):,}" if rows else "a run with groups"
             remedy = f"list them: mbe top {self._place}"
             raise InputError.at(self._path, found=f"no group {wanted!r}", expected=some, remedy=remedy)
-        members, halo = (
-            rows_of_groups(self._path, f"group_{name}", [found["group_key"]]).to_pylist()
-            if (self._path / f"group_{name}.parquet").is_file()
-            else []
-            for name in ("members", "halo")
-        )
-        scores = self._scores(members)
-        members = [{**each, "score": scores.get((each["side"], each["vertex"]))} for each in members]
-        further = ("edges", lambda row: row["n_edges"]), ("core", lambda row: "core" if row.get("is_core") else None)
-        key = found.get("key")
-        tables = [self._members_table(members, side, further, key) for side in SIDES]
-        gain = ("edges", lambda row: row["n_edges"]), ("gain", lambda row: f"{row['gain']:.1f}")
-        tables += [self._members_table(halo, side, gain, key, "leads: ") for side in SIDES]
+        members = self._parted(self._scored(self._rows("group_members", [found["group_key"]])), found.get("key"))
+        halo = self._parted(self._rows("group_halo", [found["group_key"]]), found.get("key"))
+        further: list[_Column] = [("edges", "n_edges"), ("core", lambda row: "core" if row.get("is_core") else None)]
+        tables = [self._members_table(members, side, further) for side in SIDES]
+        gain: list[_Column] = [("edges", "n_edges"), ("gain", lambda row: f"{row['gain']:.1f}")]
+        tables += [self._members_table(halo, side, gain, "leads: ") for side in SIDES]
         lines = [
             ("group", f"{found['group_key']}, rank {found['rank']}: {self._size(found)}{self._told(found)}"),
             ("why", f"{found['explanation']}."),
             *([("key", text)] if (text := group_key_text(found)) else []),
         ]
-        values = {
-            "group": found,
-            "members": self._with_parts(members, key),
-            "halo": self._with_parts(halo, key),
-        }
-        records = self._records({"case": found["case"]}, members, key)
+        values = {"group": found, "members": _as_values(members), "halo": _as_values(halo)}
+        records = _records({"case": found["case"]}, members)
         return self._view(values, lines, tables, records, ["show", self._place, "--case", found["case"]])
 
     def vertex(self, key: str, side: SideName | None) -> View:
-        """Return a member: its scores, groups and cases, and the members of both sides that share groups with it.
-
-        Raises
-        ------
-        InputError
-            As `pipeline.views.top.find_vertex`.
-        """
+        """Return a member: its scores, groups and cases, and the members of both sides that share groups with it."""
         side, vertex = self._vertex(key, side)
         keys = self._groups_with(side, vertex)
         groups = [row for row in group_rows(self._path) if row["group_key"] in keys]
         with reading(self._path):
             scores = pq.read_table(self._path / "vertex_scores.parquet", filters=pc.field("vertex") == vertex)
         score = next((row for row in scores.to_pylist() if row["side"] == side), None)
-        near = self._near(side, vertex, list(keys))
+        near = self._parted(self._near(side, vertex, list(keys)))
         cases = list(dict.fromkeys(row["case"] for row in groups))
         what = f"in {plural(len(groups), 'group')} of {plural(len(cases), 'case')}" if groups else "in no listed group"
         told = "" if score is None else f", score {score['score']:.3f}, {plural(score['degree'], 'edge')}"
         tables = [self._groups_table(groups)]
         other: SideName = "right" if side == "left" else "left"
-        n_groups = "groups", lambda row: row["n_groups"]
-        common = n_groups, (f"common {self.names[other]}", lambda row: row["n_common"])
-        joined = n_groups, ("edge", lambda row: "yes" if row["n_common"] else "no")
-        tables += [
-            self._members_table(near, side, common, None, "in the same groups: "),
-            self._members_table(near, other, joined, None, "in the same groups: "),
-        ]
-        values = {
-            "side": side,
-            "key": key if score is None else score["key"],
-            "scores": score,
-            "cases": cases,
-            "groups": groups,
-            "near": self._with_parts(near),
-        }
+        joined: list[_Column] = [("groups", "n_groups"), ("edge", lambda row: "yes" if row["n_common"] else "no")]
+        for of, column in ((side, (f"common {self.names[other]}", "n_common")), (other, joined[1])):
+            tables.append(self._members_table(near, of, [joined[0], column], "in the same groups: "))
+        values = {"side": side, "key": key if score is None else score["key"], "scores": score, "cases": cases}
+        values |= {"groups": groups, "near": _as_values(near)}
         lines = [(self.names[side], f"{key}: {what}{told}")]
         command = ["show", self._place, "--case", cases[0]] if cases else ["accounts", self._place]
-        return self._view(values, lines, tables, self._records({}, near), command)
+        return self._view(values, lines, tables, _records({}, near), command)
 
     def accounts(self, n: int, side: SideName) -> View:
         """Return the members of a side with the highest scores, and the case of each one's best group.
@@ -263,26 +210,22 @@ class Looking:
         order = [each for each in order if each[0] in table.column_names]
         rows = table.take(pc.sort_indices(table, sort_keys=order)[:n]).to_pylist()
         # A right member of a group with a narrowed key has no `group_key` among its scores.
-        held: dict[int, list[tuple[str, int]]] = {}
-        for case in self._cases:
-            for member in case.members:
-                if member["side"] == side:
-                    held.setdefault(member["vertex"], []).append((case.id, member["n_groups"]))
+        held: dict[int, list[tuple[str, int]]] = {row["vertex"]: [] for row in rows}
+        for case, member in ((each, member) for each in self._cases for member in each.members):
+            if member["side"] == side and member["vertex"] in held:
+                held[member["vertex"]].append((case.id, member["n_groups"]))
         for row in rows:
-            cases = held.get(row["vertex"], [])
+            cases = held[row["vertex"]]
             row |= {"case": cases[0][0] if cases else None, "n_groups": sum(n for _, n in cases)}
-        further = (
-            ("case", lambda row: row["case"]),
-            ("groups", lambda row: row["n_groups"]),
-            ("degree", lambda row: row["degree"]),
-        )
-        title, columns, lines = self._members_table(rows, side, further, most=n)
+        rows = self._parted(rows)
+        further: list[_Column] = [("case", "case"), ("groups", "n_groups"), ("degree", "degree")]
+        table_of_rows = self._members_table(rows, side, further, most=n)
         of_all = several(self.names[side], table.num_rows)
         summed = [("scores", f"{len(rows):,} of {of_all}, the highest score first")]
-        values = {"side": side, "columns": self._columns, "accounts": self._with_parts(rows)}
+        values = {"side": side, "columns": self._columns, "accounts": _as_values(rows)}
         which = [] if side == "left" else ["--side", side]
         command = ["show", self._place, "--vertex", str(rows[0]["key"]), *which] if rows else ["show", self._place]
-        return self._view(values, summed, [(title, columns, lines)], self._records({}, rows, sides=(side,)), command)
+        return self._view(values, summed, [table_of_rows], _records({}, rows), command)
 
     def top(self, rows: Sequence[dict[str, Any]], by: str | None) -> View:
         """Return groups that `listed` has chosen; `by` is as there."""
@@ -317,7 +260,7 @@ class Looking:
         self,
         values: Row,
         lines: Sequence[tuple[str, str]],
-        tables: Iterable[tuple[str, Sequence[str], Sequence[Sequence[object]]]],
+        tables: Iterable[Table],
         records: Sequence[Row],
         command: Sequence[str],
     ) -> View:
@@ -349,35 +292,27 @@ class Looking:
 
     def _near(self, side: SideName, vertex: int, keys: list[int]) -> list[dict[str, Any]]:
         """Return the other members of a vertex's groups: neighbours, and those of its side with common neighbours."""
-        other = "right" if side == "left" else "left"
-        members = rows_of_groups(self._path, "group_members", keys).to_pylist()
-        edges: dict[int, set[tuple[int, int]]] = {key: set() for key in keys}
-        if (self._path / "group_edges.parquet").is_file():
-            for row in rows_of_groups(self._path, "group_edges", keys).to_pylist():
-                edges[row["group_key"]].add((row[side], row[other]))
+        members = self._rows("group_members", keys)
+        edges = {(row["group_key"], row["left"], row["right"]) for row in self._rows("group_edges", keys)}
         # Runs of earlier versions have no edges of bicliques, where all are present.
-        for key in (key for key, pairs in edges.items() if not pairs):
-            of_group = [row for row in members if row["group_key"] == key]
-            ends = ([row["vertex"] for row in of_group if row["side"] == one] for one in (side, other))
-            edges[key] = set(product(*ends))
+        for key in set(keys) - {group for group, _, _ in edges}:
+            ends = ([row["vertex"] for row in members if row["group_key"] == key and row["side"] == of] for of in SIDES)
+            edges |= set(product([key], *ends))
+        at = 1 if side == "left" else 2
+        beside: dict[tuple[int, int], set[int]] = {}
+        for edge in edges:
+            beside.setdefault((edge[0], edge[at]), set()).add(edge[3 - at])
         found: dict[tuple[str, int], dict[str, Any]] = {}
-        neighbours = {key: {other for one, other in pairs if one == vertex} for key, pairs in edges.items()}
         for row in members:
-            key, is_own_side = row["group_key"], row["side"] == side
-            if is_own_side and row["vertex"] == vertex:
+            key, is_of_side = row["group_key"], row["side"] == side
+            if is_of_side and row["vertex"] == vertex:
                 continue
-            common = {other for one, other in edges[key] if one == row["vertex"]} if is_own_side else {row["vertex"]}
-            about = found.setdefault(
-                (row["side"], row["vertex"]),
-                {**{name: row[name] for name in ("side", "vertex", "key", "label")}, "groups": set(), "common": set()},
-            )
-            about["groups"].add(key)
-            about["common"] |= common & neighbours[key]
-        rows = [
-            {name: value for name, value in each.items() if name not in ("groups", "common")}
-            | {"n_groups": len(each["groups"]), "n_common": len(each["common"])}
-            for each in found.values()
-        ]
+            common = beside.get((key, row["vertex"]), set()) if is_of_side else {row["vertex"]}
+            about = {name: row[name] for name in ("side", "vertex", "key", "label")}
+            one = found.setdefault((row["side"], row["vertex"]), {**about, "n_groups": set(), "n_common": set()})
+            one["n_groups"].add(key)
+            one["n_common"] |= common & beside.get((key, vertex), set())
+        rows = [one | {name: len(one[name]) for name in ("n_groups", "n_common")} for one in found.values()]
         return sorted(rows, key=lambda row: (row["side"], -row["n_common"], -row["n_groups"], row["vertex"]))
 
     def _linked(self, case: Case) -> list[dict[str, Any]]:
@@ -391,18 +326,19 @@ class Looking:
                 found.append({"case": other.id, "n_left": n_left, "n_right": len(common) - n_left})
         return sorted(found, key=lambda row: -row["n_left"])
 
-    def _scores(self, members: Iterable[Row]) -> dict[tuple[str, int], float]:
-        vertices = pa.array({member["vertex"] for member in members}, pa.int32())
-        with reading(self._path):
-            rows = pq.read_table(
-                self._path / "vertex_scores.parquet",
-                columns=["side", "vertex", "score"],
-                filters=pc.field("vertex").isin(vertices),
-            )
-        return {(row["side"], row["vertex"]): row["score"] for row in rows.to_pylist()}
+    def _rows(self, table: str, keys: list[int]) -> list[dict[str, Any]]:
+        """Return the rows of some groups; none if it is a table that earlier versions do not have."""
+        is_there = (self._path / f"{table}.parquet").is_file()
+        return rows_of_groups(self._path, table, keys).to_pylist() if is_there else []
 
-    def _sizes(self) -> list[tuple[str, Callable[[Row], object]]]:
-        return [(self.names["left"], lambda row: row["n_left"]), (self.names["right"], lambda row: row["n_right"])]
+    def _scored(self, members: Sequence[Row]) -> list[dict[str, Any]]:
+        """Return the members with their `score`."""
+        wanted = pc.field("vertex").isin(pa.array({member["vertex"] for member in members}, pa.int32()))
+        with reading(self._path):
+            path = self._path / "vertex_scores.parquet"
+            rows = pq.read_table(path, columns=["side", "vertex", "score"], filters=wanted).to_pylist()
+        scores = {(row["side"], row["vertex"]): row["score"] for row in rows}
+        return [{**each, "score": scores.get((each["side"], each["vertex"]))} for each in members]
 
     def _size(self, row: Row, between: str = "x") -> str:
         return f" {between} ".join(several(self.names[side], row[f"n_{side}"]) for side in SIDES)
@@ -420,82 +356,51 @@ class Looking:
         ]
         return "".join(f"; {part}" for part in parts if part)
 
-    def _groups_table(self, groups: Sequence[Row]) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
-        columns: list[tuple[str, Callable[[Row], object]]] = [
-            ("rank", lambda row: row["rank"]),
-            ("case", lambda row: row["case"]),
-            ("since", lambda row: row["since"]),
-            ("key", lambda row: group_key_text(row)),
-            *self._sizes(),
-            ("edges", _present),
-            ("p", lambda row: _chance(row.get("p_bound"))),
-            ("known", lambda row: row["n_known"]),
-            ("group_key", lambda row: str(row["group_key"])),
-        ]
-        return _table("groups", columns, groups)
+    def _groups_table(self, groups: Sequence[Row]) -> Table:
+        columns: list[_Column] = [("rank", "rank"), ("case", "case"), ("since", "since"), ("key", group_key_text)]
+        columns += [*self._sizes, ("edges", _present), _P, ("known", "n_known")]
+        return _table("groups", [*columns, ("group_key", lambda row: str(row["group_key"]))], groups)
 
     def _members_table(
-        self,
-        members: Iterable[Row],
-        side: str,
-        further: Iterable[tuple[str, Callable[[Row], object]]],
-        group_key: str | None = None,
-        title: str = "",
-        most: int = _MOST_ROWS,
-    ) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
+        self, members: Iterable[Row], side: str, further: Iterable[_Column], title: str = "", most: int = _MOST_ROWS
+    ) -> Table:
         """Return the members of a side: a column for each part of their keys, scores, and further columns."""
         rows = [row for row in members if row["side"] == side]
-        names, parts = self._split(rows, side, group_key)
-        both = [{**row, "shown": shown} for row, shown in zip(rows, parts, strict=True)]
-        keys = [(name, lambda row, at=at: _text(row["shown"][at])) for at, name in enumerate(names)]
-        score = ("score", lambda row: None if row.get("score") is None else f"{row['score']:.3f}")
-        label = ("label", lambda row: row.get("label"))
-        return _table(f"{title}{self.names[side]}", [*keys, score, *further, label], both, most)
+        names = rows[0]["parts"] if rows else ()
+        keys = [(name, lambda row, name=name: _text(row["parts"][name])) for name in names]
+        score = "score", lambda row: None if row.get("score") is None else f"{row['score']:.3f}"
+        return _table(f"{title}{self.names[side]}", [*keys, score, *further, ("label", "label")], rows, most)
 
-    def _split(
-        self, rows: Sequence[Row], side: str, group_key: str | None = None
-    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """Return the names of key columns, and the parts of each row's key; of a group also those that narrow it."""
-        names = self._columns[side]
-        keys = [row["key"] for row in rows]
-        split = split_keys(pa.array(keys) if keys else pa.array([], pa.string()), names)
-        parts = list(zip(*split.to_pydict().values(), strict=True))
-        values = value_columns(group_key) if side == "right" else ()
-        if not values:
-            return names, parts
-        names = (*names, *distinct_names(values, [*self._taken, *names, *self._columns["left"]]))
-        added = [key_parts(row["key_value"], len(values)) for row in rows]
-        return names, [(*one, *more) for one, more in zip(parts, added, strict=True)]
-
-    def _with_parts(self, rows: Sequence[Row], group_key: str | None = None) -> list[dict[str, Any]]:
-        """Add `parts` to rows whose keys have several columns: the part in each."""
-        found = []
+    def _parted(self, rows: Iterable[Row], group_key: str | None = None) -> list[dict[str, Any]]:
+        """Add `parts` to rows: the parts of the key by their columns; of a group also those that narrow it."""
+        rows, values = list(rows), value_columns(group_key)
+        taken = [*self._taken, *self._columns["left"], *self._columns["right"]]
+        added, split = distinct_names(values, taken), {}
         for side in SIDES:
-            of_side = [row for row in rows if row["side"] == side]
-            names, parts = self._split(of_side, side, group_key)
-            found += [
-                {**row, "parts": dict(zip(names, each, strict=True))} if len(names) > 1 else dict(row)
-                for row, each in zip(of_side, parts, strict=True)
-            ]
+            keys = [row["key"] for row in rows if row["side"] == side]
+            table = split_keys(pa.array(keys) if keys else pa.array([], pa.string()), self._columns[side])
+            split[side] = iter(table.to_pylist())
+        found = [{**row, "parts": next(split[row["side"]])} for row in rows]
+        for row in found if values else ():
+            if row["side"] == "right":
+                row["parts"] |= dict(zip(added, key_parts(row["key_value"], len(values)), strict=True))
         return found
 
-    def _records(
-        self, lead: Row, rows: Sequence[Row], group_key: str | None = None, sides: Sequence[str] = SIDES
-    ) -> list[dict[str, Any]]:
-        """Return the rows of a CSV: what is common to all, the side, a column for each part of the keys, the rest."""
-        split = {side: self._split([row for row in rows if row["side"] == side], side, group_key) for side in sides}
-        empty = {name: None for names, _ in split.values() for name in names}
-        parts = {side: iter(each) for side, (_, each) in split.items()}
-        return [
-            {
-                **lead,
-                "side": row["side"],
-                **empty,
-                **dict(zip(split[row["side"]][0], next(parts[row["side"]]), strict=True)),
-                **{name: value for name, value in row.items() if name not in ("side", "key", "key_value", *lead)},
-            }
-            for row in rows
-        ]
+
+def _as_values(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return rows for JSON: `parts` only of keys of several columns."""
+    return [{name: value for name, value in row.items() if name != "parts" or len(value) > 1} for row in rows]
+
+
+def _records(lead: Row, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the rows of a CSV: what is common to all, the side, a column for each part of the keys, the rest."""
+    empty = dict.fromkeys(name for row in rows for name in row["parts"])
+    left_out = {"side", "key", "key_value", "parts", *lead}
+    return [
+        {**lead, "side": row["side"], **empty, **row["parts"]}
+        | {name: value for name, value in row.items() if name not in left_out}
+        for row in rows
+    ]
 
 
 def plain(value: Any) -> Any:
@@ -507,11 +412,9 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _table(
-    title: str, columns: Sequence[tuple[str, Callable[[Any], object]]], rows: Sequence[Any], most: int = _MOST_ROWS
-) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
+def _table(title: str, columns: Sequence[_Column], rows: Sequence[Any], most: int = _MOST_ROWS) -> Table:
     """Return the first rows with the columns that have any value; the title says how many there are."""
-    cells = [[value(row) for _, value in columns] for row in rows[:most]]
+    cells = [[row.get(value) if isinstance(value, str) else value(row) for _, value in columns] for row in rows[:most]]
     used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in cells)]
     of_all = f", {most:,} of {len(rows):,}" if len(rows) > most else ""
     shown = [["" if row[at] is None else row[at] for at in used] for row in cells]
@@ -534,5 +437,4 @@ def _number(value: float | None) -> str | None:
     return None if value is None else f"{value:,.2f}".removesuffix(".00")
 
 
-def _chance(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1g}"
+_P: _Column = "p", lambda row: None if row.get("p_bound") is None else f"{row['p_bound']:.1g}"

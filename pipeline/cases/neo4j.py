@@ -95,7 +95,7 @@ def _write_nodes_csv(graph: RunGraph, label: str, path: Path) -> None:
             ids = rows["key"].cast(pa.large_string())
             yield properties.add_column(0, ":LABEL", labels).add_column(0, f"{name}:ID({label})", ids)
 
-    write_csv(path, tables(), "{}:{}".format, _TYPES, first=2)
+    write_csv(path, tables(), _TYPES, first=2)
 
 
 def _write_relationships_csv(graph: RunGraph, kind: EdgeKind, path: Path) -> None:
@@ -109,4 +109,4 @@ def _write_relationships_csv(graph: RunGraph, kind: EdgeKind, path: Path) -> Non
             }
             yield pa.table({**ends, **dict(zip(properties.column_names, properties.columns, strict=True))})
 
-    write_csv(path, tables(), "{}:{}".format, _TYPES, first=3)
+    write_csv(path, tables(), _TYPES, first=3)

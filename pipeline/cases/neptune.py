@@ -27,10 +27,10 @@ def write_neptune(graph: RunGraph, directory: Path, on_progress: Callable[[float
     for done, label in enumerate(LABELS):
         on_progress(done / n_files)
         path = directory / f"vertices_{label.lower()}s.csv"
-        write_csv(path, _vertices(graph, label), "{}:{}".format, _TYPES, first=2)
+        write_csv(path, _vertices(graph, label), _TYPES, first=2)
     for done, kind in enumerate(EDGE_KINDS, start=len(LABELS)):
         on_progress(done / n_files)
-        write_csv(directory / f"edges_{kind.file_name}.csv", _edges(graph, kind), "{}:{}".format, _TYPES, first=4)
+        write_csv(directory / f"edges_{kind.file_name}.csv", _edges(graph, kind), _TYPES, first=4)
     on_progress(1.0)
 
 

@@ -8,7 +8,7 @@ from mbe_stage.pipeline.cases.finding import finding_of
 from mbe_stage.pipeline.cases.looking import plain
 from mbe_stage.pipeline.cases.published import Case, cases_of, side_names
 from mbe_stage.pipeline.cli.terminal import shortened
-from mbe_stage.pipeline.problems.display import NewResult, News
+from mbe_stage.pipeline.problems.display import News
 from mbe_stage.pipeline.publish.manifest import Manifest
 
 _ROWS = 20
@@ -35,7 +35,7 @@ def news(run_path: Path, manifest: Manifest) -> News:
         headline=finding_of(run_path, manifest, every_case),
         columns=("case", left, right, "members", "why"),
         rows=[_row(case) for case in (new if is_compared else cases)[:_ROWS]],
-        new=[NewResult(case.id, _values(case, names), _keys(case)) for case in new],
+        new=[(case.id, _values(case, names), _keys(case)) for case in new],
     )
 
 

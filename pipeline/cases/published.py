@@ -155,9 +155,12 @@ def rows_of_groups(run_path: str | Path, table: str, group_keys: list[int] | Non
     PublishError
         The table cannot be read.
     """
-    wanted = None if group_keys is None else pc.field("group_key").isin(pa.array(group_keys, pa.int64()))
+    path = Path(run_path) / f"{table}.parquet"
     with reading(run_path):
-        return pq.read_table(Path(run_path) / f"{table}.parquet", filters=wanted)
+        if group_keys is None:
+            # `read_table` imports pandas if it is installed, which takes longer than reading.
+            return pq.ParquetFile(path).read()
+        return pq.read_table(path, filters=pc.field("group_key").isin(pa.array(group_keys, pa.int64())))
 
 
 def side_names(config: Config, columns: Sequence[InputColumn] = ()) -> tuple[str, str]:

@@ -53,6 +53,7 @@ _ROWS = 1 << 16
 # Of a member: what the edge itself says; of a vertex: its edges to groups say the rest.
 _ENDS = ("side", "vertex", "key", "group_key")
 _LATER = "half_later_vertices"
+_OF_FRAMES = ("node", "id", "type", "key", "labels", "nodeId", "tried_key", "best_rank")
 
 
 class RunGraph:
@@ -167,7 +168,9 @@ class RunGraph:
             parts = split_keys(keys, names)
             for name, of_type in zip(names, self._part_types, strict=True):
                 found = found.append_column(name, parts[name].cast(of_type))
-            found = found.rename_columns(distinct_names(found.column_names, taken=properties.column_names))
+            # In one frame or file with groups, a column has one meaning.
+            taken = [*properties.column_names, *self.groups.column_names, *_OF_FRAMES]
+            found = found.rename_columns(["node", "key", *distinct_names(names, taken)])
         for name in properties.column_names:
             found = found.append_column(name, properties[name])
         return found

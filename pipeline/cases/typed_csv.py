@@ -5,8 +5,9 @@ Other than CSV for spreadsheets, nothing guards against formulas: a database wou
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,39 +20,33 @@ Types = Mapping[str, str]
 """The database's name of `integer`, `number`, `truth`, `time` and `text`."""
 
 
-def write_csv(
-    path: Path, tables: Iterable[pa.Table], header: Callable[[str, str], str], types: Types, first: int = 0
-) -> int:
-    """Write tables of one schema as one file, in batches; return the number of rows.
+def write_csv(path: Path, tables: Iterable[pa.Table], types: Types | None = None, *, first: int) -> None:
+    """Write tables of one schema as one file, in batches.
 
     Parameters
     ----------
     tables : iterable of pa.Table
         At least one.
-    header : callable
-        Takes the plain name of a property and its type; returns its field of the header.
+    types : mapping, optional
+        Of the properties, which the header has as ``name:type``.
     first : int
-        Number of first columns whose names are written as they are.
+        Number of first columns, which are no properties: the header has their names as they are.
     """
-    n_rows = 0
-    writer: pyarrow.csv.CSVWriter | None = None
+    parts = iter(tables)
+    head = next(parts)
+    fields = [*head.column_names[:first]]
+    for name, column in zip(plain_names(head.column_names[first:]), head.columns[first:], strict=True):
+        fields.append(f"{name}:{(types or {})[_kind(column.type)]}")
+    schema = pa.schema([(name, _written(column).type) for name, column in zip(fields, head.columns, strict=True)])
     # Values of text are in quotes, so an empty text differs from none.
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
     with path.open("wb") as file:
-        for table in tables:
-            if writer is None:
-                names = zip(plain_names(table.column_names[first:]), table.columns[first:], strict=True)
-                fields = [*table.column_names[:first], *(header(name, types[_kind(of.type)]) for name, of in names)]
-                file.write((",".join(fields) + "\n").encode())
-                written = [_written(column) for column in table.columns]
-                schema = pa.schema([(name, column.type) for name, column in zip(fields, written, strict=True)])
-                writer = pyarrow.csv.CSVWriter(file, schema, write_options=options)
-            columns = [_written(column).cast(field.type) for column, field in zip(table.columns, schema, strict=True)]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-            n_rows += len(table)
-        if writer is not None:
-            writer.close()
-    return n_rows
+        file.write((",".join(fields) + "\n").encode())
+        with pyarrow.csv.CSVWriter(file, schema, write_options=options) as writer:
+            for table in itertools.chain([head], parts):
+                pairs = zip(table.columns, schema, strict=True)
+                columns = [_written(column).cast(field.type) for column, field in pairs]
+                writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 
 def plain_names(names: Iterable[str]) -> tuple[str, ...]:

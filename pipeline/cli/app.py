@@ -366,6 +366,21 @@ def top(**options: Any) -> None:
     show_top(options)
 
 
+@_command("explore")
+def explore_(
+    run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
+    verdicts: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="File of verdicts; by default verdicts.sqlite beside the runs."),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 takes a free one.")] = 0,
+) -> None:
+    """Explore the cases of a run in a browser of this machine, and decide on them; Ctrl-C ends it."""
+    from mbe_stage.pipeline.cli.explore import explore
+
+    explore(run_path, verdicts, port)
+
+
 @_command()
 def runs(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],

@@ -21,7 +21,7 @@ import sys
 # retries forever and blocks signals.
 _LEAST_BYTES = 1 << 30
 # Commands that only read what is published, and what else starts no work: they take as long as their libraries to load.
-_ONLY_READ = {"runs", "top", "export", "clean", "-h", "--help"}
+_ONLY_READ = {"runs", "top", "explore", "export", "clean", "-h", "--help"}
 # Objects between two searches for garbage: more than loading libraries makes.
 _UNTIL_COLLECTION = 500_000
 

@@ -447,7 +447,7 @@ EXPORTING = (
     Parameter(
         "csv",
         Annotated[
-            bool, _option(None, "As CSV, one row per member: of bicliques, or of groups without these.", "--csv")
+            bool, _option(None, "As CSV, one row per member of bicliques; of groups if there are none.", "--csv")
         ],
         default=False,
     ),

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mbe_stage.pipeline.config.registry import OutputFacts, ProblemFacts
-from mbe_stage.pipeline.problems.display import Differences, NewResult, News, Page, PageSection, ResultText, Shown
+from mbe_stage.pipeline.problems.display import Differences, News, Page, PageSection, ResultText, Shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,6 @@ __all__ = [
     "DerivedCollector",
     "DerivedPublication",
     "Differences",
-    "NewResult",
     "News",
     "Numbers",
     "Page",

@@ -158,31 +158,13 @@ class News:
         The finding of the run in a sentence.
     columns, rows : sequence
         A table of the new results; of the first ones if there is no run to compare with.
-    new : sequence of NewResult
-        Empty without a run to compare with.
+    new : sequence of (str, mapping, mapping)
+        Id of each new result, the same in every run; JSON values without keys of the input; and the first keys of its
+        members by side. Empty without a run to compare with.
     """
 
     kind: str
     headline: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    new: Sequence[NewResult]
-
-
-@dataclass(frozen=True, slots=True)
-class NewResult:
-    """A result that the run before did not have.
-
-    Attributes
-    ----------
-    id : str
-        The same in every run.
-    values : mapping of str to Any
-        JSON values about it, without keys of the input.
-    keys : mapping of str to list of str
-        The first keys of its members.
-    """
-
-    id: str
-    values: Mapping[str, Any]
-    keys: Mapping[str, list[str]]
+    new: Sequence[tuple[str, Mapping[str, Any], Mapping[str, list[str]]]]

@@ -49,7 +49,8 @@ def group_rows(run_path: str | Path, limit: int | None = None) -> list[dict[str,
     if not (run_path / "groups.parquet").is_file():
         raise PublishError(f"{run_path}: has no groups; expected a run with groups; make them: mbe groups")
     with reading(run_path):
-        return pq.read_table(run_path / "groups.parquet").slice(0, limit).to_pylist()
+        # `read_table` imports pandas if it is installed, which takes longer than reading.
+        return pq.ParquetFile(run_path / "groups.parquet").read().slice(0, limit).to_pylist()
 
 
 def with_members(run_path: str | Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

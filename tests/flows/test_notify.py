@@ -21,11 +21,11 @@ from mbe_stage.flows import notify as notifying
 from mbe_stage.flows.command import app_of
 from mbe_stage.flows.notify import SECRET, Notify, send_news
 from mbe_stage.pipeline.errors import ConfigError
-from mbe_stage.pipeline.problems.base import NewResult, News
+from mbe_stage.pipeline.problems.base import News
 
 RUN = SimpleNamespace(run_id="20261127T060000Z-0a1b2c", created_at="2026-11-27T06:00:00+00:00")
 CASES = [
-    NewResult(case, {"case": case, "n_left": 3}, {"left": ["ann", "bob", "cid"], "right": ["p\u202e1"]})
+    (case, {"case": case, "n_left": 3}, {"left": ["ann", "bob", "cid"], "right": ["p\u202e1"]})
     for case in ("4af939325101a33f", "643708ba13896361")
 ]
 NEWS = News("case", "6 of 60 accounts act together in 2 cases; 2 are new.", ("case",), (), CASES)
@@ -95,8 +95,8 @@ def send(notify: Notify) -> None:
 
 def test_each_new_case_is_one_event_and_one_signed_request(receiver: Receiver, emitted: list[dict[str, Any]]) -> None:
     send(Notify(receiver.url))
-    assert [json.loads(body)["data"]["case"] for _, _, body in receiver.got] == [case.id for case in CASES]
-    for (_, headers, body), event, case in zip(receiver.got, emitted, CASES, strict=True):
+    assert [json.loads(body)["data"]["case"] for _, _, body in receiver.got] == [case for case, _, _ in CASES]
+    for (_, headers, body), event, (case, values, _) in zip(receiver.got, emitted, CASES, strict=True):
         signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
         digest = hmac.new(b"s3cret", signed, hashlib.sha256).digest()
         assert headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
@@ -107,10 +107,10 @@ def test_each_new_case_is_one_event_and_one_signed_request(receiver: Receiver, e
             "type": "mbe.case.new",
             "id": headers["webhook-id"],
             "timestamp": RUN.created_at,
-            "data": {"run": RUN.run_id, **case.values},
+            "data": {"run": RUN.run_id, **values},
         }
         assert (event["event"], event["payload"], str(event["id"])) == (sent["type"], sent["data"], sent["id"])
-        assert event["resource"]["prefect.resource.id"] == f"mbe.case.{case.id}"
+        assert event["resource"]["prefect.resource.id"] == f"mbe.case.{case}"
     ids = {headers["webhook-id"] for _, headers, _ in receiver.got}
     send(Notify(receiver.url))
     # A receiver can tell what it has had before.

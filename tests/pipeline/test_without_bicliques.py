@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from mbe_stage.pipeline.publish.run_files import PLAIN_VERSION
 from mbe_stage.pipeline.verify import verify_run
 from mbe_stage.pipeline.verify.groups import check as check_groups
 from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.views.export import export_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings, tables
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.test_problem_seam import edit, forge, mbe, refusal, said
@@ -187,6 +189,18 @@ def test_the_shipped_default_keeps_them() -> None:
 def test_what_reads_bicliques_is_refused(left_out: Path) -> None:
     with pytest.raises(PublishError, match=r"was published without its bicliques .*; run it again with them"):
         bicliques_parts(left_out)
+
+
+def test_groups_are_exported_instead(left_out: Path) -> None:
+    exported = mbe("export", left_out, "--csv", "-q").stdout
+    assert exported == mbe("export", left_out, "--csv", "--groups", "-q").stdout
+    assert exported.startswith('"group"')
+
+
+def test_what_lists_bicliques_is_refused(left_out: Path) -> None:
+    message = r"was published without its bicliques \(output.bicliques: false\).*run it again with them"
+    with pytest.raises(PublishError, match=message):
+        export_run(left_out, io.BytesIO())
 
 
 def test_two_different_runs_cannot_be_compared_one_by_one(tmp_path: Path, left_out: Path) -> None:

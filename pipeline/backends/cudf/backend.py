@@ -117,9 +117,9 @@ class CudfBackend:
         first: cp.ndarray,
         second: cp.ndarray,
         n_first: int,  # noqa: ARG002 - the sort needs no number
-        n_second: int,
+        n_second: int,  # noqa: ARG002
     ) -> tuple[cp.ndarray, cp.ndarray]:
-        return keys.distinct_pairs(first, second, n_second)
+        return keys.distinct_pairs(first, second)
 
     def text_column(self, texts: Sequence[str]) -> cudf.Series:
         return cudf.Series.from_arrow(pa.array(texts, pa.string()))

@@ -16,6 +16,8 @@ from mbe_stage.pipeline.backends.cudf.text import integer_values, non_empty, tex
 _EXACT_FLOATS = 2.0**53
 _FEWEST_DIGITS_BEYOND = 19
 _FIRST_PRINTED = 32
+# Integers in a range of at most so many numbers per row are ranked by a table of the range.
+_MOST_NUMBERS_PER_ROW = 4
 _FLOATS = (plc.TypeId.FLOAT32, plc.TypeId.FLOAT64)
 
 
@@ -51,16 +53,14 @@ def as_keys(column: cudf.Series, key_type: KeyType) -> tuple[cudf.Series, cp.nda
 def factorised(values: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
     """Implement `Backend.factorised`, in ascending order."""
     if kind_of(values) != plc.TypeId.STRING:
-        numbers = values_of(values)
-        ordered = cp.unique(numbers)
-        return cp.searchsorted(ordered, numbers), cudf.Series(ordered)
+        return _ranks(values_of(values))
     codes, distinct = values.factorize(sort=True)
     return codes, distinct.to_series().reset_index(drop=True)
 
 
 def ranked(codes: cp.ndarray, distinct: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
     """Implement `Backend.ranked`: `factorised` has already ranked the keys."""
-    return codes.astype(np.int32), distinct
+    return codes.astype(np.int32, copy=False), distinct
 
 
 def merged(codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Series]:
@@ -69,14 +69,38 @@ def merged(codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Se
     return rank.astype(np.int32)[codes], cudf.Series(ordered)
 
 
-def distinct_pairs(first: cp.ndarray, second: cp.ndarray, n_second: int) -> tuple[cp.ndarray, cp.ndarray]:
+def distinct_pairs(first: cp.ndarray, second: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray]:
     """Implement `Backend.distinct_pairs`."""
-    codes = first.astype(np.int64) * n_second + second
+    codes = first.astype(np.int64) << 32 | second
     if bool((codes[:-1] < codes[1:]).all()):
         return first, second
-    codes = cp.unique(codes)
-    first = codes // n_second
-    return first.astype(np.int32), (codes - first * n_second).astype(np.int32)
+    # `cp.unique` would copy them first.
+    codes.sort()
+    codes = codes[_differ(codes)]
+    return (codes >> 32).astype(np.int32), codes.astype(np.int32)
+
+
+def _ranks(numbers: cp.ndarray) -> tuple[cp.ndarray, cudf.Series]:
+    """Return the rank of each number, int32, and the distinct numbers, ascending."""
+    low, high = (int(bound) for bound in (numbers.min(), numbers.max())) if numbers.size else (0, -1)
+    if high - low < _MOST_NUMBERS_PER_ROW * numbers.size:
+        # A table of the whole range: looking a number up costs one access, and a binary search two dozen.
+        numbers = numbers - low
+        is_there = cp.zeros(high - low + 1, np.bool_)
+        is_there[numbers] = True
+        ranks = cp.cumsum(is_there, dtype=np.int32)
+        ranks -= np.int32(1)
+        return ranks[numbers], cudf.Series(cp.flatnonzero(is_there) + low)
+    ordered = cp.sort(numbers)
+    ordered = ordered[_differ(ordered)]
+    return cp.searchsorted(ordered, numbers).astype(np.int32), cudf.Series(ordered)
+
+
+def _differ(ordered: cp.ndarray) -> cp.ndarray:
+    """Return a mask of the numbers that differ from the one before."""
+    mask = cp.ones(ordered.size, np.bool_)
+    cp.not_equal(ordered[1:], ordered[:-1], out=mask[1:])
+    return mask
 
 
 def as_integers(texts: cudf.Series, must: bool) -> cp.ndarray | None:

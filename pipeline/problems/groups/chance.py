@@ -62,6 +62,7 @@ def search_copies(
     end = time.perf_counter() + seconds_of_keys(collecting.config) * SHARE_OF_COPIES
     copies = []
     for seed in range(n):
+        log.info("groups: searching random copy %d of %d", seed + 1, n)
         if time.perf_counter() >= end or (found := _copy(collecting, searches, place, seed, end, n_graphs)) is None:
             log.warning("groups: there was time for %d of %d random copies", seed, n)
             break

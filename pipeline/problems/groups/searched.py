@@ -194,6 +194,7 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
             f"{setting('input.time_bucket')} {config.input.time_bucket} makes {n_right:,} right vertices "
             f"with both offsets; expected fewer than {_MOST_IDS:,}; use longer buckets"
         )
+    log.info("groups: searching with %s: %d right vertices", _LATER, len(edges.right_keys))
     return search_graph(collecting, edges, place, _LATER, seconds_of_graph(config), N_OFFSETS)
 
 
@@ -202,7 +203,6 @@ def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seco
     begun, seconds = time.perf_counter(), max(seconds, _LEAST_SECONDS)
     end = begun + seconds
     config, backend, graph = collecting.config, collecting.backend, edges.graph()
-    log.info("groups: searching with %s: %d right vertices", name, graph.n_right)
     model = place.null_model(graph, n_graphs)
     sink = place.sink_of(model, graph)
     on_host = place.on_host(replace(collecting, edges=edges, graph=graph))
@@ -265,6 +265,7 @@ def search_keys(
             continue
         n_right += len(host.right_keys)
         name = f"the key {key.name}" + (f", {_LATER}" if half_later else "")
+        log.info("groups: searching with %s: %d right vertices", name, len(host.right_keys))
         edges = collecting.backend.from_host(host)
         found = search_graph(collecting, edges, place, name, end - time.perf_counter(), n_graphs)
         made = found.made if are_kept else partial(_made_again, collecting, key, half_later)

@@ -206,25 +206,35 @@ def halo_table(chosen: Chosen, graph: BipartiteCSR, model: NullModel, keys: pa.A
     """
     rows = np.flatnonzero(chosen.is_grown)
     members = chosen.members.take(rows)
+    none = np.empty(0, np.int64)
+    columns: list[list[np.ndarray]] = [[none], [none], [none], [none], [none], [none]]
     found = halos(graph, members, model, SCHEDULE)
-    parts = [group_halo(keys.type).empty_table()]
     for row, (left, right) in enumerate(members):
         for side, others in enumerate((right, left)):
-            start, end = found[side].offsets[row : row + 2]
-            vertices, n = found[side].vertices[start:end], int(end - start)
+            part = slice(*found[side].offsets[row : row + 2])
+            vertices = found[side].vertices[part].astype(np.int64)
             of_vertex = graph.neighbours_of_right if side else graph.neighbours_of_left
-            columns = [
-                pa.array(np.full(n, chosen.keys[rows[row]])),
-                sides(np.full(n, bool(side))),
-                pa.array(np.arange(1, n + 1, dtype=np.int32)),
-                pa.array(vertices),
-                keys.take(pa.array(vertices + side * graph.n_left)),
-                pa.array(found[side].gains[start:end] / UNIT),
-                pa.array([np.isin(of_vertex(vertex), others).sum() for vertex in vertices], pa.int64()),
-                pa.nulls(n, pa.string()),
-            ]
-            parts.append(pa.Table.from_arrays(columns, schema=parts[0].schema))
-    return pa.concat_tables(parts)
+            ends = [of_vertex(vertex) for vertex in vertices]
+            inside = np.isin(np.concatenate([none, *ends]), others)
+            owners = np.repeat(np.arange(vertices.size), [each.size for each in ends])
+            n_edges = np.bincount(owners[inside], minlength=vertices.size)
+            sizes = np.full(vertices.size, rows[row]), np.full(vertices.size, side), np.arange(1, vertices.size + 1)
+            for column, values in zip(columns, (*sizes, vertices, found[side].gains[part], n_edges), strict=True):
+                column.append(values)
+    group, side_of, place, vertices, gains, n_edges = (np.concatenate(column) for column in columns)
+    return pa.Table.from_arrays(
+        [
+            pa.array(chosen.keys[group]),
+            sides(side_of == 1),
+            pa.array(place.astype(np.int32)),
+            pa.array(vertices.astype(np.int32)),
+            keys.take(pa.array(vertices + side_of * graph.n_left)),
+            pa.array(gains / UNIT),
+            pa.array(n_edges),
+            pa.nulls(group.size, pa.string()),
+        ],
+        schema=group_halo(keys.type),
+    )
 
 
 def scores_table(

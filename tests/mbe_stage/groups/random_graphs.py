@@ -11,8 +11,9 @@ from mbe_stage import BicliqueBlock, BipartiteCSR
 from mbe_stage.bicliques.keys import biclique_keys, hash_integers, vertex_hashes
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.groups.reference import UNIT, Biclique, Bicliques, Null
-from mbe_stage.groups.reference_selection import NearCopies, NullOfEdges, overlap_fraction
+from mbe_stage.groups.reference_selection import NearCopies, overlap_fraction
 from tests.mbe_stage import graphs
+from tests.mbe_stage.groups.reference_growth import Searched
 
 Keyed = dict[int, Biclique]
 
@@ -100,9 +101,9 @@ def plain_edge_scores(graph: BipartiteCSR, bicliques: Sequence[Biclique], *, by_
     return scores
 
 
-def edges_of(graph: BipartiteCSR) -> NullOfEdges:
+def edges_of(graph: BipartiteCSR) -> Searched:
     """All edges, with what they are worth."""
-    return NullOfEdges(*graph.edges(), null_of(graph))
+    return Searched(*graph.edges(), null_of(graph))
 
 
 def block_of(bicliques: Sequence[Biclique]) -> BicliqueBlock:

@@ -177,6 +177,28 @@ def test_frames_are_what_graphistry_takes(composite: RunResult) -> None:
         composite.graph("dask")  # type: ignore[arg-type]
 
 
+def test_a_column_of_a_key_may_be_called_like_ours(edges_file: Path, tmp_path: Path) -> None:
+    every = pq.read_table(edges_file).rename_columns(["account", "page", "kind", "time", "amount", "fraud"])
+    path = tmp_path / "edges.parquet"
+    pq.write_table(every, path)
+    nodes, _ = made(tmp_path / "out", path, right=["page", "kind"]).graph()
+    assert set(nodes["kind_2"].dropna()) >= {-5, 3}
+    assert set(nodes["kind"].dropna()) <= {"short_list", "grown_cover"}
+
+
+def test_a_run_with_nothing_significant_is_written_too(tmp_path: Path) -> None:
+    edges = pa.table({"l": ["a", "b", "c"], "r": [1, 2, 3]})
+    nothing = run(settings(tmp_path / "out"), edges)
+    nodes, lines = nothing.graph()
+    assert (len(nodes), len(lines)) == (0, 0)
+    for system in ("neo4j", "neptune"):
+        export_to(nothing.run_dir, system, tmp_path / system)  # type: ignore[arg-type]
+    assert columns(tmp_path / "neptune" / "vertices_accounts.csv")["~id"] == ["account:a", "account:b", "account:c"]
+    assert strict(tmp_path / "neptune" / "edges_account_acts_on_item.csv") == (["~id", "~from", "~to", "~label"], [])
+    output = io.BytesIO()
+    assert export_groups(nothing.run_dir, output) == 0
+
+
 def test_damaged_tables_are_refused(composite: RunResult, tmp_path: Path) -> None:
     for name, column, value in (
         ("group_members", "vertex", 10**6),
@@ -289,7 +311,7 @@ def test_an_item_may_be_in_a_group_several_times(train: RunResult, tmp_path: Pat
 
 def test_headers_escape_nothing_because_names_are_plain(tmp_path: Path) -> None:
     given = pa.table({"~id": ["1"], "a:b, c": ["x"], "a b  c": [None], "d\ne": [1.5]})
-    write_csv(tmp_path / "f.csv", [given, given], "{}:{}".format, {"text": "String", "number": "Double"}, first=1)
+    write_csv(tmp_path / "f.csv", [given, given], {"text": "String", "number": "Double"}, first=1)
     written = (tmp_path / "f.csv").read_text()
     assert written == '~id,a_b_c:String,a_b_c_2:String,d_e:Double\n"1","x",,1.5\n"1","x",,1.5\n'
 
@@ -383,6 +405,14 @@ def test_the_input_may_have_moved(train: RunResult, edges_file: Path, tmp_path: 
         for_gnn(train, tmp_path / "out", source=str(other))
     pq.write_table(pq.read_table(edges_file), other)
     assert (for_gnn(train, tmp_path / "out", source=str(other)) / "nodes").is_dir()
+
+
+def test_an_input_in_memory_is_asked_for(tmp_path: Path) -> None:
+    reads = {"left": "account", "right": "page", "timestamp": "time", "time_until": SPLIT}
+    of_memory = run(settings(tmp_path / "runs", input=reads, groups={"try_keys": "plain"}), table())
+    with pytest.raises(InputError, match=r"an input in memory; .*--with INPUT"):
+        for_gnn(of_memory, tmp_path / "out")
+    assert (for_gnn(of_memory, tmp_path / "out", source=table()) / "edges").is_dir()
 
 
 # --- CSV and the command -------------------------------------------------------------------------------------------

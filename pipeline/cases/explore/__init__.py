@@ -1,0 +1,1 @@
+"""`mbe explore`: a local page over the tables of a published run."""
