@@ -40,9 +40,10 @@ def exact_surprise(graph: BipartiteCSR, biclique: reference.Biclique) -> float:
 def test_surprise_is_the_logarithm_of_a_fraction() -> None:
     """Of `a b` edges, each of the three logarithms counts `a b` times and is off by half a unit, each cost by some."""
     n_seen = n_fitted = 0
-    for number, graph in enumerate(small_graphs(250)):
-        graph = blocks.amid(graph, 3000) if number % 3 else graph
-        found = [pair for pair in keyed(graph).values() if min(map(len, pair)) > 1 or number % 3 == 0]
+    for number, core in enumerate(small_graphs(250)):
+        # The edges around it are in no biclique with two vertices a side.
+        graph = blocks.amid(core, 3000) if number % 3 else core
+        found = [pair for pair in keyed(core).values() if min(map(len, pair)) > 1 or number % 3 == 0]
         specified = null_of(graph).surprise(reference.Bicliques.of(dict(enumerate(found)))).tolist()
         is_fitted = NullModel.of(graph).is_fitted
         n_fitted += is_fitted
