@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from mbe_stage.pipeline import run_state
+from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.compiling import OnCompile
+from mbe_stage.pipeline.execution.ingest_within import ingest_within
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish
 from mbe_stage.pipeline.execution.tiers import OnProgress, Tier, on_a_tier_that_fits
@@ -266,7 +268,8 @@ def edges_read(
     prepared = tier.compile(tier.compile_steps("read", config), on_compile)
     with tier.open(config.execution) as steps:
         start = time.perf_counter()
-        edges = steps.ingest(reading_of(config), source)
+        is_bounded = steps.backend is ARROW and "memory_budget" in config.execution.model_fields_set
+        edges = ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source)
         # Refuse unknown keys before the wait for the next compilation.
         publication_of(config.problem).query(config.problem_section, edges)
         yield steps, edges, {"read": time.perf_counter() - start, **prepared}
