@@ -2,7 +2,7 @@
 
 The keys of the rows are numbered while they are read (`pipeline.backends.arrow.spooled`). Then parts of the rows, by
 their left ids, give the distinct edges in order; all of them count for the fingerprint and the degrees. If they do not
-fit, edges of vertices with too few neighbours go, round by round, until the others fit or no more go.
+fit, edges of vertices with too few neighbours go, round by round, until no more go.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def clean_within(
         for left, right in numbered.parts(max(_FEWEST_ROWS, (most_bytes - of_vertices) // (2 * _ROW_BYTES))):
             add_edges(fingerprint, left, right, *hashes)
             core.add(left, right)
-    core.reduce(most_edges)
+    if core.n > most_edges:
+        core.reduce()
     n_edges, n_held = fingerprint.n_items, core.n
     needed = of_vertices + _EDGE_BYTES * n_held
     if needed > most_bytes:
@@ -247,10 +248,11 @@ class _Core:
             count_ids(ids, degrees)
             spooled.write(spooled.n, ids)
 
-    def reduce(self, most: int) -> None:
-        """Leave out edges of vertices with too few neighbours, until at most so many remain or no more can go."""
+    def reduce(self) -> None:
+        """Leave out edges of vertices with too few neighbours, until no more can go."""
+        # What remains does not depend on the budget, so a run can be resumed with another one.
         degrees, is_reduced = self.degrees, False
-        while self.n > most and not is_reduced:
+        while not is_reduced:
             with run_state.at_part(f"leaving out edges that can be in no result, {self.n:,} remain"):
                 degrees = self._without([of >= fewest for of, fewest in zip(degrees, self._fewest, strict=True)])
             few = [(of > 0) & (of < fewest) for of, fewest in zip(degrees, self._fewest, strict=True)]
