@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.graphs.numbering import Codes
+from mbe_stage.graphs.numbering import Codes, IntegerNumbers
 from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder
 from mbe_stage.pipeline.errors import InputError
 
@@ -110,6 +110,8 @@ class SpooledEncoder(KeyEncoder):
         """Return the whole column, whose indices are a view of a file."""
         column = super().finish()
         self.keys = column.dictionary
+        # The tables are not needed any more.
+        self._integers, self._texts = IntegerNumbers(), None
         return column
 
     def _in_all_rows(self, codes: Codes) -> pa.Array:
