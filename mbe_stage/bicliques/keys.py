@@ -71,10 +71,21 @@ def edge_fingerprint(
 ) -> str:
     """Fingerprint of a set of edges by their ends' own keys, in any order."""
     fingerprint = Fingerprint()
+    add_edges(fingerprint, left_ids, right_ids, left_hashes, right_hashes)
+    return str(fingerprint)
+
+
+def add_edges(
+    fingerprint: Fingerprint,
+    left_ids: np.ndarray,
+    right_ids: np.ndarray,
+    left_hashes: np.ndarray,
+    right_hashes: np.ndarray,
+) -> None:
+    """Add edges to the fingerprint of others."""
     for start in range(0, left_ids.size, _CHUNK):
         part = slice(start, start + _CHUNK)
         fingerprint.add(_edge_keys(left_ids[part], right_ids[part], left_hashes, right_hashes))
-    return str(fingerprint)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:

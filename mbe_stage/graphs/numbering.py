@@ -6,14 +6,14 @@ texts, go through tables with open addressing, which grow with the number of dis
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numba import int64, njit, uint64
 
 from mbe_stage.bits import popcount
 from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled, readonly, readonly_view, steps_of
+from mbe_stage.runtime.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
 from mbe_stage.splitmix import finalised
 
 # A range of at most this many numbers for each value, or this many in all, gets bits.
@@ -70,6 +70,11 @@ class Codes:
 class IntegerNumbers:
     """Numbers integers as they come.
 
+    Parameters
+    ----------
+    new_codes : callable
+        Makes the array of their codes.
+
     Examples
     --------
     >>> numbers = IntegerNumbers()
@@ -79,9 +84,9 @@ class IntegerNumbers:
     [[1, 2, 0, 1], [-5, 7, 1000000000000000000]]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, new_codes: Callable[[], Codes] = Codes) -> None:
         # Distances from `_base` while they fit; then codes in `_table`.
-        self._codes = Codes()
+        self._codes = new_codes()
         self._base: int | None = None
         self._low = self._high = 0
         self._table: _IntegerTable | None = None
@@ -102,21 +107,30 @@ class IntegerNumbers:
         assert self._table is not None
         self._table.number(values, self._codes.more(values.size))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table of keys."""
+        return 0 if self._table is None else self._table.slots.nbytes
+
     def finish(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the rank of each value, ``(n,) int32``, and the distinct values, ascending int64."""
+        codes, keys = self.ranked()
+        return codes.whole(), keys
+
+    def ranked(self) -> tuple[Codes, np.ndarray]:
+        """Return what `finish` returns, with the ranks where they are; no more values can be taken then."""
         if not self._codes.n:
-            return np.zeros(0, np.int32), np.zeros(0, np.int64)
+            return self._codes, np.zeros(0, np.int64)
         span = self._high - self._low + 1
         if self._table is None and span > max(_NUMBERS_PER_VALUE * self._codes.n, _FEW_NUMBERS):
             self._enter_table()
-        codes = self._codes.whole()
         if self._table is None:
             assert self._base is not None
-            return codes, _rank_in_range(codes, self._low - self._base, span) + self._low
+            return self._codes, _ranked_in_range(self._codes, self._low - self._base, span) + self._low
         keys = self._table.keys()
         order = np.argsort(keys)
-        renumber(codes, inverse(order))
-        return codes, keys[order]
+        renumber_all(self._codes, inverse(order))
+        return self._codes, keys[order]
 
     def _enter_table(self) -> None:
         assert self._base is not None
@@ -127,22 +141,22 @@ class IntegerNumbers:
 
 class _IntegerTable:
     def __init__(self) -> None:
-        self._slots = np.zeros(2 * _FEWEST_SLOTS, np.int64)
+        self.slots = np.zeros(2 * _FEWEST_SLOTS, np.int64)
         self._n = 0
 
     def number(self, values: np.ndarray, codes: np.ndarray) -> None:
         """Write the code of each value."""
         done, values = 0, readonly_view(values)
         while True:
-            done, self._n = _number_integers(values, done, self._slots, self._n, codes)
+            done, self._n = _number_integers(values, done, self.slots, self._n, codes)
             if done == values.size:
                 return
-            self._slots = _larger(self._slots, is_hash=False)
+            self.slots = _larger(self.slots, is_hash=False)
 
     def keys(self) -> np.ndarray:
         """Return the value of each code."""
-        keys, is_taken = np.empty(self._n, np.int64), self._slots[1::2] > 0
-        keys[self._slots[1::2][is_taken] - 1] = self._slots[::2][is_taken]
+        keys, is_taken = np.empty(self._n, np.int64), self.slots[1::2] > 0
+        keys[self.slots[1::2][is_taken] - 1] = self.slots[::2][is_taken]
         return keys
 
 
@@ -161,6 +175,11 @@ class TextNumbers:
         # As many as two thirds of the slots, and one.
         self._ends = np.zeros(2 * _FEWEST_SLOTS // 3, np.int64)
         self._bytes = np.empty(16 * _FEWEST_SLOTS, np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table of texts."""
+        return self._slots.nbytes + self._ends.nbytes + self._bytes.nbytes
 
     def number(self, ends: np.ndarray, data: np.ndarray, codes: np.ndarray) -> None:
         """Write the code of each text.
@@ -213,6 +232,12 @@ def renumber(codes: np.ndarray, new: np.ndarray) -> None:
     _renumber(codes, readonly_view(new))
 
 
+def renumber_all(codes: Codes, new: np.ndarray) -> None:
+    """Replace each code by its new one, as `renumber` does."""
+    for part in codes.parts():
+        renumber(part, new)
+
+
 def in_use(codes: np.ndarray, n: int) -> np.ndarray:
     """Return which of the numbers below `n` occur among codes, ``(n,) bool``."""
     return _in_use(readonly_view(codes), n)
@@ -221,7 +246,7 @@ def in_use(codes: np.ndarray, n: int) -> np.ndarray:
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module."""
     tables = steps_of(_number_integers, _number_texts, _rehash, _parse_integers)
-    return (*tables, *steps_of(_rank_in_range, _renumber, _in_use))
+    return (*tables, *steps_of(_mark, _counted, _rank, _renumber, _in_use))
 
 
 def _larger(slots: np.ndarray, *, is_hash: bool) -> np.ndarray:
@@ -240,22 +265,32 @@ def _enlarged(array: np.ndarray, size: int) -> np.ndarray:
 _mix = njit(inline="always")(finalised)
 
 
-@compiled(INTS, int64, int64)
-def _rank_in_range(codes, lowest, span):
+def _ranked_in_range(codes: Codes, lowest: int, span: int) -> np.ndarray:
     """Replace numbers by their ranks in place; return the distinct ones, from 0."""
     words = np.zeros(span // 64 + 1, np.uint64)
+    for part in codes.parts():
+        _mark(words, part, lowest)
+    before, distinct = _counted(words)
+    for part in codes.parts():
+        _rank(part, lowest, words, before)
+    return distinct
+
+
+@compiled(WORDS, INTS, int64)
+def _mark(words, codes, lowest):
     for i in range(codes.size):
         number = codes[i] - lowest
         words[number >> 6] |= uint64(1) << uint64(number & 63)
+
+
+@compiled(WORDS)
+def _counted(words):
+    """Bits before each word, and the numbers of all bits."""
     before = np.empty(words.size, np.int32)
     n = 0
     for k in range(words.size):
         before[k] = n
         n += popcount(words[k])
-    for i in range(codes.size):
-        number = codes[i] - lowest
-        lower = (uint64(1) << uint64(number & 63)) - uint64(1)
-        codes[i] = before[number >> 6] + popcount(words[number >> 6] & lower)
     distinct = np.empty(n, np.int64)
     n = 0
     for k in range(words.size):
@@ -264,7 +299,15 @@ def _rank_in_range(codes, lowest, span):
                 if words[k] >> uint64(bit) & uint64(1):
                     distinct[n] = 64 * k + bit
                     n += 1
-    return distinct
+    return before, distinct
+
+
+@compiled(INTS, int64, WORDS, INTS)
+def _rank(codes, lowest, words, before):
+    for i in range(codes.size):
+        number = codes[i] - lowest
+        lower = (uint64(1) << uint64(number & 63)) - uint64(1)
+        codes[i] = before[number >> 6] + popcount(words[number >> 6] & lower)
 
 
 @compiled(readonly(LONGS), int64, LONGS, int64, INTS)

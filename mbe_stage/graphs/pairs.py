@@ -6,7 +6,7 @@ import numpy as np
 from numba import int64
 
 from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import INTS, compiled, readonly, readonly_view, steps_of
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
 
 
 def distinct_pairs(first: np.ndarray, second: np.ndarray, n_first: int, n_second: int) -> tuple[np.ndarray, np.ndarray]:
@@ -41,9 +41,14 @@ def row_offsets(ids: np.ndarray, n: int) -> np.ndarray:
     return _row_offsets(readonly_view(np.ascontiguousarray(ids)), n)
 
 
+def count_ids(ids: np.ndarray, counts: np.ndarray) -> None:
+    """Add to the int64 counts how often each id occurs."""
+    _count_ids(readonly_view(ids), counts)
+
+
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module."""
-    return steps_of(_are_in_order, _distinct_pairs, _row_offsets)
+    return steps_of(_are_in_order, _count_ids, _distinct_pairs, _row_offsets)
 
 
 @compiled(readonly(INTS), readonly(INTS))
@@ -52,6 +57,12 @@ def _are_in_order(first, second):
         if first[i] < first[i - 1] or (first[i] == first[i - 1] and second[i] <= second[i - 1]):
             return False
     return True
+
+
+@compiled(readonly(INTS), LONGS)
+def _count_ids(ids, counts):
+    for i in range(ids.size):
+        counts[ids[i]] += 1
 
 
 @compiled(readonly(INTS), int64)

@@ -177,6 +177,10 @@ class Edges(Protocol):
         The left vertices are the same; None without buckets.
         """
 
+    @property
+    def degrees(self) -> tuple[Any, Any] | None:
+        """Degrees of the left and right vertices, if edges that no result can have were left out; else None."""
+
     def graph(self) -> Any:
         """Return the edges in CSR form: a `BipartiteCSR` or, with `InputFacts.undirected`, an `UndirectedCSR`."""
 

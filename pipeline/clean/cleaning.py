@@ -57,7 +57,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     """
     columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles if not is_further(role)}
     kept = KeptRows(rows, backend)
-    kept.keep("null", _present(rows, columns, config, backend.xp))
+    kept.keep("null", present(rows, columns, config, backend.xp))
     if config.min_weight is not None:
         weights = kept.of(columns["weight"].values)
         kept.keep("weight", backend.at_least(weights, config.min_weight))
@@ -65,7 +65,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         times, refuse = kept.of(columns["timestamp"].values), partial(_refuse, rows, "timestamp")
         kept.keep("time", in_window(times, columns["timestamp"].moments, config, refuse, backend))
     if not kept.n:
-        raise _no_edges(rows, kept, config)
+        raise no_edges(rows, kept.dropped, config)
     if config.is_undirected:
         return clean_undirected(rows, columns, kept, config, backend)
     numbered = {
@@ -87,33 +87,50 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         if events is None:
             events = Events(backend.on_host(left_of_rows), backend.on_host(right_of_rows), None, None)
         events = replace(events, rows=backend.on_host(kept.positions))
-    facts = InputFacts(
-        source=rows.source,
-        format=rows.format,
-        rows_read=rows.n_rows,
-        rows_dropped_null=kept.dropped["null"],
-        rows_dropped_weight=kept.dropped["weight"],
-        rows_dropped_time=kept.dropped["time"],
-        duplicate_edges=kept.n - int(left_ids.size),
-        n_left=len(left_keys),
-        n_right=len(right_keys),
-        n_edges=int(left_ids.size),
-        fingerprint=backend.edge_fingerprint(left_ids, right_ids, *hashes),
+    facts = facts_of_rows(
+        rows,
+        kept.dropped,
+        (len(left_keys), len(right_keys), int(left_ids.size)),
+        backend.edge_fingerprint(left_ids, right_ids, *hashes),
         warnings=(*rows.warnings, *unread),
         events_fingerprint=of_events,
-        columns=rows.input_columns,
-        dialect=rows.dialect,
-        n_columns=rows.n_columns,
     )
-    by = "" if rows.reader is None else f", by {rows.reader}"
-    size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
-    log.info("read %s (%s%s): %s", facts.source, facts.taken, by, size)
     found: Any = backend.edges((left_ids, right_ids), (left_keys, right_keys), hashes, facts, events)
     found = with_doubts(found, config, {"left": range(facts.n_left), "right": range(facts.n_right)})
     if events is None or not has_buckets:
         return found
     later = _number_right(numbered, columns, kept, config, backend, half_later=True)
     return replace(found, half_later=with_right(found, left_of_rows, later, backend))
+
+
+def facts_of_rows(
+    rows: Rows, dropped: Mapping[str, int], sizes: tuple[int, int, int], fingerprint: str, **others: Any
+) -> InputFacts:
+    """Return the facts about rows of which so many were `dropped` by each rule, and log them.
+
+    `sizes` has the numbers of left and right vertices, and of edges.
+    """
+    facts = InputFacts(
+        source=rows.source,
+        format=rows.format,
+        rows_read=rows.n_rows,
+        rows_dropped_null=dropped["null"],
+        rows_dropped_weight=dropped["weight"],
+        rows_dropped_time=dropped["time"],
+        duplicate_edges=rows.n_rows - sum(dropped.values()) - sizes[2],
+        n_left=sizes[0],
+        n_right=sizes[1],
+        n_edges=sizes[2],
+        fingerprint=fingerprint,
+        columns=rows.input_columns,
+        dialect=rows.dialect,
+        n_columns=rows.n_columns,
+        **others,
+    )
+    by = "" if rows.reader is None else f", by {rows.reader}"
+    size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
+    log.info("read %s (%s%s): %s", facts.source, facts.taken, by, size)
+    return facts
 
 
 def _with_further(
@@ -184,7 +201,7 @@ def _has_window(config: InputConfig) -> bool:
     return config.time_from is not None or config.time_until is not None
 
 
-def _present(rows: Rows, columns: dict[str, Column], config: InputConfig, xp: Any) -> Any:
+def present(rows: Rows, columns: dict[str, Column], config: InputConfig, xp: Any) -> Any:
     """Return a mask of rows without nulls, or None for all rows; refuse nulls unless `config.nulls` drops them."""
     judged = {
         "weight": config.min_weight is not None,
@@ -219,7 +236,8 @@ def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
     return with_settings(refused, {"input.nulls": "drop"})
 
 
-def _no_edges(rows: Rows, kept: KeptRows, config: InputConfig) -> InputError | HostNeeded:
+def no_edges(rows: Rows, dropped: Mapping[str, int], config: InputConfig) -> InputError | HostNeeded:
+    """Return the refusal of rows that all went; `dropped` has their number by rule."""
     if not rows.n_rows:
         return rows.none_left(found="no edges: both sides are empty", expected="at least one", remedy="check the input")
     bounds = {
@@ -228,7 +246,7 @@ def _no_edges(rows: Rows, kept: KeptRows, config: InputConfig) -> InputError | H
         "time": f"{setting('input.time_from')} is {config.time_from!r} and "
         f"{setting('input.time_until')} {config.time_until!r}",
     }
-    causes = ", ".join(f"{count} by {rule} ({bounds[rule]})" for rule, count in kept.dropped.items() if count)
+    causes = ", ".join(f"{count} by {rule} ({bounds[rule]})" for rule, count in dropped.items() if count)
     return rows.none_left(
         found=f"all {rows.n_rows} rows were dropped: {causes}",
         expected="at least one edge",

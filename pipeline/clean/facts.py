@@ -80,6 +80,9 @@ class InputFacts:
         The layout of a text, such as ``comma, header``; empty for other formats, and in manifests that do not say.
     n_columns : int or None
         Number of columns in the input; None for formats without columns to choose, and in manifests that do not say.
+    n_edges_held : int or None
+        Edges that were searched, if others, which can be in no result, were left out to stay within
+        `execution.memory_budget`; else None. Then two-hop degrees are not counted.
     """
 
     source: str
@@ -99,6 +102,7 @@ class InputFacts:
     undirected: UndirectedFacts | None = None
     dialect: str = ""
     n_columns: int | None = None
+    n_edges_held: int | None = None
 
     @property
     def taken(self) -> str:

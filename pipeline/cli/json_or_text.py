@@ -359,7 +359,10 @@ def _rows_read(facts: InputFacts) -> str:
         (f"{facts.rows_dropped_time:,} outside the time window", facts.rows_dropped_time),
     ]
     counted = ", ".join(text for text, n in left_out if n) or "nothing left out"
-    return f"read       {plural(facts.rows_read, 'row')}: {counted}"
+    held = (
+        "" if facts.n_edges_held is None else f"; {plural(facts.n_edges_held, 'edge')} held, the others fit no result"
+    )
+    return f"read       {plural(facts.rows_read, 'row')}: {counted}{held}"
 
 
 def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_device: int | None) -> None:

@@ -48,6 +48,9 @@ def save_edges(edges: EdgeData, directory: str | Path) -> Path:
             columns |= {f"{_ATTRIBUTE} {i}": each.codes for i, each in enumerate(attributes)}
             columns[_ATTRIBUTE] = np.array(json.dumps([(each.name, each.values) for each in attributes]))
             np.savez(directory / _EVENTS_FILE, **{name: array for name, array in columns.items() if array is not None})
+        if edges.degrees is not None:
+            np.save(directory / "left_degrees.npy", edges.degrees[0])
+            np.save(directory / "right_degrees.npy", edges.degrees[1])
         if edges.half_later is not None:
             save_edges(edges.half_later, directory / _HALF_LATER)
         (directory / _FACTS).write_text(json.dumps(asdict(edges.facts)), encoding="utf-8")
@@ -66,6 +69,7 @@ def load_edges(directory: str | Path) -> EdgeData:
         hashes=(np.load(directory / "left_hashes.npy"), np.load(directory / "right_hashes.npy")),
         events=_load_events(directory),
         half_later=load_edges(directory / _HALF_LATER) if (directory / _HALF_LATER).is_dir() else None,
+        degrees=_load_degrees(directory),
     )
 
 
@@ -84,6 +88,11 @@ def _load_events(directory: Path) -> Events | None:
     )
     times = kept.get("weights"), kept.get("times")
     return Events(kept["left"], kept["right"], *times, attributes, kept.get("moments"))
+
+
+def _load_degrees(directory: Path) -> tuple[np.ndarray, np.ndarray] | None:
+    left, right = (directory / f"{side}_degrees.npy" for side in ("left", "right"))
+    return (np.load(left), np.load(right)) if left.is_file() else None
 
 
 def _load_keys(path: Path) -> pa.Array:

@@ -16,9 +16,10 @@ from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.compiling import OnCompile
+from mbe_stage.pipeline.execution.ingest_within import ingest_within
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish
-from mbe_stage.pipeline.execution.tiers import OnProgress, Tier, on_a_tier_that_fits
+from mbe_stage.pipeline.execution.tiers import RAPIDS, OnProgress, Tier, on_a_tier_that_fits
 from mbe_stage.pipeline.execution.unfinished import journal_for, staging_to_resume
 from mbe_stage.pipeline.execution.worker_stats import WorkerStats, worker_stats_of
 from mbe_stage.pipeline.problems.base import ResultText
@@ -294,7 +295,8 @@ def edges_read(
     prepared = tier.compile(tier.compile_steps("read", config), on_compile)
     with tier.open(config.execution) as steps:
         start = time.perf_counter()
-        edges = steps.ingest(reading_of(config), source)
+        is_bounded = tier.name != RAPIDS and "memory_budget" in config.execution.model_fields_set
+        edges = ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source)
         # Refuse unknown keys before the wait for the next compilation.
         publication_of(config.problem).query(config.problem_section, edges)
         yield steps, edges, {"read": time.perf_counter() - start, **prepared}

@@ -265,7 +265,10 @@ def count(
     with backend.budget(config.execution.to_execution()) as execution:
         facts = _streamed(config, sink, graph, query, execution, engine, on_progress)
     facts = replace(facts, engine=backend.engine_name(facts.engine))
-    text = None if numbers is None else numbers.result_text(sink, config, graph, facts.truncated)
+    text = None
+    if numbers is not None:
+        degrees = edges.degrees or (graph.left_degrees, graph.right_degrees)
+        text = numbers.result_text(sink, config, degrees, facts.truncated)
     return Counted(facts, searched_graph(config, edges.facts, graph), text)
 
 

@@ -66,7 +66,7 @@ class FoundInput:
     name: str = ""
 
 
-def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
+def read_edges(config: InputConfig, source: object | None = None, **how: Any) -> RawEdges:
     """Read the rows of a path or of an object in memory, unchanged.
 
     Parameters
@@ -74,6 +74,8 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
     source : object, optional
         Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or a list of
         paths.
+    **how
+        For the reader of the format.
 
     Raises
     ------
@@ -86,11 +88,11 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
         _refuse_what_does_not_apply(FoundInput(Path("memory"), "memory"), config)
         return with_measures(read_object(source, config), config)
     found = find_input(config, source)
-    reader = cast(Callable[[Path, InputConfig], RawEdges], importlib.import_module(READERS[found.format]).read)
+    reader = cast(Callable[..., RawEdges], importlib.import_module(READERS[found.format]).read)
 
     def read(path: Path) -> RawEdges:
         with reading(path):
-            return reader(path, config)
+            return reader(path, config, **how)
 
     raw = one_table(found.name, found.files, read) if found.files else read(found.path)
     return with_measures(raw, config)

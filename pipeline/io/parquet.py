@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from mbe_stage.pipeline import run_state
-from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder, is_encodable
+from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder, NewEncoder, is_encodable, new_encoder
 from mbe_stage.pipeline.backends.arrow.plain import plain_type
 from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.clean.facts import written_integer
@@ -99,11 +99,13 @@ class ParquetPlan:
         raise AssertionError("a row beyond the last file")
 
 
-def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEdges:
+def read(
+    path: Path, config: InputConfig, choose: Choose | None = None, new_encoder: NewEncoder = new_encoder
+) -> RawEdges:
     """Read a Parquet file or directory; `choose` selects the columns, by default those of edges."""
     plan = plan_reading(path, config, choose)
     try:
-        columns = _columns(plan, _encoders(plan) if choose is None else {})
+        columns = _columns(plan, _encoders(plan, new_encoder) if choose is None else {})
     except (pa.ArrowException, OSError) as error:
         lack_of_memory.pass_on(error)
         raise unreadable(path, error) from None
@@ -222,10 +224,10 @@ def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:
     )
 
 
-def _encoders(plan: ParquetPlan) -> dict[str, KeyEncoder]:
+def _encoders(plan: ParquetPlan, new_encoder: NewEncoder) -> dict[str, KeyEncoder]:
     """Return an encoder for each column of keys that needs none of the host's rules for odd types."""
     kinds = {role: plan.schema.field(position).type for role, position in plan.chosen.items() if is_key(role)}
-    return {role: KeyEncoder() for role, kind in kinds.items() if is_encodable(kind)}
+    return {role: new_encoder(role, False) for role, kind in kinds.items() if is_encodable(kind)}
 
 
 def _columns(plan: ParquetPlan, encoders: dict[str, KeyEncoder]) -> dict[str, pa.ChunkedArray]:
@@ -250,7 +252,9 @@ def _batches(plan: ParquetPlan, at: int) -> Iterator[dict[str, pa.ChunkedArray]]
     """Yield the columns of each role in the file at this position, some rows at a time."""
     names, n_in_files = plan.schema.names, plan.n_in_files
     wanted = [names[position] for position in plan.chosen.values() if position < n_in_files]
-    with pq.ParquetFile(_opened(plan.files[at], plan.content), page_checksum_verification=True) as file:
+    # Buffered ahead, a file would be in memory as a whole.
+    source = _opened(plan.files[at], plan.content)
+    with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
             yield {role: _of_batch(plan, at, batch, position) for role, position in plan.chosen.items()}
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pydantic import BaseModel
 
-    from mbe_stage.graphs.bipartite import BipartiteCSR
     from mbe_stage.pipeline.clean.facts import InputFacts
     from mbe_stage.pipeline.config.model import Config
     from mbe_stage.pipeline.execution.forecast import Prospect, Trying
@@ -241,7 +240,8 @@ class Numbers:
     sink : callable
         Takes the query; returns a sink that computes the numbers and writes nothing.
     result_text : callable
-        Takes that sink after the search, the configuration, the graph, and the reason of an early stop or None.
+        Takes that sink after the search, the configuration, the degrees of left and right vertices, and the reason of
+        an early stop or None.
     text_of_run : callable
         Takes the path and manifest of a run with tables; returns its `ResultText`.
     listed : callable
@@ -249,7 +249,7 @@ class Numbers:
     """
 
     sink: Callable[[Any], Any]
-    result_text: Callable[[Any, Config, BipartiteCSR, str | None], ResultText]
+    result_text: Callable[[Any, Config, tuple[Any, Any], str | None], ResultText]
     text_of_run: Callable[[Path, Manifest], ResultText]
     listed: Callable[[Manifest], str]
 
@@ -463,6 +463,13 @@ class Publication(ProblemFacts, _Published):
             The graph does not fit.
         """
         return edges.graph()
+
+    def least_sizes(self, config: Config) -> tuple[int, int] | None:
+        """Return the fewest left and right vertices of a result, if edges outside of results do not matter.
+
+        They matter to the degrees of vertices alone, which `Edges.degrees` has then. None if they matter elsewhere.
+        """
+        return None
 
     def made_of_input(self, config: Config) -> str | None:
         """Return the name of the graph that `graph` derives, such as ``left projection``; None if it derives none.

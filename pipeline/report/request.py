@@ -80,6 +80,8 @@ def input_facts(facts: InputFacts) -> list[tuple[str, str]]:
         ("duplicates merged", count(facts.duplicate_edges)),
         ("graph", sizes_text(graph_of_input(facts), facts)),
     ]
+    if facts.n_edges_held is not None:
+        items.append(("edges that may be in a result", count(facts.n_edges_held)))
     if facts.undirected is not None:
         items += [
             ("loops", count(facts.undirected.loops)),

@@ -128,14 +128,18 @@ class _Bicliques:
             if self.graph is not None:
                 self._check_two_hop(self.graph if side == "left" else self.graph.swapped(), side)
             else:
-                check_presence(self.run, side, self.manifest.config.output.two_hop_steps)
+                check_presence(self.run, side, self._two_hop_steps())
 
     def _check_two_hop(self, graph: closure.Adjacency, side: str) -> None:
-        most_steps = self.manifest.config.output.two_hop_steps
-        detail, n_skipped = check_two_hop(self.run, side, graph, most_steps, self.job.rng, self.job.threads)
+        most_steps, rng = self._two_hop_steps(), self.job.rng
+        detail, n_skipped = check_two_hop(self.run, side, graph, most_steps, rng, self.job.threads)
         self.job.passed(f"{side} two-hop degrees", detail)
         if n_skipped:
             self.job.not_checked(f"{side} two-hop degrees: {n_skipped:,} vertices outside the random sample")
+
+    def _two_hop_steps(self) -> int:
+        is_whole = self.manifest.input.n_edges_held is None
+        return self.manifest.config.output.two_hop_steps if is_whole else 0
 
     def check_distinct(self) -> None:
         """Check that keys are distinct, and sort them."""

@@ -36,7 +36,7 @@ UNTOLD = {
         "comparison",
         "derived_comparison",
     ),
-    "input": ("warnings",),
+    "input": ("warnings", "n_edges_held"),
     "config.input": (
         "path",
         "format",

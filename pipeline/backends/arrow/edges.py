@@ -34,6 +34,8 @@ class EdgeData:
         Weights and times of the rows behind the edges, if they are kept.
     half_later : EdgeData, optional
         As `pipeline.backends.backend.Edges.half_later`.
+    degrees : pair of (n,) int64, optional
+        As `pipeline.backends.backend.Edges.degrees`.
     """
 
     left_ids: np.ndarray
@@ -44,6 +46,7 @@ class EdgeData:
     hashes: tuple[np.ndarray, np.ndarray] | None = None
     events: Events | None = None
     half_later: EdgeData | None = None
+    degrees: tuple[np.ndarray, np.ndarray] | None = None
 
     def to_host(self) -> EdgeData:
         """Return the edges themselves."""

@@ -5,7 +5,7 @@ Readers encode a column batch by batch, so its values are never all in memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ class KeyEncoder:
     ----------
     finds_integers : bool
         Text becomes integers if every value is the canonical form of one.
+    new_codes : callable
+        Makes the array of codes.
 
     Examples
     --------
@@ -43,14 +45,19 @@ class KeyEncoder:
     (['010', '10', '9'], [1, 2, 0])
     """
 
-    def __init__(self, *, finds_integers: bool = False) -> None:
+    def __init__(self, *, finds_integers: bool = False, new_codes: Callable[[], Codes] = Codes) -> None:
         self._finds_integers = finds_integers
-        self._integers = IntegerNumbers()
-        # Once there is text that is no integer.
+        self._integers = IntegerNumbers(new_codes)
+        # Once there is text that is no integer; its codes continue those of the integers.
         self._texts: TextNumbers | None = None
-        self._codes = Codes()
+        self._codes: Codes
         # Of each batch: which rows have a value, or the number of rows if all have.
         self._present: list[np.ndarray | int] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table of keys."""
+        return self._integers.nbytes if self._texts is None else self._texts.nbytes
 
     def add(self, batch: pa.Array) -> None:
         """Take the next rows: integers within int64, or text, and always of the same kind."""
@@ -75,35 +82,43 @@ class KeyEncoder:
     def finish(self) -> pa.DictionaryArray:
         """Return the whole column: int32 indices of ascending int64 or text."""
         if self._texts is None:
-            codes, integers = self._integers.finish()
+            codes, integers = self._integers.ranked()
             keys = pa.array(integers)
         else:
-            codes, keys = self._codes.whole(), self._texts_so_far()
+            codes, keys = self._codes, self._texts_so_far()
             order = pc.sort_indices(keys).to_numpy()
-            numbering.renumber(codes, numbering.inverse(order))
+            numbering.renumber_all(codes, numbering.inverse(order))
             keys = keys.take(pa.array(order))
         return pa.DictionaryArray.from_arrays(self._in_all_rows(codes), keys, safe=False)
 
     def _turn_to_text(self) -> None:
         """Number the integers so far as the texts they were."""
         self._texts = TextNumbers()
-        codes, integers = self._integers.finish()
+        self._codes, integers = self._integers.ranked()
         texts = pa.array(integers).cast(pa.large_string())
         self._texts.number(*text_buffers(texts), np.empty(integers.size, np.int32))
-        self._codes.more(codes.size)[:] = codes
 
     def _texts_so_far(self) -> pa.Array:
         assert self._texts is not None
         ends, data = self._texts.texts()
         return pa.LargeStringArray.from_buffers(self._texts.n, pa.py_buffer(ends), pa.py_buffer(data))
 
-    def _in_all_rows(self, codes: np.ndarray) -> pa.Array:
+    def _in_all_rows(self, codes: Codes) -> pa.Array:
         if all(isinstance(each, int) for each in self._present):
-            return pa.array(codes)
+            return pa.array(codes.whole())
         present = np.concatenate([np.ones(each, np.bool_) if isinstance(each, int) else each for each in self._present])
         of_rows = np.zeros(present.size, np.int32)
-        of_rows[present] = codes
+        of_rows[present] = codes.whole()
         return pa.array(of_rows, mask=~present)
+
+
+NewEncoder = Callable[[str, bool], KeyEncoder]
+"""Takes the role of a column, and `finds_integers`."""
+
+
+def new_encoder(role: str, finds_integers: bool) -> KeyEncoder:  # noqa: ARG001 - the same for every column
+    """Return an encoder that holds all rows."""
+    return KeyEncoder(finds_integers=finds_integers)
 
 
 def encoded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:

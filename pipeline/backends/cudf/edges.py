@@ -48,6 +48,7 @@ class DeviceEdges:
     hashes: tuple[cp.ndarray, cp.ndarray] | None = None
     events: Events | None = None
     half_later: DeviceEdges | None = None
+    degrees: None = None
 
     @classmethod
     def from_host(cls, edges: EdgeData) -> DeviceEdges:

@@ -7,7 +7,7 @@ doubled quotes and line breaks. Blanks that only pad fields are removed.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder
+from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder, NewEncoder, new_encoder
 from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting, switch
@@ -93,7 +93,9 @@ def _aligns(values: pa.ChunkedArray) -> bool:
     )
 
 
-def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEdges:
+def read(
+    path: Path, config: InputConfig, choose: Choose | None = None, new_encoder: NewEncoder = new_encoder
+) -> RawEdges:
     """Read a delimited file; `choose` selects the columns, by default those of edges (at least two)."""
     dialect = find_dialect(path, config, fewest=2 if choose is None else 1)
     if choose is None:
@@ -105,7 +107,8 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
     else:
         chosen = choose(dialect.names, str(path))
     meant = () if choose else columns_meant(dialect.names, config, str(path), are_named=dialect.has_header)
-    encoders = _encoders(chosen, config) if choose is None else {}
+    keys = [role for role in chosen if is_key(role)] if choose is None else []
+    encoders = {role: new_encoder(role, config.key_type != "string") for role in keys}
     columns = read_columns(path, config, dialect, list(chosen.values()), [encoders.get(role) for role in chosen])
     raw = RawEdges(
         table=pa.table(dict(zip(chosen, columns, strict=True))),
@@ -124,10 +127,6 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
     if choose is None and (not dialect.has_header or dialect.is_named_by_comment):
         refuse_count_line(path, config, dialect.rows[:1], dialect.n_skipped, raw.table)
     return without_padding(raw, config) if dialect.may_pad or config.trim else raw
-
-
-def _encoders(roles: Iterable[str], config: InputConfig) -> dict[str, KeyEncoder]:
-    return {role: KeyEncoder(finds_integers=config.key_type != "string") for role in roles if is_key(role)}
 
 
 def _refuse_header_again(raw: RawEdges) -> None:

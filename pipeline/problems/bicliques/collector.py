@@ -42,10 +42,10 @@ class BicliqueCollector(SinkCollector):
 
     def _begin(self, context: ExitStack) -> None:
         config, start = self._collecting.config, time.perf_counter()
+        # Two-hop degrees need all edges.
+        most_steps = config.output.two_hop_steps if self._collecting.edges.degrees is None else 0
         wait = context.enter_context(
-            self._backend.graph_facts(
-                self._collecting.graph, config.output.two_hop_steps, config.execution.to_execution()
-            )
+            self._backend.graph_facts(self._collecting.graph, most_steps, config.execution.to_execution())
         )
         self._two_hop_seconds = time.perf_counter() - start
         context.push(self._waiting_for(wait))
@@ -74,14 +74,15 @@ class BicliqueCollector(SinkCollector):
         frames = self._frames
         run_path, edges = collecting.run_path, collecting.edges
         left, right = summary.vertex_statistics()
+        left_degrees, right_degrees = edges.degrees or (facts.left_degrees, facts.right_degrees)
         sizes = summary.sizes.sorted_rows()
         tables = {
             run_path / "left_vertices.parquet": (
-                frames.vertex_table(edges.left_keys, facts.left_degrees, facts.left_two_hop, left),
+                frames.vertex_table(edges.left_keys, left_degrees, facts.left_two_hop, left),
                 frames.vertex_schema(edges.left_keys),
             ),
             run_path / "right_vertices.parquet": (
-                frames.vertex_table(edges.right_keys, facts.right_degrees, facts.right_two_hop, right),
+                frames.vertex_table(edges.right_keys, right_degrees, facts.right_two_hop, right),
                 frames.vertex_schema(edges.right_keys),
             ),
             run_path / "size_histogram.parquet": (frames.histogram_table(sizes), SIZE_HISTOGRAM),

@@ -140,6 +140,9 @@ class BicliquesPublication(Publication):
 
         return groups_table(run_path, limit) if has_bicliques(run_path) else None
 
+    def least_sizes(self, config: Config) -> tuple[int, int] | None:
+        return config.query.min_left, config.query.min_right
+
     def progress(self, progress: StreamProgress) -> Progress:
         from mbe_stage.bicliques.enumerate import Progress
 

@@ -142,7 +142,8 @@ class PqCollector:
             fingerprint = self._written(counts)
         self.seconds["write"] += time.perf_counter() - start
         (p, q), largest = max(counts.items(), key=lambda item: item[1])
-        most_left, most_right = (int(of_side.max(initial=0)) for of_side in self._degrees)
+        degrees = self._collecting.edges.degrees or self._degrees
+        most_left, most_right = (int(of_side.max(initial=0)) for of_side in degrees)
         found = Counts(
             counts=len(counts),
             above_zero=sum(count > 0 for count in counts.values()),

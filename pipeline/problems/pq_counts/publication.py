@@ -97,6 +97,11 @@ class PqCountsPublication(Publication):
             **({"pq_edges.parquet": pq_edges(*key_types)} if local == "edges" else {}),
         }
 
+    def least_sizes(self, config: Config) -> tuple[int, int] | None:
+        section = config.problem_section
+        sizes = (1, 1) if section.table else (section.p, section.q)
+        return None if section.local == "edges" else sizes
+
     def detail(self, config: Config | None) -> Detail:
         from mbe_stage.pipeline.problems.pq_counts.query import detail_of
         from mbe_stage.pq_counts.results import Detail

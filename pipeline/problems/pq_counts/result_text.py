@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.large_numbers import digits_text, grouped_text, number_of, short_text
 from mbe_stage.pipeline.problems.base import ResultText
@@ -84,9 +83,9 @@ def _ranks(text: pa.Array) -> np.ndarray:
     return pc.rank(text, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def result_text(sink: PqSink, config: Config, graph: BipartiteCSR, truncated: str | None) -> ResultText:
+def result_text(sink: PqSink, config: Config, degrees: tuple[Any, Any], truncated: str | None) -> ResultText:
     """Return the text of a search that stored nothing."""
-    most = int(graph.left_degrees.max()), int(graph.right_degrees.max())
+    most = int(degrees[0].max()), int(degrees[1].max())
     return _text(sink.counts(), config.problem_section, most, is_lower=truncated is not None)
 
 

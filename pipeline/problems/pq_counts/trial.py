@@ -71,7 +71,12 @@ def forecast(trying: Trying) -> Prospect:
     """Return the forecast of `mbe inspect`; local counts are tried too if they fit."""
     detail, degrees = detail_of(trying.config.problem_section), (trying.graph.left_degrees, trying.graph.right_degrees)
     counted, left_out = _tried_within_memory(trying, detail)
-    found = result_text(counted.sink, trying.config, trying.graph, counted.facts.truncated)
+    found = result_text(
+        counted.sink,
+        trying.config,
+        (trying.graph.left_degrees, trying.graph.right_degrees),
+        counted.facts.truncated,
+    )
     left_paths, right_paths = (int(np.square(of_side, dtype=np.float64).sum()) for of_side in reversed(degrees))
     is_complete = counted.facts.truncated is None
     trial = CountTrial(

@@ -1,0 +1,414 @@
+"""Reading within a memory budget: the same keys, facts and results, or a refusal with the figure that would do."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.ingest import write_edges
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.pipeline import Config, EdgeData, count, run
+from mbe_stage.pipeline.backends.arrow import spooled
+from mbe_stage.pipeline.backends.arrow.rows import HostRows
+from mbe_stage.pipeline.backends.arrow.spooled import SpooledEncoder, SpooledInts
+from mbe_stage.pipeline.clean import core
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError, PublishError
+from mbe_stage.pipeline.execution import ingest_within as within
+from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.io import read_edges
+from mbe_stage.pipeline.verify import verify_run
+from tests.patience import completed
+from tests.pipeline.resume_support import ended_after, whatever_they_cost
+
+__all__ = ["whatever_they_cost"]
+
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts and pieces of a few rows."""
+    monkeypatch.setattr(core, "_FEWEST_ROWS", 8)
+    for module in (core, spooled):
+        monkeypatch.setattr(module, "PIECE", 32)
+
+
+def made(seed: int) -> pa.Table:
+    """Random edges: duplicates, nulls, empty texts, and integers or texts as keys."""
+    random = np.random.default_rng(seed)
+    n, n_left, n_right = (int(random.integers(1, most)) for most in (400, 40, 40))
+    left, right = random.integers(0, n_left, n), (n_right * random.random(n) ** 2).astype(np.int64)
+    kinds: list[Callable[[np.ndarray], pa.Array]] = [
+        lambda ids: pa.array([f"k{i}" for i in ids.tolist()]),
+        lambda ids: pa.array(7 * ids + 10**10),
+        lambda ids: pa.array(ids * 0x9E3779B97F4A7C1),
+        lambda ids: pa.array([str(i) for i in ids.tolist()]),
+        lambda ids: pa.array([f"k{i}" if i else "" for i in ids.tolist()]),
+        lambda ids: pa.array(ids, mask=random.random(ids.size) < 0.1),
+    ]
+    return pa.table({"u": kinds[seed % 6](left), "v": kinds[seed // 6 % 6](right)})
+
+
+def written(table: pa.Table, directory: Path, seed: int) -> Path | list[Path]:
+    """Return a Parquet file, a CSV file, or two CSV files."""
+    if seed % 3 == 0:
+        pq.write_table(table, directory / f"{seed}.parquet", row_group_size=64)
+        return directory / f"{seed}.parquet"
+    if seed % 3 == 1:
+        csv.write_csv(table, directory / f"{seed}.csv")
+        return directory / f"{seed}.csv"
+    halves = table.slice(0, len(table) // 2 + 1), table.slice(len(table) // 2)
+    paths = [directory / f"{seed} {number}.csv" for number in range(2)]
+    for half, path in zip(halves, paths, strict=True):
+        csv.write_csv(half, path)
+    return paths
+
+
+def read_within(config: InputConfig, source: Any, most_bytes: int, least: tuple[int, int]) -> EdgeData:
+    encoders: dict[str, list[SpooledEncoder]] = {"left": [], "right": []}
+
+    def new_encoder(role: str, finds_integers: bool) -> SpooledEncoder:
+        encoders[role].append(SpooledEncoder(finds_integers, lambda: None))
+        return encoders[role][-1]
+
+    rows = HostRows(read_edges(config, source, new_encoder=new_encoder))
+    return core.clean_within(rows, encoders, config, most_bytes, least)
+
+
+def outcome(read: Callable[[], EdgeData]) -> EdgeData | str:
+    """Return what is read, or the refusal."""
+    try:
+        return read()
+    except InputError as error:
+        return str(error)
+
+
+def in_core(edges: EdgeData, least: tuple[int, int]) -> set[tuple[int, int]]:
+    """The edges that remain once vertices with too few neighbours are gone."""
+    left = set(zip(edges.left_ids.tolist(), edges.right_ids.tolist(), strict=True))
+    while True:
+        of_left, of_right = Counter(u for u, _ in left), Counter(v for _, v in left)
+        kept = {(u, v) for u, v in left if of_left[u] >= least[1] and of_right[v] >= least[0]}
+        if kept == left:
+            return kept
+        left = kept
+
+
+def size_of(edges: EdgeData, n_edges: int) -> int:
+    of_vertices = sum(keys.nbytes + core._VERTEX_BYTES * len(keys) for keys in (edges.left_keys, edges.right_keys))
+    return of_vertices + core._EDGE_BYTES * n_edges
+
+
+def pairs(edges: EdgeData) -> list[tuple[int, int]]:
+    return list(zip(edges.left_ids.tolist(), edges.right_ids.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_edges_are_those_of_reading_without_a_budget(tmp_path: Path, block: int) -> None:
+    seen = Counter[str]()
+    for seed in range(36 * block, 36 * (block + 1)):
+        random = np.random.default_rng(seed)
+        source = written(made(seed), tmp_path, seed)
+        config = InputConfig(nulls="drop", key_type="string" if seed % 5 == 0 else "auto")
+        least = int(random.integers(1, 7)), int(random.integers(1, 7))
+        expected = outcome(lambda: ingest(config, source))  # noqa: B023 - called at once
+        if isinstance(expected, str):
+            assert outcome(lambda: read_within(config, source, MIB, least)) == expected  # noqa: B023
+            continue
+        core_edges = in_core(expected, least)
+        for most_bytes in (MIB, size_of(expected, len(core_edges)), size_of(expected, len(core_edges)) - 1):
+            if len(core_edges) == expected.facts.n_edges and most_bytes < MIB:
+                continue
+            seen[check_within(config, source, most_bytes, least, expected, core_edges)] += 1
+    assert min(seen[found] for found in ("whole", "part", "refused")) > 3, seen
+
+
+def check_within(
+    config: InputConfig,
+    source: Any,
+    most_bytes: int,
+    least: tuple[int, int],
+    expected: EdgeData,
+    core_edges: set[tuple[int, int]],
+) -> str:
+    needed = size_of(expected, len(core_edges))
+    if needed > most_bytes:
+        message = f"{len(core_edges):,} of {expected.facts.n_edges:,} edges"
+        with pytest.raises(MemoryBudgetExceeded, match=message) as refused:
+            read_within(config, source, most_bytes, least)
+        assert refused.value.needed_bytes == needed
+        return "refused"
+    found = read_within(config, source, most_bytes, least)
+    assert size_of(expected, len(found.left_ids)) <= most_bytes
+    assert found.left_keys.equals(expected.left_keys)
+    assert found.right_keys.equals(expected.right_keys)
+    assert replace(found.facts, n_edges_held=None) == expected.facts
+    if found.facts.n_edges_held is None:
+        assert pairs(found) == pairs(expected)
+        assert found.degrees is None
+        return "whole"
+    assert found.facts.n_edges_held == len(core_edges) < expected.facts.n_edges
+    assert pairs(found) == sorted(core_edges)
+    assert found.degrees is not None
+    graph = expected.graph()
+    for degrees, whole in zip(found.degrees, (graph.left_degrees, graph.right_degrees), strict=True):
+        assert degrees.tolist() == whole.tolist()
+    return "part"
+
+
+def test_one_vertex_with_more_rows_than_a_part(tmp_path: Path) -> None:
+    rows = [("hub", i % 90) for i in range(400)] + [(f"u{i}", i) for i in range(90)]
+    pq.write_table(pa.table(dict(zip("uv", zip(*rows, strict=True), strict=True))), tmp_path / "e.parquet")
+    config = InputConfig(path=str(tmp_path / "e.parquet"))
+    expected = ingest(config)
+    # The vertices alone exceed the budget, so a part has eight rows; the message is the last that is computed.
+    assert check_within(config, None, 1000, (1, 1), expected, set(pairs(expected))) == "refused"
+    assert check_within(config, None, MIB, (1, 1), expected, set(pairs(expected))) == "whole"
+
+
+@pytest.mark.parametrize(
+    ("content", "settings"),
+    [
+        (b"u,v\na,1\n,2\nb,3\n", {}),
+        (b"u,v\na,1\nu,v\nb,3\n", {"left": "u", "right": "v"}),
+        (b"a,1\nb,007\n", {"key_type": "integer"}),
+        (b"u,v\na,1\nb\xff,2\n", {"left": "u", "right": "v"}),
+        (b"u,v\na,1\nb,2,3\n", {}),
+        (b"3 3\n1 2\n2 3\n3 1\n", {}),
+    ],
+)
+def test_refusals_are_the_same(tmp_path: Path, content: bytes, settings: dict[str, Any]) -> None:
+    path = tmp_path / "e.csv"
+    path.write_bytes(content)
+    config = InputConfig(path=str(path), **settings)
+    messages = []
+    for read in (lambda: ingest(config), lambda: read_within(config, None, MIB, (1, 1))):
+        with pytest.raises(InputError) as refused:
+            read()
+        messages.append((str(refused.value), refused.value.settings))
+    assert messages[0] == messages[1]
+
+
+# --- whole runs ------------------------------------------------------------------------------------------------
+
+
+def config_of(tmp_path: Path, path: Path, name: str, sizes: tuple[int, int], **others: Any) -> Config:
+    problem = others.get("problem", "bicliques")
+    of_problem = {
+        "bicliques": {"query": {"min_left": sizes[0], "min_right": sizes[1]}},
+        "pq_counts": {"pq_counts": {"p": sizes[0], "q": sizes[1], "local": "vertices"}},
+    }[problem]
+    values = {"input": {"path": str(path)}, "output": {"directory": str(tmp_path / name)}, **of_problem, **others}
+    values["execution"] = {"engine": "cpu", "threads": 1, **others.get("execution", {})}
+    return Config.model_validate(values)
+
+
+@pytest.fixture
+def few_edges_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows do not fit into memory; 200 edges fit into the least budget."""
+    monkeypatch.setattr(within, "_ROW_BYTES", MIB)
+    monkeypatch.setattr(core, "_EDGE_BYTES", MIB // 200)
+
+
+def without_two_hop(path: Path) -> pa.Table:
+    table = pq.read_table(path)
+    return table.drop_columns("two_hop_degree") if "two_hop_degree" in table.column_names else table
+
+
+@pytest.mark.usefixtures("few_edges_fit")
+@pytest.mark.parametrize("problem", ["bicliques", "pq_counts"])
+def test_runs_publish_the_same(tmp_path: Path, problem: str) -> None:
+    random = np.random.default_rng(3)
+    n_held = 0
+    for number in range(4):
+        path = tmp_path / f"{number}.parquet"
+        left, right = random.integers(0, 150, 500), (120 * random.random(500) ** 2).astype(np.int64)
+        dense = np.divmod(np.arange(80), 8)
+        table = {"u": [f"k{i}" for i in np.append(left, dense[0])], "v": np.append(right, dense[1])}
+        pq.write_table(pa.table(table), path)
+        outputs = [
+            run(config_of(tmp_path, path, f"{number} {budget}", (4, 4), problem=problem, execution=execution))
+            for budget, execution in enumerate(({}, {"memory_budget": MIB}))
+        ]
+        whole, bounded = (output.manifest for output in outputs)
+        assert bounded.content_fingerprint == whole.content_fingerprint
+        assert bounded.counts == whole.counts
+        assert replace(bounded.input, n_edges_held=None) == whole.input
+        assert bounded.input.n_edges_held is not None
+        n_held += bounded.input.n_edges_held
+        names = sorted(each.path for each in whole.files if each.path.endswith(".parquet"))
+        assert names == sorted(each.path for each in bounded.files if each.path.endswith(".parquet"))
+        for name in names:
+            first, second = (without_two_hop(output.run_dir / name) for output in outputs)
+            assert first.equals(second), name
+        verify_run(outputs[1].run_dir, ingest(InputConfig(path=str(path))))
+    assert n_held > 4
+
+
+@pytest.mark.usefixtures("few_edges_fit", "whatever_they_cost")
+def test_a_run_is_resumed_with_another_budget(tmp_path: Path) -> None:
+    path, random = tmp_path / "e.parquet", np.random.default_rng(4)
+    left, right = random.integers(0, 900, 700), random.integers(0, 900, 700)
+    dense = np.nonzero(random.random((20, 20)) < 0.8)
+    pq.write_table(pa.table({"u": np.append(left, dense[0]), "v": np.append(right, dense[1])}), path)
+
+    def config(name: str, **execution: int) -> Config:
+        output = {"directory": str(tmp_path / name), "checkpoint_seconds": 0.001}
+        return config_of(tmp_path, path, name, (3, 3), output=output, execution={"block_bytes": 1024, **execution})
+
+    whole = run(config("whole")).manifest
+    ended_after(2, config("out", memory_budget=2 * MIB))
+    with pytest.raises(PublishError, match="cannot be resumed"):
+        run(config("out"), resume=True)
+    resumed = run(config("out", memory_budget=3 * MIB), resume=True).manifest
+    assert resumed.content_fingerprint == whole.content_fingerprint
+    assert resumed.input.n_edges_held is not None
+
+
+@pytest.mark.usefixtures("few_edges_fit")
+def test_counting_gives_the_same_text(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    left = np.repeat(np.arange(100), 3)
+    pq.write_table(pa.table({"u": left, "v": (left * 3 + np.tile(np.arange(3), 100)) % 250}), path)
+    found = [
+        count(config_of(tmp_path, path, "out", (5, 4), problem="pq_counts", execution=execution))
+        for execution in ({}, {"memory_budget": MIB})
+    ]
+    assert found[1].input.n_edges_held == 0
+    assert found[0].result_text == found[1].result_text
+
+
+@pytest.mark.usefixtures("few_edges_fit")
+def test_the_refusal_has_the_figure_that_would_do(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    csv.write_csv(pa.table(dict(zip("uv", np.divmod(np.arange(400), 20), strict=True))), path)
+    with pytest.raises(MemoryBudgetExceeded, match=r"400 of 400 edges .* raise it to 3MiB, or raise the minimum"):
+        count(config_of(tmp_path, path, "out", (2, 2), execution={"memory_budget": MIB}))
+    assert count(config_of(tmp_path, path, "out", (2, 2), execution={"memory_budget": 3 * MIB})).n_found == 1
+
+
+@pytest.mark.usefixtures("few_edges_fit")
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        ({"groups": {}}, "depend on edges that are in none"),
+        ({"input": {"min_weight": 2, "weight": "w"}}, "columns are read: left, right, weight"),
+        ({"input": {"right": ["v", "w"]}}, "columns are read: left, right 0, right 1"),
+        ({"input": {"format": "fimi"}}, "format is fimi"),
+        ({"input": {"left": "w"}}, "'w' has keys of another type"),
+    ],
+)
+def test_what_cannot_stay_on_disk_is_refused_by_name(tmp_path: Path, others: dict[str, Any], reason: str) -> None:
+    path = tmp_path / ("e.txt" if "fimi" in str(others) else "e.parquet")
+    pq.write_table(pa.table({"u": [1, 2], "v": [1, 2], "w": [1.0, 2.0]}), path)
+    if path.suffix == ".txt":
+        path.write_text("1 2 3\n1 2\n")
+    others = {**others, "input": {"path": str(path), **others.get("input", {})}}
+    with pytest.raises(MemoryBudgetExceeded, match=f"{reason}.*raise it to"):
+        count(config_of(tmp_path, path, "out", (2, 2), execution={"memory_budget": MIB}, **others))
+
+
+@pytest.mark.usefixtures("few_edges_fit")
+def test_objects_in_memory_are_refused_and_standard_input_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path, Path("-"), "out", (1, 1), execution={"memory_budget": MIB})
+    with pytest.raises(MemoryBudgetExceeded, match="the format is memory"):
+        count(config, pa.table({"u": [1, 2], "v": [1, 2]}))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"u,v\na,1\nb,1\n")))
+    found = count(config)
+    assert (found.n_found, found.input.source) == (1, "standard input")
+
+
+def test_without_a_budget_of_its_own_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(within, "_ROW_BYTES", 1 << 40)
+    config = config_of(tmp_path, Path("-"), "out", (1, 1))
+    assert count(config, pa.table({"u": [1, 2], "v": [1, 2]})).n_found == 2
+
+
+def test_tables_of_keys_beyond_the_budget_end_reading(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    pq.write_table(pa.table({"u": [f"k{i}" for i in range(30_000)], "v": [1] * 30_000}), path)
+    with pytest.raises(MemoryBudgetExceeded, match="tables of distinct keys take"):
+        count(config_of(tmp_path, path, "out", (1, 1), execution={"memory_budget": MIB}))
+
+
+def test_degrees_of_all_edges_are_saved_between_steps(tmp_path: Path) -> None:
+    pq.write_table(made(6), tmp_path / "e.parquet")
+    config = InputConfig(path=str(tmp_path / "e.parquet"), nulls="drop")
+    expected = ingest(config)
+    edges = read_within(config, None, size_of(expected, len(in_core(expected, (4, 4)))), (4, 4))
+    assert edges.degrees is not None
+    restored = load_edges(save_edges(edges, tmp_path / "edges"))
+    assert restored.degrees is not None
+    assert [each.tolist() for each in restored.degrees] == [each.tolist() for each in edges.degrees]
+    assert load_edges(save_edges(expected, tmp_path / "others")).degrees is None
+
+
+def test_files_have_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    numbers = SpooledInts()
+    numbers.write(0, np.arange(3, dtype=np.int32))
+    assert list(tmp_path.iterdir()) == []
+    assert numbers.whole().tolist() == [0, 1, 2]
+
+
+def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = SpooledInts()
+
+    class Full(io.BytesIO):
+        def write(self, _: Any) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(numbers, "_file", Full())
+    with pytest.raises(InputError, match=r"No space left.*TMPDIR"):
+        numbers.write(0, np.arange(3, dtype=np.int32))
+
+
+_MEASURED = """
+import json, sys
+from pathlib import Path
+from mbe_stage.pipeline import Config
+from mbe_stage.pipeline.execution.ingest_within import ingest_within
+
+def status(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name))
+
+def read(path, budget):
+    query = {"min_left": 20, "min_right": 20}
+    return ingest_within(Config(input={"path": path}, query=query, execution={"memory_budget": budget}))
+
+read(sys.argv[1], "1MiB")
+base = status("VmRSS")
+Path("/proc/self/clear_refs").write_text("5")
+edges = read(sys.argv[2], "256MiB")
+edges.graph()
+facts = edges.facts
+print(json.dumps([status("VmHWM") - base, facts.n_edges, facts.n_edges_held, facts.fingerprint]))
+"""
+
+
+@pytest.mark.slow
+def test_twenty_million_edges_are_read_within_256_mebibytes(tmp_path: Path) -> None:
+    paths = [write_edges("int", n, tmp_path) for n in (40_000, 20_000_000)]
+    ended = completed([sys.executable, "-c", _MEASURED, *map(str, paths)], check=True)
+    peak, n_edges, n_held, fingerprint = json.loads(ended.stdout)
+    assert peak < 256 * MIB
+    assert n_held < n_edges / 4
+    facts = ingest(InputConfig(path=str(paths[1]))).facts
+    assert (n_edges, fingerprint) == (facts.n_edges, facts.fingerprint)
