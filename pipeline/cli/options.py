@@ -216,7 +216,7 @@ _INPUT = (
 )
 _ON_THIS_MACHINE = (
     Parameter("threads", Threads, "execution.threads"),
-    _setting("execution.memory_budget", str, "BYTES", "Working memory, such as 512MiB (1GiB)."),
+    _setting("execution.memory_budget", str, "BYTES", "Memory of reading and search (1GiB for search)."),
     _setting("execution.device_memory", str, "BYTES", "Memory to use of a GPU, such as 16GiB."),
 )
 _DEVICES = _setting("execution.devices", str, "GPUS", "GPUs to use: all, or indices such as 0,1.")

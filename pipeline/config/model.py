@@ -245,7 +245,7 @@ class ExecutionConfig(Section):
 
     engine: Literal["auto", "cpu", "cuda", "rapids", "reference"] = "auto"
     threads: int = Field(0, ge=0, le=MOST_THREADS)
-    memory_budget: int = Field(1 << 30, ge=1 << 20, lt=NO_LIMIT)
+    memory_budget: int | None = Field(None, ge=1 << 20, lt=NO_LIMIT)
     device_memory: int | None = Field(None, ge=1 << 20, lt=NO_LIMIT)
     block_bytes: int = Field(16 << 20, ge=1 << 10, le=LARGEST_BLOCK)
     max_bicliques: int | None = Field(None, ge=1)
@@ -307,11 +307,16 @@ class ExecutionConfig(Section):
     def _bytes(cls, value: Any) -> Any:
         return parse_bytes(value) if isinstance(value, str) else value
 
+    @property
+    def memory_bytes(self) -> int:
+        """Working memory of a search. Reading is only bounded if `memory_budget` is set."""
+        return 1 << 30 if self.memory_budget is None else self.memory_budget
+
     def to_execution(self) -> Execution:
         """Return the part that engines need."""
         return Execution(
             threads=self.threads,
-            memory_budget_bytes=self.memory_budget,
+            memory_budget_bytes=self.memory_bytes,
             device_memory_bytes=self.device_memory,
             block_bytes=self.block_bytes,
             max_bicliques=self.max_bicliques,

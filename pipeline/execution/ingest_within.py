@@ -45,7 +45,7 @@ def ingest_within(config: Config, source: object | None = None) -> Any:
             encoders: dict[str, list[SpooledEncoder]] = {}
 
             def new_encoder(role: str, finds_integers: bool) -> SpooledEncoder:
-                encoder = SpooledEncoder(finds_integers, lambda: _check(encoders, config.execution.memory_budget))
+                encoder = SpooledEncoder(finds_integers, lambda: _check(encoders, config.execution.memory_bytes))
                 encoders.setdefault(role, []).append(encoder)
                 return encoder
 
@@ -56,7 +56,7 @@ def ingest_within(config: Config, source: object | None = None) -> Any:
 
 
 def _cleaned(rows: HostRows, encoders: Mapping[str, Sequence[SpooledEncoder]], config: Config) -> Any:
-    section, budget = reading_of(config), config.execution.memory_budget
+    section, budget = reading_of(config), config.execution.memory_bytes
     least = None if derived_of(config) else publication_of(config.problem).least_sizes(config)
     obstacle = _OUTSIDE if least is None else _obstacle(rows, encoders)
     if least is not None and obstacle is None:

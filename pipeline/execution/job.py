@@ -295,7 +295,7 @@ def edges_read(
     prepared = tier.compile(tier.compile_steps("read", config), on_compile)
     with tier.open(config.execution) as steps:
         start = time.perf_counter()
-        is_bounded = tier.name != RAPIDS and "memory_budget" in config.execution.model_fields_set
+        is_bounded = tier.name != RAPIDS and config.execution.memory_budget is not None
         edges = ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source)
         # Refuse unknown keys before the wait for the next compilation.
         publication_of(config.problem).query(config.problem_section, edges)

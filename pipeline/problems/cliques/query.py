@@ -55,4 +55,4 @@ def graph_of(config: Config, edges: Any) -> UndirectedCSR:
         return edges.graph()
     bipartite = edges.to_host().graph()
     oriented = bipartite if section.project == "left" else bipartite.swapped()
-    return projected(oriented, section.min_shared, config.execution.memory_budget)
+    return projected(oriented, section.min_shared, config.execution.memory_bytes)

@@ -92,7 +92,7 @@ class PqCollector:
         self._degrees = tuple(
             on_host(of_side) for of_side in (collecting.graph.left_degrees, collecting.graph.right_degrees)
         )
-        check_local_memory(query, self.detail, self._degrees, collecting.config.execution.memory_budget)
+        check_local_memory(query, self.detail, self._degrees, collecting.config.execution.memory_bytes)
         self._sink = PqSink(query, self.detail)
         if (sums := taken_back(collecting.journal)) is not None:
             restore(sums, self._sink.restore, collecting.derived)

@@ -30,7 +30,7 @@ def table_memory(config: Config, query: PqQuery, graph: BipartiteCSR) -> TableMe
     n_bytes = local_bytes(query, detail, *degrees)
     n_rows = len(query.cells) * (graph.n_left + graph.n_right + (graph.n_edges if detail >= Detail.EDGES else 0))
     lines = [("local", f"{plural(n_rows, 'row')}, for which {bytes_text(n_bytes)} of memory are set aside")]
-    lack = local_memory_error(query, detail, degrees, config.execution.memory_budget)
+    lack = local_memory_error(query, detail, degrees, config.execution.memory_bytes)
     return TableMemory(n_bytes, lines if lack is None else [*lines, ("refused", f"a run of this ends here: {lack}")])
 
 

@@ -104,7 +104,7 @@ def forecast(trying: Trying) -> Prospect:
 def _tried_within_memory(trying: Trying, detail: Detail) -> tuple[_Counted, str | None]:
     """A trial, and why it left local counts out: what the engine says, or nothing where a run is refused before."""
     degrees = trying.graph.left_degrees, trying.graph.right_degrees
-    if local_memory_error(trying.query, detail, degrees, trying.config.execution.memory_budget) is not None:
+    if local_memory_error(trying.query, detail, degrees, trying.config.execution.memory_bytes) is not None:
         return _count(trying, Detail.COUNTS), ""
     try:
         return _count(trying, detail), None
