@@ -22,7 +22,7 @@ from mbe_stage.pipeline.cases.sentences import key_name, members_name, sentence
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.report.group_pictures import MOST_COLUMNS, MOST_ROWS, pattern, time_line
 from mbe_stage.pipeline.report.wording import escape, fragment, key, percent, tuple_key
-from mbe_stage.pipeline.wording import has_parts, key_text, narrowed_key
+from mbe_stage.pipeline.wording import amount_text, has_parts, key_text, narrowed_key
 
 TEMPLATE = "groups.html"
 _AT_ONCE = 100
@@ -387,7 +387,7 @@ def _cell(name: str, row: Row) -> tuple[str, str]:
     if name == "p_bound":
         return chance(value), f"{-row['surprise']:.4g}"
     if name == "weight_total":
-        return f"{value:,.6g}", f"{value:.6g}"
+        return amount_text(value), f"{value!r}"
     return (value if name == "verdict" else f"{value:,}"), ""
 
 
