@@ -419,7 +419,7 @@ def _table(title: str, columns: Sequence[_Column], rows: Sequence[Any], most: in
     used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in cells)]
     of_all = f", {most:,} of {len(rows):,}" if len(rows) > most else ""
     shown = [["" if row[at] is None else row[at] for at in used] for row in cells]
-    return f"{title}{of_all}", [columns[at][0] for at in used], shown
+    return f"{title}{of_all}".removeprefix(", "), [columns[at][0] for at in used], shown
 
 
 def _text(part: object) -> str:

@@ -172,6 +172,8 @@ class CasePages:
         is_alone = len(case.groups) == 1
         head = case.groups[0]
         rows = tables.members(head) if is_alone else case.members
+        # A case can be larger than the group that its sentence is about.
+        is_larger = (head["n_left"], head["n_right"]) != (row["n_left"], row["n_right"])
         title = f"{several(names[0], row['n_left'])}, {several(names[1], row['n_right'])}"
         groups = [self._group(group, tables, most, whole=not is_alone) for group in case.groups]
         return fragment(
@@ -181,7 +183,7 @@ class CasePages:
             case.id,
             title,
             row,
-            sentence(head["explanation"], names),
+            ("Its first group: " if is_larger else "") + sentence(head["explanation"], names),
             [
                 (heading, _cell(name, row)[0])
                 for name, heading in self.columns
