@@ -85,7 +85,7 @@ def _rows(
     for run in dict.fromkeys(run for _, run, _ in found):
         statuses = {row["group_key"]: status for status, of_run, row in found if of_run == run}
         for row in with_members(run, [row for _, of_run, row in found if of_run == run]):
-            texts = {side: list(map(str, row[side])) for side in ("left", "right")}
+            texts: dict[str, list[str] | None] = {side: list(map(str, row[side])) for side in ("left", "right")}
             last = lefts.get(partners.get(row["group_key"]))
             texts |= {"came": _without(row["left"], last), "went": _without(last, row["left"])}
             about = {name: value for name, value in row.items() if name not in ("core_left", "core_right")}
