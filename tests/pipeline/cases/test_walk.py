@@ -182,6 +182,9 @@ def walk(browser: Browser, analyst: Analyst, source: Path, command: str, *, plan
         assert case in page.locator("h1").inner_text()
         page.get_by_role("link", name="Next undecided case").click()
         fine = page.locator("h1").inner_text().split()[-1]
+        if planted:
+            page.locator(".node.left a").nth(2).focus()
+            picture(page, "explore.png", "figure")
         page.get_by_role("link", name="Rows behind this case").click()
         assert page.locator("tbody tr").count() > 0
         assert page.get_by_role("columnheader").all_inner_texts()[:2] == ["row", "groups"]
