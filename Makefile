@@ -12,7 +12,7 @@ DOCS_READY := $(VENV)/.ready-for-docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test test-all test-gpu supported check docs reference quickly linted compiled checked bench bench-groups bench-features bench-ingest ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit release-check clean
+.PHONY: help run quick test test-all test-gpu supported check docs reference pictures quickly linted compiled checked bench bench-groups bench-features bench-ingest ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit release-check clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -24,6 +24,7 @@ help:
 	@echo "make check     ruff, mypy, import-linter, prose and links of the documentation"
 	@echo "make docs      the documentation as a site, below build/docs/html"
 	@echo "make reference the pages of the reference that are written from the code"
+	@echo "make pictures  the pictures of the guide to investigations; needs Chromium"
 	@echo "make audit     known vulnerabilities of the installed packages, by pip-audit; needs the network"
 	@echo "make release-check  wheel, sdist and bill of materials below dist/, and tests of them; needs the network"
 	@echo "make bench     times beside the published programs' (needs the benchmark graphs: benchmarks/README.md)"
@@ -90,6 +91,9 @@ docs: $(DOCS_READY)
 
 reference: $(TEST_READY)
 	$(BIN)/python -m tools.reference
+
+pictures: $(TEST_READY)
+	MBE_PICTURES=docs/images $(BIN)/python -m pytest -q -n 0 tests/pipeline/cases/test_walk.py
 
 # Compiled once, for all processes of the tests: each would do it for itself, and those that are ended never be done.
 # Checks take the cores that this leaves idle.

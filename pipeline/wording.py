@@ -42,6 +42,16 @@ def percent_text(share: float, digits: int | None = None, unit: str = " %") -> s
     return f"{percent:.0f}{unit}" if is_round or share > 1 else f"{percent:.1f}{unit}"
 
 
+def amount_text(value: float) -> str:
+    """Format a sum of weights, such as money: ``1,234,567.89``, ``914.80``, ``12``, ``0.004``."""
+    return f"{value:,.2f}".removesuffix(".00") if abs(value) >= 1 or not value else f"{value:.4g}"
+
+
+def bound_text(value: float) -> str:
+    """Format a bound of a probability: ``8e-54``, ``0.02``, ``<1e-300``."""
+    return f"{value:.1g}" if value >= 1e-300 else "<1e-300"
+
+
 def seconds_text(seconds: float) -> str:
     """Format a duration: ``0.8 ms``, ``41 ms``, ``3.24 s``, ``2 min 05 s``, ``1 h 12 min``."""
     if seconds < 0.01:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ def compared(old: Path, new: Path, limit: int, out: Path | None) -> dict[str, An
     gone = set(before.keys[changes.gone].tolist())
     found = [(words[row["group_key"]], new, row) for row in group_rows(new) if words[row["group_key"]] != "same"]
     found += [("gone", old, row) for row in group_rows(old) if row["group_key"] in gone]
+    pairs = zip(after.keys.tolist(), changes.partners.tolist(), strict=True)
+    partners = {key: int(before.keys[at]) for key, at in pairs if at >= 0}
     counts = {status: sum(one == status for one, _, _ in found) for status in STATUSES}
     listed = []
     for status in STATUSES:
@@ -57,25 +60,42 @@ def compared(old: Path, new: Path, limit: int, out: Path | None) -> dict[str, An
     }
     if out is not None:
         with new_directory(out, summary) as growing:
-            table = pa.Table.from_pylist(_rows(found), _schema(new))
+            table = pa.Table.from_pylist(_rows(found, old, partners), _schema(new))
             pq.write_table(table, growing / "differences.parquet")
-    return summary | {"differences": plain(_rows(listed)), "out": None if out is None else str(out)}
+    return summary | {"differences": plain(_rows(listed, old, partners)), "out": None if out is None else str(out)}
 
 
 def _schema(run: Path) -> pa.Schema:
     # A run of an earlier version may lack columns, so all may be null.
     columns = [field.with_nullable(True) for field in pq.read_schema(run / "groups.parquet")]
-    keys = [pa.field(side, pa.list_(pa.string())) for side in ("left", "right")]
+    keys = [pa.field(side, pa.list_(pa.string())) for side in ("left", "right", "came", "went")]
     return pa.schema([pa.field("status", pa.string()), *columns, *keys])
 
 
-def _rows(found: list[tuple[str, Path, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Return rows of `groups` with their status, and the members' own keys as text."""
+def _rows(
+    found: list[tuple[str, Path, dict[str, Any]]], old: Path, partners: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Return rows of `groups` with their status, the members' own keys as text, and the left ones that came and went.
+
+    `partners` has the group of the old run for groups of the new one.
+    """
+    needed = dict.fromkeys(partners[row["group_key"]] for _, _, row in found if row["group_key"] in partners)
+    lefts = {row["group_key"]: row["left"] for row in with_members(old, [{"group_key": key} for key in needed])}
     rows = []
     for run in dict.fromkeys(run for _, run, _ in found):
         statuses = {row["group_key"]: status for status, of_run, row in found if of_run == run}
         for row in with_members(run, [row for _, of_run, row in found if of_run == run]):
-            texts = {side: list(map(str, row[side])) for side in ("left", "right")}
+            texts: dict[str, list[str] | None] = {side: list(map(str, row[side])) for side in ("left", "right")}
+            last = lefts.get(partners.get(row["group_key"]))
+            texts |= {"came": _without(row["left"], last), "went": _without(last, row["left"])}
             about = {name: value for name, value in row.items() if name not in ("core_left", "core_right")}
             rows.append({"status": statuses[row["group_key"]], **about, **texts})
     return rows
+
+
+def _without(keys: list[Any] | None, others: list[Any] | None) -> list[str] | None:
+    """Return the keys that are not among the others; None if there is nothing to compare."""
+    if keys is None or others is None:
+        return None
+    known = set(map(str, others))
+    return [str(key) for key in keys if str(key) not in known]

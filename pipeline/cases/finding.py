@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import month_name
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.views.listed_groups import nothing_significant
 from mbe_stage.pipeline.wording import plural
 
-_WORD = re.compile("[a-z]{2,40}")
-_RUN_DAY = re.compile("([0-9]{4})([0-9]{2})([0-9]{2})T")
+# Words that are no nouns, such as "rated", "from" and "dst", have no plural.
+_NOUN = re.compile("(?!(?:from|to|by|[a-z]{2,}[^e]ed|[^aeiouy]+)$)[a-z]{2,40}")
+_RUN_DAY = re.compile("([0-9]{4})(0[1-9]|1[0-2])([0-9]{2})T")
 
 
 def finding_of(run_path: Path, manifest: Manifest, cases: Sequence[Case]) -> str:
@@ -37,24 +39,34 @@ def finding_of(run_path: Path, manifest: Manifest, cases: Sequence[Case]) -> str
 
 
 def several(side: str, n: int) -> str:
-    """Format a number of members of a side by its name; a name that is no plain word stays as it is.
+    """Format a number of members of a side by its name; a name that does not look like a noun stays as it is.
 
     Examples
     --------
-    >>> several("account", 4814), several("company", 2), several("user_id", 1), several("left", 3)
-    ('4,814 accounts', '2 companies', '1 user_id value', '3 left vertices')
+    >>> several("account", 4814), several("company", 2), several("box", 2), several("left", 3)
+    ('4,814 accounts', '2 companies', '2 boxes', '3 left vertices')
+    >>> several("user_id", 1), several("rated", 45), several("src", 2)
+    ('1 user_id value', '45 rated values', '2 src values')
     """
     if side in ("left", "right"):
         return plural(n, f"{side} vertex", f"{side} vertices")
-    if not _WORD.fullmatch(side):
+    if not _NOUN.fullmatch(side):
         return plural(n, f"{side} value")
     if side[-1] == "y" and side[-2] not in "aeiou":
         return plural(n, side, f"{side[:-1]}ies")
-    return plural(n, side, f"{side}es" if side.endswith("ss") else side if side[-1] == "s" else f"{side}s")
+    if side.endswith(("ss", "x", "ch", "sh")):
+        return plural(n, side, f"{side}es")
+    return plural(n, side, side if side[-1] == "s" else f"{side}s")
 
 
 def since_text(manifest: Manifest) -> str:
-    """Return the day of the run that groups were compared with: `` since 2026-11-25``; empty without one."""
+    """Return the day of the run that groups were compared with: `` since 25 November``; empty without one.
+
+    It has its year if that is not the year of this run.
+    """
     comparison = manifest.derived_comparison.get("groups")
-    day = None if comparison is None or comparison.run_id is None else _RUN_DAY.match(comparison.run_id)
-    return "" if day is None else f" since {'-'.join(day.groups())}"
+    found = None if comparison is None or comparison.run_id is None else _RUN_DAY.match(comparison.run_id)
+    if found is None:
+        return ""
+    year, month, day = found.groups()
+    return f" since {int(day)} {month_name[int(month)]}" + ("" if manifest.run_id.startswith(year) else f" {year}")

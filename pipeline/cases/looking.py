@@ -22,6 +22,7 @@ from mbe_stage.pipeline.cases.deciding import with_current_verdicts
 from mbe_stage.pipeline.cases.finding import finding_of, several
 from mbe_stage.pipeline.cases.key_columns import distinct_names, key_columns, key_parts, split_keys, value_columns
 from mbe_stage.pipeline.cases.published import Case, case_of, cases_of, rows_of_groups, side_names
+from mbe_stage.pipeline.cases.sentences import sentence
 from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.publish.manifest import read_manifest
@@ -30,7 +31,7 @@ from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import was_in_memory
 from mbe_stage.pipeline.views.listed_groups import chance_text, group_rows, with_members
 from mbe_stage.pipeline.views.top import SideName, find_vertex
-from mbe_stage.pipeline.wording import day_of, group_key_text, plural
+from mbe_stage.pipeline.wording import amount_text, bound_text, day_of, group_key_text, plural
 
 Row = Mapping[str, Any]
 Table = tuple[str, Sequence[str], Sequence[Sequence[object]]]
@@ -121,7 +122,7 @@ class Looking:
         lines = [("finding", finding_of(self._path, self._manifest, self._cases))]
         lines += [("chance", chance)] if (chance := chance_text(self._path)) else []
         lines += [("muted", f"{plural(n_muted, 'case')}, known good or labelled fine")] if n_muted else []
-        weight = str(self._manifest.config.input.weight), lambda row: _number(row["weight_total"])
+        weight = str(self._manifest.config.input.weight), _weight
         days = [(name, lambda row, name=name: _day(row[f"{name}_time"])) for name in ("first", "last")]
         columns: list[_Column] = [("case", "case"), ("since", "since"), ("groups", "n_groups"), *self._sizes, *days]
         # The sentence of a case would take ten lines of a cell.
@@ -140,7 +141,7 @@ class Looking:
         linked = self._linked(case)
         lines = [
             ("case", f"{case.id}: {self._size(row)} in {plural(row['n_groups'], 'group')}{self._told(row)}"),
-            ("why", f"{row['explanation']}."),
+            ("why", sentence(row["explanation"], (self.names["left"], self.names["right"]))),
             *(("linked", f"case {each['case']} has {self._size(each, 'and')} of these, too") for each in linked[:9]),
         ]
         further: list[_Column] = [("groups", "n_groups"), ("edges", "n_edges")]
@@ -167,7 +168,7 @@ class Looking:
         tables += [self._members_table(halo, side, gain, "leads: ") for side in SIDES]
         lines = [
             ("group", f"{found['group_key']}, rank {found['rank']}: {self._size(found)}{self._told(found)}"),
-            ("why", f"{found['explanation']}."),
+            ("why", sentence(found["explanation"], (self.names["left"], self.names["right"]))),
             *([("key", text)] if (text := group_key_text(found)) else []),
         ]
         values = {"group": found, "members": _as_values(members), "halo": _as_values(halo)}
@@ -346,11 +347,11 @@ class Looking:
     def _told(self, row: Row) -> str:
         """Format what else is known of a case or group: its change, span and weight."""
         first, last = _day(row["first_time"]), _day(row["last_time"])
-        weight = row["weight_total"]
+        weight = _weight(row)
         parts = [
             row["since"],
             None if first is None else first if first == last else f"{first} to {last}",
-            None if weight is None else f"{self._manifest.config.input.weight} {_number(weight)}",
+            None if weight is None else f"{self._manifest.config.input.weight} {weight}",
             None if row.get("verdict") is None else f"verdict {row['verdict']}",
             "muted" if row["is_muted"] else None,
         ]
@@ -418,7 +419,7 @@ def _table(title: str, columns: Sequence[_Column], rows: Sequence[Any], most: in
     used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in cells)]
     of_all = f", {most:,} of {len(rows):,}" if len(rows) > most else ""
     shown = [["" if row[at] is None else row[at] for at in used] for row in cells]
-    return f"{title}{of_all}", [columns[at][0] for at in used], shown
+    return f"{title}{of_all}".removeprefix(", "), [columns[at][0] for at in used], shown
 
 
 def _text(part: object) -> str:
@@ -433,8 +434,8 @@ def _day(moment: datetime | None) -> str | None:
     return None if moment is None else f"{moment:%Y-%m-%d}"
 
 
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:,.2f}".removesuffix(".00")
+def _weight(row: Row) -> str | None:
+    return None if row["weight_total"] is None else amount_text(row["weight_total"])
 
 
-_P: _Column = "p", lambda row: None if row.get("p_bound") is None else f"{row['p_bound']:.1g}"
+_P: _Column = "p", lambda row: None if row.get("p_bound") is None else bound_text(row["p_bound"])

@@ -39,12 +39,12 @@ def list_(
     """List the cases of a run with the verdicts of today."""
     from mbe_stage.pipeline.cases.deciding import current_verdicts
     from mbe_stage.pipeline.cases.looking import Looking
-    from mbe_stage.pipeline.cli.show import print_view
+    from mbe_stage.pipeline.cli.show import print_view, tables_of_groups
     from mbe_stage.pipeline.stores.open_store import opened_run
 
     if as_json and csv is not None:
         raise typer.BadParameter("and --json are two formats: choose one", param_hint="--csv")
-    with opened_run(run_path) as run_dir:
+    with opened_run(run_path) as run_dir, tables_of_groups(run_dir):
         print_view(
             Looking(run_dir, run_path, current_verdicts(run_dir, verdicts)).finding(has_muted=True), as_json, csv
         )
@@ -70,13 +70,14 @@ def export(
     from mbe_stage.pipeline.cases.deciding import current_verdicts
     from mbe_stage.pipeline.cli.console import ProgressDisplay
     from mbe_stage.pipeline.cli.publishing import set_up_logging
+    from mbe_stage.pipeline.cli.show import tables_of_groups
     from mbe_stage.pipeline.cli.terminal import print_json, say
     from mbe_stage.pipeline.stores.open_store import opened_run
     from mbe_stage.runtime.compile_ahead import compile_ahead
 
     with ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the input") as progress:
         compile_ahead(keys.compile_steps(), progress.compiled)
-        with opened_run(run_path) as run_dir:
+        with opened_run(run_path) as run_dir, tables_of_groups(run_dir):
             made = export_case(run_dir, run_path, case, out, source, current_verdicts(run_dir, verdicts))
     if as_json:
         print_json({**made, "out": str(out)})
@@ -103,11 +104,12 @@ def label(
     """Record a verdict on a case. The next run shows it, and mutes cases that are fine while they stay the same."""
     from mbe_stage.pipeline.cases.deciding import verdicts_of_run
     from mbe_stage.pipeline.cases.published import case_of
+    from mbe_stage.pipeline.cli.show import tables_of_groups
     from mbe_stage.pipeline.cli.terminal import print_json, say
     from mbe_stage.pipeline.publish.manifest import read_manifest
     from mbe_stage.pipeline.stores.open_store import opened_run
 
-    with opened_run(run_path) as run_dir:
+    with opened_run(run_path) as run_dir, tables_of_groups(run_dir):
         found, manifest = case_of(run_dir, case), read_manifest(run_dir)
         decisions = verdicts_of_run(run_dir, manifest, verdicts)
         before = decisions.current().get(found.id)

@@ -84,13 +84,14 @@ def compare_groups(old: Path, new: Path, out: Path | None, limit: int, as_json: 
                 f"{one['n_left']:,} x {one['n_right']:,}",
                 _keys(one["left"]),
                 _keys(one["right"]),
+                *([] if one["came"] is None else [_keys(one["came"]), _keys(one["went"])]),
             ]
             for one in found["differences"]
             if one["status"] == status
         ]
         if rows:
             title = f"{status}, {len(rows):,} of {number:,}" if len(rows) < number else status
-            columns = ["rank", "case", "size", "left members", "right members"]
+            columns = ["rank", "case", "size", "left members", "right members", "came", "went"][: len(rows[0])]
             results_console().print(table(columns, rows, title, unbroken=("case",)))
     if out is not None:
         say(f"written    {out}")

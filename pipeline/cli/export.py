@@ -11,6 +11,7 @@ import typer
 
 from mbe_stage.pipeline.cli import console
 from mbe_stage.pipeline.cli.publishing import set_up_logging
+from mbe_stage.pipeline.cli.show import tables_of_groups
 from mbe_stage.pipeline.publish.reading import run_with_bicliques
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import opened_run
@@ -33,7 +34,8 @@ def export_run_as(options: Mapping[str, Any]) -> None:
 
             source, edge_label, split = options["run_input"], options["edge_label"], options["split"]
             more = {"source": source, "edge_label": edge_label, "split": split, "on_progress": progress.exported}
-            place = export_to(run_dir, options["to"], options["directory"], **more)
+            with tables_of_groups(run_dir):
+                place = export_to(run_dir, options["to"], options["directory"], **more)
             log.info("groups of %s written for %s: %s", address_of(run_dir), options["to"], place)
             return
         what, found = _as_csv(run_dir, options, progress)

@@ -22,7 +22,7 @@ from mbe_stage.pipeline.io.sources import joined_names
 from mbe_stage.pipeline.stores.open_store import holds_runs
 from mbe_stage.pipeline.views.listed_groups import chance_text, listed_groups, nothing_significant
 from mbe_stage.pipeline.views.regroup import regroup
-from mbe_stage.pipeline.wording import group_key_text, has_parts, key_text
+from mbe_stage.pipeline.wording import bound_text, group_key_text, has_parts, key_text
 
 # Number of groups in the table; the run and its report have more.
 _SHOWN = 20
@@ -32,7 +32,7 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], object]] = {
     "since": lambda group: group["since"] or "",
     "key": group_key_text,
     "why": lambda group: f"{group['explanation']}.",
-    "p": lambda group: "" if group.get("p_bound") is None else f"{group['p_bound']:.1g}",
+    "p": lambda group: "" if group.get("p_bound") is None else bound_text(group["p_bound"]),
     "core": lambda group: _core(group),
     "known": lambda group: "" if group["n_known"] is None else group["n_known"],
     "left members": lambda group: keys(group["left"]),

@@ -22,7 +22,7 @@ from mbe_stage.pipeline.cases.sentences import key_name, members_name, sentence
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.report.group_pictures import MOST_COLUMNS, MOST_ROWS, pattern, time_line
 from mbe_stage.pipeline.report.wording import escape, fragment, key, percent, tuple_key
-from mbe_stage.pipeline.wording import has_parts, key_text, narrowed_key
+from mbe_stage.pipeline.wording import amount_text, has_parts, key_text, narrowed_key
 
 TEMPLATE = "groups.html"
 _AT_ONCE = 100
@@ -172,6 +172,8 @@ class CasePages:
         is_alone = len(case.groups) == 1
         head = case.groups[0]
         rows = tables.members(head) if is_alone else case.members
+        # A case can be larger than the group that its sentence is about.
+        is_larger = (head["n_left"], head["n_right"]) != (row["n_left"], row["n_right"])
         title = f"{several(names[0], row['n_left'])}, {several(names[1], row['n_right'])}"
         groups = [self._group(group, tables, most, whole=not is_alone) for group in case.groups]
         return fragment(
@@ -181,7 +183,7 @@ class CasePages:
             case.id,
             title,
             row,
-            sentence(head["explanation"], names),
+            ("Its first group: " if is_larger else "") + sentence(head["explanation"], names),
             [
                 (heading, _cell(name, row)[0])
                 for name, heading in self.columns
@@ -387,7 +389,7 @@ def _cell(name: str, row: Row) -> tuple[str, str]:
     if name == "p_bound":
         return chance(value), f"{-row['surprise']:.4g}"
     if name == "weight_total":
-        return f"{value:,.6g}", f"{value:.6g}"
+        return amount_text(value), f"{value!r}"
     return (value if name == "verdict" else f"{value:,}"), ""
 
 

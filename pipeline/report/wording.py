@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from mbe_stage.pipeline.wording import day_of, key_parts, percent_text, plural, seconds_text
+from mbe_stage.pipeline.wording import amount_text, day_of, key_parts, percent_text, plural, seconds_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -134,7 +134,9 @@ def _environment() -> Environment:
         loader=FunctionLoader(_source),
         undefined=StrictUndefined,
     )
-    environment.filters.update(count=count, key=key, percent=percent, plural=plural, seconds=seconds_text)
+    environment.filters.update(
+        amount=amount_text, count=count, key=key, percent=percent, plural=plural, seconds=seconds_text
+    )
     environment.globals.update(key=key)
     return environment
 

@@ -38,9 +38,11 @@ HEADERS = {
 # After a link on another page, a browser sends a strict cookie only with the next step, which is the link here.
 _UNKNOWN = """<!DOCTYPE html>
 <html lang="en"><title>mbe explore</title>
+<main>
 <h1>This browser is not known yet</h1>
 <p>If you just opened the address that mbe explore printed: <a href="/">go to the page</a>.</p>
 <p>The address works once, in one browser. If it was used before, end mbe explore and start it again.</p>
+</main>
 </html>
 """
 _METHODS = ("GET", "HEAD", "POST")

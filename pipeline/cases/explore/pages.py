@@ -24,6 +24,7 @@ from mbe_stage.pipeline.cases.explore.picture import LEFT_X, MOST_NODES, RIGHT_X
 from mbe_stage.pipeline.cases.explore.tables import MOST_FOUND, RunTables
 from mbe_stage.pipeline.cases.finding import finding_of
 from mbe_stage.pipeline.cases.published import Case, cases_of, side_names
+from mbe_stage.pipeline.cases.sentences import sentence
 from mbe_stage.pipeline.cases.verdicts import MOST_NOTE, VERDICTS, Verdicts
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.report.request import right_key
@@ -114,6 +115,7 @@ class Explorer:
             _PARTS,
             "case",
             case,
+            sentence(case.head["explanation"], self._names),
             groups,
             fragment(_PARTS, "drawing", picture, self._names, (WIDTH, LEFT_X, RIGHT_X), MOST_NODES),
             [(side, name, shown[side]) for side, name in zip(shown, self._names, strict=True)],

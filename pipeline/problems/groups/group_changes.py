@@ -70,11 +70,14 @@ class Since:
     ----------
     words : list of str
         One per group of the new run: ``new``, ``grown``, ``shrunk``, ``changed``, ``same``.
+    partners : (n,) int64
+        Positions of their partners in the old run, -1 for none.
     gone : (m,) int64
         Positions of the groups of the old run that can be partner of none of the new run.
     """
 
     words: list[str]
+    partners: np.ndarray
     gone: np.ndarray
 
 
@@ -118,7 +121,9 @@ def since_last(old: GroupRows, new: GroupRows) -> Since:
     words = np.full(new.keys.size, "new", dtype=object)
     words[has_partner] = kinds[best]
     words[np.isin(new.keys, old.keys)] = "same"
-    return Since(words.tolist(), np.setdiff1d(np.arange(old.keys.size), partners))
+    best_partners = np.full(new.keys.size, -1)
+    best_partners[has_partner] = partners[best]
+    return Since(words.tolist(), best_partners, np.setdiff1d(np.arange(old.keys.size), partners))
 
 
 def _similar(new: GroupRows, old: GroupRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

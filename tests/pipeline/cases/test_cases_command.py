@@ -328,6 +328,15 @@ def test_the_history_of_a_case_is_in_its_summary(folder: Path) -> None:
     assert summary["case"]["verdict"] == "fraud"
 
 
+def test_tables_without_a_column_are_refused_as_such(folder: Path) -> None:
+    edges = (folder / "out/latest").resolve() / "group_edges.parquet"
+    pq.write_table(pq.read_table(edges).drop_columns(["right"]), edges)
+    case = two_cases(folder / "out")[0]
+    for command in (("cases", "export", folder / "out", case, "--out"), ("export", folder / "out", "--to", "neo4j")):
+        assert "its tables of groups cannot be read" in refusal(*command, folder / "made", code=3)
+        assert not (folder / "made").exists()
+
+
 def test_a_run_of_an_earlier_version_without_all_edges_is_refused(folder: Path) -> None:
     out = folder / "out"
     forge((out / "latest").resolve(), "group_edges.parquet", lambda table: table[1:])

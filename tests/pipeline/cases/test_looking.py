@@ -6,6 +6,7 @@ import csv
 import io
 import random
 import shutil
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.pipeline import run
-from mbe_stage.pipeline.cases.finding import several
+from mbe_stage.pipeline.cases.finding import several, since_text
 from mbe_stage.pipeline.cases.published import cases_of
 from mbe_stage.pipeline.execution.job import RunResult
 from tests.pipeline.groups_support import rows, settings
@@ -68,7 +69,7 @@ def test_a_run_begins_with_its_finding_and_its_cases(days: list[RunResult]) -> N
     first, second = (said("show", each.run_dir) for each in days)
     n_accounts = len(pq.read_table(days[1].run_dir / "left_vertices.parquet"))
     assert first["finding"] == f"6 of {n_accounts - 4} accounts act together in 1 case."
-    day = f"{days[0].run_dir.name[:4]}-{days[0].run_dir.name[4:6]}-{days[0].run_dir.name[6:8]}"
+    day = f"{datetime.strptime(days[0].run_dir.name[:8], '%Y%m%d'):%-d %B}"
     assert second["finding"] == f"10 of {n_accounts} accounts act together in 2 cases; 1 is new since {day}."
     assert second["columns"] == {"left": ["account"], "right": ["page"]}
     assert {case["case"]: case["since"] for case in second["cases"]} == {
@@ -217,6 +218,16 @@ def test_sides_that_have_no_name_and_those_that_are_no_word() -> None:
     assert several("Customer ID", 2) == "2 Customer ID values"
     assert several("address", 2) == "2 addresses"
     assert several("right", 1) == "1 right vertex"
+    assert several("speed", 2) == "2 speeds"
+    assert several("branch", 2) == "2 branches"
+
+
+def test_the_day_of_the_last_run_has_its_year_if_it_is_another_one(days: list[RunResult]) -> None:
+    manifest = days[1].manifest
+    year = manifest.run_id[:4]
+    for last, text in ((f"{int(year) - 1}1231T235959Z-000000", f" since 31 December {int(year) - 1}"), ("odd", "")):
+        compared = manifest.derived_comparison["groups"].model_copy(update={"run_id": last})
+        assert since_text(manifest.model_copy(update={"derived_comparison": {"groups": compared}})) == text
 
 
 @pytest.mark.parametrize(
