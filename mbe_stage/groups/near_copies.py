@@ -43,7 +43,7 @@ def without_near_copies(
     max_overlap : float
         The threshold, above 0 and at most 1; taken as the nearest fraction whose denominator is at most a million.
     worth : (n,) int64, optional
-        A group stays beside earlier ones of less worth.
+        A group stays beside earlier ones of less worth, unless it has the same left members.
 
     Returns
     -------
@@ -165,13 +165,15 @@ def _keep(offsets, members, n_vertices, threshold, limit, worth):
             while entry >= 0 and not is_copy:
                 other, place = groups[entry], places[entry]
                 entry = before[entry]
-                if seen_by[other] == row or worth[other] < worth[row]:
+                other_size = offsets[other + 1] - offsets[other]
+                if seen_by[other] == row or (worth[other] < worth[row] and other_size != size):
                     continue
                 seen_by[other] = row
                 # Nothing before these two places is in both: it would have been met before.
-                both = size + offsets[other + 1] - offsets[other]
                 # shared / (both - shared) >= t  <=>  shared >= t both / (1 + t)
-                needed = (numerator * both + numerator + denominator - 1) // (numerator + denominator)
+                needed = (numerator * (size + other_size) + numerator + denominator - 1) // (numerator + denominator)
+                if worth[other] < worth[row]:
+                    needed = size
                 is_copy = _shares(members, i, end, place, offsets[other + 1], needed)
             if is_copy:
                 break

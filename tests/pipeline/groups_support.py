@@ -163,6 +163,8 @@ def wanted(
             continue
         if any(_jaccard(group, other) >= max_overlap and strength(other) <= strength(group) for other in kept):
             continue
+        if any(group["sides"][0] == other["sides"][0] for other in kept):
+            continue
         kept.append(group)
         inside = any(other["is_grown"] and _is_inside(group, other) for other in listed)
         if len(listed) < limit and (group["is_grown"] or not inside):

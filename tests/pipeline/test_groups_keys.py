@@ -90,6 +90,20 @@ def test_keys_are_tried_and_verified(tmp_path: Path, kind: str) -> None:
     assert len(set(names)) > 1
 
 
+def test_buckets_that_begin_together_list_a_group_once(tmp_path: Path) -> None:
+    """Weeks since 1970 begin on Thursdays: for a ring of one Thursday, days and weeks have the same key value."""
+    day = BEGIN - BEGIN % (7 * DAY) + 35 * DAY
+    ring = [(f"t{u}", 300 + v, 4, day + 3600 * u) for u in range(6) for v in range(5) if (u, v) not in [(0, 0), (5, 4)]]
+    names = ("account", "item", "stars", "time")
+    table = pa.table(dict(zip(names, map(list, zip(*ring, strict=True)), strict=True)))
+    source, config = pa.concat_tables([events(), table]), settings(tmp_path)
+    result = run(config, source)
+    keys = [row["group_key"] for row in rows(result.run_dir, "groups")]
+    assert len(set(keys)) == len(keys)
+    assert sum("t1" in group["left"] for group in listed_groups(result.run_dir)) == 1
+    verify_run(result.run_dir, read(config, source))
+
+
 def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
     source = events(2)
     mixed = source.take(pa.array(np.random.default_rng(1).permutation(source.num_rows)))
