@@ -6,7 +6,7 @@ Nothing is written: a look at a run leaves it and `latest` as they are.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -33,16 +33,25 @@ from mbe_stage.pipeline.views.top import SideName, find_vertex
 from mbe_stage.pipeline.wording import day_of, group_key_text, plural
 
 Row = Mapping[str, Any]
-Table = tuple[str, Sequence[str], Sequence[Sequence[object]]]
-"""Title, columns and rows."""
+Column = tuple[str, str | Callable[[Any], object]]
 
-_Column = tuple[str, str | Callable[[Any], object]]
+"""A heading, and the name of the value or a function of the row."""
 
 SIDES: tuple[SideName, SideName] = ("left", "right")
 _MOST_ROWS = 50
 # Tables and further names whose columns records have: a key column with one of these names gets a number.
 _TABLES = "groups", "group_members", "group_halo", "vertex_scores"
 _FURTHER = "case", "n_common", "parts", "verdict", "is_muted"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table for people, and what its rows are: groups, members or cases."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    of: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +90,14 @@ class Looking:
         The run as the user named it, for the next command.
     verdicts : Verdicts, optional
         The verdicts of today, in place of those that the run has read.
+    cases : sequence of Case, optional
+        The cases of the run, if they have been read.
     """
 
-    def __init__(self, run_path: Path, place: str, verdicts: Verdicts | None = None) -> None:
-        self._path, self._place, self._verdicts = run_path, place, verdicts
+    def __init__(
+        self, run_path: Path, place: str, verdicts: Verdicts | None = None, cases: Sequence[Case] | None = None
+    ) -> None:
+        self._path, self._place, self._verdicts, self._given = run_path, place, verdicts, cases
         self._manifest = read_manifest(run_path)
         config, columns = self._manifest.config, self._manifest.input.columns
         self.names: dict[str, str] = dict(zip(SIDES, side_names(config, columns), strict=True))
@@ -94,11 +107,11 @@ class Looking:
         left = distinct_names(key_columns(config, "left", columns), self._taken)
         right = distinct_names(key_columns(config, "right", columns), [*self._taken, *left])
         self._columns = {"left": left, "right": right}
-        self._sizes: list[_Column] = [(self.names[side], f"n_{side}") for side in SIDES]
+        self._sizes: list[Column] = [(self.names[side], f"n_{side}") for side in SIDES]
 
     @cached_property
-    def _cases(self) -> list[Case]:
-        cases = cases_of(self._path)
+    def _cases(self) -> Sequence[Case]:
+        cases = cases_of(self._path) if self._given is None else self._given
         return cases if self._verdicts is None else with_current_verdicts(cases, self._manifest, self._verdicts)
 
     def case_of(self, wanted: str) -> Case:
@@ -123,7 +136,7 @@ class Looking:
         lines += [("muted", f"{plural(n_muted, 'case')}, known good or labelled fine")] if n_muted else []
         weight = str(self._manifest.config.input.weight), lambda row: _number(row["weight_total"])
         days = [(name, lambda row, name=name: _day(row[f"{name}_time"])) for name in ("first", "last")]
-        columns: list[_Column] = [("case", "case"), ("since", "since"), ("groups", "n_groups"), *self._sizes, *days]
+        columns: list[Column] = [("case", "case"), ("since", "since"), ("groups", "n_groups"), *self._sizes, *days]
         # The sentence of a case would take ten lines of a cell.
         columns += [weight, ("known", "n_known"), _P, ("verdict", "verdict"), ("edges of its best group", "present")]
         rows = [plain(case.row) for case in self._cases]
@@ -143,8 +156,8 @@ class Looking:
             ("why", f"{row['explanation']}."),
             *(("linked", f"case {each['case']} has {self._size(each, 'and')} of these, too") for each in linked[:9]),
         ]
-        further: list[_Column] = [("groups", "n_groups"), ("edges", "n_edges")]
-        tables = [self._groups_table(case.groups), *(self._members_table(members, side, further) for side in SIDES)]
+        further: list[Column] = [("groups", "n_groups"), ("edges", "n_edges")]
+        tables = [self._groups_table(case.groups), *self._members_tables(members, further)]
         values = {"case": row, "groups": case.groups, "members": _as_values(members), "linked": linked}
         source = self._manifest.input.source
         given = ["--with", "INPUT" if was_in_memory(source) else source, "--out", f"case-{case.id[:8]}"]
@@ -161,10 +174,9 @@ class Looking:
             raise InputError.at(self._path, found=f"no group {wanted!r}", expected=some, remedy=remedy)
         members = self._parted(self._scored(self._rows("group_members", [found["group_key"]])), found.get("key"))
         halo = self._parted(self._rows("group_halo", [found["group_key"]]), found.get("key"))
-        further: list[_Column] = [("edges", "n_edges"), ("core", lambda row: "core" if row.get("is_core") else None)]
-        tables = [self._members_table(members, side, further) for side in SIDES]
-        gain: list[_Column] = [("edges", "n_edges"), ("gain", lambda row: f"{row['gain']:.1f}")]
-        tables += [self._members_table(halo, side, gain, "leads: ") for side in SIDES]
+        further: list[Column] = [("edges", "n_edges"), ("core", lambda row: "core" if row.get("is_core") else None)]
+        gain: list[Column] = [("edges", "n_edges"), ("gain", lambda row: f"{row['gain']:.1f}")]
+        tables = [*self._members_tables(members, further), *self._members_tables(halo, gain, "leads: ")]
         lines = [
             ("group", f"{found['group_key']}, rank {found['rank']}: {self._size(found)}{self._told(found)}"),
             ("why", f"{found['explanation']}."),
@@ -186,11 +198,9 @@ class Looking:
         cases = list(dict.fromkeys(row["case"] for row in groups))
         what = f"in {plural(len(groups), 'group')} of {plural(len(cases), 'case')}" if groups else "in no listed group"
         told = "" if score is None else f", score {score['score']:.3f}, {plural(score['degree'], 'edge')}"
-        tables = [self._groups_table(groups)]
-        other: SideName = "right" if side == "left" else "left"
-        joined: list[_Column] = [("groups", "n_groups"), ("edge", lambda row: "yes" if row["n_common"] else "no")]
-        for of, column in ((side, (f"common {self.names[other]}", "n_common")), (other, joined[1])):
-            tables.append(self._members_table(near, of, [joined[0], column], "in the same groups: "))
+        # Neighbours in common with members of its side; 1 if there is an edge to one of the other side.
+        further: list[Column] = [("groups", "n_groups"), ("in common", "n_common")]
+        tables = [self._groups_table(groups), *self._members_tables(near, further, "in the same groups: ")]
         values = {"side": side, "key": key if score is None else score["key"], "scores": score, "cases": cases}
         values |= {"groups": groups, "near": _as_values(near)}
         lines = [(self.names[side], f"{key}: {what}{told}")]
@@ -218,14 +228,14 @@ class Looking:
             cases = held[row["vertex"]]
             row |= {"case": cases[0][0] if cases else None, "n_groups": sum(n for _, n in cases)}
         rows = self._parted(rows)
-        further: list[_Column] = [("case", "case"), ("groups", "n_groups"), ("degree", "degree")]
-        table_of_rows = self._members_table(rows, side, further, most=n)
+        further: list[Column] = [("case", "case"), ("groups", "n_groups"), ("degree", "degree")]
+        tables = self._members_tables(rows, further, most=n)
         of_all = several(self.names[side], table.num_rows)
         summed = [("scores", f"{len(rows):,} of {of_all}, the highest score first")]
         values = {"side": side, "columns": self._columns, "accounts": _as_values(rows)}
         which = [] if side == "left" else ["--side", side]
         command = ["show", self._place, "--vertex", str(rows[0]["key"]), *which] if rows else ["show", self._place]
-        return self._view(values, summed, [table_of_rows], _records({}, rows), command)
+        return self._view(values, summed, tables, _records({}, rows), command)
 
     def top(self, rows: Sequence[dict[str, Any]], by: str | None) -> View:
         """Return groups that `listed` has chosen; `by` is as there."""
@@ -267,7 +277,7 @@ class Looking:
         return View(
             plain({"run": address_of(self._path), **values}),
             lines,
-            [each for each in tables if each[2]],
+            [each for each in tables if each.rows],
             [plain(each) for each in records],
             shlex.join(["mbe", *command]),
         )
@@ -357,19 +367,28 @@ class Looking:
         return "".join(f"; {part}" for part in parts if part)
 
     def _groups_table(self, groups: Sequence[Row]) -> Table:
-        columns: list[_Column] = [("rank", "rank"), ("case", "case"), ("since", "since"), ("key", group_key_text)]
+        columns: list[Column] = [("rank", "rank"), ("case", "case"), ("since", "since"), ("key", group_key_text)]
         columns += [*self._sizes, ("edges", _present), _P, ("known", "n_known")]
         return _table("groups", [*columns, ("group_key", lambda row: str(row["group_key"]))], groups)
 
-    def _members_table(
-        self, members: Iterable[Row], side: str, further: Iterable[_Column], title: str = "", most: int = _MOST_ROWS
-    ) -> Table:
-        """Return the members of a side: a column for each part of their keys, scores, and further columns."""
-        rows = [row for row in members if row["side"] == side]
-        names = rows[0]["parts"] if rows else ()
-        keys = [(name, lambda row, name=name: _text(row["parts"][name])) for name in names]
+    def _members_tables(
+        self, members: Iterable[Row], further: Iterable[Column], title: str = "", most: int = _MOST_ROWS
+    ) -> Iterator[Table]:
+        """Yield the members of each side: a column for each part of their keys, scores, and further columns."""
         score = "score", lambda row: None if row.get("score") is None else f"{row['score']:.3f}"
-        return _table(f"{title}{self.names[side]}", [*keys, score, *further, ("label", "label")], rows, most)
+        members = [*members]
+        for side in SIDES:
+            rows = [row for row in members if row["side"] == side]
+            keys = [
+                (name, lambda row, name=name: _text(row["parts"][name])) for name in (rows[0]["parts"] if rows else ())
+            ]
+            yield _table(f"{title}{self.names[side]}", [*keys, score, *further, ("label", "label")], rows, most)
+
+    def found(self, rows: Iterable[Row]) -> View:
+        """Return some rows of `vertex_scores`, in their order."""
+        members = self._parted(rows)
+        tables = self._members_tables(members, [("groups", "n_groups"), ("degree", "degree")])
+        return self._view({"members": _as_values(members)}, [], tables, [], ["accounts", self._place])
 
     def _parted(self, rows: Iterable[Row], group_key: str | None = None) -> list[dict[str, Any]]:
         """Add `parts` to rows: the parts of the key by their columns; of a group also those that narrow it."""
@@ -412,13 +431,13 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _table(title: str, columns: Sequence[_Column], rows: Sequence[Any], most: int = _MOST_ROWS) -> Table:
+def _table(title: str, columns: Sequence[Column], rows: Sequence[Any], most: int = _MOST_ROWS) -> Table:
     """Return the first rows with the columns that have any value; the title says how many there are."""
     cells = [[row.get(value) if isinstance(value, str) else value(row) for _, value in columns] for row in rows[:most]]
     used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in cells)]
     of_all = f", {most:,} of {len(rows):,}" if len(rows) > most else ""
     shown = [["" if row[at] is None else row[at] for at in used] for row in cells]
-    return f"{title}{of_all}", [columns[at][0] for at in used], shown
+    return Table(f"{title}{of_all}", [columns[at][0] for at in used], shown, rows[:most])
 
 
 def _text(part: object) -> str:
@@ -437,4 +456,4 @@ def _number(value: float | None) -> str | None:
     return None if value is None else f"{value:,.2f}".removesuffix(".00")
 
 
-_P: _Column = "p", lambda row: None if row.get("p_bound") is None else f"{row['p_bound']:.1g}"
+_P: Column = "p", lambda row: None if row.get("p_bound") is None else f"{row['p_bound']:.1g}"

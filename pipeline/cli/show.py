@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from mbe_stage.errors import StageError
-from mbe_stage.pipeline.cases.looking import Looking, View
+from mbe_stage.pipeline.cases.looking import Looking, Table, View
 from mbe_stage.pipeline.cli.tables import results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.errors import PublishError
@@ -89,7 +89,12 @@ def print_view(view: View, as_json: bool, csv: Path | None) -> None:
     else:
         for label, text in view.lines:
             say(f"{label:10} {text}")
-        for title, columns, rows in view.tables:
-            unbroken = ("case", "first", "last", "group_key")
-            results_console().print(table(list(columns), [list(row) for row in rows], title or None, unbroken))
+        for each in view.tables:
+            print_table(each)
     say(f"next       {view.next_command}")
+
+
+def print_table(found: Table) -> None:
+    """Print a table of a view."""
+    rows, unbroken = [list(row) for row in found.rows], ("case", "first", "last", "group_key")
+    results_console().print(table(list(found.columns), rows, found.title or None, unbroken))

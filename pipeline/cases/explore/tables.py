@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,14 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
 _NO_EDGES = pa.schema(
     [("group_key", pa.int64()), ("left", pa.int32()), ("right", pa.int32()), ("key_value", pa.string())]
 )
-_SCORES = ("side", "key", "score", "n_groups", "degree", "edge_share", "grown_surprise")
+_SCORES = ("side", "key", "score", "n_groups", "degree")
 _BATCH = 1 << 16
 MOST_FOUND = 50
 """Members that a search shows."""
 
 
 class RunTables:
-    """The members, edges and scores of a run. All values are bound, never written into a query.
+    """The edges and scores of a run. All values are bound, never written into a query.
 
     Parameters
     ----------
@@ -60,59 +60,23 @@ class RunTables:
             [list(groups), list(left), list(right)],
         )
 
-    def edge_rows(self, groups: Sequence[int], limit: int, offset: int) -> list[tuple[Any, ...]]:
-        """Return edges of some groups by key, each once: the two keys, and what the group's key adds to the item."""
-        return self._asked(
-            f"SELECT DISTINCT CAST(l.key AS VARCHAR), CAST(r.key AS VARCHAR), r.key_value {_PAIRS} "
-            "ORDER BY ALL LIMIT ? OFFSET ?",
-            [list(groups), limit, offset],
-        )
-
     def search(self, text: str) -> list[dict[str, Any]]:
-        """Return the vertices whose key has this text, in any case: exact matches first, then by score."""
-        return self._scored(
-            """WHERE contains(lower(key), lower(?))
-            ORDER BY key = ? DESC, starts_with(lower(key), lower(?)) DESC, score DESC, side, key LIMIT ?""",
-            [text, text, text, MOST_FOUND],
-        )
+        """Return the vertices whose key has this text, in any case: exact matches first, then by score.
 
-    def scores(self, vertices: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-        """Return the scores of some vertices, each a side and a key."""
-        keys: dict[str, list[str]] = {"left": [], "right": []}
-        for side, key in vertices:
-            keys.get(side, []).append(key)
-        rows = self._scored(
-            "WHERE side = 'left' AND key IN (SELECT unnest(?)) OR side = 'right' AND key IN (SELECT unnest(?))",
-            list(keys.values()),
-        )
-        return {(row["side"], row["key"]): row for row in rows}
-
-    def groups_of(self, side: str, key: str) -> list[int]:
-        """Return the groups that hold a vertex."""
-        rows = self._asked(
-            "SELECT DISTINCT group_key FROM group_members WHERE CAST(side AS VARCHAR) = ? AND CAST(key AS VARCHAR) = ?",
-            [side, key],
-        )
-        return [group for (group,) in rows]
-
-    def _scored(self, condition: str, values: list[Any]) -> list[dict[str, Any]]:
-        """Stream the scores of all vertices, which may not fit into memory, through a query."""
+        The scores of all vertices may not fit into memory, so they are streamed through the query.
+        """
         with (
             reading(self._run_path),
             pq.ParquetFile(self._run_path / "vertex_scores.parquet", pre_buffer=False) as file,
         ):
-            # Earlier versions have fewer scores.
-            there = [name for name in _SCORES if name in file.schema_arrow.names]
-            columns = (name if name in there else f"NULL AS {name}" for name in _SCORES[2:])
-            texts = "CAST(side AS VARCHAR) AS side, CAST(key AS VARCHAR) AS key"
-            query = f"SELECT * FROM (SELECT {texts}, {', '.join(columns)} FROM vertex_scores) {condition}"
-            schema = pa.schema([file.schema_arrow.field(name) for name in there])
-            batches = pa.RecordBatchReader.from_batches(schema, file.iter_batches(_BATCH, columns=there))
+            schema = pa.schema([file.schema_arrow.field(name) for name in _SCORES])
+            batches = pa.RecordBatchReader.from_batches(schema, file.iter_batches(_BATCH, columns=[*_SCORES]))
             self._connection.register("vertex_scores", batches)
             try:
-                return [dict(zip(_SCORES, row, strict=True)) for row in self._asked(query, values)]
+                rows = self._asked(_SEARCH, [text, text, text, MOST_FOUND])
             finally:
                 self._connection.unregister("vertex_scores")
+        return [dict(zip(_SCORES, row, strict=True)) for row in rows]
 
     def _asked(self, query: str, values: list[Any]) -> list[Any]:
         try:
@@ -132,6 +96,13 @@ _PAIRS = """
     WHERE CAST(l.side AS VARCHAR) = 'left' AND CAST(r.side AS VARCHAR) = 'right'
         AND l.group_key IN (SELECT unnest(?))
         AND (e.group_key IS NOT NULL OR l.group_key NOT IN (SELECT group_key FROM group_edges))
+"""
+
+_SEARCH = f"""
+    SELECT * FROM (SELECT CAST(side AS VARCHAR) AS side, CAST(key AS VARCHAR) AS key, {", ".join(_SCORES[2:])}
+        FROM vertex_scores)
+    WHERE contains(lower(key), lower(?))
+    ORDER BY key = ? DESC, starts_with(lower(key), lower(?)) DESC, score DESC, side, key LIMIT ?
 """
 
 

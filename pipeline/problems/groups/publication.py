@@ -34,7 +34,6 @@ class GroupsPublication(DerivedPublication):
     page = deferred("mbe_stage.pipeline.report.groups:page")
     graph_frames = deferred("mbe_stage.pipeline.cases.frames:graph_frames")
     check = deferred("mbe_stage.pipeline.verify.groups:check")
-    diff = deferred("mbe_stage.pipeline.cases.changes:compared")
     news = deferred("mbe_stage.pipeline.cases.news:news")
     complete = deferred(f"{__package__}.completing:complete")
     device_bytes = deferred(f"{__package__}.cudf:pool_bytes")
