@@ -41,7 +41,7 @@ SIDES: tuple[SideName, SideName] = ("left", "right")
 _MOST_ROWS = 50
 # Tables and further names whose columns records have: a key column with one of these names gets a number.
 _TABLES = "groups", "group_members", "group_halo", "vertex_scores"
-_FURTHER = "case", "n_common", "parts", "verdict", "is_muted"
+_FURTHER = "case", "n_common", "parts", "verdict", "is_muted", "group", "member_edges"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,9 @@ class Looking:
             some = f"the key of a group, or its rank from 1 to {len(rows):,}" if rows else "a run with groups"
             remedy = f"list them: mbe top {self._place}"
             raise InputError.at(self._path, found=f"no group {wanted!r}", expected=some, remedy=remedy)
-        members = self._parted(self._scored(self._rows("group_members", [found["group_key"]])), found.get("key"))
-        halo = self._parted(self._rows("group_halo", [found["group_key"]]), found.get("key"))
+        of = {found["group_key"]: found.get("key")}
+        members = self._parted(self._scored(self._rows("group_members", [*of])), of)
+        halo = self._parted(self._rows("group_halo", [*of]), of)
         further: list[Column] = [("edges", "n_edges"), ("core", lambda row: "core" if row.get("is_core") else None)]
         gain: list[Column] = [("edges", "n_edges"), ("gain", lambda row: f"{row['gain']:.1f}")]
         tables = [*self._members_tables(members, further), *self._members_tables(halo, gain, "leads: ")]
@@ -237,20 +238,15 @@ class Looking:
         command = ["show", self._place, "--vertex", str(rows[0]["key"]), *which] if rows else ["show", self._place]
         return self._view(values, summed, tables, _records({}, rows), command)
 
-    def top(self, rows: Sequence[dict[str, Any]], by: str | None) -> View:
-        """Return groups that `listed` has chosen; `by` is as there."""
-        lines = [] if rows else [("groups", "no such group")]
-        command = ["show", self._place, *(["--group", str(rows[0]["rank"])] if rows else [])]
-        values = {"by": by or "rank", "groups": with_members(self._path, [*rows])}
-        return self._view(values, lines, [self._groups_table(rows)], [], command)
-
-    def listed(
-        self, limit: int, by: str | None, least: tuple[int, int], member: tuple[str, str | None] | None
-    ) -> list[dict[str, Any]]:
-        """Return rows of `groups` by rank, or the largest first.
+    def top(
+        self, limit: int | None, by: str | None, least: tuple[int, int], member: tuple[str, str | None] | None = None
+    ) -> View:
+        """Return groups by rank, or the largest first; its CSV has their members.
 
         Parameters
         ----------
+        limit : int, optional
+            Maximum number of groups.
         by : {"edges", "left", "right"}, optional
             A measure of size in place of the rank.
         least : (int, int)
@@ -264,7 +260,25 @@ class Looking:
             rows = [row for row in rows if row["group_key"] in keys]
         if by is not None:
             rows.sort(key=lambda row: (-row[f"n_{by}"], row["rank"]))
-        return rows[:limit]
+        rows = rows[:limit]
+        lines = [] if rows else [("groups", "no such group")]
+        command = ["show", self._place, *(["--group", str(rows[0]["rank"])] if rows else [])]
+        values = {"by": by or "rank", "groups": with_members(self._path, [*rows])}
+        return self._view(values, lines, [self._groups_table(rows)], self._members_of(rows), command)
+
+    def _members_of(self, groups: Sequence[Row]) -> list[dict[str, Any]]:
+        """Return the rows of a CSV: the members of some groups, each with its group."""
+        of = {row["group_key"]: row for row in groups}
+        members = self._parted(self._rows("group_members", [*of]), {key: row.get("key") for key, row in of.items()})
+        empty = dict.fromkeys(name for member in members for name in member["parts"])
+        return [
+            {"group": group["rank"], "group_key": group["group_key"], "case": group["case"], "since": group["since"]}
+            | {"side": member["side"], **empty, **member["parts"], "member_edges": member["n_edges"]}
+            | {name: member.get(name) for name in ("edge_share", "is_core", "label")}
+            | {name: group[name] for name in ("n_left", "n_right", "n_edges", "surprise")}
+            for member in members
+            for group in [of[member["group_key"]]]
+        ]
 
     def _view(
         self,
@@ -390,19 +404,21 @@ class Looking:
         tables = self._members_tables(members, [("groups", "n_groups"), ("degree", "degree")])
         return self._view({"members": _as_values(members)}, [], tables, [], ["accounts", self._place])
 
-    def _parted(self, rows: Iterable[Row], group_key: str | None = None) -> list[dict[str, Any]]:
-        """Add `parts` to rows: the parts of the key by their columns; of a group also those that narrow it."""
-        rows, values = list(rows), value_columns(group_key)
+    def _parted(self, rows: Iterable[Row], keys: Mapping[int, str | None] | None = None) -> list[dict[str, Any]]:
+        """Add `parts` to rows: the parts of the key by their columns, and what the keys of their groups add."""
+        rows, values = list(rows), {group: value_columns(key) for group, key in (keys or {}).items()}
+        names = list(dict.fromkeys(name for each in values.values() for name in each))
         taken = [*self._taken, *self._columns["left"], *self._columns["right"]]
-        added, split = distinct_names(values, taken), {}
+        added, split = dict(zip(names, distinct_names(names, taken), strict=True)), {}
         for side in SIDES:
-            keys = [row["key"] for row in rows if row["side"] == side]
-            table = split_keys(pa.array(keys) if keys else pa.array([], pa.string()), self._columns[side])
+            keys_of = [row["key"] for row in rows if row["side"] == side]
+            table = split_keys(pa.array(keys_of) if keys_of else pa.array([], pa.string()), self._columns[side])
             split[side] = iter(table.to_pylist())
         found = [{**row, "parts": next(split[row["side"]])} for row in rows]
-        for row in found if values else ():
-            if row["side"] == "right":
-                row["parts"] |= dict(zip(added, key_parts(row["key_value"], len(values)), strict=True))
+        for row in found:
+            narrowed = values.get(row["group_key"], ()) if values and row["side"] == "right" else ()
+            parts = key_parts(row["key_value"], len(narrowed)) if narrowed else ()
+            row["parts"] |= {added[name]: part for name, part in zip(narrowed, parts, strict=True)}
         return found
 
 
