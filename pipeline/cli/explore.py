@@ -7,7 +7,6 @@ from pathlib import Path
 from mbe_stage.pipeline.cases.deciding import verdicts_of_run
 from mbe_stage.pipeline.cli.terminal import say
 from mbe_stage.pipeline.errors import ConfigError
-from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.safe_paths import is_directory
 from mbe_stage.pipeline.stores.open_store import opened_run
 from mbe_stage.pipeline.views.listed_groups import group_rows
@@ -39,7 +38,7 @@ def explore(run_path: str, verdicts: str | None, port: int) -> None:
     with opened_run(run_path) as run_dir:
         # Before anything is served, and before a missing package is reported.
         group_rows(run_dir, 0)
-        decisions = verdicts_of_run(run_dir, read_manifest(run_dir), verdicts)
+        decisions = verdicts_of_run(run_dir, verdicts)
         try:
             from mbe_stage.pipeline.cases.explore.pages import Explorer
             from mbe_stage.pipeline.cases.explore.server import Server

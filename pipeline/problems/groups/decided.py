@@ -8,15 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mbe_stage.pipeline.cases.published import Case
 from mbe_stage.pipeline.cases.verdicts import Verdicts, verdicts_path
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.setting_names import setting
@@ -92,7 +92,7 @@ def decisions_in(path: Path) -> pa.Table:
     rows = [
         {**{name: row[name] for name in ("case", "verdict", "note", "who", "run")}, "side": side, "key": key}
         | {"at": datetime.fromisoformat(row["at"]).astimezone(UTC).replace(tzinfo=None), "label": label}
-        for row in Verdicts(path).current_with_members()
+        for row in Verdicts(path).current().values()
         for side, key, label in row["members"]
     ]
     return pa.Table.from_pylist(rows, VERDICTS)
@@ -113,40 +113,27 @@ def positive_classes(inputs: Mapping[str, DerivedInput]) -> set[str]:
     return {each.name for each in classes if each.taken == "positive"}
 
 
-def with_verdicts(groups: pa.Table, members: pa.Table, decisions: pa.Table, positive: Collection[str]) -> pa.Table:
-    """Return `groups` with the verdict on the case of each; groups of cases that are fine are muted.
+def verdicts_of(cases: Sequence[Case], decisions: pa.Table, positive: Collection[str]) -> dict[str, str]:
+    """Return the verdicts on the cases of a run by their ids; parameters as in `verdicts_on`."""
+    of_run = {case.id: Decision(case.id) for case in cases}
+    for case in cases:
+        for member in case.members:
+            of_run[case.id].add(member["side"], str(member["key"]), member["label"])
+    return verdicts_on(of_run, decisions, positive)
+
+
+def verdicts_on(cases: Mapping[str, Decision], decisions: pa.Table, positive: Collection[str]) -> dict[str, str]:
+    """Return the verdicts on cases by their ids.
 
     Parameters
     ----------
-    members : pa.Table
-        `group_members`.
     decisions : pa.Table
         As `read_decisions` returns them.
     positive : collection of str
         The classes of known cases.
     """
-    verdicts = verdicts_on(_cases(groups, members), decisions, positive)
-    of_groups = pa.array([verdicts.get(case) for case in groups["case"].to_pylist()], pa.string())
-    is_fine = pc.fill_null(pc.equal(of_groups, "fine"), False)
-    for name, values in (("verdict", of_groups), ("is_muted", pc.or_(groups["is_muted"], is_fine))):
-        place = groups.schema.get_field_index(name)
-        groups = groups.set_column(place, groups.schema.field(name), values)
-    return groups
-
-
-def verdicts_on(cases: Mapping[str, Decision], decisions: pa.Table, positive: Collection[str]) -> dict[str, str]:
-    """Return the verdicts on cases by their ids; parameters are those of `with_verdicts`."""
     matched = _matched(_decisions(decisions), cases)
     return {case: _verdict(cases[case], decision, positive) for case, decision in matched.items()}
-
-
-def _cases(groups: pa.Table, members: pa.Table) -> dict[str, Decision]:
-    case_of = dict(zip(groups["group_key"].to_pylist(), groups["case"].to_pylist(), strict=True))
-    cases = {case: Decision(case) for case in case_of.values()}
-    columns = (members[name] for name in ("group_key", "side", "key", "label"))
-    for group, side, key, label in zip(*(column.to_pylist() for column in columns), strict=True):
-        cases[case_of[group]].add(side, str(key), label)
-    return cases
 
 
 def _decisions(table: pa.Table) -> list[Decision]:

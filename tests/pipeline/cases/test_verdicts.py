@@ -39,7 +39,7 @@ def test_decisions_are_kept_and_the_newest_counts(tmp_path: Path) -> None:
     assert second["who"]
     assert verdicts.history(CASE.id) == [first, second]
     assert list(Verdicts.open(path).current()) == ["cd" * 8, CASE.id]
-    (_, row) = verdicts.current_with_members()
+    (_, row) = verdicts.current().values()
     assert {*row["members"]} == {*(("left", str(key), None) for key in ODD_KEYS), ("right", "item", "fraud")}
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     table = decisions_in(path)
@@ -141,7 +141,7 @@ def test_other_files_are_refused_in_one_line_and_stay_as_they_are(
     damage(path)
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises((InputError, PublishError), match=message) as caught:
-        Verdicts(path).current_with_members()
+        Verdicts(path).current()
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert (path.read_bytes() if path.is_file() else None) == before
