@@ -130,7 +130,7 @@ def test_a_secret_in_base64(receiver: Receiver, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv(SECRET, f"whsec_{base64.b64encode(b'bytes').decode()}")
     assert Notify(receiver.url).secret() == b"bytes"
     monkeypatch.setenv(SECRET, "whsec_?")
-    with pytest.raises(ConfigError, match="expected base64 after it"):
+    with pytest.raises(ConfigError, match="or base64 after whsec_"):
         Notify(receiver.url).secret()
 
 
@@ -197,7 +197,6 @@ def test_nobody_there(caplog: pytest.LogCaptureFixture, receiver: Receiver) -> N
         (Notify("https:///x"), "is no address of a webhook"),
         (Notify("https://example.org:x/"), "is no address of a webhook"),
         (Notify("https://example.org/a b"), "is no address of a webhook"),
-        (Notify("http://example.org/x", with_keys=True), "would send keys unencrypted"),
     ],
 )
 def test_an_address_that_cannot_be_used(notify: Notify, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
