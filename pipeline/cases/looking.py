@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ SIDES: tuple[SideName, SideName] = ("left", "right")
 _MOST_ROWS = 50
 # Tables and further names whose columns records have: a key column with one of these names gets a number.
 _TABLES = "groups", "group_members", "group_halo", "vertex_scores"
-_FURTHER = "case", "n_common", "parts", "verdict", "is_muted", "group", "member_edges"
+_FURTHER = "case", "parts", "verdict", "is_muted", "group", "member_edges"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,20 +187,19 @@ class Looking:
         return self._view(values, lines, tables, records, ["show", self._place, "--case", found["case"]])
 
     def vertex(self, key: str, side: SideName | None) -> View:
-        """Return a member: its scores, groups and cases, and the members of both sides that share groups with it."""
+        """Return a member: its scores, groups and cases, and the members of both sides in its groups."""
         side, vertex = self._vertex(key, side)
         keys = self._groups_with(side, vertex)
         groups = [row for row in group_rows(self._path) if row["group_key"] in keys]
         with reading(self._path):
             scores = pq.read_table(self._path / "vertex_scores.parquet", filters=pc.field("vertex") == vertex)
         score = next((row for row in scores.to_pylist() if row["side"] == side), None)
-        near = self._parted(self._near(side, vertex, list(keys)))
+        near = self._parted(self._near(side, vertex, keys))
         cases = list(dict.fromkeys(row["case"] for row in groups))
         what = f"in {plural(len(groups), 'group')} of {plural(len(cases), 'case')}" if groups else "in no listed group"
         told = "" if score is None else f", score {score['score']:.3f}, {plural(score['degree'], 'edge')}"
-        # Neighbours in common with members of its side; 1 if there is an edge to one of the other side.
-        further: list[Column] = [("groups", "n_groups"), ("in common", "n_common")]
-        tables = [self._groups_table(groups), *self._members_tables(near, further, "in the same groups: ")]
+        near_tables = self._members_tables(near, [("groups", "n_groups")], "in the same groups: ")
+        tables = [self._groups_table(groups), *near_tables]
         values = {"side": side, "key": key if score is None else score["key"], "scores": score, "cases": cases}
         values |= {"groups": groups, "near": _as_values(near)}
         lines = [(self.names[side], f"{key}: {what}{told}")]
@@ -314,30 +312,15 @@ class Looking:
         members = rows_of_groups(self._path, "group_members").filter(pc.field("vertex") == vertex)
         return {row["group_key"] for row in members.to_pylist() if row["side"] == side}
 
-    def _near(self, side: SideName, vertex: int, keys: list[int]) -> list[dict[str, Any]]:
-        """Return the other members of a vertex's groups: neighbours, and those of its side with common neighbours."""
-        members = self._rows("group_members", keys)
-        edges = {(row["group_key"], row["left"], row["right"]) for row in self._rows("group_edges", keys)}
-        # Runs of earlier versions have no edges of bicliques, where all are present.
-        for key in set(keys) - {group for group, _, _ in edges}:
-            ends = ([row["vertex"] for row in members if row["group_key"] == key and row["side"] == of] for of in SIDES)
-            edges |= set(product([key], *ends))
-        at = 1 if side == "left" else 2
-        beside: dict[tuple[int, int], set[int]] = {}
-        for edge in edges:
-            beside.setdefault((edge[0], edge[at]), set()).add(edge[3 - at])
+    def _near(self, side: SideName, vertex: int, groups: set[int]) -> list[dict[str, Any]]:
+        """Return the other members of a vertex's groups, those with most groups first."""
         found: dict[tuple[str, int], dict[str, Any]] = {}
-        for row in members:
-            key, is_of_side = row["group_key"], row["side"] == side
-            if is_of_side and row["vertex"] == vertex:
-                continue
-            common = beside.get((key, row["vertex"]), set()) if is_of_side else {row["vertex"]}
+        for row in self._rows("group_members", [*groups]):
             about = {name: row[name] for name in ("side", "vertex", "key", "label")}
-            one = found.setdefault((row["side"], row["vertex"]), {**about, "n_groups": set(), "n_common": set()})
-            one["n_groups"].add(key)
-            one["n_common"] |= common & beside.get((key, vertex), set())
-        rows = [one | {name: len(one[name]) for name in ("n_groups", "n_common")} for one in found.values()]
-        return sorted(rows, key=lambda row: (row["side"], -row["n_common"], -row["n_groups"], row["vertex"]))
+            found.setdefault((row["side"], row["vertex"]), {**about, "of": set()})["of"].add(row["group_key"])
+        found.pop((side, vertex), None)
+        rows = [one | {"n_groups": len(one.pop("of"))} for one in found.values()]
+        return sorted(rows, key=lambda row: (row["side"], -row["n_groups"], row["vertex"]))
 
     def _linked(self, case: Case) -> list[dict[str, Any]]:
         """Return other cases with members of a case, by the number of common left members."""
