@@ -62,13 +62,7 @@ class Notify:
     block: str | None = None
 
     def check(self) -> None:
-        """Refuse a webhook that cannot be used; a block is only read when there is something to send.
-
-        Raises
-        ------
-        ConfigError
-            The address is none, or there is no secret.
-        """
+        """Refuse a webhook that cannot be used; a block is only read when there is something to send."""
         if self.url is None:
             return
         try:

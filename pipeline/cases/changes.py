@@ -32,11 +32,6 @@ def compared(old: Path, new: Path, limit: int, out: Path | None) -> View:
         Number of groups to list of each status.
     out : Path, optional
         A new or empty directory for all differences: `differences.parquet` and `summary.json`.
-
-    Raises
-    ------
-    PublishError
-        A run is damaged, or the directory cannot be written.
     """
     before, after = read_group_rows(old), read_group_rows(new)
     changes = since_last(before, after)

@@ -17,14 +17,7 @@ from mbe_stage.pipeline.stores.local_copies import address_of
 
 
 def verdicts_of_run(run_dir: Path, named: str | None = None) -> Verdicts:
-    """Return the verdicts on the cases of a run: in the file that is named, else in the one beside the runs.
-
-    Raises
-    ------
-    InputError
-        The run is at an address, was copied elsewhere, or reads another file: the file must be named. Or it cannot be
-        used.
-    """
+    """Return the verdicts on the cases of a run: in the file that is named, else in the one beside the runs."""
     if named is not None:
         return Verdicts.open(named)
     if why := _why_unclear(run_dir):
@@ -34,13 +27,7 @@ def verdicts_of_run(run_dir: Path, named: str | None = None) -> Verdicts:
 
 
 def current_verdicts(run_dir: Path, named: str | None = None) -> Verdicts | None:
-    """Return the verdicts to show for a run; None if no file is named, and the run has none beside it.
-
-    Raises
-    ------
-    InputError
-        The file does not exist although it is named, or cannot be used.
-    """
+    """Return the verdicts to show for a run; None if no file is named, and the run has none beside it."""
     if named is None and _why_unclear(run_dir):
         return None
     verdicts = verdicts_of_run(run_dir, named)

@@ -58,11 +58,6 @@ def write_fraud_gnn(run_path: Path, directory: Path, *, source: object | None, e
         The column that says which rows are fraud: 0 or 1; a name or a position.
     split : str
         The first moment of the test part, as `input.time_until` takes it.
-
-    Raises
-    ------
-    InputError
-        The run is not one of the rows before the split, the input is another one, or labels are not 0 and 1.
     """
     run = _Run(run_path)
     reads = run.manifest.config.input

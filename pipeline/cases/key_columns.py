@@ -86,11 +86,6 @@ def split_keys(keys: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Tab
 
     A column holds integers if all of its parts are, else text. A null key is null in each column.
 
-    Raises
-    ------
-    PublishError
-        A key does not have as many parts as there are names.
-
     Examples
     --------
     >>> split_keys(pa.array(['["B00A7",5]', '["B00A8",4]', None]), ["item", "rating"]).to_pydict()
@@ -103,13 +98,7 @@ def split_keys(keys: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Tab
 
 
 def key_parts(key: Any, n: int) -> list[Any]:
-    """Return the parts of a key, which is a JSON array of so many, or of the `key_value` of a member.
-
-    Raises
-    ------
-    PublishError
-        It is none.
-    """
+    """Return the parts of a key or of a `key_value`; raise `PublishError` if it is no JSON array of so many."""
     if key is None:
         return [None] * n
     try:

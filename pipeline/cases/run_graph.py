@@ -71,11 +71,6 @@ class RunGraph:
         By label: ``node``, ``key``, the columns of a key that has several, and scores or columns of the groups.
     edges : dict of EdgeKind to pa.Table
         ``source``, ``target``, both numbers of nodes, and properties.
-
-    Raises
-    ------
-    PublishError
-        The run has no groups, or its tables cannot be read.
     """
 
     def __init__(self, run_path: str | Path) -> None:

@@ -59,13 +59,7 @@ _PATIENCE = 20
 
 
 def verdicts_path(out_dir: str | Path) -> Path:
-    """Return the default file of an output directory.
-
-    Raises
-    ------
-    InputError
-        The directory is at an address, where SQLite cannot write.
-    """
+    """Return the default file of an output directory."""
     if is_address(str(out_dir)):
         raise InputError.at(
             out_dir,

@@ -25,15 +25,6 @@ def explore(run_path: str, verdicts: str | None, port: int) -> None:
         The file of verdicts; by default that of the output directory.
     port : int
         0 takes a free one.
-
-    Raises
-    ------
-    ConfigError
-        The extra `explore` is not installed, or the port cannot be used.
-    InputError
-        It is unclear which file has the verdicts, or it cannot be used.
-    PublishError
-        The run has no groups, or cannot be read.
     """
     with opened_run(run_path) as run_dir:
         # Before anything is served, and before a missing package is reported.

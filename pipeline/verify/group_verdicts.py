@@ -34,11 +34,6 @@ def check_verdicts(job: Job, groups: Groups, positive: set[str], allowed: list[b
         The classes of known cases.
     allowed : list of bool
         Whether a side of each group is known good.
-
-    Raises
-    ------
-    VerificationError
-        The first error found.
     """
     decisions = _read_decisions(job)
     cases: dict[str, set[_MEMBER]] = {case: set() for case in groups.column("case")}

@@ -48,11 +48,6 @@ class Explorer:
     verdicts : Verdicts
     other_runs : mapping of str to Path
         Runs to compare with, by id, newest first.
-
-    Raises
-    ------
-    PublishError
-        The run has no groups, or cannot be read.
     """
 
     def __init__(self, run_path: Path, verdicts: Verdicts, other_runs: Mapping[str, Path]) -> None:

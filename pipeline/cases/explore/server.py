@@ -28,11 +28,6 @@ class Server:
     ----------
     address : str
         The address to open; it works once.
-
-    Raises
-    ------
-    ConfigError
-        The port is taken, or not for this user.
     """
 
     def __init__(self, explorer: Explorer, port: int) -> None:

@@ -36,11 +36,6 @@ class RunTables:
     ----------
     run_path : Path
         A run with groups.
-
-    Raises
-    ------
-    PublishError
-        The tables cannot be read.
     """
 
     def __init__(self, run_path: Path) -> None:

@@ -63,13 +63,7 @@ def decided_path(config: Config) -> Path | None:
 
 
 def read_decisions(config: Config) -> pa.Table:
-    """Return the newest decision on each case, with its members: a table of `VERDICTS`.
-
-    Raises
-    ------
-    InputError
-        The file does not exist, although it is named, or cannot be used.
-    """
+    """Return the newest decision on each case, with its members: a table of `VERDICTS`."""
     path = decided_path(config)
     if path is not None and config.section("groups").verdicts is not None and not path.exists():
         raise InputError.at(
@@ -82,13 +76,7 @@ def read_decisions(config: Config) -> pa.Table:
 
 
 def decisions_in(path: Path) -> pa.Table:
-    """Return the decisions in a file, as `read_decisions`; none if it does not exist.
-
-    Raises
-    ------
-    InputError
-        The file cannot be used.
-    """
+    """Return the decisions in a file, as `read_decisions`; none if it does not exist."""
     rows = [
         {**{name: row[name] for name in ("case", "verdict", "note", "who", "run")}, "side": side, "key": key}
         | {"at": datetime.fromisoformat(row["at"]).astimezone(UTC).replace(tzinfo=None), "label": label}
