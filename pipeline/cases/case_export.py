@@ -13,7 +13,7 @@ from mbe_stage.pipeline.cases.looking import Looking, plain
 from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.new_directory import check_free, new_directory
-from mbe_stage.pipeline.report.case_page import case_page
+from mbe_stage.pipeline.report.groups import case_page
 from mbe_stage.pipeline.views.export import export_table
 
 

@@ -218,14 +218,8 @@ class Looking:
         # Runs of earlier versions have no `grown_surprise`.
         order = [each for each in order if each[0] in table.column_names]
         rows = table.take(pc.sort_indices(table, sort_keys=order)[:n]).to_pylist()
-        # A right member of a group with a narrowed key has no `group_key` among its scores.
-        held: dict[int, list[tuple[str, int]]] = {row["vertex"]: [] for row in rows}
-        for case, member in ((each, member) for each in self._cases for member in each.members):
-            if member["side"] == side and member["vertex"] in held:
-                held[member["vertex"]].append((case.id, member["n_groups"]))
-        for row in rows:
-            cases = held[row["vertex"]]
-            row |= {"case": cases[0][0] if cases else None, "n_groups": sum(n for _, n in cases)}
+        case_of = {group["group_key"]: case.id for case in self._cases for group in case.groups}
+        rows = [{**row, "case": case_of.get(row["group_key"])} for row in rows]
         rows = self._parted(rows)
         further: list[Column] = [("case", "case"), ("groups", "n_groups"), ("degree", "degree")]
         tables = self._members_tables(rows, further, most=n)

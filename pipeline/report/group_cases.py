@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from mbe_stage.pipeline.cases.finding import several
+from mbe_stage.pipeline.cases.finding import key_name, members_name, sentence, several
 from mbe_stage.pipeline.cases.published import SINCE, Case, rows_of_groups
-from mbe_stage.pipeline.cases.sentences import key_name, members_name, sentence
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.report.group_pictures import MOST_COLUMNS, MOST_ROWS, pattern, time_line
 from mbe_stage.pipeline.report.wording import escape, fragment, key, percent, tuple_key
