@@ -48,17 +48,7 @@ _NO_FEATURES = ("vertex", "key", "group_key", "core_key", "rank", *OF_LABELS)
 
 
 def write_fraud_gnn(run_path: Path, directory: Path, *, source: object | None, edge_label: str, split: str) -> None:
-    """Write the files into an empty directory.
-
-    Parameters
-    ----------
-    source : object or None
-        The input of the run; None for its original place.
-    edge_label : str
-        The column that says which rows are fraud: 0 or 1; a name or a position.
-    split : str
-        The first moment of the test part, as `input.time_until` takes it.
-    """
+    """Write the files into an empty directory; parameters are those of `graph_files.export_to`."""
     run = _Run(run_path)
     reads = run.manifest.config.input
     _check(reads, run_path, source)
@@ -87,39 +77,24 @@ class _Run:
 
 def _check(reads: InputConfig, run: Path, source: object | None) -> None:
     """Refuse runs whose rows cannot be split, or cannot be read with their labels."""
+    refused = None
     if source is None and reads.path is None:
-        raise InputError.at(
-            run, found="an input in memory", expected="the same input as a file", remedy="name it: --with INPUT"
-        )
-    if reads.timestamp is None:
-        raise InputError.at(
-            run,
-            found="no column of times",
-            expected="a run with times, which the split needs",
-            remedy="make it again: mbe groups with --timestamp and --time-until",
-        )
-    if reads.min_weight is not None:
-        raise InputError.at(
-            run,
-            found=f"rows of a weight below {reads.min_weight} are left out",
-            expected="a run of all rows before the split, because labels are read in place of weights",
-            remedy="filter the input, and make the run again without --min-weight",
-        )
+        refused = "an input in memory", "the same input as a file", "name it: --with INPUT"
+    elif reads.timestamp is None:
+        remedy = "make it again: mbe groups with --timestamp and --time-until"
+        refused = "no column of times", "a run with times, which the split needs", remedy
+    elif reads.min_weight is not None:
+        found = f"rows of a weight below {reads.min_weight} are left out"
+        expected = "a run of all rows before the split, because labels are read in place of weights"
+        refused = found, expected, "filter the input, and make the run again without --min-weight"
+    if refused:
+        found, expected, remedy = refused
+        raise InputError.at(run, found=found, expected=expected, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """The rows of train or of test.
-
-    Attributes
-    ----------
-    events : Events
-        The rows.
-    labels : (n,) int8
-        1 for fraud.
-    label_names : set of str
-        The names of the column of labels.
-    """
+    """The rows of train or of test, their labels ((n,) int8), and the names of the column of labels."""
 
     edges: EdgeData
     events: Events
@@ -143,21 +118,13 @@ def _labelled(reads: InputConfig, source: object | None, edge_label: str) -> _Pa
     given = again.weights
     is_odd = np.ones(events.left.size, np.bool_) if given is None else ~np.isin(given, (0.0, 1.0))
     if is_odd.any():
-        some = "no numbers" if given is None else f"{int(is_odd.sum())} other or missing values"
-        raise InputError.at(
-            labels.facts.source,
-            column=str(edge_label),
-            found=some,
-            expected="0 or 1 in every row",
-            remedy="correct them, or name another column with --edge-label",
-        )
+        found = "no numbers" if given is None else f"{int(is_odd.sum())} other or missing values"
+        remedy = "correct them, or name another column with --edge-label"
+        place = labels.facts.source
+        raise InputError.at(place, column=str(edge_label), found=found, expected="0 or 1 in every row", remedy=remedy)
     if not (np.array_equal(events.left, again.left) and np.array_equal(events.right, again.right)):
-        raise InputError.at(
-            labels.facts.source,
-            found="other rows when read again",
-            expected="an input that stays as it is",
-            remedy="try again when nothing writes to it",
-        )
+        expected, remedy = "an input that stays as it is", "try again when nothing writes to it"
+        raise InputError.at(labels.facts.source, found="other rows when read again", expected=expected, remedy=remedy)
     names = {column.name for column in labels.facts.columns if column.setting == "weight" and column.name is not None}
     return _Part(edges, events, given.astype(np.int8), names | {edge_label})
 

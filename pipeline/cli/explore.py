@@ -15,17 +15,7 @@ _PACKAGES = ("duckdb", "starlette", "uvicorn")
 
 
 def explore(run_path: str, verdicts: str | None, port: int) -> None:
-    """Serve the page of a run until a signal ends the process.
-
-    Parameters
-    ----------
-    run_path : str
-        A run, or an output directory.
-    verdicts : str, optional
-        The file of verdicts; by default that of the output directory.
-    port : int
-        0 takes a free one.
-    """
+    """Serve the page of a run until a signal ends the process; port 0 takes a free one."""
     with opened_run(run_path) as run_dir:
         # Before anything is served, and before a missing package is reported.
         group_rows(run_dir, 0)
@@ -41,7 +31,7 @@ def explore(run_path: str, verdicts: str | None, port: int) -> None:
                 f"mbe explore: needs {package}, which is not installed; expected the extra explore; install it: "
                 "pip install 'mbe-stage[explore]'"
             ) from None
-        server = Server(Explorer(run_dir, decisions, _runs_beside(run_dir)), port)
+        server = Server(Explorer(run_dir, decisions, _runs_beside(run_dir)).app(), port)
         server.start()
         say(f"explore    {server.address}")
         say("           open this address in a browser of this machine; it works once. Ctrl-C ends the page")

@@ -39,16 +39,7 @@ _LONGEST_FORM = 12 * MOST_NOTE + 1_000
 
 
 class Explorer:
-    """A run, and its pages.
-
-    Parameters
-    ----------
-    run_path : Path
-        A run with groups on this machine.
-    verdicts : Verdicts
-    other_runs : mapping of str to Path
-        Runs to compare with, by id, newest first.
-    """
+    """A run with groups, and its pages; `other_runs` are those to compare with, by id, the newest first."""
 
     def __init__(self, run_path: Path, verdicts: Verdicts, other_runs: Mapping[str, Path]) -> None:
         self._run_path, self._verdicts, self._other_runs = run_path, verdicts, other_runs

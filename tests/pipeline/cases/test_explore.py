@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
 pytest.importorskip("starlette", reason="the extra explore is not installed")
 
-from mbe_stage.pipeline.cases.explore.gate import HEADERS, Gate
 from mbe_stage.pipeline.cases.explore.pages import Explorer
 from mbe_stage.pipeline.cases.explore.picture import MOST_NODES, picture_of
-from mbe_stage.pipeline.cases.explore.server import Server
+from mbe_stage.pipeline.cases.explore.server import HEADERS, Gate, Server
 from mbe_stage.pipeline.cases.explore.tables import RunTables
 
 HOSTILE = "<img src=x onerror=alert(1)>'\"; DROP TABLE groups; --\x1b[2J\u202e"
@@ -104,7 +103,7 @@ class Client:
 def server(runs: tuple[Path, Path]) -> Iterator[Server]:
     run_dir = runs[1]
     verdicts = Verdicts.open(verdicts_path(run_dir.parent.parent))
-    started = Server(Explorer(run_dir, verdicts, _runs_beside(run_dir)), 0)
+    started = Server(Explorer(run_dir, verdicts, _runs_beside(run_dir)).app(), 0)
     started.start()
     yield started
     started.stop()
@@ -126,7 +125,7 @@ def cases(runs: tuple[Path, Path]) -> list[Case]:
 
 
 def test_the_token_is_exchanged_once_for_a_strict_cookie(runs: tuple[Path, Path]) -> None:
-    started = Server(Explorer(runs[1], Verdicts.open(runs[1].parent / "none"), {}), 0)
+    started = Server(Explorer(runs[1], Verdicts.open(runs[1].parent / "none"), {}).app(), 0)
     started.start()
     client = Client(started.address)
     try:
@@ -239,7 +238,7 @@ def test_the_gate_passes_nothing_else_on() -> None:
 def test_a_taken_port_is_refused(server: Server, runs: tuple[Path, Path]) -> None:
     port = Client(server.address).port
     with pytest.raises(ConfigError, match=f"port {port}: cannot be used"):
-        Server(Explorer(runs[1], Verdicts.open(runs[1].parent / "none"), {}), port)
+        Server(Explorer(runs[1], Verdicts.open(runs[1].parent / "none"), {}).app(), port)
 
 
 # --- the tables ---------------------------------------------------------------------------------------------------
@@ -351,7 +350,7 @@ def test_the_page_says_why_there_are_no_rows(runs: tuple[Path, Path], tmp_path: 
     finally:
         path.write_bytes(before)
     # The input of the first run was replaced by that of the second.
-    started = Server(Explorer(runs[0], Verdicts.open(tmp_path / "none"), {}), 0)
+    started = Server(Explorer(runs[0], Verdicts.open(tmp_path / "none"), {}).app(), 0)
     started.start()
     client = Client(started.address)
     client.enter()
@@ -423,7 +422,7 @@ def test_a_run_without_groups_is_refused(tmp_path: Path) -> None:
 
 def test_the_pages_in_a_browser(browser: Browser, runs: tuple[Path, Path], cases: list[Case], tmp_path: Path) -> None:
     verdicts = Verdicts.open(tmp_path / "verdicts.sqlite")
-    started = Server(Explorer(runs[1], verdicts, _runs_beside(runs[1])), 0)
+    started = Server(Explorer(runs[1], verdicts, _runs_beside(runs[1])).app(), 0)
     started.start()
     home = started.address.partition("?")[0]
     try:
@@ -451,7 +450,7 @@ def test_the_pages_in_a_browser(browser: Browser, runs: tuple[Path, Path], cases
 
 def test_a_link_on_another_page_leads_here_in_two_steps(browser: Browser, runs: tuple[Path, Path]) -> None:
     """The browser sends the strict cookie only from the second step on."""
-    started = Server(Explorer(runs[1], Verdicts.open(runs[1].parent / "none"), {}), 0)
+    started = Server(Explorer(runs[1], Verdicts.open(runs[1].parent / "none"), {}).app(), 0)
     started.start()
     context = browser.new_context()
     try:
