@@ -24,26 +24,7 @@ def export_case(
 
     The files are ``rows.csv`` and ``rows.parquet`` (`rows_behind`), ``members.csv`` and ``members.parquet``,
     ``report.html`` and ``summary.json``. CSV has the formula guard of `export_table`, Parquet the exact values.
-
-    Parameters
-    ----------
-    place : str
-        The run as the user named it.
-    wanted : str
-        The id of the case, or the beginning of it.
-    out : Path
-        A new or empty directory. It appears complete or not at all.
-    source : str, optional
-        The input; by default at its original place.
-    verdicts : Verdicts, optional
-        The verdicts of today, with their history for the summary.
-
-    Raises
-    ------
-    InputError
-        There is no such case, or the input is not that of the run.
-    PublishError
-        The directory is not empty, or cannot be written.
+    The directory is new or empty, and appears complete or not at all. The summary has the history of the verdicts.
     """
     check_free(out)
     looking, manifest = Looking(run_path, place, verdicts), read_manifest(run_path)

@@ -26,12 +26,7 @@ STATUSES = (*SINCE[:-1], "gone")
 def compared(old: Path, new: Path, limit: int, out: Path | None) -> View:
     """Return the differences between the groups of two runs; muted groups count like others.
 
-    Parameters
-    ----------
-    limit : int
-        Number of groups to list of each status.
-    out : Path, optional
-        A new or empty directory for all differences: `differences.parquet` and `summary.json`.
+    So many of each status are listed. All are written to the directory `out`, which is new or empty.
     """
     before, after = read_group_rows(old), read_group_rows(new)
     changes = since_last(before, after)

@@ -52,7 +52,7 @@ def export_to(
     edge_label: str | None = None,
     split: str | None = None,
 ) -> Path:
-    """Write the graph of a run's groups for another system, into a directory that appears in one step.
+    """Write the graph of a run's groups for another system, into a directory that appears in one step; return it.
 
     Parameters
     ----------
@@ -63,21 +63,8 @@ def export_to(
     source : object, optional
         The input of the run, for ``fraud-gnn``; by default at its original place.
     edge_label, split : str
-        For ``fraud-gnn`` only, which needs both: the column of the labels, and the first moment of the test part.
-
-    Returns
-    -------
-    Path
-        The directory.
-
-    Raises
-    ------
-    InvalidArgument
-        `edge_label` or `split` is missing, or is not for this system.
-    PublishError
-        The run has no groups or cannot be read, or the directory cannot be written.
-    InputError
-        As `mbe_stage.pipeline.cases.fraud_gnn.write_fraud_gnn`.
+        For ``fraud-gnn``, which needs both: the column of the labels (0 or 1; a name or a position), and the first
+        moment of the test part.
     """
     given = {"--edge-label": edge_label, "--split": split}
     missing = [name for name, value in given.items() if value is None]
@@ -143,13 +130,8 @@ def write_neptune(graph: RunGraph, directory: Path) -> None:
 def write_csv(path: Path, table: pa.Table, types: Mapping[str, str], *, first: int) -> None:
     """Write a table as one file.
 
-    Parameters
-    ----------
-    types : mapping
-        The database's name of `integer`, `number`, `truth`, `time` and `text`.
-    first : int
-        Number of first columns, which are no properties: the header has their names as they are, and has the others
-        as ``name:type``.
+    The first columns are no properties: the header has their names as they are, and has the others as ``name:type``,
+    by the database's name of the type.
     """
     fields = [*table.column_names[:first]]
     for name, column in zip(plain_names(table.column_names[first:]), table.columns[first:], strict=True):

@@ -14,7 +14,6 @@ from mbe_stage.pipeline.errors import PublishError
 
 BUCKET = "time_bucket"
 """The column of the beginning of a key's time bucket."""
-
 PLAIN, BUCKETS = "items", ("1h", "1d", "7d", "30d")
 """Names of tried keys: of the items alone, and of buckets; an attribute has another name."""
 
@@ -22,14 +21,8 @@ PLAIN, BUCKETS = "items", ("1h", "1d", "7d", "30d")
 def key_columns(config: Config, side: str, columns: Sequence[InputColumn] = ()) -> tuple[str, ...]:
     """Return the names of the columns of a side's key, the time bucket last.
 
-    A column that was selected by number has the name in the input; without one it is called `left` or `right`, or
-    `right_1`, `right_2` if there are several. Names that would appear twice have `_2`, `_3` at their end.
-
-    Parameters
-    ----------
-    side : {"left", "right"}
-    columns : sequence of InputColumn, optional
-        `manifest.input.columns`, for the names of columns that were selected by number.
+    A column that was selected by number has its name among `manifest.input.columns`; without one it is called `left`
+    or `right`, or `right_1`, `right_2` if there are several. Names that appear twice have `_2`, `_3` at their end.
 
     Examples
     --------

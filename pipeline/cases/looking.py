@@ -55,21 +55,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A part of a run as text, JSON and CSV.
-
-    Attributes
-    ----------
-    values : mapping
-        Its values for JSON; times are UTC in ISO 8601.
-    lines : sequence of (str, str)
-        Labels and texts above the tables.
-    tables : sequence of Table
-        For people; long ones are cut.
-    records : sequence of mapping
-        The rows of its CSV.
-    next_command : str
-        The command to run next.
-    """
+    """A part of a run: values for JSON, the rows of a CSV, and for people lines, tables and the next command."""
 
     values: Row
     lines: Sequence[tuple[str, str]]
@@ -81,16 +67,8 @@ class View:
 class Looking:
     """Views of a published run with groups; an id, key or side that it does not have raises an `InputError`.
 
-    Parameters
-    ----------
-    run_path : path
-        The run directory.
-    place : str
-        The run as the user named it, for the next command.
-    verdicts : Verdicts, optional
-        The verdicts of today, in place of those that the run has read.
-    cases : sequence of Case, optional
-        The cases of the run, if they have been read.
+    `place` is the run as the user named it. The verdicts of today replace those that the run has read. The cases are
+    given if they have been read.
     """
 
     def __init__(
@@ -235,16 +213,7 @@ class Looking:
     ) -> View:
         """Return groups by rank, or the largest first; its CSV has their members.
 
-        Parameters
-        ----------
-        limit : int, optional
-            Maximum number of groups.
-        by : {"edges", "left", "right"}, optional
-            A measure of size in place of the rank.
-        least : (int, int)
-            Minimum left and right members.
-        member : (str, str or None), optional
-            A key and its side: only groups with this member.
+        `least` are the minimum numbers of left and right members; `member` is a key and its side.
         """
         rows = [row for row in group_rows(self._path) if row["n_left"] >= least[0] and row["n_right"] >= least[1]]
         if member is not None:

@@ -58,11 +58,6 @@ EDGE_KINDS = (
 class RunGraph:
     """The nodes and edges of a run, read into memory.
 
-    Parameters
-    ----------
-    run_path : path
-        A run directory.
-
     Attributes
     ----------
     keys : pa.ChunkedArray

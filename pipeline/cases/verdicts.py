@@ -71,26 +71,14 @@ def verdicts_path(out_dir: str | Path) -> Path:
 
 
 class Verdicts:
-    """The decisions in one file.
-
-    Parameters
-    ----------
-    path : path
-        Created by the first `label`; until then there are no decisions.
-    """
+    """The decisions in one file, which the first `label` creates."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     @classmethod
     def open(cls, path: str | Path) -> Verdicts:
-        """Return the decisions of a file, which may not exist yet.
-
-        Raises
-        ------
-        InputError
-            It is damaged, of another program or of a later version, or cannot be read.
-        """
+        """Return the decisions of a file, which may not exist yet; refuse one that is damaged, or of another kind."""
         verdicts = cls(path)
         verdicts._read("SELECT 1")
         return verdicts
@@ -98,12 +86,7 @@ class Verdicts:
     def label(
         self, case: Case, run_id: str, verdict: Verdict, note: str = "", who: str | None = None
     ) -> dict[str, Any]:
-        """Add a decision on a case of a run, and return it as `history` does.
-
-        Parameters
-        ----------
-        who : str, optional
-            The author; by default the user of this process.
+        """Add a decision on a case of a run, and return it as `history` does; its author is by default the user.
 
         Raises
         ------

@@ -23,13 +23,7 @@ STDOUT = Path("-")
 
 
 def show_run(options: Mapping[str, Any]) -> None:
-    """Show the finding of a run, or one of its cases, groups or members.
-
-    Parameters
-    ----------
-    options : mapping
-        The command's options, by the names of `pipeline.cli.options.SHOWING`.
-    """
+    """Show the finding of a run, or a case, group or member; `options` are those of `pipeline.cli.options.SHOWING`."""
     chosen = [name for name in ("case", "group", "vertex") if options[name] is not None]
     if len(chosen) > 1:
         raise typer.BadParameter(f"and --{chosen[0]} are two views: choose one", param_hint=f"--{chosen[1]}")

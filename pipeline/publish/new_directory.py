@@ -34,13 +34,7 @@ def check_free(directory: Path) -> None:
 
 @contextmanager
 def new_directory(directory: str | Path, summary: Mapping[str, Any] | None = None) -> Iterator[Path]:
-    """Yield a directory to write into, which takes this place at the end of the context in one step.
-
-    Parameters
-    ----------
-    summary : mapping, optional
-        The content of its ``summary.json``.
-    """
+    """Yield a directory to write into, which takes this place, with its ``summary.json``, in one step at the end."""
     directory = Path(directory)
     check_free(directory)
     growing = directory.absolute().parent / f".{directory.absolute().name}.{secrets.token_hex(4)}"

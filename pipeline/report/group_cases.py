@@ -37,15 +37,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class CasePages:
-    """Writes the cases of a run, the shown ones, in their order.
-
-    Attributes
-    ----------
-    names : (str, str)
-        The names of the sides.
-    top : int
-        So many accounts with the best scores are listed even if they are in no case.
-    """
+    """Writes the shown cases of a run in their order; lists the `top` best accounts even if they are in no case."""
 
     run_path: Path
     manifest: Manifest

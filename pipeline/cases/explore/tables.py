@@ -30,13 +30,7 @@ MOST_FOUND = 50
 
 
 class RunTables:
-    """The edges and scores of a run. All values are bound, never written into a query.
-
-    Parameters
-    ----------
-    run_path : Path
-        A run with groups.
-    """
+    """The edges and scores of a run with groups. All values are bound, never written into a query."""
 
     def __init__(self, run_path: Path) -> None:
         self._run_path = run_path

@@ -32,15 +32,7 @@ DECIDED = "verdicts"
 
 @dataclass(slots=True)
 class Decision:
-    """A verdict, or a case of this run, with its members.
-
-    Attributes
-    ----------
-    left : set of str
-        Keys of the left members.
-    labelled : set of (str, str, str)
-        Side, key and class of the members with a label.
-    """
+    """A verdict, or a case of this run: the keys of its left members; side, key and class of members with a label."""
 
     case: str
     verdict: str = ""
@@ -66,12 +58,9 @@ def read_decisions(config: Config) -> pa.Table:
     """Return the newest decision on each case, with its members: a table of `VERDICTS`."""
     path = decided_path(config)
     if path is not None and config.section("groups").verdicts is not None and not path.exists():
-        raise InputError.at(
-            path,
-            found=f"no such file, named by {setting(f'groups.{DECIDED}')}",
-            expected="a file of verdicts",
-            remedy="leave it out until there is a verdict: mbe cases label makes the file",
-        )
+        found = f"no such file, named by {setting(f'groups.{DECIDED}')}"
+        remedy = "leave it out until there is a verdict: mbe cases label makes the file"
+        raise InputError.at(path, found=found, expected="a file of verdicts", remedy=remedy)
     return VERDICTS.empty_table() if path is None else decisions_in(path)
 
 
@@ -111,15 +100,7 @@ def verdicts_of(cases: Sequence[Case], decisions: pa.Table, positive: Collection
 
 
 def verdicts_on(cases: Mapping[str, Decision], decisions: pa.Table, positive: Collection[str]) -> dict[str, str]:
-    """Return the verdicts on cases by their ids.
-
-    Parameters
-    ----------
-    decisions : pa.Table
-        As `read_decisions` returns them.
-    positive : collection of str
-        The classes of known cases.
-    """
+    """Return the verdicts on cases by their ids; `positive` are the classes of known cases."""
     matched = _matched(_decisions(decisions), cases)
     return {case: _verdict(cases[case], decision, positive) for case, decision in matched.items()}
 
