@@ -1,14 +1,7 @@
 """The graph of a run for NVIDIA's Financial Fraud Training 3.0, which predicts which edges are fraud.
 
-::
-
-    nodes/account.csv, item.csv, group.csv      numbers; the position of a row is the node
-    edges/account_acts_item.csv                 src, dst: one row per row of the input before the split
-    edges/account_acts_item_label.csv           fraud: 0 or 1, for this type of edge only
-    edges/account_acts_item_attr.csv            weight, hour and weekday, as far as the input has them
-    edges/account_member_group.csv              src, dst
-    test_gnn/nodes/, test_gnn/edges/            the same of the rows from the split on, numbered anew
-    keys/*.parquet                              row, key: what a position stands for
+A node is the position of a row in `nodes`; `keys` has what it stands for. `test_gnn` has the same of the rows from the
+split on, numbered anew.
 
 Groups and scores are those of the run, so it must have seen the rows before the split and no others. Accounts and items
 that only the test has get zeros. Columns that carry labels are left out.

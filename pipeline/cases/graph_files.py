@@ -1,11 +1,7 @@
 """The graph of a run as files for other systems; `fraud_gnn` has those of NVIDIA's.
 
-Neo4j::
-
-    nodes.parquet           nodeId, labels, and numbers as properties; NaN where a label has no such property
-    relationships.parquet   sourceNodeId, targetNodeId, relationshipType, and numbers
-    keys.parquet            nodeId, label, key: what a number stands for
-    csv/accounts.csv ...    a file for each label and each kind of relationship, with ID spaces, for neo4j-admin
+Neo4j: Parquet for graph analytics, with numbers only (NaN where a label has no such property), and CSV with ID spaces
+for `neo4j-admin database import`.
 
 Amazon Neptune's bulk loader: files of vertices and of edges in its Gremlin CSV format. Ids begin with the kind of the
 vertex, because an account and an item may share a key. The id of an edge is a hash of its ends, so loading the same run
@@ -144,13 +140,7 @@ def write_csv(path: Path, table: pa.Table, types: Mapping[str, str], *, first: i
 
 
 def plain_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names of letters, digits and underscores, which no header needs to escape; none appears twice.
-
-    Examples
-    --------
-    >>> plain_names(["rating", "a:b, c", "a b  c", "~id", "größe"])
-    ('rating', 'a_b_c', 'a_b_c_2', '_id', 'größe')
-    """
+    """Return names of letters, digits and underscores, which no header needs to escape; none appears twice."""
     return distinct_names([re.sub(r"\W+", "_", name) or "_" for name in names])
 
 

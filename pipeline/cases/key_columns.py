@@ -42,13 +42,7 @@ def key_columns(config: Config, side: str, columns: Sequence[InputColumn] = ()) 
 
 
 def value_columns(key: str | None) -> tuple[str, ...]:
-    """Return the names of the columns that the key of a group adds to the item, for its members' `key_value`.
-
-    Examples
-    --------
-    >>> value_columns("rating x 7d"), value_columns("7d"), value_columns("rating"), value_columns("items")
-    (('rating', 'time_bucket'), ('time_bucket',), ('rating',), ())
-    """
+    """Return the names of the columns that the key of a group adds to the item, for its members' `key_value`."""
     if key is None or key == PLAIN:
         return ()
     if key in BUCKETS:
@@ -58,13 +52,7 @@ def value_columns(key: str | None) -> tuple[str, ...]:
 
 
 def distinct_names(names: Sequence[str], taken: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the names, with `_2`, `_3` at the end of those that appear before, or are taken.
-
-    Examples
-    --------
-    >>> distinct_names(["item", "item"], taken=["side"]), distinct_names(["side"], taken=["side"])
-    (('item', 'item_2'), ('side_2',))
-    """
+    """Return the names, with `_2`, `_3` at the end of those that appear before, or are taken."""
     found: list[str] = []
     for name in names:
         unlike, number = name, 2

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mbe_stage.pipeline.errors import InputError, PublishError
-from mbe_stage.pipeline.stores.address import is_address
 
 if TYPE_CHECKING:
     from mbe_stage.pipeline.cases.published import Case
@@ -59,14 +58,7 @@ _PATIENCE = 20
 
 
 def verdicts_path(out_dir: str | Path) -> Path:
-    """Return the default file of an output directory."""
-    if is_address(str(out_dir)):
-        raise InputError.at(
-            out_dir,
-            found="an address",
-            expected="verdicts in a file on this machine",
-            remedy="name the file: --verdicts FILE",
-        )
+    """Return the default file of an output directory of this machine."""
     return Path(out_dir) / FILE_NAME
 
 

@@ -113,16 +113,6 @@ class CasePages:
         left = pq.read_table(path, columns=names, filters=pc.field("side") == "left")
         return set(left.sort_by(order)["vertex"][: self.top].to_pylist())
 
-    def n_listed(self, most: int) -> int:
-        """Return the number of members in the lists of all sections, with at most so many in each."""
-        n = 0
-        for case in self.cases:
-            sizes = [case.row["n_left"], case.row["n_right"]]
-            if len(case.groups) > 1:
-                sizes += [group[name] for group in case.groups for name in ("n_left", "n_right")]
-            n += sum(min(size, most) for size in sizes)
-        return n
-
     def written(self, most: int) -> Iterator[tuple[str, str]]:
         """Yield a row of the list and a section for each case, with at most so many members a side."""
         # Each account has one anchor: in the list of accounts, or else at its first place.

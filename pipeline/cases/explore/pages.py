@@ -51,13 +51,13 @@ class Explorer:
     def app(self) -> Starlette:
         """Return the application, without its gate."""
         pages: dict[str, Callable[[Request], Response]] = {
-            "/": self._first,
+            "/": self._case,
             "/cases/{case}": self._case,
             "/cases/{case}/rows": self._rows,
             "/search": self._search,
             "/member": self._member,
             "/compare": self._compare,
-            "/explore.css": _style,
+            "/explore.css": lambda _: Response(render("explore.css"), media_type="text/css"),
         }
         routes = [Route(path, _answering(page), methods=["GET"]) for path, page in pages.items()]
         routes.append(Route("/verdicts", self._decide, methods=["POST"]))
@@ -65,17 +65,11 @@ class Explorer:
             routes=routes, exception_handlers={HTTPException: self._not_found, StageError: self._not_possible}
         )
 
-    # --- pages ----------------------------------------------------------------------------------------------------
-
-    def _first(self, _request: Request) -> Response:
-        case = next(iter(self._cases.values()), None)
-        return self._page("No cases", "") if case is None else self._of_case(case)
-
     def _case(self, request: Request) -> Response:
-        return self._of_case(self._wanted(request.path_params["case"]))
-
-    def _of_case(self, case: Case) -> Response:
-        looking = self._looking()
+        wanted = request.path_params.get("case") or next(iter(self._cases), None)
+        if wanted is None:
+            return self._page("No cases", "")
+        case, looking = self._wanted(wanted), self._looking()
         groups = [group["group_key"] for group in case.groups]
         picture = picture_of(
             case.members,
@@ -146,8 +140,6 @@ class Explorer:
         self._verdicts.label(case, self._manifest.run_id, form.get("verdict", ""), form.get("note", "").strip())  # type: ignore[arg-type]  # checked there
         return RedirectResponse(f"/cases/{case.id}", 303)
 
-    # --- what they share ------------------------------------------------------------------------------------------
-
     def _looking(self) -> Looking:
         """Return the views of the run with the verdicts of this moment."""
         verdicts = self._verdicts if self._verdicts.path.exists() else None
@@ -205,10 +197,6 @@ def _answering(page: Callable[[Request], Response]) -> Callable[[Request], Await
         return page(request)
 
     return endpoint
-
-
-def _style(_request: Request) -> Response:
-    return Response(render("explore.css"), media_type="text/css")
 
 
 def _number(text: str) -> int:

@@ -57,10 +57,10 @@ def picture_of(
     n_rows = max(map(len, orders))
     height = n_rows * (_DENSE_STEP if n_rows > _DENSE else _STEP)
     places = [_places(order, height) for order in orders]
-    left_nodes = [
-        Node(shown[0][key], y, _cut(key), _lines(y, ends[0][key], places[1]), len(ends[0][key]))
-        for key, y in places[0].items()
-    ]
+    left_nodes = []
+    for key, y in places[0].items():
+        lines = "".join(f"M{LEFT_X} {y}L{RIGHT_X} {places[1][end]}" for end in ends[0][key])
+        left_nodes.append(Node(shown[0][key], y, _cut(key), lines, len(ends[0][key])))
     right_nodes = [Node(shown[1][key], y, _cut(right_text(key)), "", len(ends[1][key])) for key, y in places[1].items()]
     n_left, n_right = (len(side) - len(order) for side, order in zip(sides, orders, strict=True))
     return Picture(left_nodes, right_nodes, height, len(edges), (n_left, n_right))
@@ -88,10 +88,6 @@ def _untangled(orders: list[list[str]], neighbours: list[dict[str, list[str]]]) 
 def _places(order: Sequence[str], height: int) -> dict[str, int]:
     """Spread a column over the height."""
     return {key: round(height * (at + 0.5) / len(order)) for at, key in enumerate(order)}
-
-
-def _lines(y: int, ends: Sequence[str], places: Mapping[str, int]) -> str:
-    return "".join(f"M{LEFT_X} {y}L{RIGHT_X} {places[end]}" for end in ends)
 
 
 def _cut(key: str) -> str:

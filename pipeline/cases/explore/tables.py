@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mbe_stage.pipeline.cases.published import rows_of_groups
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.reading import reading
 
@@ -19,10 +20,6 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
 }
-# Earlier versions have no edges of bicliques, or none at all.
-_NO_EDGES = pa.schema(
-    [("group_key", pa.int64()), ("left", pa.int32()), ("right", pa.int32()), ("key_value", pa.string())]
-)
 _SCORES = ("side", "key", "score", "n_groups", "degree")
 _BATCH = 1 << 16
 MOST_FOUND = 50
@@ -35,19 +32,13 @@ class RunTables:
     def __init__(self, run_path: Path) -> None:
         self._run_path = run_path
         self._connection = duckdb.connect(config=_CLOSED)
-        members = _read(run_path / "group_members.parquet")
-        edges = _read(run_path / "group_edges.parquet", _NO_EDGES)
-        for name, table in (("group_members", members), ("group_edges", edges)):
-            self._connection.register(name, table)
+        for name in ("group_members", "group_edges"):
+            self._connection.register(name, rows_of_groups(run_path, name))
         self._connection.execute("SET lock_configuration = true")
 
     def edges(self, groups: Sequence[int], left: Sequence[str], right: Sequence[str]) -> list[tuple[str, str]]:
         """Return the distinct edges of some groups between some members, by their keys."""
-        return self._asked(
-            f"""SELECT DISTINCT CAST(l.key AS VARCHAR), CAST(r.key AS VARCHAR) {_PAIRS}
-            AND CAST(l.key AS VARCHAR) IN (SELECT unnest(?)) AND CAST(r.key AS VARCHAR) IN (SELECT unnest(?))""",
-            [list(groups), list(left), list(right)],
-        )
+        return self._asked(_EDGES, [list(groups), list(left), list(right)])
 
     def search(self, text: str) -> list[dict[str, Any]]:
         """Return the vertices whose key has this text, in any case: exact matches first, then by score.
@@ -77,31 +68,16 @@ class RunTables:
             ) from error
 
 
-# Groups without edges in the table are bicliques: each left member has an edge to each right one.
-_PAIRS = """
-    FROM group_members l JOIN group_members r ON l.group_key = r.group_key
-    LEFT JOIN group_edges e ON e.group_key = l.group_key AND e.left = l.vertex AND e.right = r.vertex
-        AND e.key_value IS NOT DISTINCT FROM r.key_value
-    WHERE CAST(l.side AS VARCHAR) = 'left' AND CAST(r.side AS VARCHAR) = 'right'
-        AND l.group_key IN (SELECT unnest(?))
-        AND (e.group_key IS NOT NULL OR l.group_key NOT IN (SELECT group_key FROM group_edges))
+_EDGES = """
+    SELECT DISTINCT CAST(l.key AS VARCHAR), CAST(r.key AS VARCHAR) FROM group_edges e
+    JOIN group_members l ON l.group_key = e.group_key AND l.vertex = e.left AND CAST(l.side AS VARCHAR) = 'left'
+    JOIN group_members r ON r.group_key = e.group_key AND r.vertex = e.right AND CAST(r.side AS VARCHAR) = 'right'
+    WHERE e.group_key IN (SELECT unnest(?))
+        AND CAST(l.key AS VARCHAR) IN (SELECT unnest(?)) AND CAST(r.key AS VARCHAR) IN (SELECT unnest(?))
 """
-
 _SEARCH = f"""
     SELECT * FROM (SELECT CAST(side AS VARCHAR) AS side, CAST(key AS VARCHAR) AS key, {", ".join(_SCORES[2:])}
         FROM vertex_scores)
     WHERE contains(lower(key), lower(?))
     ORDER BY key = ? DESC, starts_with(lower(key), lower(?)) DESC, score DESC, side, key LIMIT ?
 """
-
-
-def _read(path: Path, empty: pa.Schema | None = None) -> pa.Table:
-    """Return a table; an empty one of this schema if there is no such file."""
-    if empty is not None and not path.is_file():
-        return empty.empty_table()
-    with reading(path.parent):
-        # Not `read_table`, which imports pandas.
-        table = pq.ParquetFile(path).read()
-    if "key_value" not in table.column_names:
-        return table.append_column("key_value", pa.nulls(table.num_rows, pa.string()))
-    return table

@@ -19,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbe_stage.pipeline.cases.verdicts import MOST_NOTE, Verdicts, verdicts_path
+from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import InputError, PublishError
-from mbe_stage.pipeline.problems.groups.decided import Decision, decisions_in, verdicts_on
+from mbe_stage.pipeline.problems.groups.decided import Decision, decided_path, decisions_in, verdicts_on
 from tests.patience import begun, completed, output_of
 from tests.pipeline.groups_support import case_with
 
@@ -191,8 +192,8 @@ def test_without_access_to_write_the_file_is_read_as_it_is(tmp_path: Path, monke
 
 def test_an_address_has_no_default_file() -> None:
     assert verdicts_path("out") == Path("out/verdicts.sqlite")
-    with pytest.raises(InputError, match="--verdicts FILE"):
-        verdicts_path("s3://bucket/out")
+    for directory, found in (("out", Path("out/verdicts.sqlite")), ("s3://bucket/out", None)):
+        assert decided_path(Config.from_mapping({"output": {"directory": directory}, "groups": {}})) == found
 
 
 # --- the cases that verdicts follow -------------------------------------------------------------------------------
