@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from markupsafe import Markup
 
+from mbe_stage.pipeline.cases.finding import members_name, several
 from mbe_stage.pipeline.cases.input_rows import rows_behind
 from mbe_stage.pipeline.cases.looking import Looking, plain
+from mbe_stage.pipeline.cases.published import Case, side_names
 from mbe_stage.pipeline.cases.verdicts import Verdicts
-from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.problems.base import Page, PageSection
+from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.new_directory import check_free, new_directory
-from mbe_stage.pipeline.report.groups import case_page
+from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages
+from mbe_stage.pipeline.report.page import rendered
+from mbe_stage.pipeline.report.wording import fragment
 from mbe_stage.pipeline.views.export import export_table
+
+_MOST_MEMBERS = 200
 
 
 def export_case(
@@ -42,6 +52,39 @@ def export_case(
             pq.write_table(table, growing / f"{name}.parquet", compression="zstd")
             with (growing / f"{name}.csv").open("wb") as file:
                 export_table(table, file)
-        page = case_page(run_path, manifest, case, decisions)
+        page = _page(run_path, manifest, case, decisions)
         (growing / "report.html").write_text(page, encoding="utf-8")
     return plain(summary)
+
+
+def _page(run_path: Path, manifest: Manifest, case: Case, decisions: Sequence[Mapping[str, Any]]) -> str:
+    """Return the page of the case: its evidence, members and groups, the decisions on it, and how the run was made."""
+    style = files("mbe_stage.pipeline.report").joinpath("groups.css").read_text(encoding="utf-8")
+    names = side_names(manifest.config, manifest.input.columns)
+    pages = CasePages(run_path, manifest, [case], names, 0)
+    ((_, section),) = pages.written(_MOST_MEMBERS)
+    n_left = len(pages.places.keys() - set(pages.by_score))
+    accounts = fragment(
+        TEMPLATE, "accounts", pages.accounts(1), _MOST_MEMBERS, n_left, names[0], members_name(names[1])
+    )
+    sizes = (several(name, case.row[f"n_{side}"]) for name, side in zip(names, ("left", "right"), strict=True))
+    page = Page(
+        title="Case",
+        heading=" and ".join(sizes),
+        lede=fragment(TEMPLATE, "exported", case.id, manifest.run_id, decisions),
+        footer=fragment(TEMPLATE, "footer", case.id),
+    )
+    return rendered(
+        manifest,
+        about=page.title,
+        finding=page,
+        style=Markup(style),
+        sections=(
+            PageSection("case", "The case", section),
+            PageSection("accounts", "Its members by score", accounts),
+        ),
+        later_sections=(),
+        since="",
+        meaning="There may be more cases, and larger ones.",
+        footer=Markup(page.footer),
+    )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
-from mbe_stage.pipeline.cases.finding import finding_of, key_name, members_name, several, since_text
+from mbe_stage.pipeline.cases.finding import finding_of, key_name, members_name, since_text
 from mbe_stage.pipeline.cases.published import SINCE, Case, cases_of, side_names
 from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
 from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages, kind_of, since_name
-from mbe_stage.pipeline.report.page import rendered
 from mbe_stage.pipeline.report.request import right_key
 from mbe_stage.pipeline.report.wording import count, fragment, key
 from mbe_stage.pipeline.views.listed_groups import chance_text, nothing_significant
@@ -75,38 +73,6 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
         footer=fragment(TEMPLATE, "footer", every[0].id) if every else "",
         style=_file("groups.css"),
         script=_file("groups.js"),
-    )
-
-
-def case_page(run_path: Path, manifest: Manifest, case: Case, decisions: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Return the page of a case: its evidence, members and groups, the decisions on it, and how the run was made."""
-    names = side_names(manifest.config, manifest.input.columns)
-    pages = CasePages(run_path, manifest, [case], names, 0)
-    ((_, section),) = pages.written(_MOST_MEMBERS)
-    n_left = len(pages.places.keys() - set(pages.by_score))
-    accounts = fragment(
-        TEMPLATE, "accounts", pages.accounts(1), _MOST_MEMBERS, n_left, names[0], members_name(names[1])
-    )
-    sizes = (several(name, case.row[f"n_{side}"]) for name, side in zip(names, ("left", "right"), strict=True))
-    page = Page(
-        title="Case",
-        heading=" and ".join(sizes),
-        lede=fragment(TEMPLATE, "exported", case.id, manifest.run_id, decisions),
-        footer=fragment(TEMPLATE, "footer", case.id),
-    )
-    return rendered(
-        manifest,
-        about=page.title,
-        finding=page,
-        style=Markup(_file("groups.css")),
-        sections=(
-            PageSection("case", "The case", section),
-            PageSection("accounts", "Its members by score", accounts),
-        ),
-        later_sections=(),
-        since="",
-        meaning="There may be more cases, and larger ones.",
-        footer=Markup(page.footer),
     )
 
 
