@@ -73,6 +73,10 @@ class Notify:
         if not is_address or self.url != "".join(self.url.split()):
             # An address may hold a secret, so it is not repeated.
             raise ConfigError("--notify: is no address of a webhook; expected https://HOST/PATH; correct it")
+        if self.with_keys and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+            raise ConfigError(
+                "--notify-keys: would send keys unencrypted; expected a webhook at https://, or on this machine"
+            )
         if self.block is None and not os.environ.get(SECRET):
             raise ConfigError(
                 f"--notify: no secret to sign requests with; expected it in {SECRET}, or in a Prefect block of type "

@@ -197,6 +197,7 @@ def test_nobody_there(caplog: pytest.LogCaptureFixture, receiver: Receiver) -> N
         (Notify("https:///x"), "is no address of a webhook"),
         (Notify("https://example.org:x/"), "is no address of a webhook"),
         (Notify("https://example.org/a b"), "is no address of a webhook"),
+        (Notify("http://example.org/x", with_keys=True), "would send keys unencrypted"),
     ],
 )
 def test_an_address_that_cannot_be_used(notify: Notify, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
