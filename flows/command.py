@@ -8,7 +8,7 @@ import sys
 import zoneinfo
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
@@ -27,7 +27,7 @@ from mbe_stage.errors import StageError
 from mbe_stage.flows import cliques, count_pq, groups
 from mbe_stage.flows import enumerate as bicliques
 from mbe_stage.flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
-from mbe_stage.flows.notify import SECRET, Notify
+from mbe_stage.flows.notify import PREFECT_ONLY, SECRET, Notify
 from mbe_stage.flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api, serve
 from mbe_stage.flows.transcript import transcript
 from mbe_stage.pipeline import run_state
@@ -205,16 +205,17 @@ def flow_command(
 
 
 def _notifying(config: Config, notify: str | None, notify_keys: bool, notify_secret: str | None) -> dict[str, Any]:
-    """Check the options of notifications; return those given as parameters of the flow."""
-    options = {"notify": notify, "notify_keys": notify_keys, "notify_secret": notify_secret}
-    given = {name: value for name, value in options.items() if value not in (None, False)}
-    if given and all(derived.news is None for derived in derived_of(config)):
+    """Check the options of notifications; return the parameter of the flow."""
+    asked = Notify(notify, notify_keys, notify_secret)
+    if asked == PREFECT_ONLY:
+        return {}
+    if all(derived.news is None for derived in derived_of(config)):
         raise ConfigError(
-            f"--{next(iter(given)).replace('_', '-')}: this run has no new cases to report; expected a configuration "
-            "with groups; add the section groups, or leave the option out"
+            "--notify: this run has no new cases to report; expected a configuration with groups; add the section "
+            "groups, or leave the option out"
         )
-    Notify(notify, notify_keys, notify_secret).check()
-    return given
+    asked.check()
+    return {"notify": asdict(asked)}
 
 
 def _latest(store: Store) -> str:

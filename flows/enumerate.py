@@ -245,9 +245,7 @@ def enumerate_bicliques_flow(
     output_directory: str | None = None,
     overrides: Sequence[str] = (),
     force: bool = False,
-    notify: str | None = None,
-    notify_keys: bool = False,
-    notify_secret: str | None = None,
+    notify: Notify = PREFECT_ONLY,
 ) -> State[dict[str, Any]]:
     """Enumerate the maximal bicliques of a graph, or solve the configured problem, and publish the results.
 
@@ -261,8 +259,8 @@ def enumerate_bicliques_flow(
         ``section.key=value``, or ``problem=name``, each with a YAML value.
     force : bool
         Enumerate even if input and configuration are those of the latest run.
-    notify, notify_keys, notify_secret
-        With groups: the fields of `flows.notify.Notify`.
+    notify : Notify
+        With groups: who is told of new cases.
 
     Returns
     -------
@@ -271,8 +269,9 @@ def enumerate_bicliques_flow(
         ``bicliques`` (or the problem's own count), ``truncated``, ``content_fingerprint``, and ``groups`` if
         requested. Failed, with the pipeline's one-line message, if the pipeline refuses.
     """
-    told = Notify(notify, notify_keys, notify_secret)
-    return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, completed, told)
+    return run_as_flow(
+        lambda: configure(config_path, input_path, output_directory, overrides), force, completed, notify
+    )
 
 
 def run_as_flow(

@@ -15,7 +15,7 @@ from prefect.states import Completed
 
 from mbe_stage.flows import enumerate as bicliques
 from mbe_stage.flows.enumerate import run_as_flow
-from mbe_stage.flows.notify import Notify
+from mbe_stage.flows.notify import PREFECT_ONLY, Notify
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.stores.local_copies import local_path
@@ -62,9 +62,7 @@ def find_groups_flow(
     output_directory: str | None = None,
     overrides: Sequence[str] = (),
     force: bool = False,
-    notify: str | None = None,
-    notify_keys: bool = False,
-    notify_secret: str | None = None,
+    notify: Notify = PREFECT_ONLY,
 ) -> State[dict[str, Any]]:
     """Find the significant groups of a graph, rank and explain them, and publish them.
 
@@ -78,8 +76,8 @@ def find_groups_flow(
         ``section.key=value``, each with a YAML value.
     force : bool
         Search even if input and configuration are those of the latest run.
-    notify, notify_keys, notify_secret
-        The fields of `flows.notify.Notify`: new cases are reported to this webhook.
+    notify : Notify
+        Who is told of new cases.
 
     Returns
     -------
@@ -87,8 +85,7 @@ def find_groups_flow(
         As of `flows.enumerate.enumerate_bicliques_flow`, with ``groups``, ``muted_groups`` and ``new_groups`` (None
         without a run to compare with). Named ``NothingSignificant`` if a complete search found no group.
     """
-    told = Notify(notify, notify_keys, notify_secret)
-    return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, _found, told)
+    return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, _found, notify)
 
 
 def _found(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:

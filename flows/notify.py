@@ -10,10 +10,7 @@ Nothing here fails a run: what goes wrong is a warning.
 from __future__ import annotations
 
 import base64
-import binascii
-import hashlib
 import hmac
-import ipaddress
 import json
 import logging
 import os
@@ -36,8 +33,6 @@ from mbe_stage.pipeline.problems.base import News
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.wording import plural
 
-__all__ = ["PREFECT_ONLY", "SECONDS", "SECRET", "TRIES", "Notify", "send_news"]
-
 SECRET = "MBE_NOTIFY_SECRET"
 """The environment variable with the secret that signs requests."""
 SECONDS, TRIES = 5.0, 3
@@ -46,8 +41,6 @@ SECONDS, TRIES = 5.0, 3
 _PAUSE = 1.0
 # The server may answer otherwise next time.
 _PASSING = {408, 425, 429}
-
-Log = logging.Logger | logging.LoggerAdapter[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +62,7 @@ class Notify:
     block: str | None = None
 
     def check(self) -> None:
-        """Refuse a webhook that cannot be used; a block is only read when there is something to send.
-
-        Raises
-        ------
-        ConfigError
-            The address is none, has no safe way for keys, or there is no secret.
-        """
+        """Refuse a webhook that cannot be used; a block is only read when there is something to send."""
         if self.url is None:
             return
         try:
@@ -86,10 +73,9 @@ class Notify:
         if not is_address or self.url != "".join(self.url.split()):
             # An address may hold a secret, so it is not repeated.
             raise ConfigError("--notify: is no address of a webhook; expected https://HOST/PATH; correct it")
-        if self.with_keys and parts.scheme == "http" and not _is_this_machine(str(parts.hostname)):
+        if self.with_keys and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
             raise ConfigError(
-                "--notify-keys: would send keys unencrypted; expected a webhook at https://, or on this machine; "
-                "name another with --notify, or leave the option out"
+                "--notify-keys: would send keys unencrypted; expected a webhook at https://, or on this machine"
             )
         if self.block is None and not os.environ.get(SECRET):
             raise ConfigError(
@@ -98,34 +84,24 @@ class Notify:
             )
 
     def secret(self) -> bytes:
-        """Return the bytes of the secret: base64 after ``whsec_``, else the text itself.
-
-        Raises
-        ------
-        ConfigError
-            There is no such block, or the secret is no text, is empty, or no base64.
-        """
+        """Return the bytes of the secret: base64 after ``whsec_``, else the text itself; else raise `ConfigError`."""
         try:
             found = os.environ.get(SECRET, "") if self.block is None else cast(Any, Secret.load(self.block)).get()
-        except ValueError:
-            raise ConfigError(
-                f"--notify-secret: no block {self.block!r} of type Secret; expected one that Prefect's server has"
-            ) from None
-        if not isinstance(found, str) or not found:
-            raise ConfigError("the secret of the webhook is no text, or empty; expected at least one character")
-        if not found.startswith("whsec_"):
-            return found.encode()
-        try:
-            return base64.b64decode(found.removeprefix("whsec_"), validate=True)
-        except binascii.Error:
-            raise ConfigError("the secret of the webhook begins with whsec_; expected base64 after it") from None
+            if found.startswith("whsec_"):
+                return base64.b64decode(found.removeprefix("whsec_"), validate=True)
+        except (ValueError, AttributeError):
+            found = ""
+        if not found:
+            place = SECRET if self.block is None else f"the Prefect block {self.block!r}"
+            raise ConfigError(f"--notify: no secret in {place}; expected a text, or base64 after whsec_; correct it")
+        return str(found).encode()
 
 
 PREFECT_ONLY = Notify()
 """Events without keys, and no webhook."""
 
 
-def send_news(news: News, manifest: Manifest, notify: Notify, log: Log) -> None:
+def send_news(news: News, manifest: Manifest, notify: Notify, log: logging.Logger | logging.LoggerAdapter[Any]) -> None:
     """Report each new result; failures are logged as warnings."""
     events = list(_events(news, manifest, notify.with_keys))
     for result_id, event in events:
@@ -143,7 +119,8 @@ def send_news(news: News, manifest: Manifest, notify: Notify, log: Log) -> None:
         failure = _delivered(notify.url, secret, event)
         if failure is not None:
             rest = plural(len(events) - n_sent, f"new {news.kind}")
-            log.warning("the webhook at %s: %s; %s not sent", visible(_host(notify.url)), failure, rest)
+            parts = urlsplit(notify.url)
+            log.warning("the webhook at %s://%s: %s; %s not sent", parts.scheme, visible(parts.hostname), failure, rest)
             return
     log.info("%s sent to the webhook", plural(len(events), f"new {news.kind}"))
 
@@ -164,7 +141,7 @@ def _delivered(url: str, secret: bytes, event: Mapping[str, Any]) -> str | None:
     for number in range(TRIES):
         time.sleep(_PAUSE * number)
         try:
-            status = _status(url, body, _headers(secret, str(event["id"]), int(time.time()), body))
+            status = _status(url, body, secret, str(event["id"]))
         except TimeoutError:
             failure = f"no answer within {SECONDS:g} s"
             continue
@@ -180,25 +157,19 @@ def _delivered(url: str, secret: bytes, event: Mapping[str, Any]) -> str | None:
     return f"{failure}, {TRIES} times"
 
 
-def _headers(secret: bytes, event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    signed = hmac.new(secret, f"{event_id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
-    return {
-        "content-type": "application/json",
-        "webhook-id": event_id,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": f"v1,{base64.b64encode(signed).decode()}",
-    }
-
-
-def _status(url: str, body: bytes, headers: Mapping[str, str]) -> int:
-    """Return the status of the answer, whose body is not read; raise `TimeoutError` after `SECONDS`."""
+def _status(url: str, body: bytes, secret: bytes, event_id: str) -> int:
+    """Send a signed request; return the status of the answer, or raise `TimeoutError` after `SECONDS`."""
     answer: Future[int] = Future()
+    now = str(int(time.time()))
+    signature = base64.b64encode(hmac.digest(secret, f"{event_id}.{now}.".encode() + body, "sha256")).decode()
+    headers = {"webhook-id": event_id, "webhook-timestamp": now, "webhook-signature": f"v1,{signature}"}
+    headers["content-type"] = "application/json"
 
     def post() -> None:
         try:
             with (
                 httpx.Client(timeout=SECONDS, follow_redirects=False) as client,
-                client.stream("POST", url, content=body, headers=dict(headers)) as response,
+                client.stream("POST", url, content=body, headers=headers) as response,
             ):
                 answer.set_result(response.status_code)
         except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
@@ -208,15 +179,3 @@ def _status(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     # A thread of its own: httpx limits each step, and looking up a name has no limit.
     Thread(target=post, name="webhook", daemon=True).start()
     return answer.result(SECONDS)
-
-
-def _host(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}"
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
@@ -199,3 +199,9 @@ def key_text(key: object) -> str:
     """
     parts = key_parts(key)
     return str(key) if parts is None else " · ".join(day_of(part) or str(part) for part in parts)
+
+
+def first_keys(keys: Sequence[object], most: int = 8) -> str:
+    """Return the first keys of a list as one line of text, and how many more there are."""
+    text = ", ".join(map(key_text, keys[:most]))
+    return text if len(keys) <= most else f"{text}, ... {len(keys) - most:,} more"

@@ -16,8 +16,8 @@ LONGEST_FILE = 600
 PACKAGES = ("mbe_stage", "mbe_stage.groups", "mbe_stage.pipeline")
 # Most lines of each folder, with its unlisted folders. Raising one takes a comment with the reason.
 CEILINGS = {
-    # JSON lines and metrics of flows. New cases reported by events and a webhook: 290 lines.
-    "flows": 2_350,
+    # JSON lines and metrics of flows. New cases reported by events and a webhook: 230 lines.
+    "flows": 2_280,
     "mbe_stage": 2_300,
     "mbe_stage/bicliques": 13_700,
     "mbe_stage/cliques": 6_200,
@@ -36,13 +36,13 @@ CEILINGS = {
     # Columns of keys as dictionaries: 150 lines. Their rows in temporary files: 130.
     "pipeline/backends": 6_850,
     # From groups to cases: looking, exporting, deciding.
-    "pipeline/cases": 3_500,
+    "pipeline/cases": 2_750,
     # Attributes and times among further columns. Cleaning within a memory budget: 290 lines.
     "pipeline/clean": 1_650,
     # Commands made when they are asked for, and a start with less work for those that only read: 50 lines. `mbe demo`,
     # and `mbe clean --cache`: 50. JSON lines and metrics: 300. Options of keys and copies: 20.
-    # Looking at cases, and exports for other systems: 450 lines. `mbe cases`: 120.
-    "pipeline/cli": 3_900,
+    # Looking at cases, and exports for other systems: 360 lines. `mbe cases`: 120.
+    "pipeline/cli": 3_830,
     "pipeline/config": 1_300,
     # It was in examples/: an installation shows what a checkout does.
     "pipeline/demo": 300,
@@ -53,16 +53,16 @@ CEILINGS = {
     "pipeline/io": 4_850,
     "pipeline/networkx_backend": 300,
     # Overlaps of groups, for cases and changes: 50 lines. Keys that groups try, and random copies: 450 lines.
-    # Verdicts on cases: 300 lines.
-    "pipeline/problems": 8_900,
+    # Verdicts on cases: 250 lines.
+    "pipeline/problems": 8_850,
     "pipeline/publish": 2_000,
     "pipeline/rapids": 100,
     # Cores, halos and bounds of groups: 20 lines.
-    # Sections and lists of cases: 400 lines. A case as a page: 60.
-    "pipeline/report": 2_400,
+    # Sections and lists of cases: 300 lines.
+    "pipeline/report": 2_240,
     "pipeline/stores": 2_900,
-    # Groups of all graphs in one list, and their halos. Verdicts: 140 lines.
-    "pipeline/verify": 5_440,
+    # Groups of all graphs in one list, and their halos. Verdicts: 110 lines.
+    "pipeline/verify": 5_410,
     "pipeline/views": 4_200,
 }
 # Kernels, and commands whose arguments are their options.

@@ -133,7 +133,7 @@ JSON = {
     "linked": "other cases with some of the members: `n_left` and `n_right` of them",
     "lower_bounds": "whether a limit made lower bounds of the counts",
     "members": "the members: their side, key, score and edges",
-    "near": "members of the same groups: `n_groups` and `n_common`, the neighbours in common within groups",
+    "near": "members of the same groups, with `n_groups`, the number of those groups",
     "new": "the NEW run",
     "new_ones": "the largest cliques that only NEW has",
     "not_checked": "what was not checked, and why",

@@ -28,7 +28,7 @@ from benchmarks.groups.labelled import DEVELOPMENT, Events, available, directory
 from benchmarks.groups.metrics import Estimate
 from benchmarks.machine import describe
 from mbe_stage.pipeline import Config, run
-from mbe_stage.pipeline.cases.run_graph import OF_LABELS
+from mbe_stage.pipeline.cases.fraud_gnn import OF_LABELS
 
 __all__ = ["FEATURES", "Compared", "account_features", "compare", "compared_scores", "our_columns"]
 

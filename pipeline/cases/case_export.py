@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
+from markupsafe import Markup
 
+from mbe_stage.pipeline.cases.finding import members_name, several
 from mbe_stage.pipeline.cases.input_rows import rows_behind
 from mbe_stage.pipeline.cases.looking import Looking, plain
+from mbe_stage.pipeline.cases.published import Case, side_names
 from mbe_stage.pipeline.cases.verdicts import Verdicts
-from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.problems.base import Page, PageSection
+from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.new_directory import check_free, new_directory
-from mbe_stage.pipeline.report.case_page import case_page
-from mbe_stage.pipeline.views.export import harmless
+from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages
+from mbe_stage.pipeline.report.page import rendered
+from mbe_stage.pipeline.report.wording import fragment
+from mbe_stage.pipeline.views.export import export_table
 
-# Spreadsheets read these as the number that they are.
-_NUMBER = r"^[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?$"
+_MOST_MEMBERS = 200
 
 
 def export_case(
@@ -29,27 +33,8 @@ def export_case(
     """Write a case to a new directory, and return its summary.
 
     The files are ``rows.csv`` and ``rows.parquet`` (`rows_behind`), ``members.csv`` and ``members.parquet``,
-    ``report.html`` and ``summary.json``. CSV files have the formula guard of `harmless`; Parquet has the exact values.
-
-    Parameters
-    ----------
-    place : str
-        The run as the user named it.
-    wanted : str
-        The id of the case, or the beginning of it.
-    out : Path
-        A new or empty directory. It appears complete or not at all.
-    source : str, optional
-        The input; by default at its original place.
-    verdicts : Verdicts, optional
-        The verdicts of today, with their history for the summary.
-
-    Raises
-    ------
-    InputError
-        There is no such case, or the input is not that of the run.
-    PublishError
-        The directory is not empty, or cannot be written.
+    ``report.html`` and ``summary.json``. CSV has the formula guard of `export_table`, Parquet the exact values.
+    The directory is new or empty, and appears complete or not at all. The summary has the history of the verdicts.
     """
     check_free(out)
     looking, manifest = Looking(run_path, place, verdicts), read_manifest(run_path)
@@ -65,36 +50,41 @@ def export_case(
     with new_directory(out, summary) as growing:
         for name, table in (("rows", rows), ("members", pa.Table.from_pylist([dict(each) for each in view.records]))):
             pq.write_table(table, growing / f"{name}.parquet", compression="zstd")
-            _write_csv(table, growing / f"{name}.csv")
-        page = case_page(run_path, manifest, case, decisions)
+            with (growing / f"{name}.csv").open("wb") as file:
+                export_table(table, file)
+        page = _page(run_path, manifest, case, decisions)
         (growing / "report.html").write_text(page, encoding="utf-8")
     return plain(summary)
 
 
-def _write_csv(table: pa.Table, path: Path) -> None:
-    """Write a table as CSV: names and texts that spreadsheets would take for formulas begin with an apostrophe."""
-    names = harmless(pa.array(table.column_names, pa.string())).to_pylist()
-    columns = [_guarded(_as_text(column)) for column in table.columns]
-    with path.open("wb") as file:
-        pa.csv.write_csv(pa.table(columns, names=names), file, pa.csv.WriteOptions(quoting_style="needed"))
-
-
-def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return numbers and texts unchanged, and other values as text."""
-    kind = column.type
-    if any(
-        getattr(pa.types, f"is_{name}")(kind) for name in ("integer", "floating", "boolean", "string", "large_string")
-    ):
-        return column
-    try:
-        return column.cast(pa.large_string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        values = (None if value is None else json.dumps(value, default=str) for value in column.to_pylist())
-        return pa.chunked_array([pa.array(values, pa.large_string())])
-
-
-def _guarded(column: pa.ChunkedArray) -> Any:
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return column
-    text = column.cast(pa.large_string())
-    return pc.if_else(pc.match_substring_regex(text, _NUMBER), text, pa.chunked_array([harmless(text)]))
+def _page(run_path: Path, manifest: Manifest, case: Case, decisions: Sequence[Mapping[str, Any]]) -> str:
+    """Return the page of the case: its evidence, members and groups, the decisions on it, and how the run was made."""
+    style = files("mbe_stage.pipeline.report").joinpath("groups.css").read_text(encoding="utf-8")
+    names = side_names(manifest.config, manifest.input.columns)
+    pages = CasePages(run_path, manifest, [case], names, 0)
+    ((_, section),) = pages.written(_MOST_MEMBERS)
+    n_left = len(pages.places.keys() - set(pages.by_score))
+    accounts = fragment(
+        TEMPLATE, "accounts", pages.accounts(1), _MOST_MEMBERS, n_left, names[0], members_name(names[1])
+    )
+    sizes = (several(name, case.row[f"n_{side}"]) for name, side in zip(names, ("left", "right"), strict=True))
+    page = Page(
+        title="Case",
+        heading=" and ".join(sizes),
+        lede=fragment(TEMPLATE, "exported", case.id, manifest.run_id, decisions),
+        footer=fragment(TEMPLATE, "footer", case.id),
+    )
+    return rendered(
+        manifest,
+        about=page.title,
+        finding=page,
+        style=Markup(style),
+        sections=(
+            PageSection("case", "The case", section),
+            PageSection("accounts", "Its members by score", accounts),
+        ),
+        later_sections=(),
+        since="",
+        meaning="There may be more cases, and larger ones.",
+        footer=Markup(page.footer),
+    )

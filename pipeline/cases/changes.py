@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage.pipeline.cases.looking import plain
+from mbe_stage.pipeline.cases.looking import Table, View, plain
 from mbe_stage.pipeline.cases.published import SINCE
 from mbe_stage.pipeline.problems.groups.group_changes import read_group_rows, since_last
 from mbe_stage.pipeline.publish.manifest import read_manifest
@@ -17,33 +18,24 @@ from mbe_stage.pipeline.publish.new_directory import new_directory
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.views.diff.remarks import comparability
 from mbe_stage.pipeline.views.listed_groups import group_rows, with_members
+from mbe_stage.pipeline.wording import first_keys, plural
 
 STATUSES = (*SINCE[:-1], "gone")
 """What a listed difference may be, in the order of the list."""
 
 
-def compared(old: Path, new: Path, limit: int, out: Path | None) -> dict[str, Any]:
+def compared(old: Path, new: Path, limit: int, out: Path | None) -> View:
     """Return the differences between the groups of two runs; muted groups count like others.
 
-    It is what `pipeline.problems.base.DerivedPublication.diff` returns.
-
-    Parameters
-    ----------
-    limit : int
-        Number of groups to list of each status.
-    out : Path, optional
-        A new or empty directory for all differences: `differences.parquet` and `summary.json`.
-
-    Raises
-    ------
-    PublishError
-        A run is damaged, or the directory cannot be written.
+    So many of each status are listed. All are written to the directory `out`, which is new or empty.
     """
     before, after = read_group_rows(old), read_group_rows(new)
     changes = since_last(before, after)
-    words = dict(zip(after.keys.tolist(), changes.words, strict=True))
+    status_of = dict(zip(after.keys.tolist(), changes.words, strict=True))
     gone = set(before.keys[changes.gone].tolist())
-    found = [(words[row["group_key"]], new, row) for row in group_rows(new) if words[row["group_key"]] != "same"]
+    found = [
+        (status_of[row["group_key"]], new, row) for row in group_rows(new) if status_of[row["group_key"]] != "same"
+    ]
     found += [("gone", old, row) for row in group_rows(old) if row["group_key"] in gone]
     pairs = zip(after.keys.tolist(), changes.partners.tolist(), strict=True)
     partners = {key: int(before.keys[at]) for key, at in pairs if at >= 0}
@@ -51,7 +43,7 @@ def compared(old: Path, new: Path, limit: int, out: Path | None) -> dict[str, An
     listed = []
     for status in STATUSES:
         listed += [each for each in found if each[0] == status][:limit]
-    summary = {
+    summary: dict[str, Any] = {
         "old": address_of(old),
         "new": address_of(new),
         "remarks": list(comparability(old, new, read_manifest(old), read_manifest(new)).remarks),
@@ -62,7 +54,42 @@ def compared(old: Path, new: Path, limit: int, out: Path | None) -> dict[str, An
         with new_directory(out, summary) as growing:
             table = pa.Table.from_pylist(_rows(found, old, partners), _schema(new))
             pq.write_table(table, growing / "differences.parquet")
-    return summary | {"differences": plain(_rows(listed, old, partners)), "out": None if out is None else str(out)}
+    rows, n = plain(_rows(listed, old, partners)), summary["groups"]
+    words = ", ".join(f"{number:,} {status}" for status, number in summary["counts"].items())
+    lines = [
+        *(("NOTE", remark) for remark in summary["remarks"]),
+        ("old", f"{summary['old']}: {plural(n['old'], 'group')}"),
+        ("new", f"{summary['new']}: {plural(n['new'], 'group')}, {n['same']:,} of them as before"),
+        ("different", words or "nothing: both have the same groups"),
+        *([] if out is None else [("written", str(out))]),
+    ]
+    case = next((["--case", row["case"]] for row in rows if row["status"] != "gone"), [])
+    command = shlex.join(["mbe", "show", summary["new"], *case])
+    values = {**summary, "differences": rows, "out": None if out is None else str(out)}
+    return View(values, lines, _tables(summary["counts"], rows), [], command)
+
+
+def _tables(counts: dict[str, int], differences: list[dict[str, Any]]) -> list[Table]:
+    """Return the listed differences, a table for each status."""
+    tables = []
+    for status, number in counts.items():
+        rows = [each for each in differences if each["status"] == status]
+        title = f"{status}, {len(rows):,} of {number:,}" if len(rows) < number else status
+        cells = [
+            (
+                row["rank"],
+                row["case"],
+                f"{row['n_left']:,} x {row['n_right']:,}",
+                first_keys(row["left"]),
+                first_keys(row["right"]),
+                *([] if row["came"] is None else [first_keys(row["came"]), first_keys(row["went"])]),
+            )
+            for row in rows
+        ]
+        if cells:
+            columns = ("rank", "case", "size", "left members", "right members", "came", "went")[: len(cells[0])]
+            tables.append(Table(title, columns, cells, rows))
+    return tables
 
 
 def _schema(run: Path) -> pa.Schema:

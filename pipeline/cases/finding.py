@@ -1,4 +1,4 @@
-"""The finding of a run in one sentence."""
+"""Sentences about a run, its cases and its groups, with the names of the columns for the sides."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from mbe_stage.pipeline.wording import plural
 
 # Words that are no nouns, such as "rated", "from" and "dst", have no plural.
 _NOUN = re.compile("(?!(?:from|to|by|[a-z]{2,}[^e]ed|[^aeiouy]+)$)[a-z]{2,40}")
+_MEMBERS = re.compile(r"([0-9,]+) left x ([0-9,]+) right members")
 _RUN_DAY = re.compile("([0-9]{4})(0[1-9]|1[0-2])([0-9]{2})T")
 
 
 def finding_of(run_path: Path, manifest: Manifest, cases: Sequence[Case]) -> str:
     """Return the finding of a run with groups in words, with its full stop.
 
-    Parameters
-    ----------
-    cases : sequence of Case
-        All cases of the run, from `cases_of`; muted ones are not part of the finding.
+    `cases` are all cases of the run; muted ones are not part of the finding.
     """
     shown = [case for case in cases if not case.row["is_muted"]]
     if not shown:
@@ -70,3 +68,39 @@ def since_text(manifest: Manifest) -> str:
         return ""
     year, month, day = found.groups()
     return f" since {int(day)} {month_name[int(month)]}" + ("" if manifest.run_id.startswith(year) else f" {year}")
+
+
+def members_name(side: str) -> str:
+    """Return the name of several members of a side: ``accounts``, ``user_id values``."""
+    return several(side, 2).removeprefix("2 ")
+
+
+def key_name(key: str | None, right: str) -> str:
+    """Return the name of a group's key, such as ``same pages only``; empty if one key alone was searched."""
+    return f"same {members_name(right)} only" if key == "items" else key or ""
+
+
+def sentence(explanation: str, names: tuple[str, str]) -> str:
+    """Return the explanation of a group with the names of the sides, and with its full stop.
+
+    Examples
+    --------
+    >>> text = "8 left x 6 right members, all of 48 possible edges; 94 % of the left members' edges are among them"
+    >>> print(sentence(text, ("account", "page")))
+    8 accounts × 6 pages, all of 48 possible edges; 94 % of the accounts' edges are among them.
+    """
+    if names == ("left", "right"):
+        return f"{explanation.replace(' x ', ' × ', 1)}."
+
+    def members(found: re.Match[str]) -> str:
+        sizes = (int(text.replace(",", "")) for text in found.groups())
+        return " × ".join(several(name, size) for name, size in zip(names, sizes, strict=True))
+
+    owners = members_name(names[0])
+    possessive = f"the {owners}'" if owners.endswith("s") else f"their ({owners})"
+    return (
+        _MEMBERS.sub(members, explanation, count=1)
+        .replace("the left members'", possessive, 1)
+        .replace("all edges of these items", f"all edges of these {members_name(names[1])}")
+        + "."
+    )

@@ -1,14 +1,7 @@
 """The graph of a run for NVIDIA's Financial Fraud Training 3.0, which predicts which edges are fraud.
 
-::
-
-    nodes/account.csv, item.csv, group.csv      numbers; the position of a row is the node
-    edges/account_acts_item.csv                 src, dst: one row per row of the input before the split
-    edges/account_acts_item_label.csv           fraud: 0 or 1, for this type of edge only
-    edges/account_acts_item_attr.csv            weight, hour and weekday, as far as the input has them
-    edges/account_member_group.csv              src, dst
-    test_gnn/nodes/, test_gnn/edges/            the same of the rows from the split on, numbered anew
-    keys/*.parquet                              row, key: what a position stands for
+A node is the position of a row in `nodes`; `keys` has what it stands for. `test_gnn` has the same of the rows from the
+split on, numbered anew.
 
 Groups and scores are those of the run, so it must have seen the rows before the split and no others. Accounts and items
 that only the test has get zeros. Columns that carry labels are left out.
@@ -16,7 +9,7 @@ that only the test has get zeros. Columns that carry labels are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,101 +17,77 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.cases.key_columns import value_columns
-from mbe_stage.pipeline.cases.run_graph import ACCOUNT, EDGE_KINDS, GROUP, ITEM, OF_LABELS, SIDES, RunGraph
-from mbe_stage.pipeline.cases.typed_csv import write_csv
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.reading import reading
 
 ACTS, MEMBER = "account_acts_item", "account_member_group"
 _MICROSECONDS = 1_000_000
+_NODES = {"left": "account", "right": "item"}
+OF_LABELS = ("association", "n_known", "known_share", "known_p_value", "label", "verdict", "is_muted")
+"""Columns that carry labels, or decisions about cases."""
 # A group's place in the list; its other numbers say why it is there.
-_NO_FEATURES = ("node", "rank", *OF_LABELS)
+_NO_FEATURES = ("vertex", "key", "group_key", "core_key", "rank", *OF_LABELS)
 
 
-def write_fraud_gnn(
-    graph: RunGraph,
-    directory: Path,
-    *,
-    source: object | None,
-    edge_label: str,
-    split: str,
-    on_progress: Callable[[float], None] = lambda _: None,
-) -> None:
-    """Write the files into an empty directory.
-
-    Parameters
-    ----------
-    source : object or None
-        The input of the run; None for its original place.
-    edge_label : str
-        The column that says which rows are fraud: 0 or 1; a name or a position.
-    split : str
-        The first moment of the test part, as `input.time_until` takes it.
-    on_progress : callable
-        Called with the share done.
-
-    Raises
-    ------
-    InputError
-        The run is not one of the rows before the split, the input is another one, or labels are not 0 and 1.
-    """
-    reads = graph.manifest.config.input
-    _check(reads, graph.run_path, source)
+def write_fraud_gnn(run_path: Path, directory: Path, *, source: object | None, edge_label: str, split: str) -> None:
+    """Write the files into an empty directory; parameters are those of `graph_files.export_to`."""
+    run = _Run(run_path)
+    reads = run.manifest.config.input
+    _check(reads, run_path, source)
     before: dict[str, Any] = {"time_until": split}
     from_split: dict[str, Any] = {"time_from": split, "time_until": None}
-    for number, (below, window) in enumerate([(directory, before), (directory / "test_gnn", from_split)]):
-        on_progress(number / 2)
+    for below, window in ((directory, before), (directory / "test_gnn", from_split)):
         part = _labelled(reads.model_copy(update=window), source, edge_label)
-        if number == 0:
-            _check_same(graph, part.edges.facts, split)
-            _check_not_tried(graph, part.label_names)
-        _write_part(graph, below, part)
-    on_progress(1.0)
+        if window is before:
+            _check_same(run, part.edges.facts, split)
+            _check_not_tried(run, part.label_names)
+        _write_part(run, below, part)
+
+
+class _Run:
+    """The tables of a run that are written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.manifest = path, read_manifest(path)
+        with reading(path):
+            self.groups, self.members, self.scores = (
+                pq.read_table(path / f"{name}.parquet") for name in ("groups", "group_members", "vertex_scores")
+            )
+            tried = path / "group_keys.parquet"
+            self.tried_keys = pq.read_table(tried)["key"].to_pylist() if tried.is_file() else []
 
 
 def _check(reads: InputConfig, run: Path, source: object | None) -> None:
     """Refuse runs whose rows cannot be split, or cannot be read with their labels."""
+    refused = None
     if source is None and reads.path is None:
-        raise InputError.at(
-            run, found="an input in memory", expected="the same input as a file", remedy="name it: --with INPUT"
-        )
-    if reads.timestamp is None:
-        raise InputError.at(
-            run,
-            found="no column of times",
-            expected="a run with times, which the split needs",
-            remedy="make it again: mbe groups with --timestamp and --time-until",
-        )
-    if reads.min_weight is not None:
-        raise InputError.at(
-            run,
-            found=f"rows of a weight below {reads.min_weight} are left out",
-            expected="a run of all rows before the split, because labels are read in place of weights",
-            remedy="filter the input, and make the run again without --min-weight",
-        )
+        refused = "an input in memory", "the same input as a file", "name it: --with INPUT"
+    elif reads.timestamp is None:
+        remedy = "make it again: mbe groups with --timestamp and --time-until"
+        refused = "no column of times", "a run with times, which the split needs", remedy
+    elif reads.min_weight is not None:
+        found = f"rows of a weight below {reads.min_weight} are left out"
+        expected = "a run of all rows before the split, because labels are read in place of weights"
+        refused = found, expected, "filter the input, and make the run again without --min-weight"
+    if refused:
+        found, expected, remedy = refused
+        raise InputError.at(run, found=found, expected=expected, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """The rows of train or of test.
-
-    Attributes
-    ----------
-    events : Events
-        The rows.
-    labels : (n,) int8
-        1 for fraud.
-    label_names : set of str
-        The names of the column of labels.
-    """
+    """The rows of train or of test, their labels ((n,) int8), and the names of the column of labels."""
 
     edges: EdgeData
     events: Events
@@ -142,33 +111,25 @@ def _labelled(reads: InputConfig, source: object | None, edge_label: str) -> _Pa
     given = again.weights
     is_odd = np.ones(events.left.size, np.bool_) if given is None else ~np.isin(given, (0.0, 1.0))
     if is_odd.any():
-        some = "no numbers" if given is None else f"{int(is_odd.sum())} other or missing values"
-        raise InputError.at(
-            labels.facts.source,
-            column=str(edge_label),
-            found=some,
-            expected="0 or 1 in every row",
-            remedy="correct them, or name another column with --edge-label",
-        )
+        found = "no numbers" if given is None else f"{int(is_odd.sum())} other or missing values"
+        remedy = "correct them, or name another column with --edge-label"
+        place = labels.facts.source
+        raise InputError.at(place, column=str(edge_label), found=found, expected="0 or 1 in every row", remedy=remedy)
     if not (np.array_equal(events.left, again.left) and np.array_equal(events.right, again.right)):
-        raise InputError.at(
-            labels.facts.source,
-            found="other rows when read again",
-            expected="an input that stays as it is",
-            remedy="try again when nothing writes to it",
-        )
+        expected, remedy = "an input that stays as it is", "try again when nothing writes to it"
+        raise InputError.at(labels.facts.source, found="other rows when read again", expected=expected, remedy=remedy)
     names = {column.name for column in labels.facts.columns if column.setting == "weight" and column.name is not None}
     return _Part(edges, events, given.astype(np.int8), names | {edge_label})
 
 
-def _check_same(graph: RunGraph, found: InputFacts, split: str) -> None:
-    of_run = graph.manifest.input
+def _check_same(run: _Run, found: InputFacts, split: str) -> None:
+    of_run = run.manifest.input
     n_rows = [facts.n_edges + facts.duplicate_edges for facts in (found, of_run)]
     if found.fingerprint == of_run.fingerprint and n_rows[0] == n_rows[1]:
         return
-    until = graph.manifest.config.input.time_until
+    until = run.manifest.config.input.time_until
     raise InputError.at(
-        graph.run_path,
+        run.path,
         found=f"a run of {n_rows[1]} rows{'' if until is None else f' before {until}'}, while {found.source} has "
         f"{n_rows[0]} before {split}, or others",
         expected="a run of the rows before the split and no others, so that groups know nothing of the test",
@@ -176,92 +137,66 @@ def _check_same(graph: RunGraph, found: InputFacts, split: str) -> None:
     )
 
 
-def _check_not_tried(graph: RunGraph, label_names: set[str]) -> None:
+def _check_not_tried(run: _Run, label_names: set[str]) -> None:
     """Refuse runs that tried the label as a part of the right key: groups and scores would know it."""
-    tried = sorted(label_names & {name for key in graph.tried_keys() for name in value_columns(key)})
+    tried = sorted(label_names & {name for key in run.tried_keys for name in value_columns(key)})
     if tried:
         raise InputError.at(
-            graph.run_path,
+            run.path,
             found=f"the run tried {tried[0]!r}, which is the label, as a part of the right key",
             expected="groups that know no label",
             remedy="make the run with --keys plain, or call the column label or fraud",
         )
 
 
-def _write_part(graph: RunGraph, below: Path, part: _Part) -> None:
+def _write_part(run: _Run, below: Path, part: _Part) -> None:
     for name in ("nodes", "edges", "keys"):
         (below / name).mkdir(parents=True)
-    rows = {}
-    for label, keys in ((ACCOUNT, part.edges.left_keys), (ITEM, part.edges.right_keys)):
-        own, table = _scores(graph, label)
-        # Integers and text are compared as the text that both are written as.
-        rows[label] = pc.index_in(keys.cast(pa.large_string()), own.cast(pa.large_string()))
-        _write_nodes(below, label, keys, table.take(rows[label]))
-    _write_edges(below, part.events, part.labels)
-    [groups] = graph.nodes(GROUP)
-    if len(groups):
-        _write_nodes(below, GROUP, groups["key"], _features(groups))
-        _write_members(graph, below, rows[ACCOUNT])
+    _write_edges(below / "edges", part.events, part.labels)
+    for side, keys in (("left", part.edges.left_keys), ("right", part.edges.right_keys)):
+        own = run.scores.filter(pc.equal(run.scores["side"], side))
+        # Integers and text are compared as the text that both are written as. The position of a vertex is its number.
+        vertices = pc.index_in(keys.cast(pa.large_string()), own["key"].combine_chunks().cast(pa.large_string()))
+        _write_nodes(below, _NODES[side], keys, own.take(vertices))
+        if side == "left":
+            accounts = vertices
+    if len(run.groups):
+        _write_nodes(below, "group", run.groups["group_key"], run.groups)
+        members = run.members.filter(pc.equal(run.members["side"], "left"))
+        # Of the test those that it has, by its own positions.
+        position = pc.index_in(members["vertex"], accounts.cast(members["vertex"].type))
+        group = pc.index_in(members["group_key"], run.groups["group_key"].combine_chunks())
+        table = pa.table({"src": position, "dst": group}).filter(pc.is_valid(position))
+        _write(below / "edges" / f"{MEMBER}.csv", table)
 
 
-def _scores(graph: RunGraph, label: str) -> tuple[pa.Array, pa.Table]:
-    """Return the keys of a side's vertices, and their numbers."""
-    every = pa.concat_tables(list(graph.nodes(label)))
-    # Vertices of later buckets have no scores, and the rows here are not in them.
-    own = every.slice(0, len(every) - graph.n_later) if label == ITEM else every
-    return own["key"].combine_chunks(), _features(own.drop_columns(["key", *_parts(graph, label)]))
-
-
-def _parts(graph: RunGraph, label: str) -> list[str]:
-    first = next(graph.nodes(label)).column_names
-    names = graph.columns_of_key(label)
-    return first[2 : 2 + len(names)] if label in SIDES and len(names) > 1 else []
-
-
-def _features(rows: pa.Table) -> pa.Table:
-    found = {}
+def _write_nodes(below: Path, name: str, keys: Any, rows: pa.Table) -> None:
+    """Write the numbers of nodes, and what their positions stand for."""
+    features = {}
     for field in rows.schema:
         is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        if is_number and field.name not in (*_NO_FEATURES, "key"):
-            found[field.name] = rows[field.name].cast(pa.float64())
-    return pa.table(found)
-
-
-def _write_nodes(below: Path, label: str, keys: Any, features: pa.Table) -> None:
-    filled = [pc.fill_null(column, 0.0) for column in features.columns]
-    _write(below / "nodes" / f"{label.lower()}.csv", pa.table(filled, names=features.column_names))
+        if is_number and field.name not in _NO_FEATURES:
+            features[field.name] = pc.fill_null(rows[field.name].cast(pa.float64()), 0.0)
+    _write(below / "nodes" / f"{name}.csv", pa.table(features))
     named = pa.table({"row": np.arange(len(keys)), "key": keys})
-    pq.write_table(named, below / "keys" / f"{label.lower()}.parquet")
+    pq.write_table(named, below / "keys" / f"{name}.parquet")
 
 
 def _write_edges(below: Path, events: Events, labels: np.ndarray) -> None:
-    _write(below / "edges" / f"{ACTS}.csv", pa.table({"src": events.left, "dst": events.right}))
-    _write(below / "edges" / f"{ACTS}_label.csv", pa.table({"fraud": labels}))
-    attributes = dict(_attributes(events))
-    if attributes:
-        _write(below / "edges" / f"{ACTS}_attr.csv", pa.table(attributes))
+    _write(below / f"{ACTS}.csv", pa.table({"src": events.left, "dst": events.right}))
+    _write(below / f"{ACTS}_label.csv", pa.table({"fraud": labels}))
+    _write(below / f"{ACTS}_attr.csv", pa.table(dict(_attributes(events))))
 
 
 def _attributes(events: Events) -> Iterator[tuple[str, np.ndarray]]:
     if events.weights is not None:
         yield "weight", np.nan_to_num(events.weights)
-    if events.times is not None:
-        hours = np.where(events.times == NO_TIME, 0, events.times) // (3600 * _MICROSECONDS)
-        yield "hour", hours % 24
-        # The first of January 1970 was a Thursday; Monday is 0.
-        yield "weekday", (hours // 24 + 3) % 7
-
-
-def _write_members(graph: RunGraph, below: Path, train_rows: pa.Array) -> None:
-    """Write the members of groups: of the test those that it has, by its own positions."""
-    kind = next(kind for kind in EDGE_KINDS if (kind.source, kind.target) == (ACCOUNT, GROUP))
-    parts = []
-    for members in graph.edges(kind):
-        position = pc.index_in(members["source"], train_rows.cast(pa.int64()))
-        group = pc.subtract(members["target"], graph.first[GROUP])
-        parts.append(pa.table({"src": position, "dst": group}).filter(pc.is_valid(position)))
-    _write(below / "edges" / f"{MEMBER}.csv", pa.concat_tables(parts))
+    assert events.times is not None
+    hours = np.where(events.times == NO_TIME, 0, events.times) // (3600 * _MICROSECONDS)
+    yield "hour", hours % 24
+    # The first of January 1970 was a Thursday; Monday is 0.
+    yield "weekday", (hours // 24 + 3) % 7
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    write_csv(path, [table], first=table.num_columns)
+    pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(quoting_style="none"))

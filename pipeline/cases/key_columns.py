@@ -14,7 +14,6 @@ from mbe_stage.pipeline.errors import PublishError
 
 BUCKET = "time_bucket"
 """The column of the beginning of a key's time bucket."""
-
 PLAIN, BUCKETS = "items", ("1h", "1d", "7d", "30d")
 """Names of tried keys: of the items alone, and of buckets; an attribute has another name."""
 
@@ -22,14 +21,8 @@ PLAIN, BUCKETS = "items", ("1h", "1d", "7d", "30d")
 def key_columns(config: Config, side: str, columns: Sequence[InputColumn] = ()) -> tuple[str, ...]:
     """Return the names of the columns of a side's key, the time bucket last.
 
-    A column that was selected by number has the name in the input; without one it is called `left` or `right`, or
-    `right_1`, `right_2` if there are several. Names that would appear twice have `_2`, `_3` at their end.
-
-    Parameters
-    ----------
-    side : {"left", "right"}
-    columns : sequence of InputColumn, optional
-        `manifest.input.columns`, for the names of columns that were selected by number.
+    A column that was selected by number has its name among `manifest.input.columns`; without one it is called `left`
+    or `right`, or `right_1`, `right_2` if there are several. Names that appear twice have `_2`, `_3` at their end.
 
     Examples
     --------
@@ -49,13 +42,7 @@ def key_columns(config: Config, side: str, columns: Sequence[InputColumn] = ()) 
 
 
 def value_columns(key: str | None) -> tuple[str, ...]:
-    """Return the names of the columns that the key of a group adds to the item, for its members' `key_value`.
-
-    Examples
-    --------
-    >>> value_columns("rating x 7d"), value_columns("7d"), value_columns("rating"), value_columns("items")
-    (('rating', 'time_bucket'), ('time_bucket',), ('rating',), ())
-    """
+    """Return the names of the columns that the key of a group adds to the item, for its members' `key_value`."""
     if key is None or key == PLAIN:
         return ()
     if key in BUCKETS:
@@ -65,13 +52,7 @@ def value_columns(key: str | None) -> tuple[str, ...]:
 
 
 def distinct_names(names: Sequence[str], taken: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the names, with `_2`, `_3` at the end of those that appear before, or are taken.
-
-    Examples
-    --------
-    >>> distinct_names(["item", "item"], taken=["side"]), distinct_names(["side"], taken=["side"])
-    (('item', 'item_2'), ('side_2',))
-    """
+    """Return the names, with `_2`, `_3` at the end of those that appear before, or are taken."""
     found: list[str] = []
     for name in names:
         unlike, number = name, 2
@@ -86,11 +67,6 @@ def split_keys(keys: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Tab
 
     A column holds integers if all of its parts are, else text. A null key is null in each column.
 
-    Raises
-    ------
-    PublishError
-        A key does not have as many parts as there are names.
-
     Examples
     --------
     >>> split_keys(pa.array(['["B00A7",5]', '["B00A8",4]', None]), ["item", "rating"]).to_pydict()
@@ -103,13 +79,7 @@ def split_keys(keys: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Tab
 
 
 def key_parts(key: Any, n: int) -> list[Any]:
-    """Return the parts of a key, which is a JSON array of so many, or of the `key_value` of a member.
-
-    Raises
-    ------
-    PublishError
-        It is none.
-    """
+    """Return the parts of a key or of a `key_value`; raise `PublishError` if it is no JSON array of so many."""
     if key is None:
         return [None] * n
     try:

@@ -6,11 +6,10 @@ Nothing is written: a look at a run leaves it and `latest` as they are.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.cases.deciding import with_current_verdicts
-from mbe_stage.pipeline.cases.finding import finding_of, several
+from mbe_stage.pipeline.cases.finding import finding_of, sentence, several
 from mbe_stage.pipeline.cases.key_columns import distinct_names, key_columns, key_parts, split_keys, value_columns
 from mbe_stage.pipeline.cases.published import Case, case_of, cases_of, rows_of_groups, side_names
-from mbe_stage.pipeline.cases.sentences import sentence
 from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.publish.manifest import read_manifest
@@ -34,35 +32,30 @@ from mbe_stage.pipeline.views.top import SideName, find_vertex
 from mbe_stage.pipeline.wording import amount_text, bound_text, day_of, group_key_text, plural
 
 Row = Mapping[str, Any]
-Table = tuple[str, Sequence[str], Sequence[Sequence[object]]]
-"""Title, columns and rows."""
+Column = tuple[str, str | Callable[[Any], object]]
 
-_Column = tuple[str, str | Callable[[Any], object]]
+"""A heading, and the name of the value or a function of the row."""
 
 SIDES: tuple[SideName, SideName] = ("left", "right")
 _MOST_ROWS = 50
 # Tables and further names whose columns records have: a key column with one of these names gets a number.
 _TABLES = "groups", "group_members", "group_halo", "vertex_scores"
-_FURTHER = "case", "n_common", "parts", "verdict", "is_muted"
+_FURTHER = "case", "parts", "verdict", "is_muted", "group", "member_edges"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table for people, and what its rows are: groups, members or cases."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    of: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A part of a run as text, JSON and CSV.
-
-    Attributes
-    ----------
-    values : mapping
-        Its values for JSON; times are UTC in ISO 8601.
-    lines : sequence of (str, str)
-        Labels and texts above the tables.
-    tables : sequence of Table
-        For people; long ones are cut.
-    records : sequence of mapping
-        The rows of its CSV.
-    next_command : str
-        The command to run next.
-    """
+    """A part of a run: values for JSON, the rows of a CSV, and for people lines, tables and the next command."""
 
     values: Row
     lines: Sequence[tuple[str, str]]
@@ -74,18 +67,14 @@ class View:
 class Looking:
     """Views of a published run with groups; an id, key or side that it does not have raises an `InputError`.
 
-    Parameters
-    ----------
-    run_path : path
-        The run directory.
-    place : str
-        The run as the user named it, for the next command.
-    verdicts : Verdicts, optional
-        The verdicts of today, in place of those that the run has read.
+    `place` is the run as the user named it. The verdicts of today replace those that the run has read. The cases are
+    given if they have been read.
     """
 
-    def __init__(self, run_path: Path, place: str, verdicts: Verdicts | None = None) -> None:
-        self._path, self._place, self._verdicts = run_path, place, verdicts
+    def __init__(
+        self, run_path: Path, place: str, verdicts: Verdicts | None = None, cases: Sequence[Case] | None = None
+    ) -> None:
+        self._path, self._place, self._verdicts, self._given = run_path, place, verdicts, cases
         self._manifest = read_manifest(run_path)
         config, columns = self._manifest.config, self._manifest.input.columns
         self.names: dict[str, str] = dict(zip(SIDES, side_names(config, columns), strict=True))
@@ -95,11 +84,11 @@ class Looking:
         left = distinct_names(key_columns(config, "left", columns), self._taken)
         right = distinct_names(key_columns(config, "right", columns), [*self._taken, *left])
         self._columns = {"left": left, "right": right}
-        self._sizes: list[_Column] = [(self.names[side], f"n_{side}") for side in SIDES]
+        self._sizes: list[Column] = [(self.names[side], f"n_{side}") for side in SIDES]
 
     @cached_property
-    def _cases(self) -> list[Case]:
-        cases = cases_of(self._path)
+    def _cases(self) -> Sequence[Case]:
+        cases = cases_of(self._path) if self._given is None else self._given
         return cases if self._verdicts is None else with_current_verdicts(cases, self._manifest, self._verdicts)
 
     def case_of(self, wanted: str) -> Case:
@@ -124,7 +113,7 @@ class Looking:
         lines += [("muted", f"{plural(n_muted, 'case')}, known good or labelled fine")] if n_muted else []
         weight = str(self._manifest.config.input.weight), _weight
         days = [(name, lambda row, name=name: _day(row[f"{name}_time"])) for name in ("first", "last")]
-        columns: list[_Column] = [("case", "case"), ("since", "since"), ("groups", "n_groups"), *self._sizes, *days]
+        columns: list[Column] = [("case", "case"), ("since", "since"), ("groups", "n_groups"), *self._sizes, *days]
         # The sentence of a case would take ten lines of a cell.
         columns += [weight, ("known", "n_known"), _P, ("verdict", "verdict"), ("edges of its best group", "present")]
         rows = [plain(case.row) for case in self._cases]
@@ -144,8 +133,8 @@ class Looking:
             ("why", sentence(row["explanation"], (self.names["left"], self.names["right"]))),
             *(("linked", f"case {each['case']} has {self._size(each, 'and')} of these, too") for each in linked[:9]),
         ]
-        further: list[_Column] = [("groups", "n_groups"), ("edges", "n_edges")]
-        tables = [self._groups_table(case.groups), *(self._members_table(members, side, further) for side in SIDES)]
+        further: list[Column] = [("groups", "n_groups"), ("edges", "n_edges")]
+        tables = [self._groups_table(case.groups), *self._members_tables(members, further)]
         values = {"case": row, "groups": case.groups, "members": _as_values(members), "linked": linked}
         source = self._manifest.input.source
         given = ["--with", "INPUT" if was_in_memory(source) else source, "--out", f"case-{case.id[:8]}"]
@@ -160,12 +149,12 @@ class Looking:
             some = f"the key of a group, or its rank from 1 to {len(rows):,}" if rows else "a run with groups"
             remedy = f"list them: mbe top {self._place}"
             raise InputError.at(self._path, found=f"no group {wanted!r}", expected=some, remedy=remedy)
-        members = self._parted(self._scored(self._rows("group_members", [found["group_key"]])), found.get("key"))
-        halo = self._parted(self._rows("group_halo", [found["group_key"]]), found.get("key"))
-        further: list[_Column] = [("edges", "n_edges"), ("core", lambda row: "core" if row.get("is_core") else None)]
-        tables = [self._members_table(members, side, further) for side in SIDES]
-        gain: list[_Column] = [("edges", "n_edges"), ("gain", lambda row: f"{row['gain']:.1f}")]
-        tables += [self._members_table(halo, side, gain, "leads: ") for side in SIDES]
+        of = {found["group_key"]: found.get("key")}
+        members = self._parted(self._scored(self._rows("group_members", [*of])), of)
+        halo = self._parted(self._rows("group_halo", [*of]), of)
+        further: list[Column] = [("edges", "n_edges"), ("core", lambda row: "core" if row.get("is_core") else None)]
+        gain: list[Column] = [("edges", "n_edges"), ("gain", lambda row: f"{row['gain']:.1f}")]
+        tables = [*self._members_tables(members, further), *self._members_tables(halo, gain, "leads: ")]
         lines = [
             ("group", f"{found['group_key']}, rank {found['rank']}: {self._size(found)}{self._told(found)}"),
             ("why", sentence(found["explanation"], (self.names["left"], self.names["right"]))),
@@ -176,22 +165,19 @@ class Looking:
         return self._view(values, lines, tables, records, ["show", self._place, "--case", found["case"]])
 
     def vertex(self, key: str, side: SideName | None) -> View:
-        """Return a member: its scores, groups and cases, and the members of both sides that share groups with it."""
+        """Return a member: its scores, groups and cases, and the members of both sides in its groups."""
         side, vertex = self._vertex(key, side)
         keys = self._groups_with(side, vertex)
         groups = [row for row in group_rows(self._path) if row["group_key"] in keys]
         with reading(self._path):
             scores = pq.read_table(self._path / "vertex_scores.parquet", filters=pc.field("vertex") == vertex)
         score = next((row for row in scores.to_pylist() if row["side"] == side), None)
-        near = self._parted(self._near(side, vertex, list(keys)))
+        near = self._parted(self._near(side, vertex, keys))
         cases = list(dict.fromkeys(row["case"] for row in groups))
         what = f"in {plural(len(groups), 'group')} of {plural(len(cases), 'case')}" if groups else "in no listed group"
         told = "" if score is None else f", score {score['score']:.3f}, {plural(score['degree'], 'edge')}"
-        tables = [self._groups_table(groups)]
-        other: SideName = "right" if side == "left" else "left"
-        joined: list[_Column] = [("groups", "n_groups"), ("edge", lambda row: "yes" if row["n_common"] else "no")]
-        for of, column in ((side, (f"common {self.names[other]}", "n_common")), (other, joined[1])):
-            tables.append(self._members_table(near, of, [joined[0], column], "in the same groups: "))
+        near_tables = self._members_tables(near, [("groups", "n_groups")], "in the same groups: ")
+        tables = [self._groups_table(groups), *near_tables]
         values = {"side": side, "key": key if score is None else score["key"], "scores": score, "cases": cases}
         values |= {"groups": groups, "near": _as_values(near)}
         lines = [(self.names[side], f"{key}: {what}{told}")]
@@ -210,44 +196,24 @@ class Looking:
         # Runs of earlier versions have no `grown_surprise`.
         order = [each for each in order if each[0] in table.column_names]
         rows = table.take(pc.sort_indices(table, sort_keys=order)[:n]).to_pylist()
-        # A right member of a group with a narrowed key has no `group_key` among its scores.
-        held: dict[int, list[tuple[str, int]]] = {row["vertex"]: [] for row in rows}
-        for case, member in ((each, member) for each in self._cases for member in each.members):
-            if member["side"] == side and member["vertex"] in held:
-                held[member["vertex"]].append((case.id, member["n_groups"]))
-        for row in rows:
-            cases = held[row["vertex"]]
-            row |= {"case": cases[0][0] if cases else None, "n_groups": sum(n for _, n in cases)}
+        case_of = {group["group_key"]: case.id for case in self._cases for group in case.groups}
+        rows = [{**row, "case": case_of.get(row["group_key"])} for row in rows]
         rows = self._parted(rows)
-        further: list[_Column] = [("case", "case"), ("groups", "n_groups"), ("degree", "degree")]
-        table_of_rows = self._members_table(rows, side, further, most=n)
+        further: list[Column] = [("case", "case"), ("groups", "n_groups"), ("degree", "degree")]
+        tables = self._members_tables(rows, further, most=n)
         of_all = several(self.names[side], table.num_rows)
         summed = [("scores", f"{len(rows):,} of {of_all}, the highest score first")]
         values = {"side": side, "columns": self._columns, "accounts": _as_values(rows)}
         which = [] if side == "left" else ["--side", side]
         command = ["show", self._place, "--vertex", str(rows[0]["key"]), *which] if rows else ["show", self._place]
-        return self._view(values, summed, [table_of_rows], _records({}, rows), command)
+        return self._view(values, summed, tables, _records({}, rows), command)
 
-    def top(self, rows: Sequence[dict[str, Any]], by: str | None) -> View:
-        """Return groups that `listed` has chosen; `by` is as there."""
-        lines = [] if rows else [("groups", "no such group")]
-        command = ["show", self._place, *(["--group", str(rows[0]["rank"])] if rows else [])]
-        values = {"by": by or "rank", "groups": with_members(self._path, [*rows])}
-        return self._view(values, lines, [self._groups_table(rows)], [], command)
+    def top(
+        self, limit: int | None, by: str | None, least: tuple[int, int], member: tuple[str, str | None] | None = None
+    ) -> View:
+        """Return groups by rank, or the largest first; its CSV has their members.
 
-    def listed(
-        self, limit: int, by: str | None, least: tuple[int, int], member: tuple[str, str | None] | None
-    ) -> list[dict[str, Any]]:
-        """Return rows of `groups` by rank, or the largest first.
-
-        Parameters
-        ----------
-        by : {"edges", "left", "right"}, optional
-            A measure of size in place of the rank.
-        least : (int, int)
-            Minimum left and right members.
-        member : (str, str or None), optional
-            A key and its side: only groups with this member.
+        `least` are the minimum numbers of left and right members; `member` is a key and its side.
         """
         rows = [row for row in group_rows(self._path) if row["n_left"] >= least[0] and row["n_right"] >= least[1]]
         if member is not None:
@@ -255,7 +221,25 @@ class Looking:
             rows = [row for row in rows if row["group_key"] in keys]
         if by is not None:
             rows.sort(key=lambda row: (-row[f"n_{by}"], row["rank"]))
-        return rows[:limit]
+        rows = rows[:limit]
+        lines = [] if rows else [("groups", "no such group")]
+        command = ["show", self._place, *(["--group", str(rows[0]["rank"])] if rows else [])]
+        values = {"by": by or "rank", "groups": with_members(self._path, [*rows])}
+        return self._view(values, lines, [self._groups_table(rows)], self._members_of(rows), command)
+
+    def _members_of(self, groups: Sequence[Row]) -> list[dict[str, Any]]:
+        """Return the rows of a CSV: the members of some groups, each with its group."""
+        of = {row["group_key"]: row for row in groups}
+        members = self._parted(self._rows("group_members", [*of]), {key: row.get("key") for key, row in of.items()})
+        empty = dict.fromkeys(name for member in members for name in member["parts"])
+        return [
+            {"group": group["rank"], "group_key": group["group_key"], "case": group["case"], "since": group["since"]}
+            | {"side": member["side"], **empty, **member["parts"], "member_edges": member["n_edges"]}
+            | {name: member.get(name) for name in ("edge_share", "is_core", "label")}
+            | {name: group[name] for name in ("n_left", "n_right", "n_edges", "surprise")}
+            for member in members
+            for group in [of[member["group_key"]]]
+        ]
 
     def _view(
         self,
@@ -268,7 +252,7 @@ class Looking:
         return View(
             plain({"run": address_of(self._path), **values}),
             lines,
-            [each for each in tables if each[2]],
+            [each for each in tables if each.rows],
             [plain(each) for each in records],
             shlex.join(["mbe", *command]),
         )
@@ -291,30 +275,15 @@ class Looking:
         members = rows_of_groups(self._path, "group_members").filter(pc.field("vertex") == vertex)
         return {row["group_key"] for row in members.to_pylist() if row["side"] == side}
 
-    def _near(self, side: SideName, vertex: int, keys: list[int]) -> list[dict[str, Any]]:
-        """Return the other members of a vertex's groups: neighbours, and those of its side with common neighbours."""
-        members = self._rows("group_members", keys)
-        edges = {(row["group_key"], row["left"], row["right"]) for row in self._rows("group_edges", keys)}
-        # Runs of earlier versions have no edges of bicliques, where all are present.
-        for key in set(keys) - {group for group, _, _ in edges}:
-            ends = ([row["vertex"] for row in members if row["group_key"] == key and row["side"] == of] for of in SIDES)
-            edges |= set(product([key], *ends))
-        at = 1 if side == "left" else 2
-        beside: dict[tuple[int, int], set[int]] = {}
-        for edge in edges:
-            beside.setdefault((edge[0], edge[at]), set()).add(edge[3 - at])
+    def _near(self, side: SideName, vertex: int, groups: set[int]) -> list[dict[str, Any]]:
+        """Return the other members of a vertex's groups, those with most groups first."""
         found: dict[tuple[str, int], dict[str, Any]] = {}
-        for row in members:
-            key, is_of_side = row["group_key"], row["side"] == side
-            if is_of_side and row["vertex"] == vertex:
-                continue
-            common = beside.get((key, row["vertex"]), set()) if is_of_side else {row["vertex"]}
+        for row in self._rows("group_members", [*groups]):
             about = {name: row[name] for name in ("side", "vertex", "key", "label")}
-            one = found.setdefault((row["side"], row["vertex"]), {**about, "n_groups": set(), "n_common": set()})
-            one["n_groups"].add(key)
-            one["n_common"] |= common & beside.get((key, vertex), set())
-        rows = [one | {name: len(one[name]) for name in ("n_groups", "n_common")} for one in found.values()]
-        return sorted(rows, key=lambda row: (row["side"], -row["n_common"], -row["n_groups"], row["vertex"]))
+            found.setdefault((row["side"], row["vertex"]), {**about, "of": set()})["of"].add(row["group_key"])
+        found.pop((side, vertex), None)
+        rows = [one | {"n_groups": len(one.pop("of"))} for one in found.values()]
+        return sorted(rows, key=lambda row: (row["side"], -row["n_groups"], row["vertex"]))
 
     def _linked(self, case: Case) -> list[dict[str, Any]]:
         """Return other cases with members of a case, by the number of common left members."""
@@ -358,33 +327,44 @@ class Looking:
         return "".join(f"; {part}" for part in parts if part)
 
     def _groups_table(self, groups: Sequence[Row]) -> Table:
-        columns: list[_Column] = [("rank", "rank"), ("case", "case"), ("since", "since"), ("key", group_key_text)]
+        columns: list[Column] = [("rank", "rank"), ("case", "case"), ("since", "since"), ("key", group_key_text)]
         columns += [*self._sizes, ("edges", _present), _P, ("known", "n_known")]
         return _table("groups", [*columns, ("group_key", lambda row: str(row["group_key"]))], groups)
 
-    def _members_table(
-        self, members: Iterable[Row], side: str, further: Iterable[_Column], title: str = "", most: int = _MOST_ROWS
-    ) -> Table:
-        """Return the members of a side: a column for each part of their keys, scores, and further columns."""
-        rows = [row for row in members if row["side"] == side]
-        names = rows[0]["parts"] if rows else ()
-        keys = [(name, lambda row, name=name: _text(row["parts"][name])) for name in names]
+    def _members_tables(
+        self, members: Iterable[Row], further: Iterable[Column], title: str = "", most: int = _MOST_ROWS
+    ) -> Iterator[Table]:
+        """Yield the members of each side: a column for each part of their keys, scores, and further columns."""
         score = "score", lambda row: None if row.get("score") is None else f"{row['score']:.3f}"
-        return _table(f"{title}{self.names[side]}", [*keys, score, *further, ("label", "label")], rows, most)
-
-    def _parted(self, rows: Iterable[Row], group_key: str | None = None) -> list[dict[str, Any]]:
-        """Add `parts` to rows: the parts of the key by their columns; of a group also those that narrow it."""
-        rows, values = list(rows), value_columns(group_key)
-        taken = [*self._taken, *self._columns["left"], *self._columns["right"]]
-        added, split = distinct_names(values, taken), {}
+        members = [*members]
         for side in SIDES:
-            keys = [row["key"] for row in rows if row["side"] == side]
-            table = split_keys(pa.array(keys) if keys else pa.array([], pa.string()), self._columns[side])
+            rows = [row for row in members if row["side"] == side]
+            keys = [
+                (name, lambda row, name=name: _text(row["parts"][name])) for name in (rows[0]["parts"] if rows else ())
+            ]
+            yield _table(f"{title}{self.names[side]}", [*keys, score, *further, ("label", "label")], rows, most)
+
+    def found(self, rows: Iterable[Row]) -> View:
+        """Return some rows of `vertex_scores`, in their order."""
+        members = self._parted(rows)
+        tables = self._members_tables(members, [("groups", "n_groups"), ("degree", "degree")])
+        return self._view({"members": _as_values(members)}, [], tables, [], ["accounts", self._place])
+
+    def _parted(self, rows: Iterable[Row], keys: Mapping[int, str | None] | None = None) -> list[dict[str, Any]]:
+        """Add `parts` to rows: the parts of the key by their columns, and what the keys of their groups add."""
+        rows, values = list(rows), {group: value_columns(key) for group, key in (keys or {}).items()}
+        names = list(dict.fromkeys(name for each in values.values() for name in each))
+        taken = [*self._taken, *self._columns["left"], *self._columns["right"]]
+        added, split = dict(zip(names, distinct_names(names, taken), strict=True)), {}
+        for side in SIDES:
+            keys_of = [row["key"] for row in rows if row["side"] == side]
+            table = split_keys(pa.array(keys_of) if keys_of else pa.array([], pa.string()), self._columns[side])
             split[side] = iter(table.to_pylist())
         found = [{**row, "parts": next(split[row["side"]])} for row in rows]
-        for row in found if values else ():
-            if row["side"] == "right":
-                row["parts"] |= dict(zip(added, key_parts(row["key_value"], len(values)), strict=True))
+        for row in found:
+            narrowed = values.get(row["group_key"], ()) if values and row["side"] == "right" else ()
+            parts = key_parts(row["key_value"], len(narrowed)) if narrowed else ()
+            row["parts"] |= {added[name]: part for name, part in zip(narrowed, parts, strict=True)}
         return found
 
 
@@ -413,13 +393,13 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _table(title: str, columns: Sequence[_Column], rows: Sequence[Any], most: int = _MOST_ROWS) -> Table:
+def _table(title: str, columns: Sequence[Column], rows: Sequence[Any], most: int = _MOST_ROWS) -> Table:
     """Return the first rows with the columns that have any value; the title says how many there are."""
     cells = [[row.get(value) if isinstance(value, str) else value(row) for _, value in columns] for row in rows[:most]]
     used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in cells)]
     of_all = f", {most:,} of {len(rows):,}" if len(rows) > most else ""
     shown = [["" if row[at] is None else row[at] for at in used] for row in cells]
-    return f"{title}{of_all}".removeprefix(", "), [columns[at][0] for at in used], shown
+    return Table(f"{title}{of_all}".removeprefix(", "), [columns[at][0] for at in used], shown, rows[:most])
 
 
 def _text(part: object) -> str:
@@ -438,4 +418,4 @@ def _weight(row: Row) -> str | None:
     return None if row["weight_total"] is None else amount_text(row["weight_total"])
 
 
-_P: _Column = "p", lambda row: None if row.get("p_bound") is None else bound_text(row["p_bound"])
+_P: Column = "p", lambda row: None if row.get("p_bound") is None else bound_text(row["p_bound"])

@@ -18,13 +18,7 @@ _VALUES = ("n_groups", "n_left", "n_right", "first_time", "last_time", "weight_t
 
 
 def news(run_path: Path, manifest: Manifest) -> News:
-    """Return the new cases of a published run; muted ones are left out, and without a run before none is new.
-
-    Raises
-    ------
-    PublishError
-        The tables of groups cannot be read.
-    """
+    """Return the new cases of a published run; muted ones are left out, and without a run before none is new."""
     every_case = cases_of(run_path)
     cases = [case for case in every_case if not case.row["is_muted"]]
     new = [case for case in cases if case.row["since"] == "new"]

@@ -111,8 +111,8 @@ def label(
 
     with opened_run(run_path) as run_dir, tables_of_groups(run_dir):
         found, manifest = case_of(run_dir, case), read_manifest(run_dir)
-        decisions = verdicts_of_run(run_dir, manifest, verdicts)
-        before = decisions.current().get(found.id)
+        decisions = verdicts_of_run(run_dir, verdicts)
+        before = next(reversed(decisions.history(found.id)), None)
         made = decisions.label(found, manifest.run_id, verdict, note, who)
     if as_json:
         print_json({**made, "before": before, "verdicts": str(decisions.path)})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,7 @@ from rich.table import Table
 from mbe_stage.pipeline.cli.console import ProgressDisplay, set_up_logging
 from mbe_stage.pipeline.cli.tables import results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
-from mbe_stage.pipeline.problems.installed import derived_of
-from mbe_stage.pipeline.publish.manifest import peak_memory_bytes, read_manifest
+from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
 from mbe_stage.pipeline.publish.new_directory import check_free
 from mbe_stage.pipeline.publish.reading import run_with_bicliques
 from mbe_stage.pipeline.stores.local_copies import address_of
@@ -23,10 +20,7 @@ from mbe_stage.pipeline.views.diff.job import counts_words, diff_runs
 from mbe_stage.pipeline.views.diff.members import largest_differences
 from mbe_stage.pipeline.views.diff.write import write_diff
 from mbe_stage.pipeline.views.top import Biclique
-from mbe_stage.pipeline.wording import key_text, plural
-
-# Number of keys per side that a table row shows; `--json` shows all.
-_SHOWN_KEYS = 8
+from mbe_stage.pipeline.wording import first_keys, plural
 
 
 def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as_json: bool, quiet: bool) -> bool:
@@ -60,45 +54,16 @@ def compare_groups(old: Path, new: Path, out: Path | None, limit: int, as_json: 
 
     None if both runs have bicliques, or one has no groups.
     """
-    manifests = [read_manifest(run) for run in (old, new)]
-    both = [each for each in derived_of(manifests[0].config) if each in derived_of(manifests[1].config)]
-    diff = next((each.diff for each in both if each.diff is not None), None)
-    if diff is None or all(run_with_bicliques(run) is not None for run in (old, new)):
+    runs = (old, new)
+    has_both = all((run / "groups.parquet").is_file() for run in runs)
+    if not has_both or all(run_with_bicliques(run) is not None for run in runs):
         return None
-    found = diff(old, new, limit, out)
-    n, counts = found["groups"], found["counts"]
-    if as_json:
-        print_json(found)
-        return bool(counts)
-    for remark in found["remarks"]:
-        say(f"NOTE       {remark}")
-    say(f"old        {found['old']}: {plural(n['old'], 'group')}")
-    say(f"new        {found['new']}: {plural(n['new'], 'group')}, {n['same']:,} of them as before")
-    words = ", ".join(f"{number:,} {status}" for status, number in counts.items())
-    say(f"different  {words or 'nothing: both have the same groups'}")
-    for status, number in counts.items():
-        rows: list[list[object]] = [
-            [
-                one["rank"],
-                one["case"],
-                f"{one['n_left']:,} x {one['n_right']:,}",
-                _keys(one["left"]),
-                _keys(one["right"]),
-                *([] if one["came"] is None else [_keys(one["came"]), _keys(one["went"])]),
-            ]
-            for one in found["differences"]
-            if one["status"] == status
-        ]
-        if rows:
-            title = f"{status}, {len(rows):,} of {number:,}" if len(rows) < number else status
-            columns = ["rank", "case", "size", "left members", "right members", "came", "went"][: len(rows[0])]
-            results_console().print(table(columns, rows, title, unbroken=("case",)))
-    if out is not None:
-        say(f"written    {out}")
-    first = next((each for each in found["differences"] if each["status"] != "gone"), None)
-    command = ["mbe", "show", found["new"], *([] if first is None else ["--case", first["case"]])]
-    say(f"next       {shlex.join(command)}")
-    return bool(counts)
+    from mbe_stage.pipeline.cases.changes import compared
+    from mbe_stage.pipeline.cli.show import print_view
+
+    view = compared(old, new, limit, out)
+    print_view(view, as_json, None)
+    return bool(view.values["counts"])
 
 
 def summary(diff: RunDiff) -> dict[str, Any]:
@@ -143,7 +108,7 @@ def differences(diff: RunDiff, largest: list[Difference], out: Path | None, seco
 def _table(rows: list[Difference], title: str) -> Table:
     if rows[0].status not in PAIRED:
         lines: list[list[object]] = [
-            [one.biclique.n_edges, _keys(one.biclique.left), _keys(one.biclique.right), str(one.biclique.key)]
+            [one.biclique.n_edges, first_keys(one.biclique.left), first_keys(one.biclique.right), str(one.biclique.key)]
             for one in rows
         ]
         return table(["edges", "left members", "right members", "biclique_key"], lines, title)
@@ -151,7 +116,7 @@ def _table(rows: list[Difference], title: str) -> Table:
     for one in rows:
         assert one.partner is not None
         came, went = one.biclique.without(one.partner), one.partner.without(one.biclique)
-        sides = [_keys(one.biclique.left), _keys(one.biclique.right), _keys(came), _keys(went)]
+        sides = [first_keys(one.biclique.left), first_keys(one.biclique.right), first_keys(came), first_keys(went)]
         lines.append([one.biclique.n_edges, *sides, f"{one.jaccard:.2f}", str(one.biclique.key)])
     columns = ["edges", "left members", "right members", "came", "went", "Jaccard", "biclique_key"]
     return table(columns, lines, title)
@@ -173,8 +138,3 @@ def _biclique(group: Biclique) -> dict[str, Any]:
         "left": group.left,
         "right": group.right,
     }
-
-
-def _keys(keys: Sequence[Any]) -> str:
-    text = ", ".join(map(key_text, keys[:_SHOWN_KEYS]))
-    return text if len(keys) <= _SHOWN_KEYS else f"{text}, ... {len(keys) - _SHOWN_KEYS:,} more"

@@ -7,7 +7,6 @@ from pathlib import Path
 from mbe_stage.pipeline.cases.deciding import verdicts_of_run
 from mbe_stage.pipeline.cli.terminal import say
 from mbe_stage.pipeline.errors import ConfigError
-from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.safe_paths import is_directory
 from mbe_stage.pipeline.stores.open_store import opened_run
 from mbe_stage.pipeline.views.listed_groups import group_rows
@@ -16,30 +15,11 @@ _PACKAGES = ("duckdb", "starlette", "uvicorn")
 
 
 def explore(run_path: str, verdicts: str | None, port: int) -> None:
-    """Serve the page of a run until a signal ends the process.
-
-    Parameters
-    ----------
-    run_path : str
-        A run, or an output directory.
-    verdicts : str, optional
-        The file of verdicts; by default that of the output directory.
-    port : int
-        0 takes a free one.
-
-    Raises
-    ------
-    ConfigError
-        The extra `explore` is not installed, or the port cannot be used.
-    InputError
-        It is unclear which file has the verdicts, or it cannot be used.
-    PublishError
-        The run has no groups, or cannot be read.
-    """
+    """Serve the page of a run until a signal ends the process; port 0 takes a free one."""
     with opened_run(run_path) as run_dir:
         # Before anything is served, and before a missing package is reported.
         group_rows(run_dir, 0)
-        decisions = verdicts_of_run(run_dir, read_manifest(run_dir), verdicts)
+        decisions = verdicts_of_run(run_dir, verdicts)
         try:
             from mbe_stage.pipeline.cases.explore.pages import Explorer
             from mbe_stage.pipeline.cases.explore.server import Server
@@ -51,7 +31,7 @@ def explore(run_path: str, verdicts: str | None, port: int) -> None:
                 f"mbe explore: needs {package}, which is not installed; expected the extra explore; install it: "
                 "pip install 'mbe-stage[explore]'"
             ) from None
-        server = Server(Explorer(run_dir, decisions, _runs_beside(run_dir)), port)
+        server = Server(Explorer(run_dir, decisions, _runs_beside(run_dir)).app(), port)
         server.start()
         say(f"explore    {server.address}")
         say("           open this address in a browser of this machine; it works once. Ctrl-C ends the page")

@@ -30,10 +30,10 @@ def export_run_as(options: Mapping[str, Any]) -> None:
         opened_run(options["run_path"]) as run_dir,
     ):
         if options["to"] is not None:
-            from mbe_stage.pipeline.cases.export import export_to
+            from mbe_stage.pipeline.cases.graph_files import export_to
 
             source, edge_label, split = options["run_input"], options["edge_label"], options["split"]
-            more = {"source": source, "edge_label": edge_label, "split": split, "on_progress": progress.exported}
+            more = {"source": source, "edge_label": edge_label, "split": split}
             with tables_of_groups(run_dir):
                 place = export_to(run_dir, options["to"], options["directory"], **more)
             log.info("groups of %s written for %s: %s", address_of(run_dir), options["to"], place)
@@ -43,17 +43,22 @@ def export_run_as(options: Mapping[str, Any]) -> None:
 
 
 def _as_csv(run_dir: Path, options: Mapping[str, Any], progress: console.ProgressDisplay) -> tuple[str, int]:
-    from mbe_stage.pipeline.views.export import csv_output, export_run
+    from mbe_stage.pipeline.cases.looking import Looking
+    from mbe_stage.pipeline.cli.show import tables_of_groups
+    from mbe_stage.pipeline.views.export import csv_output, export_rows, export_run
 
-    least = {name: options[name] or 1 for name in ("min_left", "min_right")}
+    least, limit = (options["min_left"] or 1, options["min_right"] or 1), options["limit"]
     has_groups = (run_dir / "groups.parquet").is_file()
+    if options["groups"] or (has_groups and run_with_bicliques(run_dir) is None):
+        with tables_of_groups(run_dir):
+            view = Looking(run_dir, options["run_path"]).top(limit, None, least)
+        with csv_output(options["out"]) as output:
+            export_rows(view.records, output)
+        return "groups", len(view.values["groups"])
+    smallest = dict(zip(("min_left", "min_right"), least, strict=True))
     with csv_output(options["out"]) as output:
-        if options["groups"] or (has_groups and run_with_bicliques(run_dir) is None):
-            from mbe_stage.pipeline.cases.export import export_groups
-
-            return "groups", export_groups(run_dir, output, limit=options["limit"], **least)
-        found = export_run(run_dir, output, limit=options["limit"], on_progress=progress.exported, **least)
-        return "bicliques", found
+        found = export_run(run_dir, output, limit=limit, on_progress=progress.exported, **smallest)
+    return "bicliques", found
 
 
 def _check(options: Mapping[str, Any]) -> None:

@@ -405,93 +405,66 @@ _RUN = Parameter(
 )
 
 
-def _looked_up(name: str, help_text: str, metavar: str, kind: Any = str) -> Parameter:
-    return Parameter(name, Annotated[kind | None, _option(None, help_text, metavar=metavar)])
+def _taken(name: str, kind: Any, help_text: str, *names: str, default: Any = None, **more: Any) -> Parameter:
+    is_shown = default not in (None, False)
+    return Parameter(
+        name, Annotated[kind, typer.Option(*names, help=help_text, show_default=is_shown, **more)], default=default
+    )
 
 
+_KEY, _AS_JSON = {"metavar": "KEY"}, Parameter("as_json", Json, default=False)
+_LEAST = (Parameter("min_left", MinLeft), Parameter("min_right", MinRight))
+_SIZE, _SYSTEM = Literal["edges", "left", "right"], Literal["neo4j", "neptune", "fraud-gnn"]
+_COPIES = "Include near copies of larger ones; by default only with --csv and --json."
+_TO = "The graph of groups for this system: fraud-gnn is NVIDIA's Financial Fraud Training."
+_CSV = "As CSV, one row per member of bicliques; of groups if there are none."
+_LABEL = "For fraud-gnn: the column that says which rows are fraud, 0 or 1."
+_INPUT_OF_RUN = "For fraud-gnn: the input of the run; by default at its place."
+_CSV_FILE = _taken(
+    "csv", Path | None, "Write a CSV file with columns for all parts of the keys; - for stdout.", metavar="FILE"
+)
 TOP = (
     _RUN,
-    Parameter(
-        "by",
-        Annotated[
-            Literal["edges", "left", "right"] | None,
-            _option(None, "Size: edges (the default of bicliques), or members of one side."),
-        ],
-    ),
-    _looked_up("vertex", "Only results with this vertex.", "KEY"),
-    Parameter("side", Annotated[Literal["left", "right"] | None, _option(None, "The side of --vertex.")]),
-    Parameter("min_left", MinLeft),
-    Parameter("min_right", MinRight),
-    Parameter("limit", Annotated[int, typer.Option(min=1, metavar="N", help="Number of results.")], default=10),
-    Parameter(
-        "copies",
-        Annotated[
-            bool | None,
-            _option(
-                None,
-                "Include near copies of larger ones; by default only with --csv and --json.",
-                "--copies/--no-copies",
-            ),
-        ],
-    ),
-    Parameter("csv", Annotated[bool, typer.Option("--csv", help="As CSV, one row per member.")], default=False),
-    Parameter("as_json", Json, default=False),
+    _taken("by", _SIZE | None, "Size: edges (the default of bicliques), or members of one side."),
+    _taken("vertex", str | None, "Only results with this vertex.", **_KEY),
+    _taken("side", Literal["left", "right"] | None, "The side of --vertex."),
+    *_LEAST,
+    _taken("limit", int, "Number of results.", default=10, min=1, metavar="N"),
+    _taken("copies", bool | None, _COPIES, "--copies/--no-copies"),
+    _taken("csv", bool, "As CSV, one row per member.", "--csv", default=False),
+    _AS_JSON,
 )
-_CSV = _looked_up("csv", "Write a CSV file with columns for all parts of the keys; - for stdout.", "FILE", Path)
+_DIRECTORY = typer.Argument(metavar="DIR", help="With --to: a new or empty directory.")
 EXPORTING = (
     _RUN,
-    Parameter(
-        "directory",
-        Annotated[Path | None, typer.Argument(metavar="DIR", help="With --to: a new or empty directory.")],
-    ),
-    Parameter(
-        "csv",
-        Annotated[
-            bool, _option(None, "As CSV, one row per member of bicliques; of groups if there are none.", "--csv")
-        ],
-        default=False,
-    ),
-    Parameter("groups", Annotated[bool, _option(None, "The groups of a run with both.", "--groups")], default=False),
-    Parameter(
-        "to",
-        Annotated[
-            Literal["neo4j", "neptune", "fraud-gnn"] | None,
-            _option(None, "The graph of groups for this system: fraud-gnn is NVIDIA's Financial Fraud Training."),
-        ],
-    ),
-    _looked_up("edge_label", "For fraud-gnn: the column that says which rows are fraud, 0 or 1.", "COL"),
-    _looked_up("split", "For fraud-gnn: the first moment of the test part.", "TIME"),
-    Parameter(
-        "run_input",
-        Annotated[
-            str | None,
-            _option(None, "For fraud-gnn: the input of the run; by default at its place.", "--with", metavar="INPUT"),
-        ],
-    ),
-    _looked_up("out", "Write the CSV to a file instead of stdout.", "FILE", Path),
-    Parameter("min_left", MinLeft),
-    Parameter("min_right", MinRight),
-    Parameter(
-        "limit", Annotated[int | None, _option(None, "Only the first N bicliques or groups.", min=1, metavar="N")]
-    ),
+    Parameter("directory", Annotated[Path | None, _DIRECTORY]),
+    _taken("csv", bool, _CSV, "--csv", default=False),
+    _taken("groups", bool, "The groups of a run with both.", "--groups", default=False),
+    _taken("to", _SYSTEM | None, _TO),
+    _taken("edge_label", str | None, _LABEL, metavar="COL"),
+    _taken("split", str | None, "For fraud-gnn: the first moment of the test part.", metavar="TIME"),
+    _taken("run_input", str | None, _INPUT_OF_RUN, "--with", metavar="INPUT"),
+    _taken("out", Path | None, "Write the CSV to a file instead of stdout.", metavar="FILE"),
+    *_LEAST,
+    _taken("limit", int | None, "Only the first N bicliques or groups.", min=1, metavar="N"),
     Parameter("quiet", Quiet, default=False),
     Parameter("verbose", Verbose, default=False),
 )
 SHOWING = (
     _RUN,
-    _looked_up("case", "The case with this id, or the only one that begins so.", "ID"),
-    _looked_up("group", "The group with this key or rank.", "KEY"),
-    _looked_up("vertex", "The member with this key: its groups, cases and neighbours.", "KEY"),
-    _looked_up("side", "The side of --vertex: left, right, or its column.", "SIDE"),
-    _CSV,
-    Parameter("as_json", Json, default=False),
+    _taken("case", str | None, "The case with this id, or the only one that begins so.", metavar="ID"),
+    _taken("group", str | None, "The group with this key or rank.", **_KEY),
+    _taken("vertex", str | None, "The member with this key: its groups, cases and neighbours.", **_KEY),
+    _taken("side", str | None, "The side of --vertex: left, right, or its column.", metavar="SIDE"),
+    _CSV_FILE,
+    _AS_JSON,
 )
 ACCOUNTS = (
     _RUN,
-    Parameter("top", Annotated[int, typer.Option(min=1, metavar="N", help="Number of members.")], default=100),
-    _looked_up("side", "The side: left (the default), right, or its column.", "SIDE"),
-    _CSV,
-    Parameter("as_json", Json, default=False),
+    _taken("top", int, "Number of members.", default=100, min=1, metavar="N"),
+    _taken("side", str | None, "The side: left (the default), right, or its column.", metavar="SIDE"),
+    _CSV_FILE,
+    _AS_JSON,
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from mbe_stage.errors import StageError
-from mbe_stage.pipeline.cases.looking import Looking, View
+from mbe_stage.pipeline.cases.looking import Looking, Table, View
 from mbe_stage.pipeline.cli.tables import results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.errors import PublishError
@@ -23,13 +23,7 @@ STDOUT = Path("-")
 
 
 def show_run(options: Mapping[str, Any]) -> None:
-    """Show the finding of a run, or one of its cases, groups or members.
-
-    Parameters
-    ----------
-    options : mapping
-        The command's options, by the names of `pipeline.cli.options.SHOWING`.
-    """
+    """Show the finding of a run, or a case, group or member; `options` are those of `pipeline.cli.options.SHOWING`."""
     chosen = [name for name in ("case", "group", "vertex") if options[name] is not None]
     if len(chosen) > 1:
         raise typer.BadParameter(f"and --{chosen[0]} are two views: choose one", param_hint=f"--{chosen[1]}")
@@ -89,7 +83,12 @@ def print_view(view: View, as_json: bool, csv: Path | None) -> None:
     else:
         for label, text in view.lines:
             say(f"{label:10} {text}")
-        for title, columns, rows in view.tables:
-            unbroken = ("case", "first", "last", "group_key")
-            results_console().print(table(list(columns), [list(row) for row in rows], title or None, unbroken))
+        for each in view.tables:
+            print_table(each)
     say(f"next       {view.next_command}")
+
+
+def print_table(found: Table) -> None:
+    """Print a table of a view."""
+    rows, unbroken = [list(row) for row in found.rows], ("case", "first", "last", "group_key")
+    results_console().print(table(list(found.columns), rows, found.title or None, unbroken))

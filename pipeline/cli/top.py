@@ -56,26 +56,18 @@ def show_top(options: Mapping[str, Any]) -> None:
 
 def _groups(run_dir: Path, options: Mapping[str, Any]) -> None:
     """Show the groups of a run without bicliques."""
-    from mbe_stage.pipeline.cases.export import export_members
     from mbe_stage.pipeline.cases.looking import Looking
-    from mbe_stage.pipeline.cli.show import print_view, tables_of_groups
-    from mbe_stage.pipeline.views.export import csv_output
+    from mbe_stage.pipeline.cli.show import STDOUT, print_view, tables_of_groups
 
     if options["copies"] is not None:
         raise ConfigError(
             f"command line: --copies: only applies to bicliques, but {run_dir} holds only groups; leave it out"
         )
-    by = options["by"]
     member = None if options["vertex"] is None else (options["vertex"], options["side"])
     with tables_of_groups(run_dir):
         looking = Looking(run_dir, options["run_path"])
-        rows = looking.listed(options["limit"], by, _smallest(options), member)
-        view = None if options["csv"] else looking.top(rows, by)
-    if view is not None:
-        print_view(view, options["as_json"], None)
-        return
-    with csv_output(None) as output:
-        export_members(run_dir, rows, output)
+        view = looking.top(options["limit"], options["by"], _smallest(options), member)
+    print_view(view, options["as_json"], STDOUT if options["csv"] else None)
 
 
 def _smallest(options: Mapping[str, Any]) -> tuple[int, int]:

@@ -500,10 +500,6 @@ class DerivedPublication(OutputFacts, _Published):
         As `Publication.largest`, never None for a run.
     next_command : str
         The suggested command after a run with results of its; ``{}`` is the output directory.
-    diff : callable or None
-        Takes what `Publication.diff` takes; returns the differences as plain values: the addresses ``old`` and ``new``,
-        ``remarks``, ``counts`` by status, the numbers of results by `name`, and ``differences``. ``mbe diff`` uses it
-        if a run has no results of the problem.
     news : callable or None
         Takes the run path and the manifest of a published run; returns `News`, which flows report.
     graph_frames : callable or None
@@ -520,7 +516,6 @@ class DerivedPublication(OutputFacts, _Published):
     late_keys: tuple[str, ...] = ()
     largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
     next_command: str = ""
-    diff: Callable[[Path, Path, int, Path | None], dict[str, Any]] | None = None
     news: Callable[[Path, Manifest], News] | None = None
     graph_frames: Callable[[Path, str], tuple[Any, Any]] | None = None
     complete: Callable[[Completing], Completed] | None = None

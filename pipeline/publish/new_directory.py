@@ -20,13 +20,7 @@ _NOTHING = "nothing was written"
 
 
 def check_free(directory: Path) -> None:
-    """Refuse early a directory that `new_directory` would refuse.
-
-    Raises
-    ------
-    PublishError
-        It is not empty, is a file, lies among published runs, or its parent is not writable.
-    """
+    """Refuse early a directory that `new_directory` would refuse."""
     refuse_among_published(directory)
     with as_publish_errors(directory, _NOTHING):
         if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
@@ -40,18 +34,7 @@ def check_free(directory: Path) -> None:
 
 @contextmanager
 def new_directory(directory: str | Path, summary: Mapping[str, Any] | None = None) -> Iterator[Path]:
-    """Yield a directory to write into, which takes this place at the end of the context in one step.
-
-    Parameters
-    ----------
-    summary : mapping, optional
-        The content of its ``summary.json``.
-
-    Raises
-    ------
-    PublishError
-        The place is not free, or cannot be written; nothing remains of what was written.
-    """
+    """Yield a directory to write into, which takes this place, with its ``summary.json``, in one step at the end."""
     directory = Path(directory)
     check_free(directory)
     growing = directory.absolute().parent / f".{directory.absolute().name}.{secrets.token_hex(4)}"

@@ -16,16 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from mbe_stage.pipeline.cases.finding import several
+from mbe_stage.pipeline.cases.finding import key_name, members_name, sentence, several
 from mbe_stage.pipeline.cases.published import SINCE, Case, rows_of_groups
-from mbe_stage.pipeline.cases.sentences import key_name, members_name, sentence
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.report.group_pictures import MOST_COLUMNS, MOST_ROWS, pattern, time_line
 from mbe_stage.pipeline.report.wording import escape, fragment, key, percent, tuple_key
 from mbe_stage.pipeline.wording import amount_text, has_parts, key_text, narrowed_key
 
 TEMPLATE = "groups.html"
-_AT_ONCE = 100
 _OPEN = 16
 _SHOWN_HALO = 6
 _MOST_LINKS = 8
@@ -39,15 +37,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class CasePages:
-    """Writes the cases of a run, the shown ones, in their order.
-
-    Attributes
-    ----------
-    names : (str, str)
-        The names of the sides.
-    top : int
-        So many accounts with the best scores are listed even if they are in no case.
-    """
+    """Writes the shown cases of a run in their order; lists the `top` best accounts even if they are in no case."""
 
     run_path: Path
     manifest: Manifest
@@ -108,47 +98,27 @@ class CasePages:
         }
         wanted["left"] |= self._best
         found = {}
+        path = self.run_path / "vertex_scores.parquet"
         for side, vertices in wanted.items():
             of_side = (pc.field("side") == side) & pc.field("vertex").isin(pa.array(sorted(vertices), pa.int32()))
-            for row in pq.read_table(self._scores_path, columns=_SCORES, filters=of_side).to_pylist():
+            for row in pq.read_table(path, columns=_SCORES, filters=of_side).to_pylist():
                 found[side, row["vertex"]] = row
         return found
-
-    @property
-    def _scores_path(self) -> Path:
-        return self.run_path / "vertex_scores.parquet"
 
     @cached_property
     def _best(self) -> set[int]:
         """The left vertices with the best scores."""
-        columns = ["vertex", "side", "score", "grown_surprise"]
         order = [("score", "descending"), ("grown_surprise", "descending"), ("vertex", "ascending")]
-        best = None
-        for batch in pq.ParquetFile(self._scores_path).iter_batches(columns=columns):
-            part = pa.Table.from_batches([batch])
-            part = part.filter(pc.equal(part["side"].cast(pa.string()), "left")).drop_columns(["side"])
-            best = (part if best is None else pa.concat_tables([best, part])).sort_by(order).slice(0, self.top)
-        return set() if best is None else set(best["vertex"].to_pylist())
-
-    def n_listed(self, most: int) -> int:
-        """Return the number of members in the lists of all sections, with at most so many in each."""
-        n = 0
-        for case in self.cases:
-            sizes = [case.row["n_left"], case.row["n_right"]]
-            if len(case.groups) > 1:
-                sizes += [group[name] for group in case.groups for name in ("n_left", "n_right")]
-            n += sum(min(size, most) for size in sizes)
-        return n
+        path, names = self.run_path / "vertex_scores.parquet", [name for name, _ in order]
+        left = pq.read_table(path, columns=names, filters=pc.field("side") == "left")
+        return set(left.sort_by(order)["vertex"][: self.top].to_pylist())
 
     def written(self, most: int) -> Iterator[tuple[str, str]]:
         """Yield a row of the list and a section for each case, with at most so many members a side."""
         # Each account has one anchor: in the list of accounts, or else at its first place.
         anchored = set(self.by_score)
-        for start in range(0, len(self.cases), _AT_ONCE):
-            part = self.cases[start : start + _AT_ONCE]
-            tables = _Tables.of(self.run_path, part, has_times=self.manifest.config.input.timestamp is not None)
-            for at, case in enumerate(part, start):
-                yield self._listed(at, case), self._section(at, case, tables, most, anchored)
+        for at, case in enumerate(self.cases):
+            yield self._listed(at, case), self._section(at, case, most, anchored)
 
     def _listed(self, at: int, case: Case) -> str:
         row = case.row
@@ -167,15 +137,15 @@ class CasePages:
             TEMPLATE, "listed", at + 1, case.id, [item for item in facts.items() if item[1] is not None], cells
         )
 
-    def _section(self, at: int, case: Case, tables: _Tables, most: int, anchored: set[int]) -> str:
+    def _section(self, at: int, case: Case, most: int, anchored: set[int]) -> str:
         names, row = self.names, case.row
         is_alone = len(case.groups) == 1
         head = case.groups[0]
-        rows = tables.members(head) if is_alone else case.members
+        rows = self._members(head) if is_alone else case.members
         # A case can be larger than the group that its sentence is about.
         is_larger = (head["n_left"], head["n_right"]) != (row["n_left"], row["n_right"])
         title = f"{several(names[0], row['n_left'])}, {several(names[1], row['n_right'])}"
-        groups = [self._group(group, tables, most, whole=not is_alone) for group in case.groups]
+        groups = [self._group(group, case.head, most, whole=not is_alone) for group in case.groups]
         return fragment(
             TEMPLATE,
             "case",
@@ -189,7 +159,7 @@ class CasePages:
                 for name, heading in self.columns
                 if name in _FACTS and row[name] is not None
             ],
-            Markup(self._pictures(head, tables)),
+            Markup(self._pictures(case.head)),
             self._both(rows, most, anchored),
             groups,
             self._other_cases(at, case),
@@ -197,20 +167,20 @@ class CasePages:
             self.weight,
         )
 
-    def _group(self, group: Row, tables: _Tables, most: int, *, whole: bool) -> dict[str, Any]:
+    def _group(self, group: Row, head: Row, most: int, *, whole: bool) -> dict[str, Any]:
         """Return the values of a group for the template; members and pictures only of one among several."""
-        is_first = group["group_key"] == tables.head_of[group["case"]]
-        halo = tables.rows("group_halo", group)
+        halo, members = self._rows("group_halo", group), self._members(group)
+        core = [row["side"] for row in members if row["is_core"]] if group["kind"] == "grown_cover" else []
         return {
             **group,
             "kind_name": kind_of(group),
             "key_name": key_name(group["key"], self.names[1]),
             "p_text": chance(group["p_bound"]),
             "known_p_text": chance(group["known_p_value"]),
-            "sentence": "" if is_first else sentence(group["explanation"], self.names),
-            "members": self._both(tables.members(group), most) if whole else None,
-            "pictures": "" if is_first else Markup(self._pictures(group, tables)),
-            "core": tables.core(group),
+            "sentence": "" if group is head else sentence(group["explanation"], self.names),
+            "members": self._both(members, most) if whole else None,
+            "pictures": "" if group is head else Markup(self._pictures(group)),
+            "core": [core.count("left"), core.count("right")],
             "halo": [
                 ([self._written(row) for row in rows[:_SHOWN_HALO]], len(rows))
                 for rows in ([row for row in halo if row["side"] == side] for side in ("left", "right"))
@@ -266,19 +236,42 @@ class CasePages:
         anchored.add(vertex)
         return f'<li id="a{vertex}"><h4>{written}</h4>{value}{label}</li>'
 
-    def _pictures(self, group: Row, tables: _Tables) -> str:
-        left, right = ([row for row in tables.members(group) if row["side"] == side] for side in ("left", "right"))
-        edges = tables.edges(group, [row["vertex"] for row in left], [row["vertex"] for row in right])
-        absent = [
-            (i, k)
-            for i, one in enumerate(left[:MOST_ROWS])
-            for k, other in enumerate(right[:MOST_COLUMNS])
-            if (one["vertex"], other["vertex"], other["key_value"]) not in edges
-        ]
+    @cached_property
+    def _tables(self) -> dict[str, dict[int, pa.Table]]:
+        has_times = self.manifest.config.input.timestamp is not None
+        names = ["group_members", "group_edges", "group_halo", *(["group_times"] if has_times else [])]
+        return {name: _by_group(rows_of_groups(self.run_path, name)) for name in names}
+
+    def _rows(self, name: str, group: Row) -> list[dict[str, Any]]:
+        found = self._tables.get(name, {}).get(group["group_key"])
+        return [] if found is None else found.to_pylist()
+
+    def _members(self, group: Row) -> list[dict[str, Any]]:
+        """Return the members of a group, those with most edges first."""
+        return sorted(self._rows("group_members", group), key=lambda row: (-row["n_edges"], row["vertex"]))
+
+    def _pictures(self, group: Row) -> str:
+        members = self._members(group)
+        left, right = ([row for row in members if row["side"] == side] for side in ("left", "right"))
+        absent = self._absent(group, left[:MOST_ROWS], right[:MOST_COLUMNS])
         left_shares, right_shares = ([row["edge_share"] for row in side] for side in (left, right))
-        return pattern(left_shares, right_shares, absent, self.names) + time_line(
-            group, tables.rows("group_times", group)
-        )
+        times = time_line(group, self._rows("group_times", group))
+        return pattern(left_shares, right_shares, absent, self.names) + times
+
+    def _absent(self, group: Row, left: Sequence[Row], right: Sequence[Row]) -> list[tuple[int, int]]:
+        """Return the missing edges between the members of a picture, by their positions."""
+        edges = self._tables["group_edges"].get(group["group_key"])
+        present: set[tuple[int, int, str | None]] = set()
+        if edges is not None:
+            for side, rows in (("left", left), ("right", right)):
+                edges = edges.filter(pc.is_in(edges[side], pa.array([row["vertex"] for row in rows], pa.int32())))
+            present = set(zip(*(edges[name].to_pylist() for name in ("left", "right", "key_value")), strict=True))
+        return [
+            (i, k)
+            for i, one in enumerate(left)
+            for k, other in enumerate(right)
+            if (one["vertex"], other["vertex"], other["key_value"]) not in present
+        ]
 
     def _other_cases(self, at: int, case: Case) -> tuple[list[tuple[int, str]], int]:
         """Return the cases that share most left members with this one: number and how many; and how many more."""
@@ -307,47 +300,6 @@ class CasePages:
             f"<span>{escape(several(self.names[1], row['degree']))}</span>"
             f"<span>{percent(row['group_edge_share'], 1)}</span><span>{links}{more}</span></li>"
         )
-
-
-@dataclass(frozen=True)
-class _Tables:
-    """The rows of some cases in the tables of groups."""
-
-    tables: Mapping[str, Mapping[int, pa.Table]]
-    head_of: Mapping[str, int]
-
-    @classmethod
-    def of(cls, run_path: Path, cases: Sequence[Case], *, has_times: bool) -> _Tables:
-        keys = [group["group_key"] for case in cases for group in case.groups]
-        names = ["group_members", "group_edges", "group_halo", *(["group_times"] if has_times else [])]
-        read = {name: _by_group(rows_of_groups(run_path, name, keys)) for name in names}
-        return cls(read, {case.id: case.head["group_key"] for case in cases})
-
-    def rows(self, name: str, group: Row) -> list[dict[str, Any]]:
-        found = self.tables.get(name, {}).get(group["group_key"])
-        return [] if found is None else found.to_pylist()
-
-    def members(self, group: Row) -> list[dict[str, Any]]:
-        """Return the members of a group, those with most edges first."""
-        return sorted(self.rows("group_members", group), key=lambda row: (-row["n_edges"], row["vertex"]))
-
-    def core(self, group: Row) -> list[int]:
-        """Return the numbers of members of both sides in the core of a grown group."""
-        if group["kind"] != "grown_cover":
-            return [0, 0]
-        members = self.tables["group_members"][group["group_key"]]
-        core = members.filter(members["is_core"])["side"].to_pylist()
-        return [core.count("left"), core.count("right")]
-
-    def edges(self, group: Row, left: Sequence[int], right: Sequence[int]) -> set[tuple[int, int, str | None]]:
-        """Return the edges between the first members, as many as a picture shows."""
-        edges = self.tables["group_edges"].get(group["group_key"])
-        if edges is None:
-            return set()
-        ends = (("left", left[:MOST_ROWS]), ("right", right[:MOST_COLUMNS]))
-        for side, vertices in ends:
-            edges = edges.filter(pc.is_in(edges[side], pa.array(vertices, pa.int32())))
-        return set(zip(*(edges[name].to_pylist() for name in ("left", "right", "key_value")), strict=True))
 
 
 def _by_group(table: pa.Table) -> dict[int, pa.Table]:

@@ -34,16 +34,8 @@ def pattern(
 ) -> str:
     """Draw a group as a figure; large groups are cut, with a note.
 
-    Bars stand beside the rows and above the columns; a line marks their full length.
-
-    Parameters
-    ----------
-    left, right : sequence of float
-        For each member, the share of its edges inside the group.
-    absent : iterable of (int, int)
-        The missing edges: positions among the left and the right members.
-    names : (str, str)
-        The names of the sides.
+    Bars beside the rows and above the columns are the shares of each member's edges inside the group; a line marks
+    their full length. `absent` are the positions of the missing edges.
     """
     n_rows, n_columns = min(len(left), MOST_ROWS), min(len(right), MOST_COLUMNS)
     width, height, top = n_columns * _CELL, n_rows * _CELL, _BAR + _GAP
@@ -101,15 +93,7 @@ def _caption(left: Sequence[float], right: Sequence[float]) -> str:
 
 
 def time_line(group: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> str:
-    """Draw the time line as a figure with a caption; nothing without times.
-
-    Parameters
-    ----------
-    group : mapping
-        A row of `groups`.
-    parts : sequence of mapping
-        Its rows of `group_times`, ascending.
-    """
+    """Draw the time line of a group, with its rows of `group_times`, as a figure; nothing without times."""
     if group["first_time"] is None or not parts:
         return ""
     step = timedelta(seconds=parts[0]["seconds"])

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
 from markupsafe import Markup
 
-from mbe_stage.pipeline.cases.finding import finding_of, since_text
+from mbe_stage.pipeline.cases.finding import finding_of, key_name, members_name, since_text
 from mbe_stage.pipeline.cases.published import SINCE, Case, cases_of, side_names
-from mbe_stage.pipeline.cases.sentences import key_name, members_name
 from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
 from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages, kind_of, since_name
@@ -21,9 +19,10 @@ from mbe_stage.pipeline.views.listed_groups import chance_text, nothing_signific
 from mbe_stage.pipeline.wording import plural
 
 _LISTS = {"labels": "Labels", "allow": "Known good", "verdicts": "Verdicts"}
-_MOST_MEMBERS, _LEAST_MEMBERS = 200, 6
+_MOST_MEMBERS = 200
+_MEMBERS = (_MOST_MEMBERS, 100, 50, 24, 12, 6)
+"""Members of a list: longer ones are tried first."""
 _MOST_BYTES = 5_750_000
-_ITEM = re.compile("<li.*?</li>")
 _ACCOUNTS_OPEN = 100
 _MANY = 30  # More sections than these are laid out when they come into view.
 _BOUNDS = ("0.01", "1e-6", "1e-12", "1e-30")
@@ -98,23 +97,17 @@ def _fitting(pages: CasePages) -> tuple[list[str], list[str], int]:
     Long lists of members are cut before cases are. The first case is shown whatever its size.
     """
     left = _MOST_BYTES - sum(len(text.encode()) for text in pages.accounts(len(pages.cases)))
-    most = _MOST_MEMBERS
-    while True:
+    for most in _MEMBERS:
         rows, sections, n_bytes = list[str](), list[str](), 0
         for row, section in pages.written(most):
             n_bytes += len(row.encode()) + len(section.encode())
-            if n_bytes > (left if most == _LEAST_MEMBERS else 20 * left) and rows:
+            if n_bytes > left and rows:
                 break
             rows.append(row)
             sections.append(section)
-        if n_bytes <= left or most == _LEAST_MEMBERS:
-            return rows, sections, most
-        # So many bytes are too many. What a member takes says how long lists may be.
-        of_members = sum(len(item.encode()) for section in sections for item in _ITEM.findall(section))
-        share = max(0.0, 0.98 * left - (n_bytes - of_members)) / of_members
-        n_listed = share * pages.n_listed(most)
-        shorter = (n for n in range(most - 1, _LEAST_MEMBERS, -1) if pages.n_listed(n) <= n_listed)
-        most = next(shorter, _LEAST_MEMBERS)
+        if len(rows) == len(pages.cases):
+            break
+    return rows, sections, most
 
 
 def _list(pages: CasePages, rows: list[str], most: int) -> list[str]:

@@ -25,20 +25,10 @@ _WORDS = ("fraud", "fine", "open")
 _MEMBER = tuple[str, str, str | None]
 
 
-def check_verdicts(job: Job, groups: Groups, positive: set[str], allowed: list[bool]) -> int | None:
-    """Check the snapshot, `verdict` and `is_muted`; return the number of decisions, None without any.
+def check_verdicts(job: Job, groups: Groups, positive: set[str], allowed: list[bool]) -> None:
+    """Check the snapshot, `verdict` and `is_muted`.
 
-    Parameters
-    ----------
-    positive : set of str
-        The classes of known cases.
-    allowed : list of bool
-        Whether a side of each group is known good.
-
-    Raises
-    ------
-    VerificationError
-        The first error found.
+    `positive` are the classes of known cases; `allowed` says of each group whether a side is known good.
     """
     decisions = _read_decisions(job)
     cases: dict[str, set[_MEMBER]] = {case: set() for case in groups.column("case")}
@@ -53,7 +43,6 @@ def check_verdicts(job: Job, groups: Groups, positive: set[str], allowed: list[b
     compare(groups.path, "is_muted", groups.column("is_muted"), is_muted)
     if decisions:
         job.passed("verdicts", f"{len(found):,} of {len(decisions):,} apply to a case")
-    return len(decisions) or None
 
 
 def _read_decisions(job: Job) -> list[tuple[str, str, set[_MEMBER]]]:
@@ -93,13 +82,10 @@ def _check_input(job: Job, rows: list[dict[str, Any]], n: int) -> None:
     for row in rows:
         digest.update((json.dumps(list((row | {"at": row["at"].isoformat()}).values())) + "\n").encode())
     facts, source = stated["verdicts"], section.verdicts or f"{job.manifest.config.output.directory}/verdicts.sqlite"
-    for what, found, expected in (
-        ("source", facts.source, str(Path(source))),
-        ("rows", facts.rows, n),
-        ("fingerprint", facts.fingerprint, digest.hexdigest()),
-    ):
-        if found != expected:
-            raise VerificationError(f"{place}.verdicts.{what} is {found!r}; recomputed {expected!r}")
+    expected = {"source": str(Path(source)), "rows": n, "fingerprint": digest.hexdigest()}
+    for what, value in expected.items():
+        if getattr(facts, what) != value:
+            raise VerificationError(f"{place}.verdicts.{what} is {getattr(facts, what)!r}; recomputed {value!r}")
 
 
 def _verdicts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ COLUMNS = pa.schema(
     ]
 )
 # Spreadsheets treat a cell that begins like this as a formula, or drop the character and then do.
+_NUMBER = r"^[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?$"
 _FORMULA = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 # Approximate members read at once, by the average row of a row group, and bytes of keys written at once.
 _MEMBERS = 1 << 18
@@ -103,13 +105,29 @@ def export_bicliques(bicliques: Iterable[Biclique], output: IO[bytes]) -> None:
 
 
 def export_rows(rows: Sequence[Mapping[str, Any]], output: IO[bytes]) -> None:
-    """Write plain values as CSV: all columns of any row; names and texts are no formulas for spreadsheets."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = [pa.array([row.get(name) for row in rows]) for name in names]
-    columns = [harmless(each) if pa.types.is_string(each.type) else each for each in columns]
-    table = pa.table(columns, names=harmless(pa.array(names, pa.string())).to_pylist())
+    """Write plain values as CSV: all columns of any row, in the format of `export_table`."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    export_table(pa.table({name: pa.array([row.get(name) for row in rows]) for name in names}), output)
+
+
+def export_table(table: pa.Table, output: IO[bytes]) -> None:
+    """Write a table as CSV: spreadsheets take no name or text for a formula, and texts of numbers for numbers."""
+    names = harmless(pa.array(table.column_names, pa.string())).to_pylist()
+    table = pa.table([_cells(column) for column in table.columns], names)
     with csv_writer(output, table.schema) as write:
         write(table)
+
+
+def _cells(column: pa.ChunkedArray) -> Any:
+    kind = column.type
+    if any(getattr(pa.types, f"is_{name}")(kind) for name in ("integer", "floating", "boolean", "null")):
+        return column
+    try:
+        text = column.cast(pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        values = (None if value is None else json.dumps(value, default=str) for value in column.to_pylist())
+        text = pa.chunked_array([pa.array(values, pa.large_string())])
+    return pc.if_else(pc.match_substring_regex(text, _NUMBER), text, pa.chunked_array([harmless(text)]))
 
 
 def harmless(keys: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -116,8 +116,8 @@ def test_what_is_new_comes_first(
     monkeypatch.setattr(notify, "_status", lambda *request: requests.append(request) or 200)
     monkeypatch.setattr(notify, "emit_event", lambda *event, **_: requests.append(event))
     monkeypatch.setenv(notify.SECRET, "s3cret")
-    state = run(edges(tmp_path, RING + newcomers), out, notify="https://example.org/hook", notify_keys=True)
-    event, (url, body, _) = requests
+    state = run(edges(tmp_path, RING + newcomers), out, notify={"url": "https://example.org/hook", "with_keys": True})
+    event, (url, body, *_) = requests
     assert (event[0], url) == ("mbe.case.new", "https://example.org/hook")
     data = json.loads(body)["data"]
     assert data["left_keys"] == [f"newcomer {account}" for account in range(4)]
@@ -140,7 +140,7 @@ def test_what_is_new_comes_first(
     assert "| gone | 5 × 6 | " in gone
     # Without a secret there is a warning, and the run is published.
     monkeypatch.delenv(notify.SECRET)
-    state = run(edges(tmp_path, RING + newcomers), out, notify="https://example.org/hook")
+    state = run(edges(tmp_path, RING + newcomers), out, notify={"url": "https://example.org/hook"})
     assert state.message == "2 groups published, 1 of them new"
     assert (len(requests), "new results could not be reported: --notify: no secret" in caplog.text) == (3, True)
 

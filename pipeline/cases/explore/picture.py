@@ -21,21 +21,7 @@ Edges = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Node:
-    """A member at its place.
-
-    Attributes
-    ----------
-    member : mapping
-        A member of `pipeline.cases.published.Case`.
-    y : int
-        Place in its column.
-    text : str
-        The key, cut if it is long.
-    lines : str
-        Path of the lines to its edges' other ends; empty on the right.
-    n_edges : int
-        Edges to members in the picture.
-    """
+    """A member at its place: its key, cut if it is long, and on the left the lines to the other ends of its edges."""
 
     member: Mapping[str, Any]
     y: int
@@ -60,17 +46,7 @@ def picture_of(
     edges_between: Callable[[list[str], list[str]], Edges],
     right_text: Callable[[str], str] = str,
 ) -> Picture:
-    """Draw the members of a case.
-
-    Parameters
-    ----------
-    members : sequence of mapping
-        As in a `Case`.
-    edges_between : callable
-        Returns the edges between some left and some right keys.
-    right_text : callable
-        Formats right keys.
-    """
+    """Draw the members of a case; `edges_between` returns the edges between some left and some right keys."""
     sides = [[member for member in members if member["side"] == side] for side in ("left", "right")]
     half = MOST_NODES // 2
     most = [max(half, MOST_NODES - len(other)) for other in reversed(sides)]
@@ -81,10 +57,10 @@ def picture_of(
     n_rows = max(map(len, orders))
     height = n_rows * (_DENSE_STEP if n_rows > _DENSE else _STEP)
     places = [_places(order, height) for order in orders]
-    left_nodes = [
-        Node(shown[0][key], y, _cut(key), _lines(y, ends[0][key], places[1]), len(ends[0][key]))
-        for key, y in places[0].items()
-    ]
+    left_nodes = []
+    for key, y in places[0].items():
+        lines = "".join(f"M{LEFT_X} {y}L{RIGHT_X} {places[1][end]}" for end in ends[0][key])
+        left_nodes.append(Node(shown[0][key], y, _cut(key), lines, len(ends[0][key])))
     right_nodes = [Node(shown[1][key], y, _cut(right_text(key)), "", len(ends[1][key])) for key, y in places[1].items()]
     n_left, n_right = (len(side) - len(order) for side, order in zip(sides, orders, strict=True))
     return Picture(left_nodes, right_nodes, height, len(edges), (n_left, n_right))
@@ -103,22 +79,15 @@ def _untangled(orders: list[list[str]], neighbours: list[dict[str, list[str]]]) 
     """Order both columns by the mean place of their neighbours, in turns, so that fewer lines cross."""
     for turn in range(2 * _ROUNDS):
         side = 1 - turn % 2
-        other = {key: place / len(orders[1 - side]) for place, key in enumerate(orders[1 - side])}
-        own = {key: place / len(orders[side]) for place, key in enumerate(orders[side])}
-        mean = {
-            key: fmean(other[each] for each in ends) if ends else own[key] for key, ends in neighbours[side].items()
-        }
-        orders[side] = sorted(orders[side], key=lambda key: (mean[key], own[key]))
+        place = {key: at / len(orders[1 - side]) for at, key in enumerate(orders[1 - side])}
+        means = {key: fmean(map(place.__getitem__, ends)) if ends else 0.5 for key, ends in neighbours[side].items()}
+        orders[side].sort(key=means.__getitem__)
     return orders
 
 
 def _places(order: Sequence[str], height: int) -> dict[str, int]:
     """Spread a column over the height."""
     return {key: round(height * (at + 0.5) / len(order)) for at, key in enumerate(order)}
-
-
-def _lines(y: int, ends: Sequence[str], places: Mapping[str, int]) -> str:
-    return "".join(f"M{LEFT_X} {y}L{RIGHT_X} {places[end]}" for end in ends)
 
 
 def _cut(key: str) -> str:

@@ -1,43 +1,140 @@
-"""The server of the page: on the loopback address only, until the command ends."""
+"""The server of the page, on the loopback address only, and its gate: one browser of this machine gets in.
+
+A page on this machine can be reached by any other page that the browser shows, and by other users. So the gate wants
+
+- the name of this address as `Host`, because another name may be made to point here (DNS rebinding);
+- the session of the cookie, which the token of the address is exchanged for, once;
+- requests of our own pages: other sites may link here, but their forms and scripts are refused.
+"""
 
 from __future__ import annotations
 
+import secrets
 import socket
 import threading
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import parse_qs
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import cookie_parser
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from mbe_stage.pipeline.cases.explore.gate import LOOPBACK, Gate
-from mbe_stage.pipeline.cases.explore.pages import Explorer
 from mbe_stage.pipeline.errors import ConfigError
 
-_QUEUE = 100
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+LOOPBACK = "127.0.0.1"
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    # Not `no-referrer`: with it, browsers send forms with `Origin: null`.
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+}
+"""Headers of every answer."""
+
+# After a link on another page, a browser sends a strict cookie only with the next step, which is the link here.
+_UNKNOWN = """<!DOCTYPE html>
+<html lang="en"><title>mbe explore</title>
+<main>
+<h1>This browser is not known yet</h1>
+<p>If you just opened the address that mbe explore printed: <a href="/">go to the page</a>.</p>
+<p>The address works once, in one browser. If it was used before, end mbe explore and start it again.</p>
+</main>
+</html>
+"""
+_METHODS = ("GET", "HEAD", "POST")
+_STRANGERS = ("cross-site", "same-site")
+
+
+class Gate:
+    """An ASGI application that lets some requests pass to another one; `address` has the token to open it with."""
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], port: int) -> None:
+        self._app = app
+        self._hosts = {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
+        # Cookies do not know ports: two pages on this machine need two names.
+        self._cookie = f"mbe-explore-{port}"
+        self._session = secrets.token_urlsafe(32)
+        self._token: str | None = secrets.token_urlsafe(32)
+        self.address = f"http://{LOOPBACK}:{port}/?token={self._token}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                ours = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *ours]}
+            await send(message)
+
+        if scope["type"] == "http":
+            await (self._answer(scope) or self._app)(scope, receive, send_with_headers)
+
+    def _answer(self, scope: Scope) -> Response | None:
+        """Return the answer of the gate itself; None lets the request pass."""
+        host, method = _only(scope, b"host"), scope["method"]
+        if host not in self._hosts:
+            return _refused("this page has another address: open the one that mbe explore printed")
+        if method not in _METHODS:
+            return _refused("only GET and POST are answered", 405)
+        token = parse_qs(scope["query_string"].decode("latin-1")).get("token") if method == "GET" else None
+        if token and self._takes(token):
+            return self._entered()
+        if not self._knows(scope):
+            return HTMLResponse(_UNKNOWN, 403)
+        if token:
+            return RedirectResponse("/", 303)
+        origin = _only(scope, b"origin")
+        is_ours = origin == f"http://{host}" if method == "POST" or origin else True
+        if not is_ours or _only(scope, b"sec-fetch-site") in _STRANGERS:
+            return _refused("the request came from another page")
+        return None
+
+    def _takes(self, token: list[str]) -> bool:
+        if self._token is None or not secrets.compare_digest(token[0].encode(), self._token.encode()):
+            return False
+        self._token = None
+        return True
+
+    def _entered(self) -> Response:
+        """Exchange the token for the cookie, and take it out of the address."""
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _knows(self, scope: Scope) -> bool:
+        session = cookie_parser(_only(scope, b"cookie") or "").get(self._cookie, "")
+        return secrets.compare_digest(session.encode(), self._session.encode())
+
+
+def _only(scope: Scope, name: bytes) -> str | None:
+    """Return the value of a header; None without it, or with several."""
+    found = [value for key, value in scope["headers"] if key == name]
+    return found[0].decode("latin-1") if len(found) == 1 else None
+
+
+def _refused(why: str, status: int = 403) -> Response:
+    return PlainTextResponse(f"Refused: {why}.\n", status)
 
 
 class Server:
     """A page that answers from a thread of its own, so that a signal ends the process at once.
 
-    Parameters
-    ----------
-    explorer : Explorer
-    port : int
-        0 takes a free one.
-
-    Attributes
-    ----------
-    address : str
-        The address to open; it works once.
-
-    Raises
-    ------
-    ConfigError
-        The port is taken, or not for this user.
+    `address` works once; port 0 takes a free one.
     """
 
-    def __init__(self, explorer: Explorer, port: int) -> None:
+    def __init__(self, app: Starlette, port: int) -> None:
         self._socket = _listening(port)
-        gate = Gate(explorer.app(), self._socket.getsockname()[1])
+        gate = Gate(app, self._socket.getsockname()[1])
         self.address = gate.address
         asked: dict[str, Any] = {"http": "h11", "loop": "asyncio", "ws": "none", "lifespan": "off", "log_config": None}
         asked |= {"access_log": False, "proxy_headers": False, "server_header": False}
@@ -64,7 +161,7 @@ def _listening(port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((LOOPBACK, port))
-        listener.listen(_QUEUE)
+        listener.listen()
     except OSError as error:
         listener.close()
         raise ConfigError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mbe_stage.pipeline.cases.published import rows_of_groups
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.reading import reading
 
@@ -19,100 +20,43 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
 }
-# Earlier versions have no edges of bicliques, or none at all.
-_NO_EDGES = pa.schema(
-    [("group_key", pa.int64()), ("left", pa.int32()), ("right", pa.int32()), ("key_value", pa.string())]
-)
-_SCORES = ("side", "key", "score", "n_groups", "degree", "edge_share", "grown_surprise")
+_SCORES = ("side", "key", "score", "n_groups", "degree")
 _BATCH = 1 << 16
 MOST_FOUND = 50
 """Members that a search shows."""
 
 
 class RunTables:
-    """The members, edges and scores of a run. All values are bound, never written into a query.
-
-    Parameters
-    ----------
-    run_path : Path
-        A run with groups.
-
-    Raises
-    ------
-    PublishError
-        The tables cannot be read.
-    """
+    """The edges and scores of a run with groups. All values are bound, never written into a query."""
 
     def __init__(self, run_path: Path) -> None:
         self._run_path = run_path
         self._connection = duckdb.connect(config=_CLOSED)
-        members = _read(run_path / "group_members.parquet")
-        edges = _read(run_path / "group_edges.parquet", _NO_EDGES)
-        for name, table in (("group_members", members), ("group_edges", edges)):
-            self._connection.register(name, table)
+        for name in ("group_members", "group_edges"):
+            self._connection.register(name, rows_of_groups(run_path, name))
         self._connection.execute("SET lock_configuration = true")
 
     def edges(self, groups: Sequence[int], left: Sequence[str], right: Sequence[str]) -> list[tuple[str, str]]:
         """Return the distinct edges of some groups between some members, by their keys."""
-        return self._asked(
-            f"""SELECT DISTINCT CAST(l.key AS VARCHAR), CAST(r.key AS VARCHAR) {_PAIRS}
-            AND CAST(l.key AS VARCHAR) IN (SELECT unnest(?)) AND CAST(r.key AS VARCHAR) IN (SELECT unnest(?))""",
-            [list(groups), list(left), list(right)],
-        )
-
-    def edge_rows(self, groups: Sequence[int], limit: int, offset: int) -> list[tuple[Any, ...]]:
-        """Return edges of some groups by key, each once: the two keys, and what the group's key adds to the item."""
-        return self._asked(
-            f"SELECT DISTINCT CAST(l.key AS VARCHAR), CAST(r.key AS VARCHAR), r.key_value {_PAIRS} "
-            "ORDER BY ALL LIMIT ? OFFSET ?",
-            [list(groups), limit, offset],
-        )
+        return self._asked(_EDGES, [list(groups), list(left), list(right)])
 
     def search(self, text: str) -> list[dict[str, Any]]:
-        """Return the vertices whose key has this text, in any case: exact matches first, then by score."""
-        return self._scored(
-            """WHERE contains(lower(key), lower(?))
-            ORDER BY key = ? DESC, starts_with(lower(key), lower(?)) DESC, score DESC, side, key LIMIT ?""",
-            [text, text, text, MOST_FOUND],
-        )
+        """Return the vertices whose key has this text, in any case: exact matches first, then by score.
 
-    def scores(self, vertices: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-        """Return the scores of some vertices, each a side and a key."""
-        keys: dict[str, list[str]] = {"left": [], "right": []}
-        for side, key in vertices:
-            keys.get(side, []).append(key)
-        rows = self._scored(
-            "WHERE side = 'left' AND key IN (SELECT unnest(?)) OR side = 'right' AND key IN (SELECT unnest(?))",
-            list(keys.values()),
-        )
-        return {(row["side"], row["key"]): row for row in rows}
-
-    def groups_of(self, side: str, key: str) -> list[int]:
-        """Return the groups that hold a vertex."""
-        rows = self._asked(
-            "SELECT DISTINCT group_key FROM group_members WHERE CAST(side AS VARCHAR) = ? AND CAST(key AS VARCHAR) = ?",
-            [side, key],
-        )
-        return [group for (group,) in rows]
-
-    def _scored(self, condition: str, values: list[Any]) -> list[dict[str, Any]]:
-        """Stream the scores of all vertices, which may not fit into memory, through a query."""
+        The scores of all vertices may not fit into memory, so they are streamed through the query.
+        """
         with (
             reading(self._run_path),
             pq.ParquetFile(self._run_path / "vertex_scores.parquet", pre_buffer=False) as file,
         ):
-            # Earlier versions have fewer scores.
-            there = [name for name in _SCORES if name in file.schema_arrow.names]
-            columns = (name if name in there else f"NULL AS {name}" for name in _SCORES[2:])
-            texts = "CAST(side AS VARCHAR) AS side, CAST(key AS VARCHAR) AS key"
-            query = f"SELECT * FROM (SELECT {texts}, {', '.join(columns)} FROM vertex_scores) {condition}"
-            schema = pa.schema([file.schema_arrow.field(name) for name in there])
-            batches = pa.RecordBatchReader.from_batches(schema, file.iter_batches(_BATCH, columns=there))
+            schema = pa.schema([file.schema_arrow.field(name) for name in _SCORES])
+            batches = pa.RecordBatchReader.from_batches(schema, file.iter_batches(_BATCH, columns=[*_SCORES]))
             self._connection.register("vertex_scores", batches)
             try:
-                return [dict(zip(_SCORES, row, strict=True)) for row in self._asked(query, values)]
+                rows = self._asked(_SEARCH, [text, text, text, MOST_FOUND])
             finally:
                 self._connection.unregister("vertex_scores")
+        return [dict(zip(_SCORES, row, strict=True)) for row in rows]
 
     def _asked(self, query: str, values: list[Any]) -> list[Any]:
         try:
@@ -124,24 +68,16 @@ class RunTables:
             ) from error
 
 
-# Groups without edges in the table are bicliques: each left member has an edge to each right one.
-_PAIRS = """
-    FROM group_members l JOIN group_members r ON l.group_key = r.group_key
-    LEFT JOIN group_edges e ON e.group_key = l.group_key AND e.left = l.vertex AND e.right = r.vertex
-        AND e.key_value IS NOT DISTINCT FROM r.key_value
-    WHERE CAST(l.side AS VARCHAR) = 'left' AND CAST(r.side AS VARCHAR) = 'right'
-        AND l.group_key IN (SELECT unnest(?))
-        AND (e.group_key IS NOT NULL OR l.group_key NOT IN (SELECT group_key FROM group_edges))
+_EDGES = """
+    SELECT DISTINCT CAST(l.key AS VARCHAR), CAST(r.key AS VARCHAR) FROM group_edges e
+    JOIN group_members l ON l.group_key = e.group_key AND l.vertex = e.left AND CAST(l.side AS VARCHAR) = 'left'
+    JOIN group_members r ON r.group_key = e.group_key AND r.vertex = e.right AND CAST(r.side AS VARCHAR) = 'right'
+    WHERE e.group_key IN (SELECT unnest(?))
+        AND CAST(l.key AS VARCHAR) IN (SELECT unnest(?)) AND CAST(r.key AS VARCHAR) IN (SELECT unnest(?))
 """
-
-
-def _read(path: Path, empty: pa.Schema | None = None) -> pa.Table:
-    """Return a table; an empty one of this schema if there is no such file."""
-    if empty is not None and not path.is_file():
-        return empty.empty_table()
-    with reading(path.parent):
-        # Not `read_table`, which imports pandas.
-        table = pq.ParquetFile(path).read()
-    if "key_value" not in table.column_names:
-        return table.append_column("key_value", pa.nulls(table.num_rows, pa.string()))
-    return table
+_SEARCH = f"""
+    SELECT * FROM (SELECT CAST(side AS VARCHAR) AS side, CAST(key AS VARCHAR) AS key, {", ".join(_SCORES[2:])}
+        FROM vertex_scores)
+    WHERE contains(lower(key), lower(?))
+    ORDER BY key = ? DESC, starts_with(lower(key), lower(?)) DESC, score DESC, side, key LIMIT ?
+"""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 
 from mbe_stage.bicliques import keys
 from mbe_stage.pipeline.backends.arrow.parts import write_table
+from mbe_stage.pipeline.cases.published import cases_of
 from mbe_stage.pipeline.cli.terminal import shortened
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import PublishError
@@ -25,7 +27,7 @@ from mbe_stage.pipeline.problems.groups.decided import (
     decided_path,
     fingerprint_of_decisions,
     positive_classes,
-    with_verdicts,
+    verdicts_of,
 )
 from mbe_stage.pipeline.problems.groups.group_changes import GroupRows, Since, read_group_rows, since_last
 from mbe_stage.pipeline.problems.groups.known_keys import ALLOW, LABELS, classes_of, fingerprint_of
@@ -143,23 +145,28 @@ def _members_by_case(rows: GroupRows) -> tuple[np.ndarray, list[np.ndarray], lis
 
 
 def _write_changes(completing: Completing, last: _Last) -> None:
-    table, since = last.new.table, last.since
-    words = [None] * table.num_rows if since is None else since.words
-    for name, values in (("case", _cases(last.old, last.new)), ("since", words)):
-        place = table.schema.get_field_index(name)
-        table = table.set_column(place, table.schema.field(name), pa.array(values, pa.string()))
-    write_table(table, completing.run_path / "groups.parquet", completing.config.output.compression)
+    words = [None] * last.new.table.num_rows if last.since is None else last.since.words
+    changes = {"case": _cases(last.old, last.new), "since": words}
+    columns = {name: pa.array(values, pa.string()) for name, values in changes.items()}
+    _write(completing, last.new.table, **columns)
 
 
 def _write_verdicts(completing: Completing, inputs: Mapping[str, DerivedInput]) -> int:
     """Add the verdicts that this run has read; return the number of muted groups."""
-    run_path = completing.run_path
-    groups, members, decisions = (
-        pq.read_table(run_path / f"{name}.parquet") for name in ("groups", "group_members", DECIDED)
-    )
-    groups = with_verdicts(groups, members, decisions, positive_classes(inputs))
-    write_table(groups, run_path / "groups.parquet", completing.config.output.compression)
-    return int(pc.sum(groups["is_muted"]).as_py() or 0)
+    groups, decisions = (pq.read_table(completing.run_path / f"{name}.parquet") for name in ("groups", DECIDED))
+    found = verdicts_of(cases_of(completing.run_path), decisions, positive_classes(inputs))
+    verdicts = pa.array([found.get(case) for case in groups["case"].to_pylist()], pa.string())
+    is_muted = pc.or_(groups["is_muted"], pc.fill_null(pc.equal(verdicts, "fine"), False))
+    _write(completing, groups, verdict=verdicts, is_muted=is_muted)
+    return int(pc.sum(is_muted).as_py() or 0)
+
+
+def _write(completing: Completing, groups: pa.Table, **columns: Any) -> None:
+    """Write `groups` with other values in some columns."""
+    for name, values in columns.items():
+        place = groups.schema.get_field_index(name)
+        groups = groups.set_column(place, groups.schema.field(name), values)
+    write_table(groups, completing.run_path / "groups.parquet", completing.config.output.compression)
 
 
 def _comparison(completing: Completing, last: _Last) -> Comparison:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mbe_stage.pipeline.cases.published import Case
 from mbe_stage.pipeline.cases.verdicts import Verdicts, verdicts_path
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.setting_names import setting
@@ -32,15 +32,7 @@ DECIDED = "verdicts"
 
 @dataclass(slots=True)
 class Decision:
-    """A verdict, or a case of this run, with its members.
-
-    Attributes
-    ----------
-    left : set of str
-        Keys of the left members.
-    labelled : set of (str, str, str)
-        Side, key and class of the members with a label.
-    """
+    """A verdict, or a case of this run: the keys of its left members; side, key and class of members with a label."""
 
     case: str
     verdict: str = ""
@@ -63,36 +55,21 @@ def decided_path(config: Config) -> Path | None:
 
 
 def read_decisions(config: Config) -> pa.Table:
-    """Return the newest decision on each case, with its members: a table of `VERDICTS`.
-
-    Raises
-    ------
-    InputError
-        The file does not exist, although it is named, or cannot be used.
-    """
+    """Return the newest decision on each case, with its members: a table of `VERDICTS`."""
     path = decided_path(config)
     if path is not None and config.section("groups").verdicts is not None and not path.exists():
-        raise InputError.at(
-            path,
-            found=f"no such file, named by {setting(f'groups.{DECIDED}')}",
-            expected="a file of verdicts",
-            remedy="leave it out until there is a verdict: mbe cases label makes the file",
-        )
+        found = f"no such file, named by {setting(f'groups.{DECIDED}')}"
+        remedy = "leave it out until there is a verdict: mbe cases label makes the file"
+        raise InputError.at(path, found=found, expected="a file of verdicts", remedy=remedy)
     return VERDICTS.empty_table() if path is None else decisions_in(path)
 
 
 def decisions_in(path: Path) -> pa.Table:
-    """Return the decisions in a file, as `read_decisions`; none if it does not exist.
-
-    Raises
-    ------
-    InputError
-        The file cannot be used.
-    """
+    """Return the decisions in a file, as `read_decisions`; none if it does not exist."""
     rows = [
         {**{name: row[name] for name in ("case", "verdict", "note", "who", "run")}, "side": side, "key": key}
         | {"at": datetime.fromisoformat(row["at"]).astimezone(UTC).replace(tzinfo=None), "label": label}
-        for row in Verdicts(path).current_with_members()
+        for row in Verdicts(path).current().values()
         for side, key, label in row["members"]
     ]
     return pa.Table.from_pylist(rows, VERDICTS)
@@ -113,40 +90,19 @@ def positive_classes(inputs: Mapping[str, DerivedInput]) -> set[str]:
     return {each.name for each in classes if each.taken == "positive"}
 
 
-def with_verdicts(groups: pa.Table, members: pa.Table, decisions: pa.Table, positive: Collection[str]) -> pa.Table:
-    """Return `groups` with the verdict on the case of each; groups of cases that are fine are muted.
-
-    Parameters
-    ----------
-    members : pa.Table
-        `group_members`.
-    decisions : pa.Table
-        As `read_decisions` returns them.
-    positive : collection of str
-        The classes of known cases.
-    """
-    verdicts = verdicts_on(_cases(groups, members), decisions, positive)
-    of_groups = pa.array([verdicts.get(case) for case in groups["case"].to_pylist()], pa.string())
-    is_fine = pc.fill_null(pc.equal(of_groups, "fine"), False)
-    for name, values in (("verdict", of_groups), ("is_muted", pc.or_(groups["is_muted"], is_fine))):
-        place = groups.schema.get_field_index(name)
-        groups = groups.set_column(place, groups.schema.field(name), values)
-    return groups
+def verdicts_of(cases: Sequence[Case], decisions: pa.Table, positive: Collection[str]) -> dict[str, str]:
+    """Return the verdicts on the cases of a run by their ids; parameters as in `verdicts_on`."""
+    of_run = {case.id: Decision(case.id) for case in cases}
+    for case in cases:
+        for member in case.members:
+            of_run[case.id].add(member["side"], str(member["key"]), member["label"])
+    return verdicts_on(of_run, decisions, positive)
 
 
 def verdicts_on(cases: Mapping[str, Decision], decisions: pa.Table, positive: Collection[str]) -> dict[str, str]:
-    """Return the verdicts on cases by their ids; parameters are those of `with_verdicts`."""
+    """Return the verdicts on cases by their ids; `positive` are the classes of known cases."""
     matched = _matched(_decisions(decisions), cases)
     return {case: _verdict(cases[case], decision, positive) for case, decision in matched.items()}
-
-
-def _cases(groups: pa.Table, members: pa.Table) -> dict[str, Decision]:
-    case_of = dict(zip(groups["group_key"].to_pylist(), groups["case"].to_pylist(), strict=True))
-    cases = {case: Decision(case) for case in case_of.values()}
-    columns = (members[name] for name in ("group_key", "side", "key", "label"))
-    for group, side, key, label in zip(*(column.to_pylist() for column in columns), strict=True):
-        cases[case_of[group]].add(side, str(key), label)
-    return cases
 
 
 def _decisions(table: pa.Table) -> list[Decision]:

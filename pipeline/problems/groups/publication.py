@@ -32,9 +32,8 @@ class GroupsPublication(DerivedPublication):
 
     collector = deferred(f"{__package__}.collector:GroupsCollector")
     page = deferred("mbe_stage.pipeline.report.groups:page")
-    graph_frames = deferred("mbe_stage.pipeline.cases.frames:graph_frames")
+    graph_frames = deferred("mbe_stage.pipeline.cases.run_graph:graph_frames")
     check = deferred("mbe_stage.pipeline.verify.groups:check")
-    diff = deferred("mbe_stage.pipeline.cases.changes:compared")
     news = deferred("mbe_stage.pipeline.cases.news:news")
     complete = deferred(f"{__package__}.completing:complete")
     device_bytes = deferred(f"{__package__}.cudf:pool_bytes")

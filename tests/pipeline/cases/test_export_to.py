@@ -21,12 +21,12 @@ import pytest
 
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline import Config, run
-from mbe_stage.pipeline.cases.export import export_groups, export_to
-from mbe_stage.pipeline.cases.frames import graph_frames
-from mbe_stage.pipeline.cases.run_graph import EDGE_KINDS, LABELS, RunGraph
-from mbe_stage.pipeline.cases.typed_csv import write_csv
+from mbe_stage.pipeline.cases.graph_files import export_to, write_csv
+from mbe_stage.pipeline.cases.looking import Looking
+from mbe_stage.pipeline.cases.run_graph import EDGE_KINDS, LABELS, RunGraph, graph_frames
 from mbe_stage.pipeline.errors import InputError, PublishError
 from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.views.export import export_rows
 from tests.pipeline.groups_support import rows, settings
 from tests.pipeline.test_problem_seam import mbe
 
@@ -102,6 +102,12 @@ def exported(tmp_path_factory: pytest.TempPathFactory, composite: RunResult) -> 
     return directory
 
 
+def export_groups(run_dir: Path, output: io.BytesIO, limit: int | None = None) -> int:
+    view = Looking(run_dir, "out").top(limit, None, (1, 1))
+    export_rows(view.records, output)
+    return len(view.values["groups"])
+
+
 def strict(path: Path) -> tuple[list[str], list[list[str]]]:
     """The header and the rows of CSV by RFC 4180."""
     text = path.read_bytes().decode("utf-8")
@@ -123,13 +129,9 @@ def columns(path: Path) -> dict[str, list[str]]:
 def test_the_graph_is_that_of_the_tables(which: str, request: pytest.FixtureRequest) -> None:
     run_dir = request.getfixturevalue(which).run_dir
     graph = RunGraph(run_dir)
-    numbers = [n for label in LABELS for part in graph.nodes(label) for n in part["node"].to_pylist()]
-    assert numbers == list(range(sum(graph.n_nodes.values())))
     keys = graph.keys.to_pylist()
-    for label in LABELS:
-        found = pa.concat_tables(list(graph.nodes(label)))
-        first = graph.first[label]
-        assert list(map(str, found["key"].to_pylist())) == keys[first : first + len(found)]
+    numbered = [pair for label in LABELS for pair in graph.nodes[label].select(["node", "key"]).to_pylist()]
+    assert [(pair["node"], pair["key"]) for pair in numbered] == list(enumerate(keys))
     cases = {row["group_key"]: row["case"] for row in rows(run_dir, "groups")}
     members = {"Account": set(), "Item": set()}
     for row in rows(run_dir, "group_members"):
@@ -141,8 +143,7 @@ def test_the_graph_is_that_of_the_tables(which: str, request: pytest.FixtureRequ
     for kind in EDGE_KINDS:
         found = {
             (keys[row["source"]], keys[row["target"]], *([row["key_value"]] if "key_value" in row else []))
-            for part in graph.edges(kind)
-            for row in part.to_pylist()
+            for row in graph.edges[kind].to_pylist()
         }
         if kind.target == "Item":
             assert_edges_of_groups(run_dir, found)
@@ -311,7 +312,7 @@ def test_an_item_may_be_in_a_group_several_times(train: RunResult, tmp_path: Pat
 
 def test_headers_escape_nothing_because_names_are_plain(tmp_path: Path) -> None:
     given = pa.table({"~id": ["1"], "a:b, c": ["x"], "a b  c": [None], "d\ne": [1.5]})
-    write_csv(tmp_path / "f.csv", [given, given], {"text": "String", "number": "Double"}, first=1)
+    write_csv(tmp_path / "f.csv", pa.concat_tables([given, given]), {"text": "String", "number": "Double"}, first=1)
     written = (tmp_path / "f.csv").read_text()
     assert written == '~id,a_b_c:String,a_b_c_2:String,d_e:Double\n"1","x",,1.5\n"1","x",,1.5\n'
 

@@ -115,11 +115,10 @@ def test_a_member_has_groups_cases_and_those_that_share_them(days: list[RunResul
     run_dir = days[0].run_dir
     found = said("show", run_dir, "--vertex", "ring 3")
     assert found["cases"] == [case.id for case in cases_of(run_dir)]
-    near = {(each["side"], each["key"]): each["n_common"] for each in found["near"]}
-    # Its edge to page 5 is missing, so it has five pages in common with the others.
-    assert {near["left", f"ring {number}"] for number in (1, 2, 4, 5)} == {near["left", HOSTILE]} == {5}
-    assert near.get(("right", "page 5"), 0) == 0
+    near = {(each["side"], each["key"]): each["n_groups"] for each in found["near"]}
+    assert {near["left", f"ring {number}"] for number in (1, 2, 4, 5)} == {near["left", HOSTILE]} == {1}
     assert near["right", "page 4"] == 1
+    assert ("left", "ring 3") not in near
     assert found == said("show", run_dir, "--vertex", "ring 3", "--side", "account")
     page = said("show", run_dir, "--vertex", "page 4", "--side", "page")
     assert (page["side"], len(page["groups"])) == ("right", 1)
@@ -255,9 +254,10 @@ def test_a_damaged_table_is_one_line(
     assert str(run_dir) in refused
 
 
-def test_runs_without_edges_of_bicliques_have_all(days: list[RunResult], tmp_path: Path) -> None:
+def test_runs_without_edges_of_bicliques_and_halos_are_shown(days: list[RunResult], tmp_path: Path) -> None:
     """As those of earlier versions."""
     run_dir = shutil.copytree(days[0].run_dir, tmp_path / "runs" / days[0].run_dir.name)
-    (run_dir / "group_edges.parquet").unlink()
-    near = said("show", run_dir, "--vertex", "ring 3")["near"]
-    assert {each["n_common"] for each in near} == {1, max(each["n_common"] for each in near)}
+    for name in ("group_edges", "group_halo"):
+        (run_dir / f"{name}.parquet").unlink()
+    assert len(said("show", run_dir, "--vertex", "ring 3")["near"]) == 11
+    assert said("show", run_dir, "--group", 1)["halo"] == []

@@ -19,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbe_stage.pipeline.cases.verdicts import MOST_NOTE, Verdicts, verdicts_path
+from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import InputError, PublishError
-from mbe_stage.pipeline.problems.groups.decided import Decision, decisions_in, verdicts_on
+from mbe_stage.pipeline.problems.groups.decided import Decision, decided_path, decisions_in, verdicts_on
 from tests.patience import begun, completed, output_of
 from tests.pipeline.groups_support import case_with
 
@@ -39,7 +40,7 @@ def test_decisions_are_kept_and_the_newest_counts(tmp_path: Path) -> None:
     assert second["who"]
     assert verdicts.history(CASE.id) == [first, second]
     assert list(Verdicts.open(path).current()) == ["cd" * 8, CASE.id]
-    (_, row) = verdicts.current_with_members()
+    (_, row) = verdicts.current().values()
     assert {*row["members"]} == {*(("left", str(key), None) for key in ODD_KEYS), ("right", "item", "fraud")}
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     table = decisions_in(path)
@@ -141,7 +142,7 @@ def test_other_files_are_refused_in_one_line_and_stay_as_they_are(
     damage(path)
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises((InputError, PublishError), match=message) as caught:
-        Verdicts(path).current_with_members()
+        Verdicts(path).current()
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert (path.read_bytes() if path.is_file() else None) == before
@@ -191,8 +192,8 @@ def test_without_access_to_write_the_file_is_read_as_it_is(tmp_path: Path, monke
 
 def test_an_address_has_no_default_file() -> None:
     assert verdicts_path("out") == Path("out/verdicts.sqlite")
-    with pytest.raises(InputError, match="--verdicts FILE"):
-        verdicts_path("s3://bucket/out")
+    for directory, found in (("out", Path("out/verdicts.sqlite")), ("s3://bucket/out", None)):
+        assert decided_path(Config.from_mapping({"output": {"directory": directory}, "groups": {}})) == found
 
 
 # --- the cases that verdicts follow -------------------------------------------------------------------------------
