@@ -258,7 +258,7 @@ def _mark_shared(rows, starts, lists, shared):
 
 @compiled()
 def _first_from(values, place, value):
-    """Find the first place, from this one on, that has at least a value: first in steps that double, then by halving."""
+    """Find the first place, from this one on, with at least a value: in steps that double, then by halving."""
     step = 1
     while place + step <= values.size and values[place + step - 1] < value:
         place += step
