@@ -32,6 +32,17 @@ def test_all_programs_read_the_same_edges(case: str, tmp_path: Path) -> None:
     assert 4000 < counts["polars"] < 14_000
 
 
+@pytest.mark.parametrize(("case", "most"), [("int", 48), ("text10", 52)])
+def test_reading_holds_few_bytes_an_edge(case: str, most: int, tmp_path: Path) -> None:
+    """Two million edges in a process of its own, above what it holds after a small input."""
+    n = 2_000_000
+    small, path = (ingest.write_edges(case, size, tmp_path) for size in (20_000, n))
+    found = ingest._in_a_process("ours", case, small, path)
+    held = {stage: (peak - found["key_bytes"]) / n for stage, peak in found["peaks"].items()}
+    # The graph in both directions alone is 9.
+    assert 9 < max(held.values()) < most, held
+
+
 @pytest.mark.slow
 def test_one_command_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--cases", "csv", "--sizes", "30000", "--repeats", "1", "--directory", str(tmp_path)]

@@ -23,6 +23,8 @@ _BLOCK, _PIECE = 1 << 23, 1 << 18
 # Keys that are looked up together: what they touch fits into the first cache.
 _AT_ONCE = 128
 _MOST_DIGITS = 18  # more may exceed int64
+# In a slot of a text: its length, and its code.
+_LENGTH_BITS, _LONG, _CODE_MASK = 16, (1 << 16) - 1, (1 << 32) - 1
 
 
 class Codes:
@@ -220,6 +222,25 @@ def canonical_integers(ends: np.ndarray, data: np.ndarray) -> np.ndarray | None:
     return values if _parse_integers(readonly_view(ends), readonly_view(data), values) else None
 
 
+def leading_words(ends: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """Return eight bytes of each text, behind those that all share, as ``(n,) uint64``: they sort as the texts do.
+
+    Parameters
+    ----------
+    ends, data
+        As of `TextNumbers.number`. Of two texts with equal words either may come first.
+
+    Examples
+    --------
+    >>> words = leading_words(np.array([0, 2, 5]), np.frombuffer(b"abaca", np.uint8))
+    >>> [f"{word:016x}" for word in words.tolist()]
+    ['6200000000000000', '6361000000000000']
+    """
+    words = np.empty(ends.size - 1, np.uint64)
+    _leading_words(readonly_view(ends), readonly_view(data), words)
+    return words
+
+
 def inverse(order: np.ndarray) -> np.ndarray:
     """Return the place of each number in a permutation, int32."""
     places = np.empty(order.size, np.int32)
@@ -245,7 +266,7 @@ def in_use(codes: np.ndarray, n: int) -> np.ndarray:
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module."""
-    tables = steps_of(_number_integers, _number_texts, _rehash, _parse_integers)
+    tables = steps_of(_number_integers, _number_texts, _rehash, _leading_words, _parse_integers)
     return (*tables, *steps_of(_mark, _counted, _rank, _renumber, _in_use))
 
 
@@ -263,6 +284,23 @@ def _enlarged(array: np.ndarray, size: int) -> np.ndarray:
 
 
 _mix = njit(inline="always")(finalised)
+
+
+@compiled(readonly(LONGS), readonly(BYTES), WORDS)
+def _leading_words(ends, data, words):
+    common = ends[1] - ends[0] if words.size else 0
+    for i in range(1, words.size):
+        k = 0
+        while k < min(common, ends[i + 1] - ends[i]) and data[ends[i] + k] == data[ends[0] + k]:
+            k += 1
+        common = k
+    for i in range(words.size):
+        word = uint64(0)
+        for at in range(ends[i] + common, ends[i] + common + 8):
+            word = word << uint64(8)
+            if at < ends[i + 1]:
+                word |= uint64(data[at])
+        words[i] = word
 
 
 def _ranked_in_range(codes: Codes, lowest: int, span: int) -> np.ndarray:
@@ -357,7 +395,7 @@ def _rehash(slots, larger, is_hash):
     mask = larger.size // 2 - 1
     for old in range(slots.size // 2):
         if slots[2 * old + 1] != 0:
-            slot = slots[2 * old] & mask if is_hash else int64(_mix(uint64(slots[2 * old]))) & mask
+            slot = slots[2 * old + 1] >> 32 & mask if is_hash else int64(_mix(uint64(slots[2 * old]))) & mask
             while larger[2 * slot + 1] != 0:
                 slot = (slot + 1) & mask
             larger[2 * slot] = slots[2 * old]
@@ -401,10 +439,13 @@ def _is_same_text(data, start, others, other_start, length):
 
 @compiled(readonly(LONGS), readonly(BYTES), int64, LONGS, int64, LONGS, BYTES, INTS, seconds=1.0)
 def _number_texts(ends, data, start, slots, n_keys, key_ends, key_bytes, codes):
-    """As `_number_integers`, with the hash of a text in its slot; it also ends if `key_bytes` has no room.
+    """As `_number_integers`, but for what a slot holds; it also ends if `key_bytes` has no room.
 
     Parameters
     ----------
+    slots : (2 * size,) int64
+        Of each slot: where its text begins in `key_bytes`, above `_LENGTH_BITS` of its length, as far as these go; and
+        the upper half of the hash above the code plus one, or 0.
     key_ends, key_bytes : int64 and uint8
         The text of each code.
     """
@@ -412,7 +453,7 @@ def _number_texts(ends, data, start, slots, n_keys, key_ends, key_bytes, codes):
     hashes, places = np.empty(_AT_ONCE, np.int64), np.empty(_AT_ONCE, np.int64)
     for block in range(start, codes.size, _AT_ONCE):
         end = min(block + _AT_ONCE, codes.size)
-        _look_ahead(ends, data, block, end, slots, key_ends, key_bytes, hashes, places)
+        _look_ahead(ends, data, block, end, slots, key_bytes, hashes, places)
         for i in range(block, end):
             at, length = ends[i], ends[i + 1] - ends[i]
             slot = _text_slot(data, at, length, hashes[i - block], slots, key_ends, key_bytes)
@@ -424,38 +465,35 @@ def _number_texts(ends, data, start, slots, n_keys, key_ends, key_bytes, codes):
                     key_bytes[key_ends[n_keys] + k] = data[at + k]
                 n_keys += 1
                 key_ends[n_keys] = key_end
-                slots[2 * slot] = hashes[i - block]
-                slots[2 * slot + 1] = n_keys
-            codes[i] = slots[2 * slot + 1] - 1
+                slots[2 * slot] = (key_end - length) << _LENGTH_BITS | min(length, _LONG)
+                slots[2 * slot + 1] = hashes[i - block] << 32 | n_keys
+            codes[i] = (slots[2 * slot + 1] & _CODE_MASK) - 1
     return codes.size, n_keys
 
 
 @compiled()
-def _look_ahead(ends, data, start, stop, slots, key_ends, key_bytes, hashes, places):
+def _look_ahead(ends, data, start, stop, slots, key_bytes, hashes, places):
     """Hash some texts, and bring into the cache what comparing them will read.
 
     Parameters
     ----------
-    ends, data, slots, key_ends, key_bytes
+    ends, data, slots, key_bytes
         As in `_number_texts`.
     start, stop : int
         The texts.
     hashes, places : (_AT_ONCE,) int64
-        Hashes of the texts; and scratch.
+        The upper halves of the texts' hashes; and scratch.
     """
     mask, n = slots.size // 2 - 1, stop - start
     for k in range(n):
-        hashes[k] = _text_hash(data, ends[start + k], ends[start + k + 1])
+        hashes[k] = _text_hash(data, ends[start + k], ends[start + k + 1]) >> 32
         places[k] = hashes[k] & mask
     _touch(slots, places, 2, n)
     for k in range(n):
         slot = places[k]
-        while slots[2 * slot + 1] != 0 and slots[2 * slot] != hashes[k]:
+        while slots[2 * slot + 1] != 0 and slots[2 * slot + 1] >> 32 != hashes[k]:
             slot = (slot + 1) & mask
-        places[k] = max(0, slots[2 * slot + 1] - 1)
-    _touch(key_ends, places, 1, n)
-    for k in range(n):
-        places[k] = min(key_ends[places[k]], key_bytes.size - 1)
+        places[k] = min(slots[2 * slot] >> _LENGTH_BITS, key_bytes.size - 1)
     _touch(key_bytes, places, 1, n)
 
 
@@ -468,15 +506,18 @@ def _text_slot(data, at, length, hash_, slots, key_ends, key_bytes):
     data, at, length
         The text.
     hash_ : int64
+        Its upper half.
     slots, key_ends, key_bytes
         As in `_number_texts`.
     """
     slot = hash_ & (slots.size // 2 - 1)
     while slots[2 * slot + 1] != 0:
-        if slots[2 * slot] == hash_:
-            key = slots[2 * slot + 1] - 1
-            same = key_ends[key + 1] - key_ends[key] == length
-            if same and _is_same_text(data, at, key_bytes, key_ends[key], length):
+        if slots[2 * slot + 1] >> 32 == hash_:
+            same = slots[2 * slot] & _LONG == min(length, _LONG)
+            if same and length >= _LONG:
+                key = slots[2 * slot + 1] & _CODE_MASK
+                same = key_ends[key] - key_ends[key - 1] == length
+            if same and _is_same_text(data, at, key_bytes, slots[2 * slot] >> _LENGTH_BITS, length):
                 break
         slot = (slot + 1) & (slots.size // 2 - 1)
     return slot

@@ -97,7 +97,7 @@ def _peel_to_core(
         Changed in place.
     """
     n_left, n_right = left_alive.size, right_alive.size
-    left_degree, right_degree = np.empty(n_left, np.int64), np.empty(n_right, np.int64)
+    left_degree, right_degree = np.empty(n_left, np.int32), np.empty(n_right, np.int32)
     is_whole = True
     # Loops: NumPy's functions would import Numba's linear algebra, and SciPy's, wherever this is loaded.
     for u in range(n_left):
@@ -128,6 +128,7 @@ def _peel_to_core(
             right_alive[v] = False
             queue[n_queued] = n_left + v
             n_queued += 1
+    # The degrees of those that left do not matter, and their flags take less of the cache.
     done = 0
     while done < n_queued:
         vertex = queue[done]
@@ -135,19 +136,21 @@ def _peel_to_core(
         if vertex < n_left:
             for k in range(left_offsets[vertex], left_offsets[vertex + 1]):
                 v = left_members[k]
-                right_degree[v] -= 1
-                if right_alive[v] and right_degree[v] < min_left:
-                    right_alive[v] = False
-                    queue[n_queued] = n_left + v
-                    n_queued += 1
+                if right_alive[v]:
+                    right_degree[v] -= 1
+                    if right_degree[v] < min_left:
+                        right_alive[v] = False
+                        queue[n_queued] = n_left + v
+                        n_queued += 1
         else:
             for k in range(right_offsets[vertex - n_left], right_offsets[vertex - n_left + 1]):
                 u = right_members[k]
-                left_degree[u] -= 1
-                if left_alive[u] and left_degree[u] < min_right:
-                    left_alive[u] = False
-                    queue[n_queued] = u
-                    n_queued += 1
+                if left_alive[u]:
+                    left_degree[u] -= 1
+                    if left_degree[u] < min_right:
+                        left_alive[u] = False
+                        queue[n_queued] = u
+                        n_queued += 1
     n_edges = 0
     for u in range(n_left):
         if left_alive[u]:

@@ -46,7 +46,7 @@ MOST_STEPS = 2_000_000_000
 """Default of `grow`: some ten seconds of one core."""
 
 # Seeds grown between two checks of the steps left, and steps of a thread between two of the time: ten milliseconds.
-_SEEDS_AT_ONCE, _STEPS_AT_ONCE = 256, 2_000_000
+_SEEDS_AT_ONCE, _STEPS_AT_ONCE = 2048, 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,13 +250,14 @@ def _scratch(graph: BipartiteCSR, model: NullModel, kept: tuple[np.ndarray, np.n
         growth_steps.Side(
             offsets=offsets,
             neighbours=neighbours,
-            vertices=np.column_stack([log_degrees, np.zeros((log_degrees.size, 2), np.int64)]),
+            vertices=np.column_stack([np.zeros_like(log_degrees), log_degrees << growth_steps.DEGREE_BIT]),
             at_least=at_least,
             factorials=model.log_factorials,
             marks=np.zeros(log_degrees.size, np.uint8),
             members=np.zeros(log_degrees.size, np.int32),
-            touched=np.zeros(log_degrees.size, np.int32),
-            wanted=np.zeros(log_degrees.size, np.int32),
+            touched=np.zeros(log_degrees.size + 1, np.int32),
+            values=np.zeros(log_degrees.size + 1, np.int64),
+            wanted=np.zeros(log_degrees.size + 1, np.int32),
             best=np.zeros(log_degrees.size, np.int32),
             counts=np.zeros(growth_steps.N_COUNTS, np.int64),
         )
@@ -289,9 +290,11 @@ def _inside(seeds: GroupMembers, kept: tuple[np.ndarray, np.ndarray]) -> GroupMe
         (kept[0], seeds.left_offsets, seeds.left_members),
         (kept[1], seeds.right_offsets, seeds.right_members),
     ):
-        places = np.searchsorted(ids, members)
-        is_inside[np.repeat(np.arange(len(seeds)), np.diff(offsets))[np.append(ids, -1)[places] != members]] = False
-        sides += [offsets, places.astype(np.int32)]
+        places = np.full(max(members.max(initial=0), ids.max(initial=0)) + 1, -1, np.int32)
+        places[ids] = np.arange(ids.size, dtype=np.int32)
+        places = places[members]
+        is_inside[np.searchsorted(offsets, np.flatnonzero(places < 0), side="right") - 1] = False
+        sides += [offsets, places]
     return GroupMembers(*sides).take(np.flatnonzero(is_inside))
 
 

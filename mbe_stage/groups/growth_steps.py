@@ -17,10 +17,11 @@ from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
 from mbe_stage.groups.quasi_bicliques import class_cost_of, density_term, log_choices, pair_weight
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled
 
-# Columns of `Side.vertices`: one cache line a vertex.
-_LOG_DEGREE, _EVIDENCE, _SHARED = range(3)
-# Entries of `Side.counts`: used entries of each array, and the steps of the current seed so far.
-_N_MEMBERS, _N_TOUCHED, _N_WANTED, N_BEST, _N_STEPS, N_COUNTS = range(6)
+# Columns of `Side.vertices`: one cache line a vertex. The second has `ln d` above 32 bits of a number.
+_EVIDENCE, _DEGREE_AND_SHARED = range(2)
+_SHARED_MASK, DEGREE_BIT = (1 << 32) - 1, 32
+# Entries of `Side.counts`: used entries of each array, and the steps of the current seed so far; and scratch.
+_N_MEMBERS, _N_TOUCHED, _N_WANTED, N_BEST, _N_STEPS, _LOADED, N_COUNTS = range(7)
 # Entries of `Schedule.bounds` and `Schedule.numbers`.
 _LEAST, _MOST, _MIN_DENSITY = range(3)
 _N_ROUNDS, _MIN_LEFT, _MIN_RIGHT, _CLASS_COST = range(4)
@@ -38,20 +39,24 @@ class Side(NamedTuple):
     ----------
     offsets : (n + 1,) int64
     neighbours : (n_edges,) int32
-    vertices : (n, 3) int64
-        ``ln d``, of left vertices less ``ln E``; the sum of the weights of the edges into the other side of the group;
-        and their number.
+    vertices : (n, 2) int64
+        The sum of the weights of the edges into the other side of the group; and ``ln d``, of left vertices less
+        ``ln E``, times ``2^DEGREE_BIT``, with the number of those edges added.
     at_least : (largest degree + 1,) int64
         Number of vertices of each degree or more.
     factorials : int64
         ``ln k!``, up to the number of vertices.
     marks : (n,) uint8
         Membership of the group; valid between two half steps.
-    members, wanted, best : (n,) int32
-        Members of the group, of the next one, and of the best one so far; `counts` has their numbers.
-    touched : (n,) int32
-        Vertices with an edge into the other side of the group.
-    counts : (5,) int64
+    members, best : (n,) int32
+        Members of the group, and of the best one so far; `counts` has their numbers.
+    wanted : (n + 1,) int32
+        Members of the next group; one more entry is scratch.
+    touched : (n + 1,) int32
+        Vertices with an edge into the other side of the group; one more entry is scratch.
+    values : (n + 1,) int64
+        Scratch: the evidence of vertices that may be wanted.
+    counts : (N_COUNTS,) int64
         Numbers of members, touched, wanted and best ones; and the steps of the current seed: edges added or removed,
         and touched vertices checked.
     """
@@ -64,6 +69,7 @@ class Side(NamedTuple):
     marks: np.ndarray
     members: np.ndarray
     touched: np.ndarray
+    values: np.ndarray
     wanted: np.ndarray
     best: np.ndarray
     counts: np.ndarray
@@ -94,7 +100,7 @@ class Schedule(NamedTuple):
     numbers: np.ndarray
 
 
-_SIDE = types.NamedTuple((LONGS, INTS, int64[:, ::1], LONGS, LONGS, BYTES, INTS, INTS, INTS, INTS, LONGS), Side)
+_SIDE = types.NamedTuple((LONGS, INTS, int64[:, ::1], LONGS, LONGS, BYTES, INTS, INTS, LONGS, INTS, INTS, LONGS), Side)
 _SCHEDULE = types.NamedTuple((float64[::1], float64[::1], LONGS), Schedule)
 
 
@@ -174,36 +180,41 @@ def ascend(seed_left, seed_right, left, right, weights, schedule):
         Of the best group, the earliest of several; and the steps taken, equal on all machines.
     """
     left.counts[_N_STEPS] = right.counts[_N_STEPS] = 0
-    n_edges, weight = _begin(seed_left, seed_right, left, right, weights)
-    best_edges, best_score = n_edges, _score(n_edges, weight, left, right, schedule)
-    if not _is_large_enough(left, right, schedule):
-        best_score = NO_SCORE
+    n_edges, weight = _take_right(seed_left, seed_right, left, right, weights)
+    best_edges, best_score = n_edges, NO_SCORE
+    _note_best(left, seed_left)
+    _note_best(right, seed_right)
+    if seed_left.size >= schedule.numbers[_MIN_LEFT] and seed_right.size >= schedule.numbers[_MIN_RIGHT]:
+        _want(left, seed_left)
+        _settle(left, right, weights)
+        best_score = _score(n_edges, weight, left, right, schedule)
     best_worth = _worth(best_score, left, right)
-    _note_best(left)
-    _note_best(right)
     for i in range(schedule.first_densities.size):
         if i > 0:
-            _begin(seed_left, seed_right, left, right, weights)
+            _take_right(seed_left, seed_right, left, right, weights)
         density = schedule.first_densities[i]
         for _ in range(schedule.numbers[_N_ROUNDS]):
-            n_changed, before = 0, density
+            n_changed, before, is_large = 0, density, True
             for is_right in range(2):
                 side, other = (right, left) if is_right else (left, right)
-                n_edges, weight = _choose(side, other.counts[_N_MEMBERS], density)
-                n_changed += _settle(side, other, weights)
-                if side.counts[_N_MEMBERS] < schedule.numbers[_MIN_LEFT + is_right]:
+                least = schedule.numbers[_MIN_LEFT + is_right]
+                n_edges, weight = _choose(side, other.counts[_N_MEMBERS], density, least)
+                is_large = side.counts[_N_WANTED] >= least
+                if not is_large:
                     break
+                n_changed += _settle(side, other, weights)
+                if right.counts[_N_MEMBERS] < schedule.numbers[_MIN_RIGHT]:
+                    continue
                 score = _score(n_edges, weight, left, right, schedule)
                 found = n_edges / (left.counts[_N_MEMBERS] * right.counts[_N_MEMBERS])
                 worth = _worth(score, left, right)
-                is_allowed = found >= schedule.bounds[_MIN_DENSITY] and _is_large_enough(left, right, schedule)
-                if worth > best_worth and is_allowed:
+                if worth > best_worth and found >= schedule.bounds[_MIN_DENSITY]:
                     best_edges, best_score, best_worth = n_edges, score, worth
-                    _note_best(left)
-                    _note_best(right)
+                    _note_best(left, left.members[: left.counts[_N_MEMBERS]])
+                    _note_best(right, right.members[: right.counts[_N_MEMBERS]])
                 if is_right:
                     density = min(max(found, schedule.bounds[_LEAST]), schedule.bounds[_MOST])
-            if not _is_large_enough(left, right, schedule) or (n_changed == 0 and density == before):
+            if not is_large or (n_changed == 0 and density == before):
                 break
     _clear(left)
     _clear(right)
@@ -211,17 +222,28 @@ def ascend(seed_left, seed_right, left, right, weights, schedule):
 
 
 @compiled()
-def _begin(seed_left, seed_right, left, right, weights):
-    """Make the seed the group; returns its edges and their weight."""
-    _want(left, seed_left)
-    _settle(left, right, weights)
+def _take_right(seed_left, seed_right, left, right, weights):
+    """Make the right side of the seed that of the group; returns the edges of the seed and their weight.
+
+    The first half step asks for no more, and few seeds get any further.
+    """
     _want(right, seed_right)
     _settle(right, left, weights)
     n_edges, weight = 0, 0
     for u in seed_left:
-        n_edges += left.vertices[u, _SHARED]
+        n_edges += _shared(left, u)
         weight += left.vertices[u, _EVIDENCE]
     return n_edges, weight
+
+
+@compiled()
+def _shared(side, vertex):
+    return side.vertices[vertex, _DEGREE_AND_SHARED] & _SHARED_MASK
+
+
+@compiled()
+def _log_degree(side, vertex):
+    return side.vertices[vertex, _DEGREE_AND_SHARED] >> DEGREE_BIT
 
 
 @compiled()
@@ -229,14 +251,6 @@ def _want(side, vertices):
     for i in range(vertices.size):
         side.wanted[i] = vertices[i]
     side.counts[_N_WANTED] = vertices.size
-
-
-@compiled()
-def _is_large_enough(left, right, schedule):
-    return (
-        left.counts[_N_MEMBERS] >= schedule.numbers[_MIN_LEFT]
-        and right.counts[_N_MEMBERS] >= schedule.numbers[_MIN_RIGHT]
-    )
 
 
 @compiled()
@@ -265,57 +279,76 @@ def _cost_of_members(side):
     """What naming the members costs, among the vertices that have as many edges as each of them has in the group."""
     n, least = side.counts[_N_MEMBERS], np.int64(side.at_least.size - 1)
     for i in range(n):
-        least = min(least, side.vertices[side.members[i], _SHARED])
+        least = min(least, _shared(side, side.members[i]))
     return log_choices(side.factorials, side.at_least[least], n)
 
 
 @compiled()
-def _note_best(side):
-    for i in range(side.counts[_N_MEMBERS]):
-        side.best[i] = side.members[i]
-    side.counts[N_BEST] = side.counts[_N_MEMBERS]
+def _note_best(side, members):
+    for i in range(members.size):
+        side.best[i] = members[i]
+    side.counts[N_BEST] = members.size
 
 
 @compiled()
-def _choose(side, n_other, density):
-    """Choose the members of a side, into `wanted`.
+def _choose(side, n_other, density, least):
+    """Choose the members of a side, into `wanted`; fewer than `least` may be too few.
 
     Parameters
     ----------
     n_other : int
         Members of the other side.
+    density : float
+    least : int
+        Fewest members that matter.
 
     Returns
     -------
     n_edges, weight : int
         Of the group then.
     """
-    vertices = side.vertices
     log_share = np.int64(np.rint(math.log(density) * UNIT))
     log_missing = np.int64(np.rint(math.log(1.0 - density) * UNIT))
-    above = _prefix_end(side, n_other, log_share, log_missing)
-    n_wanted, n_edges, weight = 0, 0, 0
     side.counts[_N_STEPS] += side.counts[_N_TOUCHED]
+    cost, n = _least_cost(side, side.counts[_N_TOUCHED]), 0
     for i in range(side.counts[_N_TOUCHED]):
         vertex = side.touched[i]
-        evidence, shared = vertices[vertex, _EVIDENCE], vertices[vertex, _SHARED]
-        if evidence + shared * log_share + (n_other - shared) * log_missing > above:
-            side.wanted[n_wanted] = vertex
-            n_wanted += 1
-            n_edges += shared
-            weight += evidence
+        shared = _shared(side, vertex)
+        # No branch, since it would be unpredictable.
+        side.wanted[n] = vertex
+        side.values[n] = side.vertices[vertex, _EVIDENCE] + shared * log_share + (n_other - shared) * log_missing
+        n += side.values[n] > cost
+    n_wanted, n_edges, weight = 0, 0, 0
+    if n >= least:
+        above = _prefix_end(side, n)
+        for i in range(n):
+            vertex = side.wanted[i]
+            if side.values[i] > above:
+                side.wanted[n_wanted] = vertex
+                n_wanted += 1
+                n_edges += _shared(side, vertex)
+                weight += side.vertices[vertex, _EVIDENCE]
     side.counts[_N_WANTED] = n_wanted
     return n_edges, weight
 
 
 @compiled()
-def _prefix_end(side, n_other, log_share, log_missing):
+def _least_cost(side, n):
+    """What naming one more of at most `n` vertices costs at least, or 0; without what rounding may take from it."""
+    if n == 0:
+        return np.int64(0)
+    logs, n_others = side.factorials, side.marks.size - n
+    return max(np.int64(0), logs[n_others + 1] - logs[n_others] - logs[n] + logs[n - 1] - 8)
+
+
+@compiled()
+def _prefix_end(side, n):
     """The evidence threshold for the longest prefix of vertices, in order of evidence, that pays for itself.
 
     Parameters
     ----------
-    n_other, log_share, log_missing : int
-        Members of the other side; ``ln q`` and ``ln(1 - q)``.
+    n : int
+        Vertices whose evidence may pay for them, the first of `values`.
 
     Returns
     -------
@@ -323,14 +356,7 @@ def _prefix_end(side, n_other, log_share, log_missing):
         Vertices with more evidence are wanted. Ties are all wanted: naming one more costs less than the last.
     """
     n_all = side.marks.size
-    values, n = np.empty(side.counts[_N_TOUCHED], np.int64), 0
-    for i in range(values.size):
-        evidence, shared = side.vertices[side.touched[i], _EVIDENCE], side.vertices[side.touched[i], _SHARED]
-        value = evidence + shared * log_share + (n_other - shared) * log_missing
-        if value > 0:
-            values[n] = value
-            n += 1
-    values = np.sort(values[:n])
+    values = np.sort(side.values[:n])
     above, most, total = np.int64(2**63 - 1), 0, 0
     for k in range(1, n + 1):
         total += values[n - k]
@@ -368,29 +394,33 @@ def _settle(side, other, weights):
 
 @compiled()
 def _add_edges(vertex, side, other, weights):
-    log_degree = side.vertices[vertex, _LOG_DEGREE]
+    log_degree = _log_degree(side, vertex)
     side.counts[_N_STEPS] += side.offsets[vertex + 1] - side.offsets[vertex]
-    n_touched = other.counts[_N_TOUCHED]
+    n_touched, seen = other.counts[_N_TOUCHED], np.int64(0)
+    # Loads without anything between them overlap. They are kept, or the compiler would leave them out.
+    for i in range(side.offsets[vertex], side.offsets[vertex + 1]):
+        seen ^= other.vertices[side.neighbours[i], _EVIDENCE]
+    other.counts[_LOADED] = seen
     for i in range(side.offsets[vertex], side.offsets[vertex + 1]):
         neighbour = side.neighbours[i]
-        if other.vertices[neighbour, _SHARED] == 0:
-            other.touched[n_touched] = neighbour
-            n_touched += 1
-        weight = pair_weight(log_degree + other.vertices[neighbour, _LOG_DEGREE], weights)
+        # No branch, since it would be unpredictable.
+        other.touched[n_touched] = neighbour
+        n_touched += _shared(other, neighbour) == 0
+        weight = pair_weight(log_degree + _log_degree(other, neighbour), weights)
         other.vertices[neighbour, _EVIDENCE] += weight
-        other.vertices[neighbour, _SHARED] += 1
+        other.vertices[neighbour, _DEGREE_AND_SHARED] += 1
     other.counts[_N_TOUCHED] = n_touched
 
 
 @compiled()
 def _take_edges(vertex, side, other, weights):
-    log_degree = side.vertices[vertex, _LOG_DEGREE]
+    log_degree = _log_degree(side, vertex)
     side.counts[_N_STEPS] += side.offsets[vertex + 1] - side.offsets[vertex]
     for i in range(side.offsets[vertex], side.offsets[vertex + 1]):
         neighbour = side.neighbours[i]
-        weight = pair_weight(log_degree + other.vertices[neighbour, _LOG_DEGREE], weights)
+        weight = pair_weight(log_degree + _log_degree(other, neighbour), weights)
         other.vertices[neighbour, _EVIDENCE] -= weight
-        other.vertices[neighbour, _SHARED] -= 1
+        other.vertices[neighbour, _DEGREE_AND_SHARED] -= 1
 
 
 @compiled()
@@ -399,7 +429,7 @@ def _drop_untouched(side):
     n = 0
     for i in range(side.counts[_N_TOUCHED]):
         vertex = side.touched[i]
-        if side.vertices[vertex, _SHARED] > 0:
+        if _shared(side, vertex) > 0:
             side.touched[n] = vertex
             n += 1
     side.counts[_N_TOUCHED] = n
@@ -409,7 +439,7 @@ def _drop_untouched(side):
 def _clear(side):
     for i in range(side.counts[_N_TOUCHED]):
         side.vertices[side.touched[i], _EVIDENCE] = 0
-        side.vertices[side.touched[i], _SHARED] = 0
+        side.vertices[side.touched[i], _DEGREE_AND_SHARED] &= ~_SHARED_MASK
     for i in range(side.counts[_N_MEMBERS]):
         side.marks[side.members[i]] = 0
     side.counts[_N_TOUCHED] = 0

@@ -46,7 +46,7 @@ def partner_seeds(
     model : NullModel
         Of the graph.
     threads : int
-        0 is every core. Each takes eight bytes a vertex.
+        0 is every core. Each takes 24 bytes a vertex.
     most_steps : int, optional
         Most steps of a walk.
 
@@ -59,8 +59,9 @@ def partner_seeds(
     most_steps = max(LEAST_STEPS, STEPS_PER_EDGE * graph.n_edges) if most_steps is None else most_steps
     of_left = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
     of_right = *of_left[2:], *of_left[:2]
-    pairs = _pairs(of_left, threads, most_steps)
-    stars = [_stars(lists, threads, most_steps) for lists in (of_left, of_right)]
+    in_pairs, in_stars = _partners(of_left, threads, most_steps, IN_PAIRS)
+    pairs = _pairs(in_pairs, of_left)
+    stars = [_stars(in_stars, of_left), _stars(_partners(of_right, threads, most_steps, 0)[1], of_right)]
     stars[1] = GroupMembers(*_sides(stars[1])[2:], *_sides(stars[1])[:2])
     own = np.repeat(np.arange(len(pairs)), pairs.right_sizes)
     logs = model.log_expected(pairs.left_members.reshape(-1, 2)[own], pairs.right_members[:, None])
@@ -83,39 +84,44 @@ def _sides(members: GroupMembers) -> _Lists:
     return members.left_offsets, members.left_members, members.right_offsets, members.right_members
 
 
-def _pairs(lists: _Lists, threads: int, most_steps: int) -> GroupMembers:
+def _pairs(partners: np.ndarray, lists: _Lists) -> GroupMembers:
     """Return each pair once, in the order of its members."""
-    partners = _partners(lists, threads, most_steps, IN_PAIRS, 2)
     vertices, places = np.nonzero(partners >= 0)
     ends = np.sort(np.column_stack([vertices, partners[vertices, places]]))
     codes = np.unique(ends[:, 0] << 32 | ends[:, 1])
     return _with_shared(np.column_stack([codes >> 32, codes & 0xFFFFFFFF]).astype(np.int32), lists)
 
 
-def _stars(lists: _Lists, threads: int, most_steps: int) -> GroupMembers:
+def _stars(partners: np.ndarray, lists: _Lists) -> GroupMembers:
     """Return the stars of one side, as left ones, the best first."""
-    partners = _partners(lists, threads, most_steps, IN_STAR, 1)
     vertices = np.flatnonzero(partners[:, 0] >= 0).astype(np.int32)
     stars = _with_shared(np.column_stack([vertices, partners[vertices]]), lists)
     values = stars.right_sizes**2 / np.diff(lists[0])[vertices]
     return stars.take(np.argsort(-values, kind="stable"))
 
 
-def _partners(lists: _Lists, threads: int, most_steps: int, n_best: int, least: int) -> np.ndarray:
-    """Return the best partners of each left vertex, the best first; ``(n, n_best) int32``, -1 for none."""
+def _partners(lists: _Lists, threads: int, most_steps: int, n_in_pairs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best partners of each left vertex for pairs and for stars, the best first.
+
+    Returns
+    -------
+    in_pairs : (n, n_in_pairs) int32
+        -1 for none.
+    in_stars : (n, IN_STAR) int32
+    """
     offsets, degrees = lists[0], np.diff(lists[2])
     kinds, counts = np.unique(degrees, return_counts=True)
     # In floating point: squares may leave 64 bits, far above any limit.
     largest = kinds[np.cumsum(counts * kinds.astype(np.float64) ** 2) <= most_steps].max(initial=0)
-    partners = np.full((offsets.size - 1, n_best), -1, np.int32)
+    partners = [np.full((offsets.size - 1, n), -1, np.int32) for n in (n_in_pairs, IN_STAR)]
     n_threads = Execution(threads=threads).worker_count
     # Parts with equal numbers of edges, so that hubs are spread.
     edges = np.linspace(0, offsets[-1], 4 * n_threads + 1)[1:-1]
     bounds = [0, *np.searchsorted(offsets[:-1], edges).tolist(), offsets.size - 1]
     with ThreadPoolExecutor(n_threads) as pool:
-        flat = partners.reshape(-1)
-        list(pool.map(lambda *part: _find_partners(part, largest, least, lists, flat), bounds[:-1], bounds[1:]))
-    return partners
+        flat = [each.reshape(-1) for each in partners]
+        list(pool.map(lambda *part: _find_partners(part, largest, lists, *flat), bounds[:-1], bounds[1:]))
+    return partners[0], partners[1]
 
 
 def _with_shared(rows: np.ndarray, lists: _Lists) -> GroupMembers:
@@ -134,11 +140,11 @@ def _with_shared(rows: np.ndarray, lists: _Lists) -> GroupMembers:
     return GroupMembers(offsets_of((rows >= 0).sum(axis=1)), rows[rows >= 0], ends, shared[shared >= 0])
 
 
-_PART, _LISTS = types.UniTuple(int64, 2), types.Tuple((LONGS, INTS, LONGS, INTS))
+_LISTS = types.Tuple((LONGS, INTS, LONGS, INTS))
 
 
-@compiled(_PART, int64, int64, _LISTS, INTS, seconds=1.0)
-def _find_partners(part, largest, least, lists, partners):
+@compiled(types.UniTuple(int64, 2), int64, _LISTS, INTS, INTS, seconds=1.0)
+def _find_partners(part, largest, lists, in_pairs, in_stars):
     """Find the best partners of some left vertices.
 
     Parameters
@@ -147,42 +153,73 @@ def _find_partners(part, largest, least, lists, partners):
         First and end of the vertices.
     largest : int
         Right vertices of higher degree are left out of the walk.
-    least : int
-        Fewest common neighbours.
     lists : tuple
         Neighbours of the left and of the right vertices: offsets and members.
-    partners : (n_best * n_left,) int32
-        Written: those of a vertex, the best first, ties by id; unchanged where there are none.
+    in_pairs, in_stars : (n_best * n_left,) int32
+        Written: the partners of a vertex for pairs, or nothing if this is empty, and for stars. The best come first,
+        ties by id; entries are unchanged where there are none.
     """
     offsets, members, other_offsets, other_members = lists
-    n_best = partners.size // max(1, offsets.size - 1)
-    shared, met = np.zeros(offsets.size - 1, np.int32), np.empty(offsets.size - 1, np.int32)
-    values = np.empty(n_best, np.float64)
+    n = offsets.size - 1
+    n_in_pairs, n_in_stars = in_pairs.size // max(1, n), in_stars.size // max(1, n)
+    shared, degrees = np.zeros(n, np.int32), np.empty(n, np.int32)
+    for vertex in range(n):
+        degrees[vertex] = offsets[vertex + 1] - offsets[vertex]
+    # One more entry is scratch.
+    met, values, often = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64), np.empty(n + 1, np.int32)
+    kept = np.empty(max(n_in_pairs, n_in_stars), np.float64)
     for vertex in range(part[0], part[1]):
-        n_met, n_found, best = 0, 0, partners[n_best * vertex : n_best * (vertex + 1)]
+        n_met, n_often = 0, 0
         for v in members[offsets[vertex] : offsets[vertex + 1]]:
             if other_offsets[v + 1] - other_offsets[v] <= largest:
                 for other in other_members[other_offsets[v] : other_offsets[v + 1]]:
-                    if shared[other] == 0:
-                        met[n_met] = other
-                        n_met += 1
+                    # No branch here and below, since it would be unpredictable.
+                    met[n_met] = other
+                    n_met += shared[other] == 0
                     shared[other] += 1
         shared[vertex] = 0
-        for other in met[:n_met]:
-            n, shared[other] = shared[other], 0
-            if n < least:
-                continue
+        for i in range(n_met):
+            other, common = met[i], np.float64(shared[met[i]])
+            shared[other] = 0
             # Squared: one division of exact numbers is rounded alike everywhere.
-            value = np.float64(n) ** 2 / np.float64(offsets[other + 1] - offsets[other])
-            place = n_found
-            while place > 0 and (values[place - 1] < value or (values[place - 1] == value and best[place - 1] > other)):
-                place -= 1
-            if place == n_best:
-                continue
-            n_found = min(n_found + 1, n_best)
-            for i in range(n_found - 1, place, -1):
-                values[i], best[i] = values[i - 1], best[i - 1]
-            values[place], best[place] = value, other
+            values[i] = common * common / np.float64(degrees[other])
+            often[n_often] = i
+            n_often += common > 1
+        _keep_best(met, values, n_met, in_stars[n_in_stars * vertex : n_in_stars * (vertex + 1)], kept)
+        if n_in_pairs > 0 and n_often > 0:
+            for i in range(n_often):
+                met[i], values[i] = met[often[i]], values[often[i]]
+            _keep_best(met, values, n_often, in_pairs[n_in_pairs * vertex : n_in_pairs * (vertex + 1)], kept)
+
+
+@compiled()
+def _keep_best(met, values, n_met, best, kept):
+    """Write the best partners, ties by id; unchanged where there are none.
+
+    Parameters
+    ----------
+    met, values : int32 and float64
+        Of the first `n_met`; the vertex itself has no value.
+    best : (n_best,) int32
+        Written.
+    kept : float64
+        Scratch: the values of these.
+    """
+    n, worst = 0, 0.0
+    for k in range(n_met):
+        value, other = values[k], met[k]
+        if value < worst or value == 0:
+            continue
+        place = n
+        while place > 0 and (kept[place - 1] < value or (kept[place - 1] == value and best[place - 1] > other)):
+            place -= 1
+        if place == best.size:
+            continue
+        n = min(n + 1, best.size)
+        for i in range(n - 1, place, -1):
+            kept[i], best[i] = kept[i - 1], best[i - 1]
+        kept[place], best[place] = value, other
+        worst = kept[n - 1] if n == best.size else 0.0
 
 
 @compiled(INTS, LONGS, _LISTS, INTS, seconds=0.5)
@@ -209,11 +246,28 @@ def _mark_shared(rows, starts, lists, shared):
             place = 0
             if own.size <= others.size:
                 for i in range(own.size):
-                    place += np.searchsorted(others[place:], own[i])
+                    place = _first_from(others, place, own[i])
                     if place < others.size and others[place] == own[i]:
                         shared[starts[row] + i] = own[i]
             else:
                 for v in others:
-                    place += np.searchsorted(own[place:], v)
+                    place = _first_from(own, place, v)
                     if place < own.size and own[place] == v:
                         shared[starts[row] + place] = v
+
+
+@compiled()
+def _first_from(values, place, value):
+    """Find the first place, from this one on, with at least a value: in steps that double, then by halving."""
+    step = 1
+    while place + step <= values.size and values[place + step - 1] < value:
+        place += step
+        step *= 2
+    end = min(values.size, place + step - 1)
+    while place < end:
+        middle = (place + end) >> 1
+        if values[middle] < value:
+            place = middle + 1
+        else:
+            end = middle
+    return place

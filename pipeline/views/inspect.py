@@ -39,7 +39,9 @@ from mbe_stage.stream import Progress, stream
 _CORES = ((2, 2), (3, 3), (5, 5), (10, 10))
 # Two-hop degrees are counted within so many steps, a second or so; else they are estimated from so many vertices.
 _FEW_STEPS = 50_000_000
-_FEWEST_SAMPLED, _MOST_SAMPLED = 100, 10_000
+_FEWEST_SAMPLED, _MOST_SAMPLED = 100, 2_000
+# Counting the steps looks at every edge: with more of them, vertices are sampled where enough can be.
+_MANY_EDGES = 5_000_000
 _SHORT_TRIAL = ("estimate the time of an enumeration with a short trial: --trial 2",)
 
 
@@ -241,32 +243,43 @@ def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, S
     """Return the density and the degrees of both sides."""
     # A look is to cost little beside reading. Counting every vertex may take minutes where a sample is enough.
     most_steps = min(config.output.two_hop_steps, max(_FEW_STEPS, graph.n_edges))
-    with two_hop_beside(graph, most_steps, config.execution.to_execution()) as counted:
-        left_two_hop, right_two_hop = counted()
-    left = _side(graph.left_degrees, graph.right_degrees, left_two_hop)
-    right = _side(graph.right_degrees, graph.left_degrees, right_two_hop)
+    degrees = graph.left_degrees, graph.right_degrees
+    sides = _side(*degrees), _side(*degrees[::-1])
+    if graph.n_edges <= _MANY_EDGES or min(_n_sampled(side, most_steps) for side in sides) < _FEWEST_SAMPLED:
+        with two_hop_beside(graph, most_steps, config.execution.to_execution()) as counted:
+            left, right = counted()
+            sides = _with_all(sides[0], left), _with_all(sides[1], right)
     return (
         graph.n_edges / max(1, graph.n_left * graph.n_right),
-        _with_sample(left, graph, most_steps),
-        _with_sample(right, graph.swapped(), most_steps),
+        _with_sample(sides[0], graph, most_steps),
+        _with_sample(sides[1], graph.swapped(), most_steps),
     )
 
 
 def _with_sample(side: SideFacts, graph: BipartiteCSR, most_steps: int) -> SideFacts:
     """Return the facts with estimates from random vertices, as many as take about so many steps, if none is counted."""
-    n = most_steps * side.n // max(1, 2 * side.two_hop)
+    n = _n_sampled(side, most_steps)
     if side.two_hop_degrees is not None or n < _FEWEST_SAMPLED:
         return side
     found = _two_hop(two_hop.sampled_two_hop_degrees(graph, min(n, _MOST_SAMPLED, side.n)))
     return replace(side, two_hop_degrees=replace(found, max=None, n_sampled=min(n, _MOST_SAMPLED, side.n)))
 
 
+def _n_sampled(side: SideFacts, most_steps: int) -> int:
+    """Return the number of random vertices that take about half of these steps."""
+    return most_steps * side.n // max(1, 2 * side.two_hop)
+
+
+def _with_all(side: SideFacts, degrees: np.ndarray | None) -> SideFacts:
+    return side if degrees is None else replace(side, two_hop_degrees=_two_hop(degrees))
+
+
 def _one_set(graph: UndirectedCSR) -> tuple[float, SideFacts, None]:
     """Return the density and the degrees of a graph without sides."""
-    return 2 * graph.n_edges / max(1, graph.n * (graph.n - 1)), _side(graph.degrees, graph.degrees, None), None
+    return 2 * graph.n_edges / max(1, graph.n * (graph.n - 1)), _side(graph.degrees, graph.degrees), None
 
 
-def _side(degrees: np.ndarray, other_degrees: np.ndarray, two_hop_degrees: np.ndarray | None) -> SideFacts:
+def _side(degrees: np.ndarray, other_degrees: np.ndarray) -> SideFacts:
     median, p90, p99 = np.quantile(degrees, [0.5, 0.9, 0.99]) if degrees.size else (0.0, 0.0, 0.0)
     return SideFacts(
         n=int(degrees.size),
@@ -277,7 +290,6 @@ def _side(degrees: np.ndarray, other_degrees: np.ndarray, two_hop_degrees: np.nd
         max=int(degrees.max(initial=0)),
         n_degree_one=int(np.count_nonzero(degrees == 1)),
         two_hop=int(np.square(other_degrees.astype(np.float64)).sum()),
-        two_hop_degrees=None if two_hop_degrees is None else _two_hop(two_hop_degrees),
     )
 
 

@@ -86,6 +86,9 @@ def test_texts_of_one_hash_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numbering, "_text_hash", lambda *_: 5)
     texts = [b"a", b"b", b"aa", b"a", b"bb", b"b"]
     assert numbered([texts]) == ([0, 1, 2, 0, 3, 1], [b"a", b"b", b"aa", b"bb"])
+    # Lengths that a slot has no room for.
+    long = [b"a" * n for n in (65_534, 65_535, 65_536, 65_535, 65_536)]
+    assert numbered([long]) == ([0, 1, 2, 1, 2], long[:3])
 
 
 @pytest.mark.parametrize("text", ["0", "7", "-7", "10", "999999999999999999", "-999999999999999999"])

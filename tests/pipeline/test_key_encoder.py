@@ -38,6 +38,17 @@ def test_batches_become_one_column(batches: list[list[str | None]], finds_intege
         assert column.dictionary.to_pylist() == sorted(set(present), key=str.encode)
 
 
+@given(st.text("a\0é", max_size=9), st.lists(st.text("ab\0é", max_size=12), max_size=30))
+@settings(max_examples=200, deadline=None)
+def test_texts_are_ordered_by_bytes_however_much_they_share(shared: str, ends: list[str]) -> None:
+    encoder = KeyEncoder()
+    values = [shared + end for end in ends]
+    encoder.add(pa.array(values, pa.string()))
+    column = encoder.finish()
+    assert column.to_pylist() == values
+    assert column.dictionary.to_pylist() == sorted(set(values), key=str.encode)
+
+
 @given(st.lists(st.lists(st.one_of(st.none(), st.sampled_from("cba")), min_size=1, max_size=6), min_size=1, max_size=4))
 @settings(max_examples=100, deadline=None)
 def test_dictionaries_that_differ_become_one(batches: list[list[str | None]]) -> None:

@@ -86,7 +86,7 @@ class KeyEncoder:
             keys = pa.array(integers)
         else:
             codes, keys = self._codes, self._texts_so_far()
-            order = pc.sort_indices(keys).to_numpy()
+            order = _ascending(keys, numbering.leading_words(*self._texts.texts()))
             numbering.renumber_all(codes, numbering.inverse(order))
             keys = keys.take(pa.array(order))
         return pa.DictionaryArray.from_arrays(self._in_all_rows(codes), keys, safe=False)
@@ -167,6 +167,16 @@ def text_buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 def is_ascending(keys: pa.Array) -> bool:
     """Return True if keys ascend, so that no two are equal."""
     return not keys.null_count and bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
+
+
+def _ascending(texts: pa.Array, words: np.ndarray) -> np.ndarray:
+    """Return the order of texts by their bytes, given their leading words: only texts with equal ones are compared."""
+    order = np.argsort(words)
+    is_repeated = words[order[1:]] == words[order[:-1]]
+    tied = np.flatnonzero(np.append(is_repeated, False) | np.append(False, is_repeated))
+    rows = order[tied]
+    order[tied] = rows[pc.sort_indices(texts.take(pa.array(rows))).to_numpy()]
+    return order
 
 
 def _as_in(column: pa.ChunkedArray, name: str, tables: Sequence[pa.Table]) -> pa.ChunkedArray:
