@@ -23,7 +23,7 @@ from mbe_stage.bicliques.cpu.row_words import (
 )
 from mbe_stage.bicliques.cpu.twin_expansion import SORT_SLACK, Found, Translation, expand_blocks, sort_ids
 from mbe_stage.bicliques.reduction import Groups, reduce_graph
-from mbe_stage.bicliques.results import Detail, TableSink
+from mbe_stage.bicliques.results import TableSink
 from tests.mbe_stage import graphs
 
 words = st.integers(0, 2**64 - 1)
@@ -123,27 +123,27 @@ def test_dominated_rows_are_dropped(values: list[int], excluded: list[int], sing
     assert [values[k] for k in payload[:n_kept]] == expected
 
 
-@given(st.lists(st.lists(words | st.integers(0, 31), max_size=60), min_size=1, max_size=3), words)
+@given(
+    st.lists(words | st.integers(0, 31), max_size=60),
+    st.lists(words | st.integers(0, 31), max_size=60),
+    words,
+    words,
+    st.integers(0, 31),
+    st.integers(1, 4),
+)
 @settings(max_examples=100, deadline=None)
-def test_distinct_restrictions(lists: list[list[int]], mask: int) -> None:
-    n_all = sum(len(values) for values in lists)
-    table_at = 2 * n_all
-    table_end = table_at + table_size(n_all)
-    words = np.zeros(table_end, np.uint64)
-    words[:n_all] = as_rows([value for values in lists for value in values])
-    start, kept_end, singles = 0, n_all, np.uint64(0)
-    for values in lists:
-        end = start + len(values)
-        kept_end, singles = restrict_distinct(
-            words, start, end, np.uint64(mask), n_all, kept_end, singles, table_at, table_end
-        )
-        start = end
-    kept, n_kept = words[n_all:], kept_end - n_all
-    restricted = {value & mask for values in lists for value in values}
-    several = {row for row in restricted if row.bit_count() > 1}
-    assert set(kept[:n_kept].tolist()) == several
-    assert n_kept == len(several)
-    assert int(singles) == sum(row for row in restricted if row.bit_count() == 1)
+def test_distinct_restrictions(
+    rows: list[int], siblings: list[int], singles: int, mask: int, heavy: int, least: int
+) -> None:
+    n_rows, n_all = len(rows), len(rows) + len(siblings)
+    words = np.zeros(2 * n_all + table_size(n_all), np.uint64)
+    words[:n_all] = as_rows([*rows, *siblings])
+    excluded = Excluded(0, n_rows, np.uint64(singles), n_rows, n_all)
+    end, found_singles = restrict_distinct(words, excluded, np.uint64(mask), n_all, np.uint64(heavy), least)
+    restricted = {value & mask for value in (*rows, *siblings)}
+    several = {row for row in restricted if row.bit_count() > 1 and (row.bit_count() >= least or row & heavy)}
+    assert sorted(words[n_all:end].tolist()) == sorted(several)
+    assert int(found_singles) == sum(row for row in restricted if row.bit_count() == 1) | singles & mask
 
 
 @given(graphs.matrices(max_left=9, max_right=9), st.integers(1, 3), st.integers(1, 3), st.data())
@@ -215,7 +215,7 @@ def test_expanded_blocks_hold_the_users_members(group_sizes: list[int], seed: in
         expected.append([sorted(v for g in groups for v in members[offsets[g] : offsets[g + 1]]) for groups in chosen])
         sizes = np.array([groups.size for groups in chosen], np.int32)
         sides.append(Found(np.concatenate(chosen).astype(np.int32), sizes, translation))
-    blocks = list(expand_blocks(*sides, Detail.MEMBERS, block_bytes, 0.5))
+    blocks = list(expand_blocks(*sides, block_bytes, 0.5))
     sink = TableSink()
     for block in blocks:
         sink.accept(block)
@@ -224,6 +224,3 @@ def test_expanded_blocks_hold_the_users_members(group_sizes: list[int], seed: in
     table = sink.table()
     assert [side.tolist() for side in (table[i][0] for i in range(len(table)))] == expected[0]
     assert [side.tolist() for side in (table[i][1] for i in range(len(table)))] == expected[1]
-    sizes_only = list(expand_blocks(*sides, Detail.SIZES, block_bytes, 0.5))
-    assert np.concatenate([block.left_sizes for block in sizes_only]).tolist() == [len(side) for side in expected[0]]
-    assert np.concatenate([block.right_sizes for block in sizes_only]).tolist() == [len(side) for side in expected[1]]
