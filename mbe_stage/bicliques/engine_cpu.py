@@ -150,7 +150,7 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
 
 def prepare(graph: BipartiteCSR, query: BicliqueQuery) -> Prepared:
     """Prepare any task: reduction, side, order, costs. What this needs is compiled."""
-    reduced = reduce_graph(graph, query, merge_twins=techniques.TWINS)
+    reduced = reduce_graph(graph, query, merge_twins=techniques.TWINS, drop_edges=True)
     rows_are_left = enumerates_left(reduced.graph) == techniques.SIDE
     if rows_are_left:
         reduced = reduced.swapped()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from unittest import mock
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
-from mbe_stage.bicliques import reference
+from mbe_stage.bicliques import reduction, reference
 from mbe_stage.bicliques.cpu.closed_sets import bit_masks, closed_sets, column_groups, subsets_of, subsets_of_singles
 from mbe_stage.bicliques.cpu.layout import Excluded
 from mbe_stage.bicliques.cpu.row_words import (
@@ -146,10 +148,10 @@ def test_distinct_restrictions(
     assert int(found_singles) == sum(row for row in restricted if row.bit_count() == 1) | singles & mask
 
 
-@given(graphs.matrices(max_left=9, max_right=9), st.integers(1, 3), st.integers(1, 3), st.data())
-@settings(max_examples=150, deadline=None)
+@given(graphs.matrices(max_left=9, max_right=9), st.integers(1, 3), st.integers(1, 3), st.booleans(), st.data())
+@settings(max_examples=300, deadline=None)
 def test_reduction_keeps_exactly_the_wanted_bicliques(
-    matrix: np.ndarray, min_left: int, min_right: int, data: st.DataObject
+    matrix: np.ndarray, min_left: int, min_right: int, drop_edges: bool, data: st.DataObject
 ) -> None:
     graph = graphs.from_matrix(matrix)
     query = BicliqueQuery(
@@ -158,7 +160,9 @@ def test_reduction_keeps_exactly_the_wanted_bicliques(
         containing_left=tuple(data.draw(st.lists(st.integers(0, graph.n_left - 1), max_size=2))),
         containing_right=tuple(data.draw(st.lists(st.integers(0, graph.n_right - 1), max_size=1))),
     )
-    reduced = reduce_graph(graph, query)
+    # Whenever a step before has left out anything.
+    with mock.patch.object(reduction, "_SPARSE", 1.0):
+        reduced = reduce_graph(graph, query, drop_edges=drop_edges)
     expanded = {
         (_behind(reduced.left_groups, left), _behind(reduced.right_groups, right))
         for left, right in reference.maximal_bicliques(reduced.graph)
@@ -178,6 +182,23 @@ def test_reduction_leaves_no_twins_and_no_isolated_vertices() -> None:
         rows = [tuple(graph.neighbours_of_right(v).tolist()) for v in range(graph.n_right)]
         assert len(set(rows)) == len(rows)
         assert all(rows)
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_edges_of_no_wanted_biclique_are_left_out(flip: bool) -> None:
+    """A block, and around it a sparse graph that the core does not shed."""
+    matrix = graphs.random_matrix(8, 400, 300, 0.03)
+    matrix[:6, :7] = True
+    leaves = np.zeros((400, 6000), bool)
+    leaves[np.arange(6000) % 400, np.arange(6000)] = True
+    graph, query = graphs.from_matrix(np.hstack([matrix, leaves])), BicliqueQuery(min_left=6, min_right=5)
+    if flip:
+        graph, query = graph.swapped(), query.swapped()
+    assert reduce_graph(graph, query, merge_twins=False).graph.n_edges > 2000
+    reduced = reduce_graph(graph, query, merge_twins=False, drop_edges=True)
+    assert reduced.graph.n_edges == 6 * 7
+    sides = [reduced.left_groups.members.tolist(), reduced.right_groups.members.tolist()]
+    assert sides[:: -1 if flip else 1] == [list(range(6)), list(range(7))]
 
 
 def test_core_of_a_path_is_empty() -> None:
