@@ -134,10 +134,6 @@ class CountSink:
         self.n_bicliques += other.n_bicliques
 
 
-# Counting in cells, one for each pair of sizes, takes less time than sorting up to so many of them.
-_CELLS_PER_BICLIQUE = 4
-
-
 class HistogramSink:
     """Counts the bicliques of each size.
 
@@ -158,17 +154,9 @@ class HistogramSink:
             return
         assert block.left_sizes is not None
         assert block.right_sizes is not None
-        n_columns = int(block.right_sizes.max()) + 1
-        codes = block.left_sizes.astype(np.int64) * n_columns + block.right_sizes
-        if codes.max() < _CELLS_PER_BICLIQUE * codes.size:
-            in_cells = np.bincount(codes)
-            occupied = np.flatnonzero(in_cells)
-            counts = in_cells[occupied]
-        else:
-            occupied, counts = np.unique(codes, return_counts=True)
-        left, right = np.divmod(occupied, n_columns)
-        for n_left, n_right, count in zip(left.tolist(), right.tolist(), counts.tolist(), strict=True):
-            self.counts[n_left, n_right] += count
+        codes = block.left_sizes.astype(np.int64) << 32 | block.right_sizes
+        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+            self.counts[int(code) >> 32, int(code) & 0xFFFFFFFF] += int(count)
 
     def merge(self, other: HistogramSink) -> None:
         """Add another sink's count, of other tasks."""

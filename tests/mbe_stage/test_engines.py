@@ -272,6 +272,15 @@ def test_bounds_cut_deep_trees(engine: str, n: int, few: int) -> None:
         assert sizes == {(k, n - k): math.comb(n, k) for k in range(1, few + 1)}
 
 
+@pytest.mark.parametrize(("n", "most"), [(40, 3), (70, 2)])
+@pytest.mark.parametrize("detail", [CountSink, HistogramSink, TableSink])
+def test_maxima_cut_deep_trees(n: int, most: int, detail: type) -> None:
+    for query in (BicliqueQuery(max_left=most), BicliqueQuery(max_right=most)):
+        sink = detail()
+        facts = enumerate_into(sink, graphs.crown(n), query, Execution(threads=1), "cpu")
+        assert facts.n_bicliques == sum(math.comb(n, k) for k in range(1, most + 1))
+
+
 def test_bounds_on_edges_and_most_members() -> None:
     n = 18
     for query in (BicliqueQuery(min_edges=(n // 2) ** 2), BicliqueQuery(max_left=2), BicliqueQuery(max_right=2)):

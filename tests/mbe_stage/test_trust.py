@@ -148,6 +148,7 @@ BUSIEST_LEFT, BUSIEST_RIGHT = int(np.argmax(SPARSE.left_degrees)), int(np.argmax
         (SPARSE, BicliqueQuery(containing_right=(BUSIEST_RIGHT,)), 0.1),
         (graphs.crown(13), BicliqueQuery(min_left=10), 0.3),
         (graphs.crown(13), BicliqueQuery(max_right=2), 0.3),
+        (graphs.crown(13), BicliqueQuery(max_left=2), 0.3),
         (graphs.crown(13), BicliqueQuery(min_right=10), 0.8),
     ],
 )

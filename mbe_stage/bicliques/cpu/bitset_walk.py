@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import MIN_LEFT, MIN_RIGHT
+from mbe_stage.bicliques.constraints import MAX_LEFT, MIN_LEFT, MIN_RIGHT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
@@ -29,17 +29,16 @@ from mbe_stage.bicliques.cpu.closed_sets import (
     subsets_of_singles,
 )
 from mbe_stage.bicliques.cpu.emit import (
-    count_closed_sets,
     count_each,
     count_size,
     drop_narrow,
-    emit_closed_sets,
     emit_word,
     is_hopeless,
     may_be_wide,
     medium_columns,
     needs_weights,
     path_multiplicity,
+    take_closed_sets,
     word_weight,
 )
 from mbe_stage.bicliques.cpu.row_words import (
@@ -103,14 +102,25 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
         union |= words[k]
     if sizes.are_checked and ints_top > ints_start:
         left_most = word_weight(union, columns, worker.ints)
-        if is_hopeless(left_most, n_least, n_least + n_most, sizes.constraints):
+        if is_hopeless(left_most, n_least + 1, n_least + n_most, sizes.constraints):
+            return
+    children_end = kept_end
+    if sizes.are_exact:
+        # Left sets below a child hold what it has in common with all later rows.
+        common = ~_U(0)
+        while children_end > top:
+            common &= words[children_end - 1]
+            if word_weight(common, columns, worker.ints) <= sizes.constraints[MAX_LEFT]:
+                break
+            children_end -= 1
+        if children_end == top:
             return
     end, singles = restrict_distinct(words, excluded, union, kept_end, columns.heavy, sizes.constraints[MIN_LEFT])
     depth += 1
     frames[depth, layout.KIND] = layout.BITSET
     frames[depth, layout.FIRST] = 0
     frames[depth, layout.CURSOR] = 0
-    frames[depth, layout.END] = kept_end - top
+    frames[depth, layout.END] = children_end - top
     frames[depth, layout.N_ROWS] = kept_end - top
     frames[depth, layout.N_EXCLUDED] = end - kept_end
     frames[depth, layout.SINGLES] = np.int64(singles)
@@ -301,7 +311,7 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
         control[layout.COUNT] += popcount(closed)
     elif closed != _U(0):
         bit_masks(left, worker.masks)
-        count_each(closed, n_path, row_at, rows_end, weights_at, columns, worker, sizes)
+        count_each(closed, n_path, left, row_at, rows_end, weights_at, columns, worker, sizes)
 
 
 @njit(inline="always")
@@ -347,11 +357,8 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
         forbidden = subsets_of(words, excluded.start, excluded.end, left, masks)
         forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(excluded.singles, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, left, masks), forbidden)
-        if output is None:
-            count_closed_sets(closed, n_path, top, raw_end, ints_top, columns, worker, sizes)
-        elif not emit_closed_sets(closed, columns.at, n_path, top, raw_end, behind, worker, sizes, output):
-            return OUTPUT_FULL
-        return OK
+        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, columns, worker, sizes, output)
+        return OK if is_taken else OUTPUT_FULL
     push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
     return OK
 

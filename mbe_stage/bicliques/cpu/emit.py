@@ -11,7 +11,7 @@ from numba import njit
 from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT, are_met
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, NO_GROUP, SUPERSETS, TOUCHING, spread, subset_of
-from mbe_stage.bits import lowest_bit_index, popcount
+from mbe_stage.bits import extract_bits, lowest_bit_index, popcount
 from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
@@ -181,17 +181,19 @@ def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, wo
         worker.control[layout.COUNT] += popcount(wide)
         closed ^= wide
     if closed != _U(0):
-        count_each(closed, n_path, rows_at, rows_end, weights_at, columns, worker, sizes)
+        count_each(closed, n_path, _U(0), rows_at, rows_end, weights_at, columns, worker, sizes)
 
 
 @compiled(nrt=False)
-def count_each(closed, n_path, rows_at, rows_end, weights_at, columns, worker, sizes):
+def count_each(closed, n_path, left, rows_at, rows_end, weights_at, columns, worker, sizes):
     """Count the bicliques of a closed-set bitmap, as `count_closed_sets` does, after working out each one's size.
 
     Parameters
     ----------
     n_path, rows_at, rows_end, weights_at : int
         As there.
+    left : uint64
+        Where the groups are single columns: all of them.
     """
     words, ints, masks, weights = worker.words, worker.ints, worker.masks, worker.weights
     for k in range(CLOSED_SET_WIDTH):
@@ -200,7 +202,8 @@ def count_each(closed, n_path, rows_at, rows_end, weights_at, columns, worker, s
     if needs_weights(n_path, sizes):
         worker.control[layout.WORK] += (rows_end - rows_at) >> 1
         for k in range(rows_end - rows_at):
-            subset = subset_of(words[rows_at + k], masks)
+            row = words[rows_at + k]
+            subset = extract_bits(row, left) if left != _U(0) else subset_of(row, masks)
             candidates |= _ONE << subset
             weights[CLOSED_SET_WIDTH + np.int64(subset)] += ints[weights_at + k]
     count_subsets(closed, candidates, n_path, worker, sizes)
@@ -229,6 +232,30 @@ def count_subsets(closed, candidates, n_path, worker, sizes):
     while candidates != _U(0):
         weights[CLOSED_SET_WIDTH + lowest_bit_index(candidates)] = 0
         candidates &= candidates - _ONE
+
+
+@njit(inline="always")
+def take_child(child, n_path, worker, sizes, output):
+    """Count or write the biclique of a subgraph's child."""
+    if output is None:
+        count_size(child.n_left, n_path, worker.control, sizes)
+        return True
+    return emit_list(child, n_path, worker, sizes, output)
+
+
+@njit(inline="always")
+def take_closed_sets(closed, n_path, rows_at, rows_end, behind, columns, worker, sizes, output):
+    """Count or write the bicliques of a closed-set bitmap over the groups in ``worker.masks``.
+
+    Parameters
+    ----------
+    n_path, rows_at, rows_end : int
+        As in `emit_closed_sets`.
+    """
+    if output is None:
+        count_closed_sets(closed, n_path, rows_at, rows_end, behind.payload, columns, worker, sizes)
+        return True
+    return emit_closed_sets(closed, columns.at, n_path, rows_at, rows_end, behind, worker, sizes, output)
 
 
 @compiled(nrt=False)

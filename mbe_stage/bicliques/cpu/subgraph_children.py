@@ -13,20 +13,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import MIN_LEFT
+from mbe_stage.bicliques.constraints import MAX_LEFT, MIN_LEFT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.bitset_walk import push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, closed_sets, column_groups, subsets_of
 from mbe_stage.bicliques.cpu.emit import (
-    count_closed_sets,
-    count_size,
     count_subsets,
     drop_narrow,
-    emit_closed_sets,
-    emit_list,
     is_hopeless,
     needs_weights,
     path_multiplicity,
+    take_child,
+    take_closed_sets,
 )
 from mbe_stage.bicliques.cpu.merged_columns import (
     collect_columns,
@@ -80,12 +78,10 @@ def open_subgraph(child, collected, n_path, n_nonzero, worker, sizes, output):
     if top + n_nonzero > words.size:
         control[layout.NEEDED] = top + n_nonzero
         return layout.WORDS_SHORT
-    if output is None:
-        count_size(child.n_left, n_path, control, sizes)
-    elif not emit_list(child, n_path, worker, sizes, output):
+    if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
     is_bounded = sizes.are_checked if output is not None else needs_weights(n_path, sizes)
-    if is_bounded and _is_hopeless_below(child, n_path, n_nonzero, worker, sizes, output):
+    if is_bounded and _is_hopeless_below(child, collected, n_path, n_nonzero, worker, sizes, output):
         return OK
 
     n_rows, n_excluded = _order_rows(child.row, top, n_nonzero, worker)
@@ -123,16 +119,32 @@ def _count_edges(child, collected, worker):
 
 
 @njit(inline="always")
-def _is_hopeless_below(child, n_path, n_nonzero, worker, sizes, output):
-    """True if no biclique from the child on can satisfy the size constraints."""
+def _is_hopeless_below(child, collected, n_path, n_nonzero, worker, sizes, output):
+    """True if no biclique below the child can satisfy the size constraints."""
     node, row, row_ids = child.node, child.row, child.row_ids
     bits, nonzero = worker.bits, worker.nonzero
     right_least = n_path if output is None else path_multiplicity(worker.path, n_path, sizes)
     right_most = right_least
+    n_candidates = 0
     for k in range(n_nonzero):
         if bits[nonzero[k]] and nonzero[k] > row:
+            n_candidates += 1
             right_most += sizes.right_multiplicities[node[row_ids + nonzero[k]]]
-    return is_hopeless(child.n_left, right_least, right_most, sizes.constraints)
+    if is_hopeless(child.n_left, right_least + 1, right_most, sizes.constraints):
+        return True
+    return sizes.are_exact and _common_weight(child, collected, n_candidates, worker) > sizes.constraints[MAX_LEFT]
+
+
+@njit(inline="always")
+def _common_weight(child, collected, n_candidates, worker):
+    """The user's left vertices that all candidates have in common, so that every biclique below has them."""
+    ints, n_left = worker.ints, child.left_end - child.left_at
+    candidates_at, kept_at = collected.scratch + n_left, collected.scratch + 3 * n_left
+    weight = np.int64(0)
+    for k in range(collected.n_kept):
+        if ints[candidates_at + ints[kept_at + n_left + k]] == n_candidates:
+            weight += child.node[child.column_weights + ints[kept_at + k]]
+    return weight
 
 
 @njit(inline="always")
@@ -390,9 +402,7 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
             words[raw_end] = known
             ints[payload_at + raw_end - top] = row_id if output is not None else sizes.right_multiplicities[row_id]
             raw_end += 1
-    if output is None:
-        count_size(child.n_left, n_path, control, sizes)
-    elif not emit_list(child, n_path, worker, sizes, output):
+    if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
     if raw_end == top:
         return OK
@@ -410,11 +420,8 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
         everything = ~_U(0)
         forbidden = subsets_of(words, excluded_at, excluded_end, everything, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, everything, masks), forbidden)
-        if output is None:
-            count_closed_sets(closed, n_path, top, raw_end, payload_at, columns, worker, sizes)
-        elif not emit_closed_sets(closed, columns.at, n_path, top, raw_end, behind, worker, sizes, output):
-            return OUTPUT_FULL
-        return OK
+        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, columns, worker, sizes, output)
+        return OK if is_taken else OUTPUT_FULL
     excluded = layout.Excluded(excluded_at, excluded_end, _U(0), top, top)
     push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
     return OK

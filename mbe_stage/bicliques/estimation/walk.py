@@ -15,7 +15,6 @@ from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.layout import Output, Sizes, subgraph_parts
 from mbe_stage.bicliques.cpu.tree import run_quantum
-from mbe_stage.bicliques.cpu.twin_expansion import Translation
 from mbe_stage.bicliques.cpu.worker import as_subgraph, columns_of, new_sizes, new_state, short_of
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
@@ -81,9 +80,12 @@ class Walk:
         reduced = rows_by_degree(reduced)
         self._graph = as_subgraph(reduced)
         self._worker = new_state(reduced.graph.n_right)
-        multiplicities = (Translation.of(side).multiplicities for side in (reduced.left_groups, reduced.right_groups))
         self._sizes: Sizes = new_sizes(
-            *multiplicities, size_constraints(query), n_bicliques=_BICLIQUES if collects else 0, has_members=collects
+            reduced.left_groups.multiplicities,
+            reduced.right_groups.multiplicities,
+            size_constraints(query),
+            n_bicliques=_BICLIQUES if collects else 0,
+            has_members=collects,
         )
         self._output: Output | None = None
         if collects:
