@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.bicliques import reduction, reference
-from mbe_stage.bicliques.cpu.closed_sets import bit_masks, closed_sets, column_groups, subsets_of, subsets_of_singles
+from mbe_stage.bicliques.cpu.closed_sets import (
+    SUPERSETS,
+    TOUCHING,
+    bit_masks,
+    closed_sets,
+    column_groups,
+    singles_inside,
+    subsets_inside,
+    subsets_of,
+    subsets_of_singles,
+)
 from mbe_stage.bicliques.cpu.layout import Excluded
 from mbe_stage.bicliques.cpu.row_words import (
     drop_dominated,
@@ -67,6 +77,7 @@ def test_subsets_of_indexes_the_chosen_bits(rows: list[int], chosen: set[int]) -
     for row in rows:
         expected |= 1 << sum((row >> bit & 1) << k for k, bit in enumerate(bits))
     assert int(subsets_of(as_rows(rows), 0, len(rows), left, masks)) == expected
+    assert int(subsets_inside(as_rows(rows), 0, len(rows), left)) == expected
 
 
 @given(st.lists(st.integers(0, 255), max_size=5))
@@ -91,6 +102,16 @@ def test_single_columns_forbid_only_groups_of_one(singles: int) -> None:
     masks[:4] = groups
     subsets = int(subsets_of_singles(np.uint64(singles), masks))
     assert subsets == sum(1 << (1 << k) for k, group in enumerate(groups) if group & singles == group and k < 2)
+    inside = int(singles_inside(np.uint64(singles), np.uint64(0b10101010)))
+    assert inside == sum(1 << (1 << k) for k in range(4) if singles >> 2 * k + 1 & 1)
+
+
+@given(st.sets(st.integers(1, 63), min_size=1, max_size=12), st.integers(0, 63))
+@settings(max_examples=50, deadline=None)
+def test_subsets_that_hold_or_touch_another(subsets: set[int], other: int) -> None:
+    bitmap = int(as_subsets(list(subsets)))
+    assert bitmap & int(SUPERSETS[other]) == int(as_subsets([s for s in subsets if s & other == other]))
+    assert bitmap & int(TOUCHING[other]) == int(as_subsets([s for s in subsets if s & other]))
 
 
 @given(st.lists(st.integers(0, 40) | words, max_size=100))
