@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
-from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
+from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
 from mbe_stage.bicliques.cpu.worker import FirstSizes, Plan, Worker, as_subgraph
@@ -67,9 +67,9 @@ class Prepared:
     roots: Roots
 
 
-def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:
-    """Compile what `run` needs for a query and detail, or all that this engine compiles if none is given."""
-    searches = tree.compile_steps(None if query is None or detail is None else _collects(query, detail))
+def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
+    """Compile what `run` needs for a detail, or all that this engine compiles if none is given."""
+    searches = tree.compile_steps(None if detail is None else detail >= Detail.MEMBERS)
     expansion = twin_expansion.compile_steps(Detail.MEMBERS if detail is None else detail)
     return (*searches, *expansion, *reduction.compile_steps(), *ordering.compile_steps())
 
@@ -138,11 +138,6 @@ def run(
     yield BicliqueBlock.empty(detail, work_done=1.0)
 
 
-def _collects(query: BicliqueQuery, detail: Detail) -> bool:
-    """True if the walk has to collect members: for the sink, or to check sizes."""
-    return detail > Detail.COUNT or bool(size_constraints(query)[ACTIVE])
-
-
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
     """Divide all work into at most `n` tasks of similar cost.
 
@@ -155,7 +150,7 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
 
 def prepare(graph: BipartiteCSR, query: BicliqueQuery) -> Prepared:
     """Prepare any task: reduction, side, order, costs. What this needs is compiled."""
-    reduced = reduce_graph(graph, query, merge_twins=techniques.TWINS)
+    reduced = reduce_graph(graph, query, merge_twins=techniques.TWINS, drop_edges=True)
     rows_are_left = enumerates_left(reduced.graph) == techniques.SIDE
     if rows_are_left:
         reduced = reduced.swapped()
@@ -165,7 +160,7 @@ def prepare(graph: BipartiteCSR, query: BicliqueQuery) -> Prepared:
     return Prepared(
         reduced=reduced,
         rows_are_left=rows_are_left,
-        node=as_subgraph(reduced.graph),
+        node=as_subgraph(reduced),
         costs=task_costs(reduced.graph),
         roots=Roots.of("bicliques", first_twins, rows_are_left, *query.identity, graph.n_right, graph.edges_checksum),
     )

@@ -5,19 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from mbe_stage.bicliques.reduction import Groups, ReducedGraph
-from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.bipartite import BipartiteCSR, wedge_counts
 from mbe_stage.graphs.csr import reordered, transposed
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
-
-
-def wedge_counts(graph: BipartiteCSR) -> tuple[int, int]:
-    """Sums of the squared degrees of the left and of the right side.
-
-    The first is the number of two-step paths right - left - right, which enumerating the right side walks at its first
-    level; the second the same for enumerating the left side.
-    """
-    return int(np.sum(graph.left_degrees**2)), int(np.sum(graph.right_degrees**2))
 
 
 def enumerates_left(graph: BipartiteCSR) -> bool:

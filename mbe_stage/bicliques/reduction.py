@@ -1,10 +1,12 @@
 """Make the graph smaller without losing or adding a single wanted biclique.
 
-Three steps, each exact:
+Four steps, each exact:
 
 - `containing`: in a biclique that contains the left vertices A and the right vertices B, every member is a common
   neighbour of these. So only N(B) x N(A) matters, and there every maximal biclique contains A and B;
 - the (p, q)-core: a left member needs `min_right` neighbours and a right member `min_left`, repeatedly;
+- edges of no wanted biclique, if the core suggests that there are many: an edge u-v needs `min_left` neighbours of v
+  that have `min_right` neighbours in common with u, u among them;
 - twins: vertices with the same neighbours are members of the same bicliques; one represents all of them.
 """
 
@@ -17,11 +19,16 @@ from numba import int64, njit
 
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.graphs import subgraphs
-from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.bipartite import BipartiteCSR, wedge_counts
+from mbe_stage.graphs.csr import transposed
 from mbe_stage.graphs.subgraphs import common_neighbours, peel_to_core, ranks, subgraph
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
 from mbe_stage.splitmix import INCREMENT, finalised
+
+# A step that left a smaller share of the edges is worth another look at them: where cores are as large as the graph, or
+# nearly so, few edges are in no wanted biclique.
+_SPARSE = 0.6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +77,9 @@ class ReducedGraph:
         return ReducedGraph(self.graph.swapped(), self.right_groups, self.left_groups)
 
 
-def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = True) -> ReducedGraph:
+def reduce_graph(
+    graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = True, drop_edges: bool = False
+) -> ReducedGraph:
     """Leave out what cannot be in a wanted biclique, and let one vertex stand for its twins.
 
     Parameters
@@ -80,6 +89,8 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = 
         multiplicities.
     merge_twins : bool
         Without it every vertex stands for itself alone.
+    drop_edges : bool
+        True to look for edges of no wanted biclique, too, where that pays.
 
     Returns
     -------
@@ -93,6 +104,14 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = 
     peel_to_core(graph, left_alive, right_alive, query.min_left, query.min_right)
     left_vertices, right_vertices = np.flatnonzero(left_alive), np.flatnonzero(right_alive)
     core = subgraph(graph, left_alive, right_alive, ranks(left_alive), ranks(right_alive))
+    n_before = graph.n_edges
+    while drop_edges and min(query.min_left, query.min_right) > 1 and core.n_edges < _SPARSE * n_before:
+        n_before = core.n_edges
+        core = _without_weak_edges(core, query.min_left, query.min_right)
+        left_alive, right_alive = np.ones(core.n_left, np.bool_), np.ones(core.n_right, np.bool_)
+        peel_to_core(core, left_alive, right_alive, query.min_left, query.min_right)
+        core = subgraph(core, left_alive, right_alive, ranks(left_alive), ranks(right_alive))
+        left_vertices, right_vertices = left_vertices[left_alive], right_vertices[right_alive]
     if merge_twins:
         left_group = _twin_groups(core.left_offsets, core.left_members)
         right_group = _twin_groups(core.right_offsets, core.right_members)
@@ -102,6 +121,63 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = 
     right_groups, right_first = _gather(right_group, right_vertices)
     collapsed = subgraph(core, left_first, right_first, left_group, right_group)
     return ReducedGraph(collapsed, left_groups, right_groups)
+
+
+def _without_weak_edges(graph: BipartiteCSR, min_left: int, min_right: int) -> BipartiteCSR:
+    """The graph without edges u-v for which too few neighbours of v have enough neighbours in common with u.
+
+    The side with fewer two-step paths is taken for u's. Vertices stay, and keep their ids.
+    """
+    through_left, through_right = wedge_counts(graph)
+    if through_left < through_right:
+        return _without_weak_edges(graph.swapped(), min_right, min_left).swapped()
+    offsets, members = _strong_edges(
+        graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members, min_left, min_right
+    )
+    if members.size == graph.n_edges:
+        return graph
+    right_offsets = np.zeros(graph.n_right + 1, np.int64)
+    np.cumsum(np.bincount(members, minlength=graph.n_right), out=right_offsets[1:])
+    right_members = transposed(offsets, members, right_offsets)
+    return BipartiteCSR(graph.n_left, graph.n_right, offsets, members, right_offsets, right_members)
+
+
+@compiled(LONGS, INTS, LONGS, INTS, int64, int64)
+def _strong_edges(offsets, members, other_offsets, other_members, min_rows, min_members):
+    """The rows without the entries that fewer than `min_rows` rows share which have `min_members` in common with it.
+
+    Parameters
+    ----------
+    offsets, members : (n_rows + 1,) int64 and (n_entries,) int32
+    other_offsets, other_members : int64, int32
+        The rows of each member.
+    """
+    n_rows = offsets.size - 1
+    new_offsets = np.zeros(n_rows + 1, np.int64)
+    new_members = np.empty(members.size, np.int32)
+    n_common = np.zeros(n_rows, np.int32)
+    nonzero = np.empty(n_rows + 1, np.int32)
+    written = 0
+    for row in range(n_rows):
+        n_nonzero = 0
+        for k in range(offsets[row], offsets[row + 1]):
+            for j in range(other_offsets[members[k]], other_offsets[members[k] + 1]):
+                other = other_members[j]
+                nonzero[n_nonzero] = other
+                n_nonzero += n_common[other] == 0
+                n_common[other] += 1
+        for k in range(offsets[row], offsets[row + 1]):
+            n_partners = 0
+            for j in range(other_offsets[members[k]], other_offsets[members[k] + 1]):
+                n_partners += n_common[other_members[j]] >= min_members
+                if n_partners == min_rows:
+                    new_members[written] = members[k]
+                    written += 1
+                    break
+        new_offsets[row + 1] = written
+        for k in range(n_nonzero):
+            n_common[nonzero[k]] = 0
+    return new_offsets, new_members[:written].copy()
 
 
 def _gather(group: np.ndarray, vertices: np.ndarray) -> tuple[Groups, np.ndarray]:
@@ -125,7 +201,7 @@ def _twin_groups(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module, and those that filter adjacency arrays."""
-    twins = steps_of(_fill_groups, _number_groups, _row_hashes, _differs_from_previous)
+    twins = steps_of(_strong_edges, _fill_groups, _number_groups, _row_hashes, _differs_from_previous)
     return (*subgraphs.compile_steps(), *twins)
 
 

@@ -150,3 +150,12 @@ class BipartiteCSR:
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
         """All edges as ``(left_ids, right_ids)``, int32, ordered by left id and then right id."""
         return np.repeat(np.arange(self.n_left, dtype=np.int32), self.left_degrees), self.left_members
+
+
+def wedge_counts(graph: BipartiteCSR) -> tuple[int, int]:
+    """Sums of the squared degrees of the left and of the right side.
+
+    The first is the number of two-step paths right - left - right, which enumerating the right side walks at its first
+    level; the second the same for enumerating the left side.
+    """
+    return int(np.sum(graph.left_degrees**2)), int(np.sum(graph.right_degrees**2))

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from unittest import mock
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
-from mbe_stage.bicliques import reference
-from mbe_stage.bicliques.cpu.closed_sets import bit_masks, closed_sets, column_groups, subsets_of, subsets_of_singles
+from mbe_stage.bicliques import reduction, reference
+from mbe_stage.bicliques.cpu.closed_sets import (
+    SUPERSETS,
+    TOUCHING,
+    bit_masks,
+    closed_sets,
+    column_groups,
+    singles_inside,
+    subsets_inside,
+    subsets_of,
+    subsets_of_singles,
+)
 from mbe_stage.bicliques.cpu.layout import Excluded
 from mbe_stage.bicliques.cpu.row_words import (
     drop_dominated,
@@ -23,7 +35,7 @@ from mbe_stage.bicliques.cpu.row_words import (
 )
 from mbe_stage.bicliques.cpu.twin_expansion import SORT_SLACK, Found, Translation, expand_blocks, sort_ids
 from mbe_stage.bicliques.reduction import Groups, reduce_graph
-from mbe_stage.bicliques.results import Detail, TableSink
+from mbe_stage.bicliques.results import TableSink
 from tests.mbe_stage import graphs
 
 words = st.integers(0, 2**64 - 1)
@@ -65,6 +77,7 @@ def test_subsets_of_indexes_the_chosen_bits(rows: list[int], chosen: set[int]) -
     for row in rows:
         expected |= 1 << sum((row >> bit & 1) << k for k, bit in enumerate(bits))
     assert int(subsets_of(as_rows(rows), 0, len(rows), left, masks)) == expected
+    assert int(subsets_inside(as_rows(rows), 0, len(rows), left)) == expected
 
 
 @given(st.lists(st.integers(0, 255), max_size=5))
@@ -89,6 +102,16 @@ def test_single_columns_forbid_only_groups_of_one(singles: int) -> None:
     masks[:4] = groups
     subsets = int(subsets_of_singles(np.uint64(singles), masks))
     assert subsets == sum(1 << (1 << k) for k, group in enumerate(groups) if group & singles == group and k < 2)
+    inside = int(singles_inside(np.uint64(singles), np.uint64(0b10101010)))
+    assert inside == sum(1 << (1 << k) for k in range(4) if singles >> 2 * k + 1 & 1)
+
+
+@given(st.sets(st.integers(1, 63), min_size=1, max_size=12), st.integers(0, 63))
+@settings(max_examples=50, deadline=None)
+def test_subsets_that_hold_or_touch_another(subsets: set[int], other: int) -> None:
+    bitmap = int(as_subsets(list(subsets)))
+    assert bitmap & int(SUPERSETS[other]) == int(as_subsets([s for s in subsets if s & other == other]))
+    assert bitmap & int(TOUCHING[other]) == int(as_subsets([s for s in subsets if s & other]))
 
 
 @given(st.lists(st.integers(0, 40) | words, max_size=100))
@@ -123,33 +146,33 @@ def test_dominated_rows_are_dropped(values: list[int], excluded: list[int], sing
     assert [values[k] for k in payload[:n_kept]] == expected
 
 
-@given(st.lists(st.lists(words | st.integers(0, 31), max_size=60), min_size=1, max_size=3), words)
+@given(
+    st.lists(words | st.integers(0, 31), max_size=60),
+    st.lists(words | st.integers(0, 31), max_size=60),
+    words,
+    words,
+    st.integers(0, 31),
+    st.integers(1, 4),
+)
 @settings(max_examples=100, deadline=None)
-def test_distinct_restrictions(lists: list[list[int]], mask: int) -> None:
-    n_all = sum(len(values) for values in lists)
-    table_at = 2 * n_all
-    table_end = table_at + table_size(n_all)
-    words = np.zeros(table_end, np.uint64)
-    words[:n_all] = as_rows([value for values in lists for value in values])
-    start, kept_end, singles = 0, n_all, np.uint64(0)
-    for values in lists:
-        end = start + len(values)
-        kept_end, singles = restrict_distinct(
-            words, start, end, np.uint64(mask), n_all, kept_end, singles, table_at, table_end
-        )
-        start = end
-    kept, n_kept = words[n_all:], kept_end - n_all
-    restricted = {value & mask for values in lists for value in values}
-    several = {row for row in restricted if row.bit_count() > 1}
-    assert set(kept[:n_kept].tolist()) == several
-    assert n_kept == len(several)
-    assert int(singles) == sum(row for row in restricted if row.bit_count() == 1)
+def test_distinct_restrictions(
+    rows: list[int], siblings: list[int], singles: int, mask: int, heavy: int, least: int
+) -> None:
+    n_rows, n_all = len(rows), len(rows) + len(siblings)
+    words = np.zeros(2 * n_all + table_size(n_all), np.uint64)
+    words[:n_all] = as_rows([*rows, *siblings])
+    excluded = Excluded(0, n_rows, np.uint64(singles), n_rows, n_all)
+    end, found_singles = restrict_distinct(words, excluded, np.uint64(mask), n_all, np.uint64(heavy), least)
+    restricted = {value & mask for value in (*rows, *siblings)}
+    several = {row for row in restricted if row.bit_count() > 1 and (row.bit_count() >= least or row & heavy)}
+    assert sorted(words[n_all:end].tolist()) == sorted(several)
+    assert int(found_singles) == sum(row for row in restricted if row.bit_count() == 1) | singles & mask
 
 
-@given(graphs.matrices(max_left=9, max_right=9), st.integers(1, 3), st.integers(1, 3), st.data())
-@settings(max_examples=150, deadline=None)
+@given(graphs.matrices(max_left=9, max_right=9), st.integers(1, 3), st.integers(1, 3), st.booleans(), st.data())
+@settings(max_examples=300, deadline=None)
 def test_reduction_keeps_exactly_the_wanted_bicliques(
-    matrix: np.ndarray, min_left: int, min_right: int, data: st.DataObject
+    matrix: np.ndarray, min_left: int, min_right: int, drop_edges: bool, data: st.DataObject
 ) -> None:
     graph = graphs.from_matrix(matrix)
     query = BicliqueQuery(
@@ -158,7 +181,9 @@ def test_reduction_keeps_exactly_the_wanted_bicliques(
         containing_left=tuple(data.draw(st.lists(st.integers(0, graph.n_left - 1), max_size=2))),
         containing_right=tuple(data.draw(st.lists(st.integers(0, graph.n_right - 1), max_size=1))),
     )
-    reduced = reduce_graph(graph, query)
+    # Whenever a step before has left out anything.
+    with mock.patch.object(reduction, "_SPARSE", 1.0):
+        reduced = reduce_graph(graph, query, drop_edges=drop_edges)
     expanded = {
         (_behind(reduced.left_groups, left), _behind(reduced.right_groups, right))
         for left, right in reference.maximal_bicliques(reduced.graph)
@@ -178,6 +203,23 @@ def test_reduction_leaves_no_twins_and_no_isolated_vertices() -> None:
         rows = [tuple(graph.neighbours_of_right(v).tolist()) for v in range(graph.n_right)]
         assert len(set(rows)) == len(rows)
         assert all(rows)
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_edges_of_no_wanted_biclique_are_left_out(flip: bool) -> None:
+    """A block, and around it a sparse graph that the core does not shed."""
+    matrix = graphs.random_matrix(8, 400, 300, 0.03)
+    matrix[:6, :7] = True
+    leaves = np.zeros((400, 6000), bool)
+    leaves[np.arange(6000) % 400, np.arange(6000)] = True
+    graph, query = graphs.from_matrix(np.hstack([matrix, leaves])), BicliqueQuery(min_left=6, min_right=5)
+    if flip:
+        graph, query = graph.swapped(), query.swapped()
+    assert reduce_graph(graph, query, merge_twins=False).graph.n_edges > 2000
+    reduced = reduce_graph(graph, query, merge_twins=False, drop_edges=True)
+    assert reduced.graph.n_edges == 6 * 7
+    sides = [reduced.left_groups.members.tolist(), reduced.right_groups.members.tolist()]
+    assert sides[:: -1 if flip else 1] == [list(range(6)), list(range(7))]
 
 
 def test_core_of_a_path_is_empty() -> None:
@@ -215,7 +257,7 @@ def test_expanded_blocks_hold_the_users_members(group_sizes: list[int], seed: in
         expected.append([sorted(v for g in groups for v in members[offsets[g] : offsets[g + 1]]) for groups in chosen])
         sizes = np.array([groups.size for groups in chosen], np.int32)
         sides.append(Found(np.concatenate(chosen).astype(np.int32), sizes, translation))
-    blocks = list(expand_blocks(*sides, Detail.MEMBERS, block_bytes, 0.5))
+    blocks = list(expand_blocks(*sides, block_bytes, 0.5))
     sink = TableSink()
     for block in blocks:
         sink.accept(block)
@@ -224,6 +266,3 @@ def test_expanded_blocks_hold_the_users_members(group_sizes: list[int], seed: in
     table = sink.table()
     assert [side.tolist() for side in (table[i][0] for i in range(len(table)))] == expected[0]
     assert [side.tolist() for side in (table[i][1] for i in range(len(table)))] == expected[1]
-    sizes_only = list(expand_blocks(*sides, Detail.SIZES, block_bytes, 0.5))
-    assert np.concatenate([block.left_sizes for block in sizes_only]).tolist() == [len(side) for side in expected[0]]
-    assert np.concatenate([block.right_sizes for block in sizes_only]).tolist() == [len(side) for side in expected[1]]

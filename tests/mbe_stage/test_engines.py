@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ REAL_GRAPHS = {
 
 
 def found(graph: BipartiteCSR, query: BicliqueQuery | None = None, engine: str = "cpu", **execution) -> set:
-    """The bicliques as a set; that none comes twice, and that counting agrees, is checked on the way."""
+    """The bicliques as a set; that none comes twice, and that counts and sizes agree, is checked on the way."""
     sink = TableSink()
     facts = enumerate_into(sink, graph, query, Execution(**execution), engine)
     table = sink.table()
@@ -44,7 +45,14 @@ def found(graph: BipartiteCSR, query: BicliqueQuery | None = None, engine: str =
     counting = CountSink()
     enumerate_into(counting, graph, query, Execution(**execution), engine)
     assert counting.n_bicliques == len(table)
+    histogram = HistogramSink()
+    enumerate_into(histogram, graph, query, Execution(**execution), engine)
+    assert histogram.counts == sizes_of(table.as_set())
     return table.as_set()
+
+
+def sizes_of(pairs: set) -> Counter[tuple[int, int]]:
+    return Counter((len(left), len(right)) for left, right in pairs)
 
 
 def wanted(graph: BipartiteCSR, query: BicliqueQuery | None = None) -> set:
@@ -156,8 +164,38 @@ def test_every_pause_grow_and_share_path(threads: int, block_bytes: int, monkeyp
             sink.accept(block)
         for block in engine_cpu.run(graph, BicliqueQuery(), execution, Detail.COUNT, first_sizes=(1, 1, 1)):
             counted += block.n_bicliques
+        histogram = HistogramSink()
+        query = BicliqueQuery(min_left=2, min_right=3)
+        for block in engine_cpu.run(graph, query, execution, Detail.SIZES, first_sizes=(1, 1, 1)):
+            histogram.accept(block)
+        assert histogram.counts == sizes_of(wanted(graph, query))
         assert sink.table().as_set() == wanted(graph)
         assert counted == len(sink.table()) == len(wanted(graph))
+
+
+@pytest.mark.parametrize(
+    ("shape", "density"), [((6, 9), 0.6), ((12, 9), 0.6), ((40, 12), 0.4), ((90, 12), 0.5), ((150, 14), 0.4)]
+)
+@pytest.mark.parametrize("most_twins", [1, 4])
+def test_sizes_are_known_without_members(shape: tuple[int, int], density: float, most_twins: int) -> None:
+    """Counts and histograms, with twins on both sides, around every bound."""
+    random = np.random.default_rng(most_twins)
+    for seed in range(3):
+        matrix = graphs.random_matrix(seed, *shape, density)
+        for axis in (0, 1):
+            matrix = np.repeat(matrix, random.integers(1, most_twins + 1, shape[axis]), axis=axis)
+        graph = graphs.from_matrix(matrix)
+        pairs = wanted(graph)
+        for _ in range(25):
+            least, most = random.integers(1, 8, 2).tolist(), random.integers(8, 40, 2).tolist()
+            maxima = [None if random.integers(3) else n for n in most]
+            query = BicliqueQuery(*least, *maxima, min_edges=random.choice([1, 1, 30]).item())
+            expected = sizes_of(pair for pair in pairs if query.accepts(len(pair[0]), len(pair[1])))
+            counting, histogram = CountSink(), HistogramSink()
+            for sink in (counting, histogram):
+                enumerate_into(sink, graph, query, Execution(threads=1), "cpu")
+            assert histogram.counts == expected
+            assert counting.n_bicliques == expected.total()
 
 
 @every_engine
@@ -232,6 +270,15 @@ def test_bounds_cut_deep_trees(engine: str, n: int, few: int) -> None:
         enumerate_into(sink, graphs.crown(n), query, engine=engine)
         sizes = {tuple(sorted(size)): count for size, count in sink.counts.items()}
         assert sizes == {(k, n - k): math.comb(n, k) for k in range(1, few + 1)}
+
+
+@pytest.mark.parametrize(("n", "most"), [(40, 3), (70, 2)])
+@pytest.mark.parametrize("detail", [CountSink, HistogramSink, TableSink])
+def test_maxima_cut_deep_trees(n: int, most: int, detail: type) -> None:
+    for query in (BicliqueQuery(max_left=most), BicliqueQuery(max_right=most)):
+        sink = detail()
+        facts = enumerate_into(sink, graphs.crown(n), query, Execution(threads=1), "cpu")
+        assert facts.n_bicliques == sum(math.comb(n, k) for k in range(1, most + 1))
 
 
 def test_bounds_on_edges_and_most_members() -> None:

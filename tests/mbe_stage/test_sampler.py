@@ -78,7 +78,7 @@ def test_both_walks_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = from_matrix(random_matrix(2, 60, 60, 0.6))
     n, outlooks = 0, []
     for collects in (False, True):
-        monkeypatch.setattr(sampler, "_walk_that_is_compiled", lambda _, collects=collects: collects)
+        monkeypatch.setattr(sampler, "_walk_that_is_compiled", lambda collects=collects: collects)
         outlooks.append(list(itertools.islice(told(graph, 5), 20))[-1])
     enumerate_into(sink := CountSink(), graph, None, Execution(threads=2), "cpu")
     n = sink.n_bicliques

@@ -7,10 +7,21 @@ import itertools
 import numpy as np
 import pytest
 
-from mbe_stage import BicliqueQuery, BicliqueTable, BipartiteCSR, CountSink, Execution, TableSink, enumerate_into
+from mbe_stage import (
+    BicliqueQuery,
+    BicliqueTable,
+    BipartiteCSR,
+    CountSink,
+    Execution,
+    HistogramSink,
+    TableSink,
+    enumerate_into,
+)
 from mbe_stage.bicliques import engine_cpu, reference
+from mbe_stage.bicliques.cpu import layout, worker
+from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.reduction import reduce_graph
-from mbe_stage.bicliques.results import Detail
+from mbe_stage.bicliques.results import Detail, Sink
 from tests.mbe_stage import graphs
 from tests.mbe_stage.engines import ALL_ENGINES, FAST_ENGINES
 
@@ -123,6 +134,7 @@ def visited(graph: BipartiteCSR, query: BicliqueQuery) -> int:
 
 
 SPARSE = graphs.from_matrix(graphs.random_matrix(23, 120, 90, 0.12))
+WITH_TWINS = graphs.from_matrix(np.repeat(graphs.random_matrix(24, 80, 40, 0.2), [1, 2, 3, 1] * 20, axis=0))
 BUSIEST_LEFT, BUSIEST_RIGHT = int(np.argmax(SPARSE.left_degrees)), int(np.argmax(SPARSE.right_degrees))
 
 
@@ -136,6 +148,7 @@ BUSIEST_LEFT, BUSIEST_RIGHT = int(np.argmax(SPARSE.left_degrees)), int(np.argmax
         (SPARSE, BicliqueQuery(containing_right=(BUSIEST_RIGHT,)), 0.1),
         (graphs.crown(13), BicliqueQuery(min_left=10), 0.3),
         (graphs.crown(13), BicliqueQuery(max_right=2), 0.3),
+        (graphs.crown(13), BicliqueQuery(max_left=2), 0.3),
         (graphs.crown(13), BicliqueQuery(min_right=10), 0.8),
     ],
 )
@@ -146,6 +159,49 @@ def test_size_constraints_keep_the_search_out_of_subtrees(
     wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
     assert wanted
     assert table_of(graph, "cpu", query).as_set() == wanted
+
+
+class Quanta:
+    """Notes on the CPU engine's calls of compiled code: elementary steps, and written members."""
+
+    def __init__(self) -> None:
+        self.n_steps = self.n_members = 0
+
+    def __call__(self, graph, state, *rest) -> int:
+        status: int = run_quantum(graph, state, *rest)
+        self.n_steps += int(state.control[layout.WORK])
+        self.n_members += int(state.control[layout.LEFT_USED] + state.control[layout.RIGHT_USED])
+        return status
+
+
+def quanta_of(graph: BipartiteCSR, query: BicliqueQuery, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> Quanta:
+    quanta = Quanta()
+    monkeypatch.setattr(worker, "run_quantum", quanta)
+    enumerate_into(sink, graph, query, Execution(threads=1), "cpu")
+    return quanta
+
+
+@pytest.mark.parametrize("graph", [SPARSE, SPARSE.swapped(), WITH_TWINS, graphs.crown(14)])
+@pytest.mark.parametrize("least", [(2, 1), (1, 2), (2, 2), (3, 3), (5, 5)])
+def test_a_smaller_question_is_not_more_work(
+    graph: BipartiteCSR, least: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Visited nodes alone cannot show it: a walk that lists what it could count visits fewer and works more."""
+    everything, asked, histogram = (
+        quanta_of(graph, query, sink, monkeypatch)
+        for query, sink in (
+            (BicliqueQuery(), CountSink()),
+            (BicliqueQuery(*least), CountSink()),
+            (BicliqueQuery(*least), HistogramSink()),
+        )
+    )
+    # Of twins that are too few alone, each biclique has to be weighed.
+    assert asked.n_steps <= (1.15 if graph is WITH_TWINS else 1.02) * everything.n_steps
+    assert histogram.n_steps <= 1.3 * everything.n_steps
+    assert asked.n_members == histogram.n_members == 0
+    listed = quanta_of(graph, BicliqueQuery(), TableSink(), monkeypatch)
+    assert listed.n_steps > 1.2 * everything.n_steps
+    assert listed.n_members > 0
 
 
 def test_size_constraints_that_are_not_made_cost_nothing() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbe_stage import BipartiteCSR
-from mbe_stage.bicliques.ordering import wedge_counts
+from mbe_stage.graphs.bipartite import wedge_counts
 from mbe_stage.graphs.two_hop import sampled_two_hop_degrees, two_hop_degrees, two_hop_steps
 from tests.mbe_stage import graphs
 

@@ -3,7 +3,8 @@
 A frame is built from raw candidate rows: sort, merge, drop dominated rows, restrict excluded ones. In the arena of
 words a node keeps its candidates' rows (distinct, ascending, none dominated) and behind them the rows of its excluded
 vertices. If members are wanted, the arena of ints holds the groups, the right vertices behind each candidate row:
-``n_rows + 1`` starts and then the ids.
+``n_rows + 1`` starts and then the ids. If only sizes are, it holds the number of these vertices, while the path alone
+has too few of them.
 
 All nodes of a subtree share one piece of memory: node reuse of GMBE+ IV-A 1. Rows as bitmaps: GMBE+ IV-B, there of 32
 bits.
@@ -14,23 +15,31 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import ACTIVE, MIN_LEFT
+from mbe_stage.bicliques.constraints import MAX_LEFT, MIN_LEFT, MIN_RIGHT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
+    TOUCHING,
     bit_masks,
     closed_sets,
     column_groups,
+    singles_inside,
+    subsets_inside,
     subsets_of,
     subsets_of_singles,
 )
 from mbe_stage.bicliques.cpu.emit import (
-    drop_too_small,
-    emit_closed_sets,
+    count_each,
+    count_size,
+    drop_narrow,
     emit_word,
     is_hopeless,
+    may_be_wide,
+    medium_columns,
+    needs_weights,
     path_multiplicity,
-    word_multiplicity,
+    take_closed_sets,
+    word_weight,
 )
 from mbe_stage.bicliques.cpu.row_words import (
     drop_dominated,
@@ -43,7 +52,7 @@ from mbe_stage.bicliques.cpu.row_words import (
     table_size,
 )
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
-from mbe_stage.bits import popcount
+from mbe_stage.bits import extract_bits, popcount
 from mbe_stage.runtime.jit import compiled
 from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 
@@ -51,11 +60,11 @@ _U = np.uint64
 
 
 @compiled(nrt=False)
-def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker, output):
+def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output):
     """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless there is nothing below it.
 
     The arena must have room for the rows, all excluded ones and their hash table. The entries behind the rows are used
-    only if members are wanted; the arena of ints is free behind the payload.
+    only if members or weights are wanted; the arena of ints is free behind the payload.
 
     Parameters
     ----------
@@ -65,55 +74,53 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker
         One past the last of the rows, which begin at `top`.
     n_path : int
         Right members on the path.
-    columns_at : int
-        Position of the columns' starts and ids in the arena of ints.
     """
     words, control, frames = worker.words, worker.control, worker.frames
     depth = control[layout.DEPTH]
-    ints_start = ints_top = behind.payload
-    multiplicity = 0
-    kept_end = raw_end
-    # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
     if output is None:
-        if DOMINATED:
-            kept_end = drop_dominated(words, top, raw_end, excluded)
-        sort_rows(words, top, kept_end)
-        kept_end = merge_equal(words, top, kept_end)
+        kept_end, ints_start, ints_top, n_most = _settle_rows(top, raw_end, excluded, behind, n_path, worker, sizes)
         if DOMINATED and kept_end == top + 1:
-            control[layout.COUNT] += 1
+            if ints_top == ints_start:
+                control[layout.COUNT] += 1
+            else:
+                n_left = word_weight(words[top], columns, worker.ints)
+                count_size(n_left, n_path + np.int64(worker.ints[ints_start]), control, sizes)
             return
+        n_least = n_path
     else:
+        kept_end = raw_end
         if DOMINATED:
             kept_end = drop_dominated_with_payload(words, top, raw_end, excluded, worker.ints, behind.payload)
         sort_rows_with_payload(words, top, kept_end, worker.ints, behind.payload)
-        kept_end, ints_start, ints_top, multiplicity = _merge_into_groups(top, kept_end, behind, worker, output)
+        kept_end, ints_start, ints_top, n_most = _merge_into_groups(top, kept_end, behind, worker, sizes)
+        n_least = path_multiplicity(worker.path, n_path, sizes)
+    if kept_end == top:
+        return
     # Every left set below lies inside some candidate, so excluded rows only matter in what the candidates cover.
     union = _U(0)
     for k in range(top, kept_end):
         union |= words[k]
-    if output is not None and output.constraints[ACTIVE]:
-        right_least = path_multiplicity(worker.path, n_path, output.right_multiplicities)
-        left_most = word_multiplicity(union, columns_at, worker.ints, output.left_multiplicities)
-        if is_hopeless(left_most, right_least, right_least + multiplicity, output.constraints):
+    if sizes.are_checked and ints_top > ints_start:
+        left_most = word_weight(union, columns, worker.ints)
+        if is_hopeless(left_most, n_least + 1, n_least + n_most, sizes.constraints):
             return
-    if kept_end == top:
-        return
-    n_all = excluded.end - excluded.start + excluded.siblings_end - excluded.siblings
-    table_at = kept_end + n_all
-    table_end = table_at + table_size(n_all)
-    words[table_at:table_end] = _U(0)
-    singles = excluded.singles & union
-    end, singles = restrict_distinct(
-        words, excluded.start, excluded.end, union, kept_end, kept_end, singles, table_at, table_end
-    )
-    end, singles = restrict_distinct(
-        words, excluded.siblings, excluded.siblings_end, union, kept_end, end, singles, table_at, table_end
-    )
+    children_end = kept_end
+    if sizes.are_exact:
+        # Left sets below a child hold what it has in common with all later rows.
+        common = ~_U(0)
+        while children_end > top:
+            common &= words[children_end - 1]
+            if word_weight(common, columns, worker.ints) <= sizes.constraints[MAX_LEFT]:
+                break
+            children_end -= 1
+        if children_end == top:
+            return
+    end, singles = restrict_distinct(words, excluded, union, kept_end, columns.heavy, sizes.constraints[MIN_LEFT])
     depth += 1
     frames[depth, layout.KIND] = layout.BITSET
     frames[depth, layout.FIRST] = 0
     frames[depth, layout.CURSOR] = 0
-    frames[depth, layout.END] = kept_end - top
+    frames[depth, layout.END] = children_end - top
     frames[depth, layout.N_ROWS] = kept_end - top
     frames[depth, layout.N_EXCLUDED] = end - kept_end
     frames[depth, layout.SINGLES] = np.int64(singles)
@@ -121,13 +128,49 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker
     frames[depth, layout.WORDS_TOP] = end
     frames[depth, layout.INTS] = ints_start
     frames[depth, layout.INTS_TOP] = ints_top
-    frames[depth, layout.COLUMNS] = columns_at
+    frames[depth, layout.COLUMNS] = columns.at
+    frames[depth, layout.HEAVY] = np.int64(columns.heavy)
+    frames[depth, layout.WIDE] = np.int64(columns.wide)
     frames[depth, layout.N_PATH] = n_path
     control[layout.DEPTH] = depth
 
 
 @njit(inline="always")
-def _merge_into_groups(top, end, behind, worker, output):
+def _settle_rows(top, raw_end, excluded, behind, n_path, worker, sizes):
+    """Drop dominated rows, sort the others and merge equal ones, with their weights if these are needed.
+
+    Returns
+    -------
+    kept_end, ints_start, ints_top, n_right : int
+        End of the rows, begin and end of their weights in the arena of ints, and the sum of these.
+    """
+    words, ints = worker.words, worker.ints
+    kept_end = raw_end
+    n_right = np.int64(0)
+    # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
+    if not needs_weights(n_path, sizes):
+        if DOMINATED:
+            kept_end = drop_dominated(words, top, raw_end, excluded)
+        sort_rows(words, top, kept_end)
+        return merge_equal(words, top, kept_end), behind.payload, behind.payload, n_right
+    if DOMINATED:
+        kept_end = drop_dominated_with_payload(words, top, raw_end, excluded, ints, behind.payload)
+    sort_rows_with_payload(words, top, kept_end, ints, behind.payload)
+    raw_end, kept_end = kept_end, top
+    for k in range(top, raw_end):
+        weight = ints[behind.payload + k - top]
+        n_right += weight
+        if k > top and words[k] == words[kept_end - 1]:
+            ints[behind.payload + kept_end - 1 - top] += weight
+        else:
+            words[kept_end] = words[k]
+            ints[behind.payload + kept_end - top] = weight
+            kept_end += 1
+    return kept_end, behind.payload, behind.payload + kept_end - top, n_right
+
+
+@njit(inline="always")
+def _merge_into_groups(top, end, behind, worker, sizes):
     """Merge equal (sorted) rows, and collect the right vertices of each that is kept.
 
     Returns
@@ -151,13 +194,13 @@ def _merge_into_groups(top, end, behind, worker, output):
         number = ints[behind.payload + k - top]
         if behind.groups == layout.NO_GROUPS:
             ints[new_ids_at + n_ids] = number
-            multiplicity += output.right_multiplicities[number]
+            multiplicity += sizes.right_multiplicities[number]
             n_ids += 1
             continue
         group = behind.groups + number
         for j in range(behind.ids + ints[group], behind.ids + ints[group + 1]):
             ints[new_ids_at + n_ids] = ints[j]
-            multiplicity += output.right_multiplicities[ints[j]]
+            multiplicity += sizes.right_multiplicities[ints[j]]
             n_ids += 1
     # The ids must stand right behind the starts: move them down over the unused ones.
     n_kept = kept_end - top
@@ -169,7 +212,7 @@ def _merge_into_groups(top, end, behind, worker, output):
 
 
 @compiled(nrt=False)
-def walk_bitset_frames(worker, output, work_limit):
+def walk_bitset_frames(worker, sizes, output, work_limit):
     """Work on the deepest frame, a bitset frame, and everything below it.
 
     Returns
@@ -177,7 +220,7 @@ def walk_bitset_frames(worker, output, work_limit):
     int
         ``OK`` when the node is finished and popped, else why the walk stopped; it can continue from there.
     """
-    frames, words, control, masks = worker.frames, worker.words, worker.control, worker.masks
+    frames, control = worker.frames, worker.control
     depth = control[layout.DEPTH]
     while depth >= 0 and frames[depth, layout.KIND] == layout.BITSET:
         if depth + 2 > frames.shape[0]:
@@ -187,6 +230,10 @@ def walk_bitset_frames(worker, output, work_limit):
         excluded_at = rows_at + frames[depth, layout.N_ROWS]
         excluded_end = excluded_at + frames[depth, layout.N_EXCLUDED]
         singles = _U(frames[depth, layout.SINGLES])
+        n_path = frames[depth, layout.N_PATH]
+        columns = layout.Columns(
+            frames[depth, layout.COLUMNS], _U(frames[depth, layout.HEAVY]), _U(frames[depth, layout.WIDE])
+        )
         end = rows_at + frames[depth, layout.END]
         row_at = rows_at + frames[depth, layout.CURSOR]
         steps = 8 + ((excluded_end - rows_at) >> 2)
@@ -195,22 +242,21 @@ def walk_bitset_frames(worker, output, work_limit):
             if control[layout.WORK] >= work_limit:
                 status = QUANTUM_OVER
                 break
+            if output is None and control[layout.N_OUT] > sizes.most_out:
+                status = OUTPUT_FULL
+                break
             control[layout.WORK] += steps
             control[layout.VISITED] += 1
-            left = words[row_at]
+            left = worker.words[row_at]
+            excluded = layout.Excluded(excluded_at, excluded_end, singles, rows_at, row_at)
             if CLOSED_SETS and output is None and popcount(left) <= CLOSED_SET_WIDTH:
-                # Counting needs no list of the child's rows. Its own row is one: its left set is a result itself.
-                bit_masks(left, masks)
-                forbidden = subsets_of(words, excluded_at, excluded_end, left, masks)
-                forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(singles, masks)
-                candidates = subsets_of(words, row_at, excluded_at, left, masks)
-                control[layout.COUNT] += popcount(closed_sets(candidates, forbidden))
+                # Counting needs no list of the child's rows.
+                _count_small_child(left, excluded, n_path, columns, depth, worker, sizes)
                 row_at += 1
                 continue
             n_out, left_used, right_used = control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED]
             count = control[layout.COUNT]
-            excluded = layout.Excluded(excluded_at, excluded_end, singles, rows_at, row_at)
-            status = _visit_child(left, excluded, depth, worker, output)
+            status = _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output)
             if status != OK:
                 control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED] = (
                     n_out,
@@ -232,74 +278,142 @@ def walk_bitset_frames(worker, output, work_limit):
 
 
 @njit(inline="always")
-def _is_too_small(left, columns_at, ints, output):
-    """True if a left set stands for fewer of the user's vertices than are wanted."""
-    constraints = output.constraints
-    return (
-        constraints[ACTIVE]
-        and word_multiplicity(left, columns_at, ints, output.left_multiplicities) < constraints[MIN_LEFT]
-    )
+def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
+    """Count the bicliques of a child with at most six columns, and of its subtree."""
+    words, ints, control = worker.words, worker.ints, worker.control
+    row_at, rows_end = excluded.siblings_end, excluded.start
+    weights_at = worker.frames[depth, layout.INTS] + row_at - excluded.siblings
+    heavy = left & columns.heavy
+    if DOMINATED and heavy == _U(0) and popcount(left) <= sizes.constraints[MIN_LEFT]:
+        # All other left sets below are too small.
+        if not needs_weights(n_path, sizes):
+            control[layout.COUNT] += 1
+            return
+        for k in range(rows_end - row_at):
+            n_path += np.int64(ints[weights_at + k]) if left & ~words[row_at + k] == _U(0) else 0
+        count_size(popcount(left), n_path, control, sizes)
+        return
+    # All results below contain the child's own row.
+    n_least = n_path + 1
+    if n_least < sizes.constraints[MIN_RIGHT]:
+        n_least = n_path + np.int64(ints[weights_at])
+    has_medium = medium_columns(left, columns) != _U(0)
+    forbidden = subsets_inside(words, excluded.start, excluded.end, left)
+    forbidden |= subsets_inside(words, excluded.siblings, row_at, left) | singles_inside(excluded.singles, left)
+    # The child's own row is a candidate: its left set is a result itself.
+    closed = closed_sets(subsets_inside(words, row_at, rows_end, left), forbidden)
+    if not has_medium:
+        wide = sizes.wide_subsets
+        if heavy != _U(0):
+            wide |= TOUCHING[extract_bits(heavy, left)]
+        closed &= wide
+    if not (has_medium or sizes.are_exact or n_least < sizes.constraints[MIN_RIGHT]):
+        control[layout.COUNT] += popcount(closed)
+    elif closed != _U(0):
+        bit_masks(left, worker.masks)
+        count_each(closed, n_path, left, row_at, rows_end, weights_at, columns, worker, sizes)
 
 
 @njit(inline="always")
-def _visit_child(left, excluded, depth, worker, output):
+def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
     """Visit a child, a maximal biclique; push it unless its subtree is finished on the spot.
 
     The node's rows stand between its earlier siblings, which are excluded for the child, and its excluded rows.
     """
     words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
-    if output is not None and _is_too_small(left, frames[depth, layout.COLUMNS], ints, output):
-        return OK
+    least = sizes.constraints[MIN_LEFT]
     if not DOMINATED and is_excluded(left, words, excluded):
         return OK
-    top, ints_top = frames[depth, layout.WORDS_TOP], frames[depth, layout.INTS_TOP]
+    top, ints_top, groups_at = (
+        frames[depth, layout.WORDS_TOP],
+        frames[depth, layout.INTS_TOP],
+        frames[depth, layout.INTS],
+    )
     rows_at, row_at, rows_end = excluded.siblings, excluded.siblings_end, excluded.start
     n_all_excluded = excluded.end - excluded.start + row_at - rows_at
     needed = top + rows_end - rows_at + n_all_excluded + table_size(n_all_excluded)
     if needed > words.size:
         control[layout.NEEDED] = needed
         return layout.WORDS_SHORT
-    raw_end = top
-    n_path = frames[depth, layout.N_PATH]
-    columns_at = frames[depth, layout.COLUMNS]
-    groups_at = frames[depth, layout.INTS]
     ids_at = groups_at + rows_end - rows_at + 1
+    needed = ints_top + rows_end - rows_at
+    if output is not None:
+        needed += rows_end - rows_at + 2 + ints_top - ids_at
+    if needed > ints.size:
+        control[layout.NEEDED] = needed
+        return layout.INTS_SHORT
     behind = layout.Behind(ints_top, groups_at, ids_at)
     if output is None:
-        for k in range(row_at + 1, rows_end):
-            row = words[k] & left
-            words[raw_end] = row
-            raw_end += (row != _U(0)) & (row != left)
-        control[layout.COUNT] += 1
+        raw_end, n_path = _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes)
     else:
-        needed = ints_top + 2 * (rows_end - rows_at) + 2 + ints_top - ids_at
-        if needed > ints.size:
-            control[layout.NEEDED] = needed
-            return layout.INTS_SHORT
-        for k in range(row_at, rows_end):
-            row = words[k] & left
-            if row == left:
-                group = groups_at + k - rows_at
-                for j in range(ids_at + ints[group], ids_at + ints[group + 1]):
-                    worker.path[n_path] = ints[j]
-                    n_path += 1
-            elif row != _U(0):
-                words[raw_end] = row
-                ints[ints_top + raw_end - top] = k - rows_at
-                raw_end += 1
-        if not emit_word(left, columns_at, n_path, top, top, behind, worker, output):
+        raw_end, n_path = _narrow_groups(left, excluded, n_path, columns, behind, top, worker, least)
+        if not emit_word(left, columns.at, n_path, top, top, behind, worker, sizes, output):
             return OUTPUT_FULL
-        raw_end = drop_too_small(words, top, raw_end, columns_at, ints, ints_top, output)
+    if medium_columns(left, columns) != _U(0):
+        raw_end = drop_narrow(words, top, raw_end, columns, ints, ints_top, least)
     if raw_end == top:
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         forbidden = subsets_of(words, excluded.start, excluded.end, left, masks)
         forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(excluded.singles, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, left, masks), forbidden)
-        if output is None:
-            control[layout.COUNT] += popcount(closed)
-        elif not emit_closed_sets(closed, columns_at, n_path, top, raw_end, behind, worker, output):
-            return OUTPUT_FULL
-        return OK
-    push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker, output)
+        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, columns, worker, sizes, output)
+        return OK if is_taken else OUTPUT_FULL
+    push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
     return OK
+
+
+@njit(inline="always")
+def _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes):
+    """Count a child and write its candidates' rows, with their weights if these are needed.
+
+    Returns
+    -------
+    raw_end, n_path : int
+        End of the rows, which begin at ``words[top]``, and the right vertices on the child's path.
+    """
+    words, ints, control = worker.words, worker.ints, worker.control
+    least = sizes.constraints[MIN_LEFT]
+    raw_end = top
+    if not needs_weights(n_path, sizes):
+        for k in range(excluded.siblings_end + 1, excluded.start):
+            row = words[k] & left
+            words[raw_end] = row
+            raw_end += may_be_wide(row, columns, least) & (row != left)
+        control[layout.COUNT] += 1
+        return raw_end, n_path + 1
+    payload_at, weights_at = behind.payload - top, behind.groups - excluded.siblings
+    for k in range(excluded.siblings_end, excluded.start):
+        row = words[k] & left
+        weight = ints[weights_at + k]
+        words[raw_end] = row
+        ints[payload_at + raw_end] = weight
+        raw_end += may_be_wide(row, columns, least) & (row != left)
+        n_path += np.int64(weight) if row == left else 0
+    count_size(word_weight(left, columns, ints), n_path, control, sizes)
+    return raw_end, n_path
+
+
+@njit(inline="always")
+def _narrow_groups(left, excluded, n_path, columns, behind, top, worker, least):
+    """Put the right vertices of a child on the path, and write its candidates' rows, with the numbers of their groups.
+
+    Returns
+    -------
+    raw_end, n_path : int
+        End of the rows, which begin at ``words[top]``, and the right members on the child's path.
+    """
+    words, ints = worker.words, worker.ints
+    raw_end = top
+    for k in range(excluded.siblings_end, excluded.start):
+        row = words[k] & left
+        if row == left:
+            group = behind.groups + k - excluded.siblings
+            for j in range(behind.ids + ints[group], behind.ids + ints[group + 1]):
+                worker.path[n_path] = ints[j]
+                n_path += 1
+        elif may_be_wide(row, columns, least):
+            words[raw_end] = row
+            ints[behind.payload + raw_end - top] = k - excluded.siblings
+            raw_end += 1
+    return raw_end, n_path

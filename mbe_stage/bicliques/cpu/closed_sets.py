@@ -19,7 +19,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bits import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
+from mbe_stage.bits import (
+    WITHOUT_0,
+    WITHOUT_1,
+    WITHOUT_2,
+    WITHOUT_3,
+    WITHOUT_4,
+    WITHOUT_5,
+    deposit_bits,
+    down_set,
+    extract_bits,
+)
 from mbe_stage.runtime.jit import compiled
 
 CLOSED_SET_WIDTH = 6
@@ -27,8 +37,13 @@ CLOSED_SET_WIDTH = 6
 
 _U = np.uint64
 _ONE = _U(1)
-# Stands for a group that is not there: no restricted row has all 64 columns.
-_NO_GROUP = ~_U(0)
+NO_GROUP = ~_U(0)
+"""Stands for a group that is not there: no restricted row has all 64 columns."""
+SUPERSETS = np.array([sum(1 << other for other in range(64) if other & s == s) for s in range(64)], np.uint64)
+"""The subsets that hold all of a subset, by its index."""
+TOUCHING = np.array([sum(1 << other for other in range(64) if other & s) for s in range(64)], np.uint64)
+"""The subsets that hold any column of a subset, by its index."""
+_SINGLE_SUBSETS = _U(sum(1 << (1 << k) for k in range(CLOSED_SET_WIDTH)))
 
 
 @compiled(nrt=False)
@@ -58,7 +73,7 @@ def bit_masks(word, masks):
     """Fill `masks`, (6,) uint64, with the (at most six) set bits of a word, each a group of its own."""
     for k in range(CLOSED_SET_WIDTH):
         lowest = word & (~word + _ONE)
-        masks[k] = lowest if word != _U(0) else _NO_GROUP
+        masks[k] = lowest if word != _U(0) else NO_GROUP
         word ^= lowest
 
 
@@ -74,7 +89,7 @@ def column_groups(words, start, end, masks):
     n_groups = 0
     covered = _U(0)
     for k in range(CLOSED_SET_WIDTH):
-        masks[k] = _NO_GROUP
+        masks[k] = NO_GROUP
     for k in range(start, end):
         row = words[k]
         for g in range(n_groups):
@@ -102,19 +117,32 @@ def subsets_of(words, start, end, left, masks):
     There are no branches, so it is vector code.
     """
     rows = words[start:end]
-    m0, m1, m2, m3, m4, m5 = masks[0], masks[1], masks[2], masks[3], masks[4], masks[5]
+    groups = masks[0], masks[1], masks[2], masks[3], masks[4], masks[5]
     subsets = _U(0)
     for k in range(rows.size):
-        row = rows[k] & left
-        index = (
-            (_ONE if row & m0 == m0 else _U(0))
-            | (_U(2) if row & m1 == m1 else _U(0))
-            | (_U(4) if row & m2 == m2 else _U(0))
-            | (_U(8) if row & m3 == m3 else _U(0))
-            | (_U(16) if row & m4 == m4 else _U(0))
-            | (_U(32) if row & m5 == m5 else _U(0))
-        )
-        subsets |= _ONE << index
+        subsets |= _ONE << subset_of(rows[k] & left, groups)
+    return subsets
+
+
+@njit(inline="always")
+def subset_of(row, groups):
+    """Index of the subset of groups that a row holds all of."""
+    return (
+        (_ONE if row & groups[0] == groups[0] else _U(0))
+        | (_U(2) if row & groups[1] == groups[1] else _U(0))
+        | (_U(4) if row & groups[2] == groups[2] else _U(0))
+        | (_U(8) if row & groups[3] == groups[3] else _U(0))
+        | (_U(16) if row & groups[4] == groups[4] else _U(0))
+        | (_U(32) if row & groups[5] == groups[5] else _U(0))
+    )
+
+
+@compiled(nrt=False)
+def subsets_inside(words, start, end, left):
+    """The subsets of a word of at most six columns that the rows ``words[start:end]`` hold of it."""
+    subsets = _U(0)
+    for k in range(start, end):
+        subsets |= _ONE << extract_bits(words[k], left)
     return subsets
 
 
@@ -126,6 +154,12 @@ def subsets_of_singles(columns, masks):
         if masks[k] & columns == masks[k] and masks[k] & (masks[k] - _ONE) == _U(0):
             subsets |= _ONE << (_ONE << _U(k))
     return subsets
+
+
+@njit(inline="always")
+def singles_inside(columns, left):
+    """The subsets of a word of at most six columns that are one of the `columns`."""
+    return deposit_bits(extract_bits(columns, left), _SINGLE_SUBSETS)
 
 
 @njit(inline="always")

@@ -1,6 +1,6 @@
-"""Write found bicliques to the output, and bound the sizes of those below a node.
+"""Count or write found bicliques, and bound the sizes of those below a node.
 
-Functions that write return False, with nothing written, if there is too little room.
+Functions that write members return False, with nothing written, if there is too little room.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from numba import njit
 
 from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT, are_met
 from mbe_stage.bicliques.cpu import layout
-from mbe_stage.bicliques.cpu.closed_sets import spread
-from mbe_stage.bits import lowest_bit_index
+from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, NO_GROUP, SUPERSETS, TOUCHING, spread, subset_of
+from mbe_stage.bits import extract_bits, lowest_bit_index, popcount
 from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
@@ -21,7 +21,7 @@ _accepts = njit(inline="always")(are_met)
 
 
 @njit(inline="always")
-def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, output):
+def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, sizes, output):
     """Write one biclique whose left side is a word over the columns with starts and ids at ``ints[columns_at:]``.
 
     Its right side is the path and the vertices of every row of ``words[rows_at:rows_end]`` that holds all of `left`.
@@ -39,14 +39,14 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, outpu
     out_left, out_right = output.left, output.right
     n_left = control[layout.LEFT_USED]
     n_right = control[layout.RIGHT_USED]
-    if control[layout.N_OUT] == output.left_sizes.size:
+    if control[layout.N_OUT] == sizes.left_sizes.size:
         return False
     if n_right + n_path + rows_end - rows_at > out_right.size:
         return False
     rest = left
     while rest != _U(0):
-        column = columns_at + lowest_bit_index(rest)
-        start, end = columns_at + layout.WORD_STARTS + ints[column], columns_at + layout.WORD_STARTS + ints[column + 1]
+        column = columns_at + layout.COLUMN_STARTS + lowest_bit_index(rest)
+        start, end = columns_at + layout.COLUMN_IDS + ints[column], columns_at + layout.COLUMN_IDS + ints[column + 1]
         if n_left + end - start > out_left.size:
             return False
         for j in range(start, end):
@@ -70,12 +70,12 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, outpu
         for j in range(behind.ids + start, behind.ids + end):
             out_right[n_right] = ints[j]
             n_right += 1
-    _commit(n_left, n_right, control, output)
+    _commit(n_left, n_right, control, sizes, output)
     return True
 
 
 @compiled(nrt=False)
-def emit_closed_sets(closed, columns_at, n_path, rows_at, rows_end, behind, worker, output):
+def emit_closed_sets(closed, columns_at, n_path, rows_at, rows_end, behind, worker, sizes, output):
     """All bicliques of a closed-set bitmap over the groups in ``worker.masks``; their right sides as in `emit_word`.
 
     Parameters
@@ -89,74 +89,193 @@ def emit_closed_sets(closed, columns_at, n_path, rows_at, rows_end, behind, work
     """
     while closed != _U(0):
         left = spread(_U(lowest_bit_index(closed)), worker.masks)
-        if not emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, output):
+        if not emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, sizes, output):
             return False
         closed &= closed - _ONE
     return True
 
 
 @compiled(nrt=False)
-def emit_list(child, n_path, worker, output):
+def emit_list(child, n_path, worker, sizes, output):
     """One biclique: the left set of a subgraph's child, and the path."""
     control, node = worker.control, child.node
     n_left = control[layout.LEFT_USED]
     n_right = control[layout.RIGHT_USED]
-    if control[layout.N_OUT] == output.left_sizes.size:
+    if control[layout.N_OUT] == sizes.left_sizes.size:
         return False
     if n_left + child.n_ids > output.left.size or n_right + n_path > output.right.size:
         return False
     for k in range(child.left_at, child.left_end):
-        column = child.offset + node[k]
+        column = child.column_starts + node[k]
         for j in range(child.column_ids + node[column], child.column_ids + node[column + 1]):
             output.left[n_left] = node[j]
             n_left += 1
     for k in range(n_path):
         output.right[n_right + k] = worker.path[k]
-    _commit(n_left, n_right + n_path, control, output)
+    _commit(n_left, n_right + n_path, control, sizes, output)
     return True
 
 
 @njit(inline="always")
-def _commit(n_left, n_right, control, output):
+def _commit(n_left, n_right, control, sizes, output):
     """Turn the written members into a biclique, unless its size is not wanted."""
     left_start, right_start = control[layout.LEFT_USED], control[layout.RIGHT_USED]
-    constraints = output.constraints
-    if constraints[ACTIVE]:
+    control[layout.WORK] += n_left - left_start + n_right - right_start
+    if sizes.constraints[ACTIVE]:
         left_multiplicity = right_multiplicity = 0
         for k in range(left_start, n_left):
-            left_multiplicity += output.left_multiplicities[output.left[k]]
+            left_multiplicity += sizes.left_multiplicities[output.left[k]]
         for k in range(right_start, n_right):
-            right_multiplicity += output.right_multiplicities[output.right[k]]
-        if not _accepts(left_multiplicity, right_multiplicity, constraints):
+            right_multiplicity += sizes.right_multiplicities[output.right[k]]
+        if not _accepts(left_multiplicity, right_multiplicity, sizes.constraints):
             return
     n_out = control[layout.N_OUT]
-    output.left_sizes[n_out] = n_left - left_start
-    output.right_sizes[n_out] = n_right - right_start
+    sizes.left_sizes[n_out] = n_left - left_start
+    sizes.right_sizes[n_out] = n_right - right_start
     control[layout.N_OUT] = n_out + 1
     control[layout.LEFT_USED] = n_left
     control[layout.RIGHT_USED] = n_right
     control[layout.COUNT] += 1
 
 
+@njit(inline="always")
+def needs_weights(n_path, sizes):
+    """True if the right vertices behind each row matter: any row would not be enough to the `n_path` on the path."""
+    return sizes.are_exact or n_path + 1 < sizes.constraints[MIN_RIGHT]
+
+
+@njit(inline="always")
+def count_size(n_left, n_right, control, sizes):
+    """Count a biclique of the user's, if its size is wanted, and write its size if that is asked for."""
+    if not _accepts(n_left, n_right, sizes.constraints):
+        return
+    control[layout.COUNT] += 1
+    if sizes.left_sizes.size:
+        n_out = control[layout.N_OUT]
+        sizes.left_sizes[n_out] = n_left
+        sizes.right_sizes[n_out] = n_right
+        control[layout.N_OUT] = n_out + 1
+
+
+@njit(inline="always")
+def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, worker, sizes):
+    """Count the bicliques of a closed-set bitmap over the groups in ``worker.masks`` whose sizes are wanted.
+
+    Parameters
+    ----------
+    n_path : int
+        Right vertices on the path.
+    rows_at, rows_end : int
+        The candidates in the arena of words.
+    weights_at : int
+        First of the numbers of right vertices behind each of them, in the arena of ints, where these are needed.
+    """
+    if not needs_weights(n_path, sizes):
+        least, wide = sizes.constraints[MIN_LEFT], closed
+        if least > 1:
+            groups = 0
+            for k in range(CLOSED_SET_WIDTH):
+                mask = worker.masks[k]
+                groups |= ((popcount(mask) >= least) | (mask & columns.wide != _U(0))) << k
+            wide &= TOUCHING[groups]
+        worker.control[layout.COUNT] += popcount(wide)
+        closed ^= wide
+    if closed != _U(0):
+        count_each(closed, n_path, _U(0), rows_at, rows_end, weights_at, columns, worker, sizes)
+
+
 @compiled(nrt=False)
-def path_multiplicity(path, n_path, right_multiplicities):
+def count_each(closed, n_path, left, rows_at, rows_end, weights_at, columns, worker, sizes):
+    """Count the bicliques of a closed-set bitmap, as `count_closed_sets` does, after working out each one's size.
+
+    Parameters
+    ----------
+    n_path, rows_at, rows_end, weights_at : int
+        As there.
+    left : uint64
+        Where the groups are single columns: all of them.
+    """
+    words, ints, masks, weights = worker.words, worker.ints, worker.masks, worker.weights
+    for k in range(CLOSED_SET_WIDTH):
+        weights[k] = 0 if masks[k] == NO_GROUP else word_weight(masks[k], columns, ints)
+    candidates = _U(0)
+    if needs_weights(n_path, sizes):
+        worker.control[layout.WORK] += (rows_end - rows_at) >> 1
+        for k in range(rows_end - rows_at):
+            row = words[rows_at + k]
+            subset = extract_bits(row, left) if left != _U(0) else subset_of(row, masks)
+            candidates |= _ONE << subset
+            weights[CLOSED_SET_WIDTH + np.int64(subset)] += ints[weights_at + k]
+    count_subsets(closed, candidates, n_path, worker, sizes)
+
+
+@compiled(nrt=False)
+def count_subsets(closed, candidates, n_path, worker, sizes):
+    """Count the bicliques of a closed-set bitmap whose sizes are wanted.
+
+    The left vertices of its columns, and the right ones of each of the `candidates`, subsets of columns, stand in
+    ``worker.weights``. Without candidates, each has right vertices enough.
+    """
+    weights = worker.weights
+    while closed != _U(0):
+        subset = lowest_bit_index(closed)
+        closed &= closed - _ONE
+        n_left = np.int64(0)
+        for k in range(CLOSED_SET_WIDTH):
+            n_left += weights[k] * (subset >> k & 1)
+        rest = candidates & SUPERSETS[subset]
+        n_right = n_path + (candidates == _U(0))
+        while rest != _U(0):
+            n_right += weights[CLOSED_SET_WIDTH + lowest_bit_index(rest)]
+            rest &= rest - _ONE
+        count_size(n_left, n_right, worker.control, sizes)
+    while candidates != _U(0):
+        weights[CLOSED_SET_WIDTH + lowest_bit_index(candidates)] = 0
+        candidates &= candidates - _ONE
+
+
+@njit(inline="always")
+def take_child(child, n_path, worker, sizes, output):
+    """Count or write the biclique of a subgraph's child."""
+    if output is None:
+        count_size(child.n_left, n_path, worker.control, sizes)
+        return True
+    return emit_list(child, n_path, worker, sizes, output)
+
+
+@njit(inline="always")
+def take_closed_sets(closed, n_path, rows_at, rows_end, behind, columns, worker, sizes, output):
+    """Count or write the bicliques of a closed-set bitmap over the groups in ``worker.masks``.
+
+    Parameters
+    ----------
+    n_path, rows_at, rows_end : int
+        As in `emit_closed_sets`.
+    """
+    if output is None:
+        count_closed_sets(closed, n_path, rows_at, rows_end, behind.payload, columns, worker, sizes)
+        return True
+    return emit_closed_sets(closed, columns.at, n_path, rows_at, rows_end, behind, worker, sizes, output)
+
+
+@compiled(nrt=False)
+def path_multiplicity(path, n_path, sizes):
     """Right vertices that every biclique from here down has."""
     multiplicity = 0
     for k in range(n_path):
-        multiplicity += right_multiplicities[path[k]]
+        multiplicity += sizes.right_multiplicities[path[k]]
     return multiplicity
 
 
-@compiled(nrt=False)
-def word_multiplicity(left, columns_at, ints, left_multiplicities):
-    """Left vertices of a word over the columns at ``ints[columns_at:]``."""
-    multiplicity = 0
-    while left != _U(0):
-        column = columns_at + lowest_bit_index(left)
-        for k in range(ints[column], ints[column + 1]):
-            multiplicity += left_multiplicities[ints[columns_at + layout.WORD_STARTS + k]]
-        left &= left - _ONE
-    return multiplicity
+@njit(inline="always")
+def word_weight(word, columns, ints):
+    """The user's left vertices behind the columns in a word."""
+    weight = popcount(word)
+    word &= columns.heavy
+    while word != _U(0):
+        weight += ints[columns.at + lowest_bit_index(word)] - 1
+        word &= word - _ONE
+    return weight
 
 
 @njit(inline="always")
@@ -170,27 +289,38 @@ def is_hopeless(left_most, right_least, right_most, constraints):
     )
 
 
+@njit(inline="always")
+def may_be_wide(word, columns, least):
+    """False if the columns in a word stand for too few left vertices; true for some too small `medium_columns`, too."""
+    return (popcount(word) >= least) | (word & columns.heavy != _U(0))
+
+
+@njit(inline="always")
+def medium_columns(word, columns):
+    """The columns in a word that stand for several left vertices, but fewer than are wanted at least."""
+    return word & columns.heavy & ~columns.wide
+
+
 @compiled(nrt=False)
-def drop_too_small(words, start, end, columns_at, ints, payload_at, output):
-    """Keep the rows with as many left vertices as are wanted at least, in place and in order; returns the new end.
+def drop_narrow(words, start, end, columns, ints, payload_at, least):
+    """Keep the rows with at least `least` left vertices, in place and in order; returns the new end.
 
     Below a narrower row there is nothing but narrower ones, and no wanted left set lies inside it: it is needed neither
     as a candidate, nor as excluded, nor among the right sides. The entries from ``ints[payload_at]`` on move along.
 
     Parameters
     ----------
-    columns_at : int
-        Position of the columns' starts and ids in the arena of ints.
     payload_at : int
         First of the entries in the arena of ints that move along.
     """
-    least = output.constraints[MIN_LEFT]
-    if not output.constraints[ACTIVE] or least == 1:
-        return end
     kept = start
     shift = payload_at - start
     for k in range(start, end):
-        if word_multiplicity(words[k], columns_at, ints, output.left_multiplicities) >= least:
+        if (
+            popcount(words[k]) >= least
+            or words[k] & columns.wide != _U(0)
+            or (medium_columns(words[k], columns) != _U(0) and word_weight(words[k], columns, ints) >= least)
+        ):
             words[kept] = words[k]
             ints[shift + kept] = ints[shift + k]
             kept += 1

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import int64, types
+from numba import boolean, int64, types, uint64
 
 from mbe_stage.runtime.jit import INTS as _INTS
 from mbe_stage.runtime.jit import LONGS as _LONGS
@@ -39,6 +39,9 @@ class WorkerState(NamedTuple):
         Scratch, all zero between two children.
     masks : (6,) uint64
         Scratch: groups of columns.
+    weights : (70,) int64
+        Scratch: the left vertices of six columns, and the right ones of each subset of them; zeros between two
+        children.
     control : (CONTROL_FIELDS,) int64
     """
 
@@ -50,41 +53,68 @@ class WorkerState(NamedTuple):
     nonzero: np.ndarray
     counts: np.ndarray
     masks: np.ndarray
+    weights: np.ndarray
     control: np.ndarray
 
 
-class Output(NamedTuple):
-    """Buffers for found bicliques, in ids of the reduced graph, and the size constraints they must meet.
+class Sizes(NamedTuple):
+    """Wanted sizes, and buffers for those of found bicliques. Wanted sizes count whole groups of twins.
 
-    ``constraints`` is ``(active, min_left, min_right, max_left, max_right, min_edges)``; sizes count whole groups of
-    twins.
+    Attributes
+    ----------
+    left_multiplicities, right_multiplicities : int32
+        The user's vertices behind each vertex of the reduced graph.
+    constraints : (6,) int64
+        ``(active, min_left, min_right, max_left, max_right, min_edges)``.
+    left_sizes, right_sizes : int32
+        Sizes in the reduced graph where members are written, too; otherwise the user's, or empty to count alone.
+    are_checked : bool
+        False if all bicliques are wanted and their sizes are not.
+    are_exact : bool
+        True if minimum sizes of the two sides are not all: the size of each biclique has to be known.
+    most_out : int
+        Where only sizes are written, a child is visited if there are at most so many before.
+    wide_subsets : uint64
+        The subsets of six columns, a left vertex each, that hold `min_left` of them.
     """
 
-    left: np.ndarray
-    right: np.ndarray
-    left_sizes: np.ndarray
-    right_sizes: np.ndarray
     left_multiplicities: np.ndarray
     right_multiplicities: np.ndarray
     constraints: np.ndarray
+    left_sizes: np.ndarray
+    right_sizes: np.ndarray
+    are_checked: bool
+    are_exact: bool
+    most_out: int
+    wide_subsets: np.uint64
+
+
+class Output(NamedTuple):
+    """Buffers for the members of found bicliques, in ids of the reduced graph."""
+
+    left: np.ndarray
+    right: np.ndarray
 
 
 # Their types in compiled code.
 WORKER_STATE = types.NamedTuple(
-    (int64[:, ::1], _INTS, _WORDS, _INTS, _WORDS, _INTS, _INTS, _WORDS, _LONGS), WorkerState
+    (int64[:, ::1], _INTS, _WORDS, _INTS, _WORDS, _INTS, _INTS, _WORDS, _LONGS, _LONGS), WorkerState
 )
-OUTPUT = types.NamedTuple((*6 * (_INTS,), _LONGS), Output)
+SIZES = types.NamedTuple((_INTS, _INTS, _LONGS, _INTS, _INTS, boolean, boolean, int64, uint64), Sizes)
+OUTPUT = types.NamedTuple((_INTS, _INTS), Output)
 
 
 class Child(NamedTuple):
     """A child of a subgraph while it is visited: positions in `node`, the array that holds the node.
 
-    ``node[left_at:left_end]`` is its left set, in the node's columns; `n_ids` left vertices stand behind them where
-    members are wanted. The node's parts are those of `subgraph_parts`.
+    ``node[left_at:left_end]`` is its left set, in the node's columns; they stand for `n_left` of the user's vertices,
+    and where members are wanted, `n_ids` left vertices stand behind them. The node's parts are those of
+    `subgraph_parts`.
     """
 
     node: np.ndarray
-    offset: int
+    column_weights: int
+    column_starts: int
     row_ids: int
     column_offsets: int
     column_members: int
@@ -92,6 +122,7 @@ class Child(NamedTuple):
     row: int
     left_at: int
     left_end: int
+    n_left: int | np.int64
     n_ids: int | np.int64
     depth: int
 
@@ -99,12 +130,13 @@ class Child(NamedTuple):
 class KeptColumns(NamedTuple):
     """The part of a child's left set that stays, ``columns[first : first + n]``, columns of the subgraph.
 
-    The new column of the k-th stands at ``ints[groups + k]``; where `groups` is negative it is k.
+    The new column of the k-th, one of `n_new`, stands at ``ints[groups + k]``; where `groups` is negative it is k.
     """
 
     columns: np.ndarray
     first: int
     n: int | np.int64
+    n_new: int | np.int64
     groups: int
 
 
@@ -136,12 +168,25 @@ class Excluded(NamedTuple):
     siblings_end: int
 
 
+class Columns(NamedTuple):
+    """The columns of bitset frames, at ``ints[at]``: weights, and where members are wanted, starts and ids.
+
+    In the word `heavy` are those that stand for several of the user's left vertices, in `wide` those that stand for
+    `min_left` or more: both are 0 where sizes are not checked.
+    """
+
+    at: int
+    heavy: np.uint64
+    wide: np.uint64
+
+
 class Behind(NamedTuple):
     """The right vertices behind rows, as positions in the arena of ints.
 
-    The payload of a row stands at ``ints[payload + k]``. It is the right vertex itself where `groups` is `NO_GROUPS`;
-    otherwise the number ``p`` of a group, whose ids stand, counted from `ids`, between ``ints[groups + p]`` and
-    ``ints[groups + p + 1]``.
+    The payload of a row stands at ``ints[payload + k]``. If only sizes are wanted, it is a number of right vertices,
+    and there is none where any would do (`emit.needs_weights`). If members are, it is the right vertex itself where
+    `groups` is `NO_GROUPS`; otherwise the number ``p`` of a group, whose ids stand, counted from `ids`, between
+    ``ints[groups + p]`` and ``ints[groups + p + 1]``.
     """
 
     payload: int
@@ -162,24 +207,29 @@ INTS = 8  # first entry in the arena of ints
 INTS_TOP = 9  # one past the last
 WORDS = 10
 WORDS_TOP = 11
-N_PATH = 12  # right members on the path, this node's included
-COLUMNS = 13  # word: where its columns' starts (65 of them) and then ids stand in the arena of ints
-FRAME_FIELDS = 14
+N_PATH = 12  # right members on the path, this node's included: rows, or if none are collected, the user's vertices
+COLUMNS = 13  # word: where its columns stand in the arena of ints, as `Columns` says
+HEAVY = 14
+WIDE = 15
+FRAME_FIELDS = 16
 
 # Kinds of nodes. The whole graph is a subgraph in an array of its own.
 WHOLE_GRAPH = 0
 SUBGRAPH = 1
 BITSET = 2
 
-# A subgraph is, one behind the other: column starts, row ids (excluded rows first), row offsets, column offsets,
-# row members, column members, column ids. Starts and offsets count from 0. Column c stands for the left vertices
-# ``column_ids[column_starts[c]:column_starts[c + 1]]``, which below the whole graph are there only if members are asked
-# for.
+# A subgraph is, one behind the other: column weights, column starts, row ids (excluded rows first), row offsets, column
+# offsets, row members, column members, column ids. Starts and offsets count from 0. Column c stands for as many of the
+# user's left vertices as its weight says, those behind ``column_ids[column_starts[c]:column_starts[c + 1]]``, which
+# below the whole graph are there only if members are asked for.
 
 
 def subgraph_parts(n_rows: int, n_columns: int, n_edges: int) -> tuple[int, int, int, int, int, int]:
-    """Offsets of row ids, row offsets, column offsets, row members, column members and column ids of a subgraph."""
-    row_ids = n_columns + 1
+    """Offsets of row ids, row offsets, column offsets, row members, column members and column ids of a subgraph.
+
+    Column weights begin at 0, and column starts behind the last of them.
+    """
+    row_ids = 2 * n_columns + 1
     row_offsets = row_ids + n_rows
     column_offsets = row_offsets + n_rows + 1
     row_members = column_offsets + n_columns + 1
@@ -194,12 +244,14 @@ N_OUT = 2  # bicliques in the output
 LEFT_USED = 3
 RIGHT_USED = 4
 NEEDED = 5  # how many entries the arena that is short must have
-WORK = 6  # elementary steps in this quantum
+WORK = 6  # elementary steps in this quantum, the same in all walks; written members are some, too
 VISITED = 7  # children visited, those finished without a frame included
 CONTROL_FIELDS = 8
 
 WORD_BITS = 64
-WORD_STARTS = WORD_BITS + 1
+# From the weights of a bitset frame's 64 columns to their 65 starts, and to the ids.
+COLUMN_STARTS = WORD_BITS
+COLUMN_IDS = COLUMN_STARTS + WORD_BITS + 1
 
 # The payload of a row is the right vertex itself, not a group of them.
 NO_GROUPS = -1

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.techniques import MERGED_COLUMNS
 from mbe_stage.runtime.jit import compiled
@@ -160,13 +161,13 @@ def write_column_ids(child, kept, ints, starts_at, n_starts, new_ids_at):
     int
         Number of written ids.
     """
-    node, offset, ids_at = child.node, child.offset, child.column_ids
-    columns, first, n_kept, groups = kept
+    node, own_starts_at, ids_at = child.node, child.column_starts, child.column_ids
+    columns, first, n_kept, _, groups = kept
     for k in range(n_starts):
         ints[starts_at + k] = 0
     for k in range(n_kept):
         group = k if groups < 0 else ints[groups + k]
-        start = offset + columns[first + k]
+        start = own_starts_at + columns[first + k]
         ints[starts_at + group + 1] += node[start + 1] - node[start]
     # Each start is first the begin of its list and, after filling, its end: the begin of the next.
     n_ids = 0
@@ -176,8 +177,30 @@ def write_column_ids(child, kept, ints, starts_at, n_starts, new_ids_at):
         n_ids += n
     for k in range(n_kept):
         place = starts_at + 1 + (k if groups < 0 else ints[groups + k])
-        start = offset + columns[first + k]
+        start = own_starts_at + columns[first + k]
         for j in range(ids_at + node[start], ids_at + node[start + 1]):
             ints[new_ids_at + ints[place]] = node[j]
             ints[place] += 1
     return n_ids
+
+
+@compiled(nrt=False)
+def write_column_weights(child, kept, ints, weights_at):
+    """Write the weights of new columns: the user's left vertices behind the parent's columns that are kept."""
+    columns, first, n_kept, n_new, groups = kept
+    for k in range(n_new):
+        ints[weights_at + k] = 0
+    for k in range(n_kept):
+        group = k if groups < 0 else ints[groups + k]
+        ints[weights_at + group] += child.node[child.column_weights + columns[first + k]]
+
+
+@compiled(nrt=False)
+def weighed_columns(child, kept, ints, weights_at, least):
+    """Write the weights of the columns of a bitset frame, and say which are heavy, or wide by themselves."""
+    write_column_weights(child, kept, ints, weights_at)
+    heavy = wide = _U(0)
+    for k in range(kept.n_new):
+        heavy |= _U(ints[weights_at + k] > 1) << _U(k)
+        wide |= _U(ints[weights_at + k] >= least) << _U(k)
+    return layout.Columns(weights_at, heavy, wide)

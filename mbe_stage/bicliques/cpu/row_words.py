@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu.techniques import DISTINCT_EXCLUDED
+from mbe_stage.bits import popcount
 from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
@@ -146,52 +147,61 @@ def table_size(n_rows):
 
 
 @compiled(nrt=False)
-def restrict_distinct(words, start, end, mask, kept_at, kept_end, singles, table_at, table_end):
-    """Append the distinct restrictions of rows to `mask` with two columns or more to the kept ones.
+def restrict_distinct(words, excluded, mask, kept_at, heavy, least):
+    """Write the distinct restrictions of excluded rows to `mask`, as far as a wanted left set may lie inside.
 
     Restrictions to a single column are collected in the word `singles` instead: most excluded rows end as one.
-    The table is a hash table of the kept rows, a power of two in size and never full; 0 marks a free place. Kept rows
-    need room for all of them, `start` to `end`, behind ``words[kept_at:kept_end]``.
+    Behind ``words[kept_at]`` there must be room for all rows and a hash table of them: a power of two in size and never
+    full, 0 marks a free place.
 
     Parameters
     ----------
     mask : uint64
         Columns that are kept.
-    kept_at : int
-        First of the rows that were kept before.
-    singles : uint64
-        Columns that were a restriction by themselves before.
-    table_at : int
-        First entry of the hash table.
+    heavy : uint64
+        Columns that are not counted: a row with any of them is kept.
+    least : int
+        Fewest columns of a row that is kept.
 
     Returns
     -------
+    kept_end : int
     singles : uint64
     """
-    rows, kept, table = words[start:end], words[kept_at:table_at], words[table_at:table_end]
-    last = _U(table.size - 1)
+    n_all = excluded.end - excluded.start + excluded.siblings_end - excluded.siblings
+    table_at = kept_at + n_all
+    table = words[table_at : table_at + table_size(n_all)]
+    several_end, singles = _restrict(words, excluded.start, excluded.end, mask, kept_at, heavy, least)
+    several_end, more = _restrict(words, excluded.siblings, excluded.siblings_end, mask, several_end, heavy, least)
+    singles |= more | (excluded.singles & mask)
     if not DISTINCT_EXCLUDED:
-        end_of_kept = kept_end - kept_at
-        for k in range(rows.size):
-            kept[end_of_kept] = rows[k] & mask
-            end_of_kept += rows[k] & mask != _U(0)
-        return kept_at + end_of_kept, singles
-    # First without branches, in place behind the kept rows, since the number of remaining columns is unpredictable.
-    n_kept = kept_end - kept_at
-    n_several = n_kept
-    for k in range(rows.size):
-        row = rows[k] & mask
-        several = row & (row - _ONE) != _U(0)
-        kept[n_several] = row
-        n_several += several
-        singles |= _U(0) if several else row
-    for k in range(n_kept, n_several):
-        row = kept[k]
+        return several_end, singles
+    table[:] = _U(0)
+    last = _U(table.size - 1)
+    kept_end = kept_at
+    for k in range(kept_at, several_end):
+        row = words[k]
         place = (row * _HASH_FACTOR) >> _U(32) & last
         while table[place] != _U(0) and table[place] != row:
             place = (place + _ONE) & last
         if table[place] == _U(0):
             table[place] = row
-            kept[n_kept] = row
-            n_kept += 1
-    return kept_at + n_kept, singles
+            words[kept_end] = row
+            kept_end += 1
+    return kept_end, singles
+
+
+@njit(inline="always")
+def _restrict(words, start, end, mask, kept_end, heavy, least):
+    """Append restricted rows, those of a single column as bits of a word; returns the new end, and the word.
+
+    Without branches, since the number of remaining columns is unpredictable.
+    """
+    singles = _U(0)
+    for k in range(start, end):
+        row = words[k] & mask
+        is_single = row & (row - _ONE) == _U(0)
+        words[kept_end] = row
+        kept_end += (not is_single) & ((popcount(row) >= least) | (row & heavy != _U(0)))
+        singles |= row if is_single else _U(0)
+    return kept_end, singles

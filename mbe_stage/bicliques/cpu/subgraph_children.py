@@ -13,12 +13,26 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import ACTIVE, MIN_LEFT
+from mbe_stage.bicliques.constraints import MAX_LEFT, MIN_LEFT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.bitset_walk import push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, closed_sets, column_groups, subsets_of
-from mbe_stage.bicliques.cpu.emit import drop_too_small, emit_closed_sets, emit_list, is_hopeless, path_multiplicity
-from mbe_stage.bicliques.cpu.merged_columns import collect_columns, columns_room, write_column_ids
+from mbe_stage.bicliques.cpu.emit import (
+    count_subsets,
+    drop_narrow,
+    is_hopeless,
+    needs_weights,
+    path_multiplicity,
+    take_child,
+    take_closed_sets,
+)
+from mbe_stage.bicliques.cpu.merged_columns import (
+    collect_columns,
+    columns_room,
+    weighed_columns,
+    write_column_ids,
+    write_column_weights,
+)
 from mbe_stage.bicliques.cpu.row_words import sort_rows, table_size
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
 from mbe_stage.bits import popcount
@@ -35,7 +49,7 @@ _NO_GROUPS: Any = np.int64(-1)
 
 
 @compiled(nrt=False)
-def open_subgraph(child, collected, n_path, n_nonzero, worker, output):
+def open_subgraph(child, collected, n_path, n_nonzero, worker, sizes, output):
     """Visit a child and push it as a subgraph over the columns that were collected.
 
     Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
@@ -57,24 +71,28 @@ def open_subgraph(child, collected, n_path, n_nonzero, worker, output):
     top = worker.frames[child.depth, layout.WORDS_TOP]
     start = collected.end
     n_edges = _count_edges(child, collected, worker)
-    needed = start + 2 * collected.n_columns + 2 * n_nonzero + 3 + 2 * n_edges + child.n_ids
+    needed = start + 3 * collected.n_columns + 2 * n_nonzero + 3 + 2 * n_edges + child.n_ids
     if needed > ints.size:
         control[layout.NEEDED] = needed
         return layout.INTS_SHORT
     if top + n_nonzero > words.size:
         control[layout.NEEDED] = top + n_nonzero
         return layout.WORDS_SHORT
-    if output is None:
-        control[layout.COUNT] += 1
-    elif not emit_list(child, n_path, worker, output):
+    if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
-    elif output.constraints[ACTIVE] and _is_hopeless_below(child, n_path, n_nonzero, worker, output):
+    is_bounded = sizes.are_checked if output is not None else needs_weights(n_path, sizes)
+    if is_bounded and _is_hopeless_below(child, collected, n_path, n_nonzero, worker, sizes, output):
         return OK
 
     n_rows, n_excluded = _order_rows(child.row, top, n_nonzero, worker)
     end = _write_edges(child, collected, n_rows, n_edges, top, worker)
+    n_left = child.left_end - child.left_at
+    kept = layout.KeptColumns(
+        ints, collected.scratch + 3 * n_left, collected.n_kept, collected.n_columns, collected.scratch + 4 * n_left
+    )
+    write_column_weights(child, kept, ints, start)
     if output is not None:
-        end += _write_ids(child, collected, start, end, ints)
+        end += write_column_ids(child, kept, ints, start + collected.n_columns, collected.n_columns + 1, end)
     # The scratch has done its work: move the node down over it.
     for k in range(end - start):
         ints[collected.scratch + k] = ints[start + k]
@@ -101,20 +119,32 @@ def _count_edges(child, collected, worker):
 
 
 @njit(inline="always")
-def _is_hopeless_below(child, n_path, n_nonzero, worker, output):
-    """True if no biclique from the child on can satisfy the size constraints."""
+def _is_hopeless_below(child, collected, n_path, n_nonzero, worker, sizes, output):
+    """True if no biclique below the child can satisfy the size constraints."""
     node, row, row_ids = child.node, child.row, child.row_ids
     bits, nonzero = worker.bits, worker.nonzero
-    right_least = right_most = path_multiplicity(worker.path, n_path, output.right_multiplicities)
+    right_least = n_path if output is None else path_multiplicity(worker.path, n_path, sizes)
+    right_most = right_least
+    n_candidates = 0
     for k in range(n_nonzero):
         if bits[nonzero[k]] and nonzero[k] > row:
-            right_most += output.right_multiplicities[node[row_ids + nonzero[k]]]
-    left_most = 0
-    for k in range(child.left_at, child.left_end):
-        column = child.offset + node[k]
-        for j in range(child.column_ids + node[column], child.column_ids + node[column + 1]):
-            left_most += output.left_multiplicities[node[j]]
-    return is_hopeless(left_most, right_least, right_most, output.constraints)
+            n_candidates += 1
+            right_most += sizes.right_multiplicities[node[row_ids + nonzero[k]]]
+    if is_hopeless(child.n_left, right_least + 1, right_most, sizes.constraints):
+        return True
+    return sizes.are_exact and _common_weight(child, collected, n_candidates, worker) > sizes.constraints[MAX_LEFT]
+
+
+@njit(inline="always")
+def _common_weight(child, collected, n_candidates, worker):
+    """The user's left vertices that all candidates have in common, so that every biclique below has them."""
+    ints, n_left = worker.ints, child.left_end - child.left_at
+    candidates_at, kept_at = collected.scratch + n_left, collected.scratch + 3 * n_left
+    weight = np.int64(0)
+    for k in range(collected.n_kept):
+        if ints[candidates_at + ints[kept_at + n_left + k]] == n_candidates:
+            weight += child.node[child.column_weights + ints[kept_at + k]]
+    return weight
 
 
 @njit(inline="always")
@@ -186,14 +216,6 @@ def _write_edges(child, collected, n_rows, n_edges, top, worker):
 
 
 @njit(inline="always")
-def _write_ids(child, collected, start, end, ints):
-    """Write starts and ids of the columns; returns how many ids there are."""
-    n_left = child.left_end - child.left_at
-    kept = layout.KeptColumns(ints, collected.scratch + 3 * n_left, collected.n_kept, collected.scratch + 4 * n_left)
-    return write_column_ids(child, kept, ints, start, collected.n_columns + 1, end)
-
-
-@njit(inline="always")
 def _push(depth, n_excluded, n_rows, collected, end, top, n_path, worker):
     """Make the frame of a subgraph that stands in the scratch's place.
 
@@ -220,7 +242,7 @@ def _push(depth, n_excluded, n_rows, collected, end, top, n_path, worker):
 
 
 @njit(inline="always")
-def visit_subgraph_child(node, offset, worker, output):
+def visit_subgraph_child(node, offset, worker, sizes, output):
     """Visit the next child of the deepest frame, a subgraph at ``node[offset]``; push it if it has children of its own.
 
     Returns
@@ -232,27 +254,25 @@ def visit_subgraph_child(node, offset, worker, output):
     depth = control[layout.DEPTH]
     row = frames[depth, layout.CURSOR]
     n_rows, n_columns = frames[depth, layout.N_ROWS], frames[depth, layout.N_COLUMNS]
-    row_ids = offset + n_columns + 1
+    column_starts = offset + n_columns
+    row_ids = column_starts + n_columns + 1
     row_offsets = row_ids + n_rows
     row_members = row_offsets + n_rows + n_columns + 2
     left_at, left_end = row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]
     column_members = row_members + node[row_offsets + n_rows]
     column_ids = column_members + node[row_offsets + n_rows]
-    n_ids = _NONE
-    if output is not None:
-        multiplicity = 0
-        for k in range(left_at, left_end):
-            start, end = column_ids + node[offset + node[k]], column_ids + node[offset + node[k] + 1]
-            n_ids += end - start
-            if output.constraints[ACTIVE]:
-                for j in range(start, end):
-                    multiplicity += output.left_multiplicities[node[j]]
-        if output.constraints[ACTIVE] and multiplicity < output.constraints[MIN_LEFT]:
-            frames[depth, layout.CURSOR] = row + 1
-            return OK
+    n_left = n_ids = _NONE
+    for k in range(left_at, left_end):
+        n_left += node[offset + node[k]]
+        if output is not None:
+            n_ids += node[column_starts + node[k] + 1] - node[column_starts + node[k]]
+    if n_left < sizes.constraints[MIN_LEFT]:
+        frames[depth, layout.CURSOR] = row + 1
+        return OK
     child = layout.Child(
         node,
         offset,
+        column_starts,
         row_ids,
         row_offsets + n_rows + 1,
         column_members,
@@ -260,13 +280,14 @@ def visit_subgraph_child(node, offset, worker, output):
         row,
         left_at,
         left_end,
+        n_left,
         n_ids,
         depth,
     )
     if left_end - left_at <= layout.WORD_BITS:
-        status = _visit_bitmap_child(child, worker, output)
+        status = _visit_bitmap_child(child, worker, sizes, output)
     else:
-        status = _visit_list_child(child, worker, output)
+        status = _visit_list_child(child, worker, sizes, output)
     if status == OK:
         control[layout.VISITED] += 1
         frames[depth, layout.CURSOR] = row + 1
@@ -274,7 +295,7 @@ def visit_subgraph_child(node, offset, worker, output):
 
 
 @njit(inline="always")
-def _visit_bitmap_child(child, worker, output):
+def _visit_bitmap_child(child, worker, sizes, output):
     """A child whose left set fits one word: its rows are built in a single pass."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
     n_nonzero = _NONE
@@ -291,27 +312,47 @@ def _visit_bitmap_child(child, worker, output):
     control[layout.WORK] += 8 + 2 * n_nonzero
     width = child.left_end - child.left_at
     if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH:
-        candidates = forbidden = _U(0)
-        for k in range(n_nonzero):
-            other = nonzero[k]
-            member = _ONE << bits[other]
-            candidates |= member if other >= child.row else _U(0)
-            forbidden |= member if other < child.row else _U(0)
-            bits[other] = _U(0)
-        # The child's own row is among the candidates: its left set is a result itself.
-        control[layout.COUNT] += popcount(closed_sets(candidates, forbidden))
+        _count_small_child(child, n_nonzero, worker, sizes)
         return OK
     full = ~_U(0) >> _U(layout.WORD_BITS - width)
     n_path, ints_top = worker.frames[child.depth, layout.N_PATH], worker.frames[child.depth, layout.INTS_TOP]
-    kept = layout.KeptColumns(node, child.left_at, width, _NO_GROUPS)
-    status = _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, output)
+    kept = layout.KeptColumns(node, child.left_at, width, width, _NO_GROUPS)
+    status = _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, sizes, output)
     for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
     return status
 
 
+@njit(inline="always")
+def _count_small_child(child, n_nonzero, worker, sizes):
+    """Count the bicliques of a child with at most six columns, and of its subtree; `bits` holds the rows."""
+    bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
+    candidates = forbidden = _U(0)
+    for k in range(n_nonzero):
+        other = nonzero[k]
+        member = _ONE << bits[other]
+        candidates |= member if other >= child.row else _U(0)
+        forbidden |= member if other < child.row else _U(0)
+    # The child's own row is among the candidates: its left set is a result itself.
+    closed = closed_sets(candidates, forbidden)
+    if sizes.are_checked and closed != _U(0):
+        weights = worker.weights
+        for k in range(child.left_end - child.left_at):
+            weights[k] = node[child.column_weights + node[child.left_at + k]]
+        for k in range(n_nonzero):
+            if nonzero[k] >= child.row:
+                weight = sizes.right_multiplicities[node[child.row_ids + nonzero[k]]]
+                weights[CLOSED_SET_WIDTH + np.int64(bits[nonzero[k]])] += weight
+        n_path = worker.frames[child.depth, layout.N_PATH]
+        count_subsets(closed, candidates, n_path, worker, sizes)
+    else:
+        control[layout.COUNT] += popcount(closed)
+    for k in range(n_nonzero):
+        bits[nonzero[k]] = _U(0)
+
+
 @compiled(nrt=False)
-def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, output):
+def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, sizes, output):
     """Visit a child whose rows stand in `bits`; finish its subtree, or push it as a bitset frame.
 
     Parameters
@@ -332,9 +373,8 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, o
     if needed > words.size:
         control[layout.NEEDED] = needed
         return layout.WORDS_SHORT
-    new_columns_at = ints_top
-    payload_at = ints_top + layout.WORD_STARTS + child.n_ids
-    if output is not None and payload_at + 3 * n_nonzero + 1 > ints.size:
+    payload_at = ints_top + layout.COLUMN_IDS + child.n_ids
+    if payload_at + 3 * n_nonzero + 1 > ints.size:
         control[layout.NEEDED] = payload_at + 3 * n_nonzero + 1
         return layout.INTS_SHORT
     raw_end = top
@@ -352,57 +392,58 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, o
             excluded_at -= 1
             words[excluded_at] = known
         elif known == full:
-            if output is not None:
+            if output is None:
+                n_path += sizes.right_multiplicities[child.node[child.row_ids + other]]
+            else:
                 worker.path[n_path] = child.node[child.row_ids + other]
                 n_path += 1
         else:
+            row_id = child.node[child.row_ids + other]
             words[raw_end] = known
-            if output is not None:
-                ints[payload_at + raw_end - top] = child.node[child.row_ids + other]
+            ints[payload_at + raw_end - top] = row_id if output is not None else sizes.right_multiplicities[row_id]
             raw_end += 1
-    if output is None:
-        control[layout.COUNT] += 1
-    elif not emit_list(child, n_path, worker, output):
+    if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
     if raw_end == top:
         return OK
+    columns = layout.Columns(ints_top, _U(0), _U(0))
+    if sizes.are_checked:
+        columns = weighed_columns(child, kept, ints, ints_top, sizes.constraints[MIN_LEFT])
+        raw_end = drop_narrow(words, top, raw_end, columns, ints, payload_at, sizes.constraints[MIN_LEFT])
+    if raw_end == top:
+        return OK
     if output is not None:
-        new_ids_at = new_columns_at + layout.WORD_STARTS
-        write_column_ids(child, kept, ints, new_columns_at, layout.WORD_STARTS, new_ids_at)
-        raw_end = drop_too_small(words, top, raw_end, new_columns_at, ints, payload_at, output)
-        if raw_end == top:
-            return OK
+        starts_at = columns.at + layout.COLUMN_STARTS
+        write_column_ids(child, kept, ints, starts_at, layout.WORD_BITS + 1, columns.at + layout.COLUMN_IDS)
     behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
         forbidden = subsets_of(words, excluded_at, excluded_end, everything, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, everything, masks), forbidden)
-        if output is None:
-            control[layout.COUNT] += popcount(closed)
-        elif not emit_closed_sets(closed, new_columns_at, n_path, top, raw_end, behind, worker, output):
-            return OUTPUT_FULL
-        return OK
+        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, columns, worker, sizes, output)
+        return OK if is_taken else OUTPUT_FULL
     excluded = layout.Excluded(excluded_at, excluded_end, _U(0), top, top)
-    push_bitset_frame(top, raw_end, excluded, behind, n_path, new_columns_at, worker, output)
+    push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
     return OK
 
 
 # List children are few and a lot of work: by themselves, they compile in less time.
 @compiled(nrt=False)
-def _visit_list_child(child, worker, output):
+def _visit_list_child(child, worker, sizes, output):
     """A child with more left vertices than a word has bits."""
     bits, counts, nonzero, node = worker.bits, worker.counts, worker.nonzero, child.node
     n_nonzero = n_wedges = _NONE
     for k in range(child.left_at, child.left_end):
         column = child.column_offsets + node[k]
+        weight = node[child.column_weights + node[k]]
         n_wedges += node[column + 1] - node[column]
         for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
             other = node[j]
             nonzero[n_nonzero] = other
             n_nonzero += counts[other] == 0
-            counts[other] += 1
+            counts[other] += weight
     worker.control[layout.WORK] += 8 + 4 * n_nonzero
-    status = _open_list_child(child, n_nonzero, n_wedges, worker, output)
+    status = _open_list_child(child, n_nonzero, n_wedges, worker, sizes, output)
     for k in range(n_nonzero):
         counts[nonzero[k]] = 0
         bits[nonzero[k]] = _U(0)
@@ -410,12 +451,12 @@ def _visit_list_child(child, worker, output):
 
 
 @njit(inline="always")
-def _open_list_child(child, n_nonzero, n_wedges, worker, output):
+def _open_list_child(child, n_nonzero, n_wedges, worker, sizes, output):
     counts, nonzero, bits = worker.counts, worker.nonzero, worker.bits
     ints, words, control = worker.ints, worker.words, worker.control
     n_left = child.left_end - child.left_at
     for k in range(n_nonzero):
-        if nonzero[k] < child.row and counts[nonzero[k]] == n_left:
+        if nonzero[k] < child.row and counts[nonzero[k]] == child.n_left:
             return OK
     scratch_at, top = worker.frames[child.depth, layout.INTS_TOP], worker.frames[child.depth, layout.WORDS_TOP]
     ints_room, words_room = columns_room(n_left, n_wedges)
@@ -425,22 +466,29 @@ def _open_list_child(child, n_nonzero, n_wedges, worker, output):
     if top + words_room > words.size:
         control[layout.NEEDED] = top + words_room
         return layout.WORDS_SHORT
-    # Rows that hold the whole left set join the path and lose their counts: other counted rows can still be children.
+    # Rows that hold the whole left set join the path and lose their counts, as those do that no wanted left set is in:
+    # other counted rows can still be children.
     n_path = worker.frames[child.depth, layout.N_PATH]
     for k in range(n_nonzero):
         other = nonzero[k]
-        if counts[other] == n_left:
+        if counts[other] == child.n_left:
+            row_id = child.node[child.row_ids + other]
+            if output is None:
+                n_path += sizes.right_multiplicities[row_id]
+            else:
+                worker.path[n_path] = row_id
+                n_path += 1
             counts[other] = 0
-            worker.path[n_path] = child.node[child.row_ids + other]
-            n_path += 1
+        elif counts[other] < sizes.constraints[MIN_LEFT]:
+            counts[other] = 0
     n_columns, n_kept, scratch_end = collect_columns(child, counts, ints, scratch_at, words, top)
     if n_columns > layout.WORD_BITS:
         collected = layout.Collected(scratch_at, scratch_end, n_columns, n_kept)
-        return open_subgraph(child, collected, n_path, n_nonzero, worker, output)
+        return open_subgraph(child, collected, n_path, n_nonzero, worker, sizes, output)
     for k in range(n_columns):
         start = ints[scratch_at + k]
         n_members = ints[scratch_at + n_left + k] + ints[scratch_at + 2 * n_left + k]
         for j in range(start, start + n_members):
             bits[ints[j]] |= _ONE << _U(k)
-    kept = layout.KeptColumns(ints, scratch_at + 3 * n_left, n_kept, scratch_at + 4 * n_left)
-    return _open_bitset_frame(child, kept, _U(0), n_path, n_nonzero, scratch_end, worker, output)
+    kept = layout.KeptColumns(ints, scratch_at + 3 * n_left, n_kept, n_columns, scratch_at + 4 * n_left)
+    return _open_bitset_frame(child, kept, _U(0), n_path, n_nonzero, scratch_end, worker, sizes, output)

@@ -18,12 +18,12 @@ from mbe_stage.bicliques.cpu.bitset_walk import walk_bitset_frames
 from mbe_stage.bicliques.cpu.subgraph_children import visit_subgraph_child
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, compiled, steps_of
-from mbe_stage.search.cpu.quanta import DONE, OK, QUANTUM_OVER
+from mbe_stage.search.cpu.quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
 
-# By whether members are wanted, or sizes have to be checked.
+# By whether members are wanted.
 _VARIANTS = {
-    "counting": (INTS, layout.WORKER_STATE, none, int64),
-    "collecting": (INTS, layout.WORKER_STATE, layout.OUTPUT, int64),
+    "counting": (INTS, layout.WORKER_STATE, layout.SIZES, none, int64),
+    "collecting": (INTS, layout.WORKER_STATE, layout.SIZES, layout.OUTPUT, int64),
 }
 
 
@@ -33,15 +33,16 @@ def compile_steps(collects: bool | None = None) -> tuple[CompileStep, ...]:
 
 
 @compiled(variants=_VARIANTS, seconds=15.0, nrt=False)
-def run_quantum(graph, worker, output, work_limit):
+def run_quantum(graph, worker, sizes, output, work_limit):
     """Continue a worker's task.
 
     Parameters
     ----------
     graph : int32
         The whole graph in the layout of a subgraph.
+    sizes : Sizes
     output : Output or None
-        None only counts, and checks no size constraints.
+        None only counts, and writes sizes if there are buffers for them.
     work_limit : int
         Elementary steps after which to stop.
 
@@ -62,17 +63,19 @@ def run_quantum(graph, worker, output, work_limit):
         if frames[depth, layout.CURSOR] >= frames[depth, layout.END]:
             control[layout.DEPTH] = depth - 1
             continue
+        if output is None and control[layout.N_OUT] > sizes.most_out:
+            return OUTPUT_FULL
         n_out, left_used, right_used = control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED]
         count = control[layout.COUNT]
         if frames[depth, layout.KIND] == layout.BITSET:
-            status = walk_bitset_frames(worker, output, work_limit)
+            status = walk_bitset_frames(worker, sizes, output, work_limit)
         else:
             node, offset = (
                 (graph, np.int64(0))
                 if frames[depth, layout.KIND] == layout.WHOLE_GRAPH
                 else (worker.ints, frames[depth, layout.INTS])
             )
-            status = visit_subgraph_child(node, offset, worker, output)
+            status = visit_subgraph_child(node, offset, worker, sizes, output)
             if status != OK:
                 control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED] = (
                     n_out,

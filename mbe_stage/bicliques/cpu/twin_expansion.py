@@ -246,15 +246,11 @@ class Found:
         return sums
 
 
-def expand_blocks(
-    left: Found, right: Found, detail: Detail, block_bytes: int, work_done: float
-) -> Iterator[BicliqueBlock]:
+def expand_blocks(left: Found, right: Found, block_bytes: int, work_done: float) -> Iterator[BicliqueBlock]:
     """Blocks of at most `block_bytes`, a larger biclique alone in its own; each is made when it is asked for.
 
     Parameters
     ----------
-    detail : Detail
-        SIZES or MEMBERS.
     block_bytes : int
         Bytes of members and sizes.
     work_done : float
@@ -262,9 +258,6 @@ def expand_blocks(
     """
     left_sizes, right_sizes = left.full_sizes(), right.full_sizes()
     n = left_sizes.size
-    if detail < Detail.MEMBERS:
-        yield BicliqueBlock(n, left_sizes, right_sizes, work_done=work_done)
-        return
     if n == 0:
         yield BicliqueBlock(0, left_sizes, right_sizes, left.members, right.members, work_done)
     ends = np.cumsum(left_sizes.astype(np.int64) + right_sizes + 2) * 4
@@ -283,8 +276,7 @@ def expand_blocks(
 
 def compile_steps(detail: Detail) -> tuple[CompileStep, ...]:
     """Compile the functions that make blocks of a detail."""
-    wanted = {Detail.COUNT: (), Detail.SIZES: (_sum_multiplicities,), Detail.MEMBERS: (_sum_multiplicities, _translate)}
-    return steps_of(*wanted[detail])
+    return steps_of(*((_sum_multiplicities, _translate) if detail >= Detail.MEMBERS else ()))
 
 
 def _full_members(found: Found, start: int, part: slice, full_sizes: np.ndarray) -> tuple[np.ndarray, int]:

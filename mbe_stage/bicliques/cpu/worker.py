@@ -10,19 +10,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.bicliques.constraints import ACTIVE
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
-from mbe_stage.bicliques.cpu.layout import Output, WorkerState, subgraph_parts
+from mbe_stage.bicliques.cpu.layout import Output, Sizes, WorkerState, subgraph_parts
 from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_blocks
+from mbe_stage.bicliques.reduction import ReducedGraph
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import NO_LIMIT
 from mbe_stage.search.cpu.pool import WorkerPool
 from mbe_stage.search.cpu.quanta import QuantumWorker, RangeFields, Shortage, nbytes, range_given_back, ranges_ahead
 
 _ARENAS = {layout.INTS_SHORT: "ints", layout.WORDS_SHORT: "words", layout.FRAMES_SHORT: "frames"}
+# A child that is counted: itself, and the closed sets of six columns.
+_MOST_OF_A_CHILD = 1 << CLOSED_SET_WIDTH
 _RANGE = RangeFields(layout.FIRST, layout.CURSOR, layout.END)
 FirstSizes = tuple[int, int, int]
 """Initial entries of the arenas of ints and words, and of the stack of frames."""
@@ -40,6 +43,7 @@ def new_state(n_rows: int, first_sizes: FirstSizes = (1 << 16, 1 << 15, 64)) -> 
         nonzero=np.zeros(n_rows + 1, np.int32),
         counts=np.zeros(n_rows + 1, np.int32),
         masks=np.zeros(CLOSED_SET_WIDTH, np.uint64),
+        weights=np.zeros(CLOSED_SET_WIDTH + (1 << CLOSED_SET_WIDTH), np.int64),
         control=np.zeros(layout.CONTROL_FIELDS, np.int64),
     )
     worker.control[layout.DEPTH] = -1
@@ -93,7 +97,7 @@ def split_subproblem(donor: WorkerState, has_members: bool, reserve: Callable[[i
     donor : WorkerState
         Keeps the earlier half, and its current child.
     has_members : bool
-        True if the walk collects members; if not, bitset frames own nothing in the arena of ints.
+        True if the walk collects members; if not, columns have weights alone.
     reserve : callable
         Takes bytes from the budget; returns 0 if there were enough.
 
@@ -123,11 +127,10 @@ def _copy_frame(donor: WorkerState, frame: np.ndarray, has_members: bool) -> Wor
     words = donor.words[frame[layout.WORDS] : frame[layout.WORDS_TOP]]
     ints = donor.ints[:0]
     columns = donor.ints[:0]
-    if kind == layout.SUBGRAPH or (kind == layout.BITSET and has_members):
+    if kind != layout.WHOLE_GRAPH:
         ints = donor.ints[frame[layout.INTS] : frame[layout.INTS_TOP]]
-    if kind == layout.BITSET and has_members:
-        ids_at = frame[layout.COLUMNS] + layout.WORD_STARTS
-        columns = donor.ints[frame[layout.COLUMNS] : ids_at + donor.ints[ids_at - 1]]
+    if kind == layout.BITSET:
+        columns = columns_of(frame, donor.ints, has_members)
     receiver = new_state(
         donor.path.size - 1,
         (max(1 << 16, 2 * (ints.size + columns.size)), max(1 << 15, 2 * words.size), donor.frames.shape[0]),
@@ -145,8 +148,18 @@ def _copy_frame(donor: WorkerState, frame: np.ndarray, has_members: bool) -> Wor
     return receiver
 
 
-def as_subgraph(graph: BipartiteCSR) -> np.ndarray:
+def columns_of(frame: np.ndarray, ints: np.ndarray, has_members: bool) -> np.ndarray:
+    """The columns of a bitset frame in the arena of ints, a view."""
+    start = frame[layout.COLUMNS]
+    if not has_members:
+        return ints[start : start + layout.COLUMN_STARTS]
+    ids_at = start + layout.COLUMN_IDS
+    return ints[start : ids_at + ints[ids_at - 1]]
+
+
+def as_subgraph(reduced: ReducedGraph) -> np.ndarray:
     """The whole graph in the layout that the tree walk reads, rows being the right side."""
+    graph = reduced.graph
     row_ids, row_offsets, column_offsets, row_members, column_members, column_ids = subgraph_parts(
         graph.n_right, graph.n_left, graph.n_edges
     )
@@ -157,7 +170,8 @@ def as_subgraph(graph: BipartiteCSR) -> np.ndarray:
             "use minimum sizes, which remove edges before the search"
         )
     node = np.empty(end, np.int32)
-    node[:row_ids] = np.arange(graph.n_left + 1)
+    node[: graph.n_left] = reduced.left_groups.multiplicities
+    node[graph.n_left : row_ids] = np.arange(graph.n_left + 1)
     node[row_ids:row_offsets] = np.arange(graph.n_right)
     node[row_offsets:column_offsets] = graph.right_offsets
     node[column_offsets:row_members] = graph.left_offsets
@@ -165,6 +179,42 @@ def as_subgraph(graph: BipartiteCSR) -> np.ndarray:
     node[column_members:column_ids] = graph.left_members
     node[column_ids:] = np.arange(graph.n_left)
     return node
+
+
+def new_sizes(
+    left_multiplicities: np.ndarray,
+    right_multiplicities: np.ndarray,
+    constraints: np.ndarray,
+    n_bicliques: int,
+    has_members: bool,
+) -> Sizes:
+    """Wanted sizes, with room for those of so many bicliques.
+
+    Parameters
+    ----------
+    left_multiplicities, right_multiplicities : (n_groups,) int32
+    constraints : (6,) int64
+        As in `layout.Sizes`.
+    n_bicliques : int
+        0 if they are only counted.
+    has_members : bool
+        True if members are written, too.
+    """
+    writes_sizes = n_bicliques > 0 and not has_members
+    least = int(constraints[MIN_LEFT])
+    wide = sum(1 << subset for subset in range(1 << CLOSED_SET_WIDTH) if subset.bit_count() >= least)
+    return Sizes(
+        left_multiplicities,
+        right_multiplicities,
+        constraints,
+        left_sizes=np.empty(n_bicliques, np.int32),
+        right_sizes=np.empty(n_bicliques, np.int32),
+        are_checked=bool(constraints[ACTIVE]) or writes_sizes,
+        are_exact=writes_sizes
+        or bool(constraints[MIN_EDGES] > 1 or min(constraints[MAX_LEFT], constraints[MAX_RIGHT]) < NO_LIMIT),
+        most_out=n_bicliques - _MOST_OF_A_CHILD if writes_sizes else 0,
+        wide_subsets=np.uint64(wide),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,21 +248,19 @@ class Plan:
 
     @property
     def collects(self) -> bool:
-        """True if the walk has to collect members: for the sink, or to check sizes."""
-        return self.detail > Detail.COUNT or bool(self.constraints[ACTIVE])
+        """True if the walk has to collect members."""
+        return self.detail >= Detail.MEMBERS
 
-    def new_output(self, n_bytes: int) -> Output:
-        """Room for found bicliques."""
-        n_members, n_bicliques = max(64, n_bytes // 12), max(1, n_bytes // 24)
-        return Output(
-            left=np.empty(n_members, np.int32),
-            right=np.empty(n_members, np.int32),
-            left_sizes=np.empty(n_bicliques, np.int32),
-            right_sizes=np.empty(n_bicliques, np.int32),
-            left_multiplicities=self.columns.multiplicities,
-            right_multiplicities=self.rows.multiplicities,
-            constraints=self.constraints,
-        )
+    def new_sizes(self, n_bytes: int) -> Sizes:
+        """Wanted sizes, with room for those of found bicliques."""
+        n_bicliques = max(1, n_bytes // (24 if self.collects else 8)) if self.detail > Detail.COUNT else 0
+        multiplicities = self.columns.multiplicities, self.rows.multiplicities
+        return new_sizes(*multiplicities, self.constraints, n_bicliques, self.collects)
+
+    def new_output(self, n_bytes: int) -> Output | None:
+        """Room for the members of found bicliques, if these are wanted."""
+        n_members = max(64, n_bytes // 12)
+        return Output(np.empty(n_members, np.int32), np.empty(n_members, np.int32)) if self.collects else None
 
 
 class Worker(QuantumWorker):
@@ -221,7 +269,8 @@ class Worker(QuantumWorker):
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
         self._plan = plan
-        self._output_bytes = plan.block_bytes
+        self._output_bytes = plan.block_bytes if plan.detail > Detail.COUNT else 0
+        self._sizes = plan.new_sizes(0)
         self._output: Output | None = None
         self._n_found = 0
         self.n_visited = 0
@@ -229,10 +278,13 @@ class Worker(QuantumWorker):
 
     def work(self) -> None:
         """Work until the pool has no more subproblems."""
-        if self._plan.collects:
-            self._reserve(self._output_bytes)
-            self._output = self._plan.new_output(self._output_bytes)
+        self._reserve(self._output_bytes)
+        self._new_buffers()
         super().work()
+
+    def _new_buffers(self) -> None:
+        self._sizes = self._plan.new_sizes(self._output_bytes)
+        self._output = self._plan.new_output(self._output_bytes)
 
     def _new_state(self) -> WorkerState:
         return new_state(self._plan.n_rows, self._plan.first_sizes)
@@ -256,7 +308,7 @@ class Worker(QuantumWorker):
             self._right_used,
         )
         control[layout.COUNT] = control[layout.VISITED] = 0
-        status = run_quantum(self._plan.graph, state, self._output, work_limit)
+        status = run_quantum(self._plan.graph, state, self._sizes, self._output, work_limit)
         self._n_found += int(control[layout.COUNT])
         self.n_visited += int(control[layout.VISITED])
         self._n_out = int(control[layout.N_OUT])
@@ -264,34 +316,37 @@ class Worker(QuantumWorker):
         return status
 
     def _make_room(self) -> None:
-        """Deliver the output; if it is empty, a single biclique needs a larger one."""
+        """Deliver the output; if it is empty, a single child needs a larger one."""
         if self._n_out:
             self._flush()
             return
         self._reserve(self._output_bytes)
         self._output_bytes *= 2
-        self._output = self._plan.new_output(self._output_bytes)
+        self._new_buffers()
 
     def _flush(self) -> None:
         """Deliver everything found so far."""
-        plan, output = self._plan, self._output
-        if plan.detail == Detail.COUNT:
+        if self._plan.detail == Detail.COUNT:
             self._pool.deliver([BicliqueBlock(self._n_found, work_done=self._pool.work_done)])
-        elif output is not None:
-            blocks = self._blocks(output)
-            if self._pool.consumer_waits:
+        else:
+            blocks = self._blocks()
+            if self._pool.consumer_waits and self._output is not None:
                 # The consumer's thread expands the blocks; the arrays they are made from go with them.
                 self._pool.deliver(blocks)
-                self._output = plan.new_output(self._output_bytes)
+                self._new_buffers()
             else:
                 for block in blocks:
                     self._pool.deliver([block])
         self._n_found = self._n_out = self._left_used = self._right_used = 0
 
-    def _blocks(self, output: Output) -> Iterator[BicliqueBlock]:
-        plan = self._plan
-        left = Found(output.left[: self._left_used], output.left_sizes[: self._n_out], plan.columns)
-        right = Found(output.right[: self._right_used], output.right_sizes[: self._n_out], plan.rows)
+    def _blocks(self) -> Iterator[BicliqueBlock]:
+        plan, output = self._plan, self._output
+        sizes = self._sizes.left_sizes[: self._n_out], self._sizes.right_sizes[: self._n_out]
+        if output is None:
+            left_sizes, right_sizes = (each.copy() for each in (sizes[::-1] if plan.rows_are_left else sizes))
+            return iter([BicliqueBlock(self._n_out, left_sizes, right_sizes, work_done=self._pool.work_done)])
+        left = Found(output.left[: self._left_used], sizes[0], plan.columns)
+        right = Found(output.right[: self._right_used], sizes[1], plan.rows)
         if plan.rows_are_left:
             left, right = right, left
-        return expand_blocks(left, right, plan.detail, plan.block_bytes, self._pool.work_done)
+        return expand_blocks(left, right, plan.block_bytes, self._pool.work_done)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
-from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
 from mbe_stage.bicliques.cpu import tree
 from mbe_stage.bicliques.estimation import growth
 from mbe_stage.bicliques.estimation.descent import Budget, descend, roots_of
@@ -69,7 +68,7 @@ def outlooks(
         needed = _TIMES_THE_GRAPH * graph.nbytes
         log.debug("not sampled: that would take about %d bytes, much beside the engine's budget of memory", needed)
         return
-    collects = _walk_that_is_compiled(query)
+    collects = _walk_that_is_compiled()
     if collects is None:
         log.debug("not sampled: what it needs is not compiled yet; `mbe compile` does it")
         return
@@ -110,10 +109,9 @@ def _in_rounds(walk: Walk, budget: Budget, rng: np.random.Generator) -> Iterator
                 yield Outlook(interval.low, interval.middle, interval.high)
 
 
-def _walk_that_is_compiled(query: BicliqueQuery) -> bool | None:
+def _walk_that_is_compiled() -> bool | None:
     """True for the walk that collects members, False for the one that counts; None if neither is compiled."""
-    kinds = (True,) if size_constraints(query)[ACTIVE] else (False, True)
-    return next((collects for collects in kinds if _is_compiled(collects)), None)
+    return next((collects for collects in (False, True) if _is_compiled(collects)), None)
 
 
 def _is_compiled(collects: bool) -> bool:

@@ -13,14 +13,13 @@ import numpy as np
 
 from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cpu import layout
-from mbe_stage.bicliques.cpu.layout import Output, subgraph_parts
+from mbe_stage.bicliques.cpu.layout import Output, Sizes, subgraph_parts
 from mbe_stage.bicliques.cpu.tree import run_quantum
-from mbe_stage.bicliques.cpu.twin_expansion import Translation
-from mbe_stage.bicliques.cpu.worker import as_subgraph, new_state, short_of
+from mbe_stage.bicliques.cpu.worker import as_subgraph, columns_of, new_sizes, new_state, short_of
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
+from mbe_stage.bicliques.reduction import reduce_graph
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.search.cpu.quanta import DONE, OUTPUT_FULL, QUANTUM_OVER, grown
 
@@ -71,7 +70,7 @@ class Walk:
     Parameters
     ----------
     collects : bool
-        Without it members are not counted: the engine's other walk does, which is quicker and checks no sizes.
+        Without it members are not counted: the engine's other walk does, which is quicker.
     """
 
     def __init__(self, graph: BipartiteCSR, query: BicliqueQuery, collects: bool = True) -> None:
@@ -79,23 +78,19 @@ class Walk:
         if enumerates_left(reduced.graph):
             reduced, query = reduced.swapped(), query.swapped()
         reduced = rows_by_degree(reduced)
-        self._graph = as_subgraph(reduced.graph)
+        self._graph = as_subgraph(reduced)
         self._worker = new_state(reduced.graph.n_right)
+        self._sizes: Sizes = new_sizes(
+            reduced.left_groups.multiplicities,
+            reduced.right_groups.multiplicities,
+            size_constraints(query),
+            n_bicliques=_BICLIQUES if collects else 0,
+            has_members=collects,
+        )
         self._output: Output | None = None
         if collects:
-            self._output = self._new_output(reduced, query)
+            self._output = Output(np.empty(_MEMBERS, np.int32), np.empty(_MEMBERS, np.int32))
         self.root = self._whole(reduced.graph)
-
-    def _new_output(self, reduced: ReducedGraph, query: BicliqueQuery) -> Output:
-        return Output(
-            left=np.empty(_MEMBERS, np.int32),
-            right=np.empty(_MEMBERS, np.int32),
-            left_sizes=np.empty(_BICLIQUES, np.int32),
-            right_sizes=np.empty(_BICLIQUES, np.int32),
-            left_multiplicities=Translation.of(reduced.left_groups).multiplicities,
-            right_multiplicities=Translation.of(reduced.right_groups).multiplicities,
-            constraints=size_constraints(query),
-        )
 
     def _whole(self, graph: BipartiteCSR) -> Left:
         frame = np.zeros(layout.FRAME_FIELDS, np.int64)
@@ -113,7 +108,7 @@ class Walk:
         while True:
             control = self._worker.control
             control[layout.N_OUT] = control[layout.LEFT_USED] = control[layout.RIGHT_USED] = control[layout.COUNT] = 0
-            status = run_quantum(self._graph, self._worker, self._output, max(1, most_steps - n_steps))
+            status = run_quantum(self._graph, self._worker, self._sizes, self._output, max(1, most_steps - n_steps))
             n_bicliques += int(control[layout.COUNT])
             n_steps += int(control[layout.WORK])
             n_members += self._n_members()
@@ -128,11 +123,11 @@ class Walk:
                 self._worker = grown(self._worker, short_of(self._worker, status))
 
     def _n_members(self) -> int:
-        control, output = self._worker.control, self._output
+        control, output, sizes = self._worker.control, self._output, self._sizes
         if output is None:
             return 0
         left, right = output.left[: control[layout.LEFT_USED]], output.right[: control[layout.RIGHT_USED]]
-        return int(output.left_multiplicities[left].sum()) + int(output.right_multiplicities[right].sum())
+        return int(sizes.left_multiplicities[left].sum()) + int(sizes.right_multiplicities[right].sum())
 
     def _make_room(self) -> None:
         assert self._output is not None
@@ -170,12 +165,9 @@ class Walk:
     def _kept(self, frame: np.ndarray) -> OpenNode:
         worker = self._worker
         words = worker.words[frame[layout.WORDS] : frame[layout.WORDS_TOP]].copy()
-        own = columns = worker.ints[:0]
-        if frame[layout.KIND] != layout.BITSET or self._output is not None:
-            own = worker.ints[frame[layout.INTS] : frame[layout.INTS_TOP]]
-        if frame[layout.KIND] == layout.BITSET and self._output is not None:
-            ids_at = frame[layout.COLUMNS] + layout.WORD_STARTS
-            columns = worker.ints[frame[layout.COLUMNS] : ids_at + worker.ints[ids_at - 1]]
+        own, columns = worker.ints[frame[layout.INTS] : frame[layout.INTS_TOP]], worker.ints[:0]
+        if frame[layout.KIND] == layout.BITSET:
+            columns = columns_of(frame, worker.ints, self._output is not None)
         copy = frame.copy()
         copy[layout.WORDS], copy[layout.WORDS_TOP] = 0, words.size
         copy[layout.COLUMNS] = 0
