@@ -184,7 +184,7 @@ def _find_partners(part, largest, lists, in_pairs, in_stars):
             # Squared: one division of exact numbers is rounded alike everywhere.
             values[i] = common * common / np.float64(degrees[other])
             often[n_often] = i
-            n_often += common > 1
+            n_often += int(common > 1)
         _keep_best(met, values, n_met, in_stars[n_in_stars * vertex : n_in_stars * (vertex + 1)], kept)
         if n_in_pairs > 0 and n_often > 0:
             for i in range(n_often):
