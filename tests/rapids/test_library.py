@@ -47,7 +47,7 @@ def test_groups_are_those_of_a_published_run(tmp_path: Path, asked: dict) -> Non
     sections = {"query": {"min_left": 2}, "execution": {"engine": "cpu"}, "output": {"directory": str(tmp_path)}}
     published = run(Config.from_mapping({**sections, "groups": asked}), PLANTED).run_dir
     assert tables.groups.keys() == {
-        *("groups", "group_members", "group_edges", "group_halo", "group_keys", "vertex_scores")
+        *("groups", "group_members", "group_edges", "group_halo", "group_keys", "vertex_scores", "verdicts")
     }
     for name, frame in tables.groups.items():
         expected = cudf.read_parquet(published / f"{name}.parquet").to_arrow(preserve_index=False)
