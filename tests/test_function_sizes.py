@@ -24,7 +24,7 @@ CEILINGS = {
     "mbe_stage/cliques": 6_200,
     "mbe_stage/device": 2_200,
     # Keys numbered, and edges ordered and merged, while they are read: 610 lines, with the place of a text in its slot.
-    "mbe_stage/graphs": 1_850,
+    "mbe_stage/graphs": 1_900,
     # The maximum-entropy null and naming by degree, in the specification too; the score by ranks, the eigenvector;
     # one list of all kinds and keys, partners as seeds, halos, and random copies. Ascents that end before their first
     # edge, and partners without unpredictable branches: 80 lines.
@@ -56,15 +56,15 @@ CEILINGS = {
     "pipeline/networkx_backend": 300,
     # Overlaps of groups, for cases and changes: 50 lines. Keys that groups try, and random copies: 450 lines.
     # Verdicts on cases: 250 lines.
-    "pipeline/problems": 8_850,
+    "pipeline/problems": 8_900,
     "pipeline/publish": 2_000,
     "pipeline/rapids": 100,
     # Cores, halos and bounds of groups: 20 lines.
     # Sections and lists of cases: 300 lines.
-    "pipeline/report": 2_240,
+    "pipeline/report": 2_260,
     "pipeline/stores": 2_900,
     # Groups of all graphs in one list, and their halos. Verdicts: 110 lines.
-    "pipeline/verify": 5_410,
+    "pipeline/verify": 5_430,
     "pipeline/views": 4_200,
 }
 # Kernels, and commands whose arguments are their options.

@@ -43,7 +43,7 @@ def without_near_copies(
     max_overlap : float
         The threshold, above 0 and at most 1; taken as the nearest fraction whose denominator is at most a million.
     worth : (n,) int64, optional
-        A group stays beside earlier ones of less worth, unless it has the same left members.
+        A group stays beside earlier ones of less worth. One with the same left members gives them its worth instead.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def without_near_copies(
     if limit is not None and limit < 0:
         raise InvalidArgument(f"limit is {limit}: expected 0 or more, or None for no limit")
     most = len(members) if limit is None else min(limit, len(members))
-    worth = np.zeros(len(members), np.int64) if worth is None else worth
+    worth = np.zeros(len(members), np.int64) if worth is None else worth.copy()
     by_rarity = _rare_first(members.left_offsets, members.left_members)
     n_vertices = int(by_rarity.max(initial=-1)) + 1
     return _keep(members.left_offsets, by_rarity, n_vertices, (overlap.numerator, overlap.denominator), most, worth)
@@ -140,7 +140,7 @@ def _keep(offsets, members, n_vertices, threshold, limit, worth):
     threshold : (int, int)
         The similarity that a near copy has, as a fraction.
     worth : (n,) int64
-        See `without_near_copies`.
+        See `without_near_copies`; changed.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def _keep(offsets, members, n_vertices, threshold, limit, worth):
         start, end = offsets[row], offsets[row + 1]
         size = end - start
         prefix_end = min(end, end - (size * numerator + denominator - 1) // denominator + 1)
-        is_copy = False
+        is_copy, same = False, -1
         for i in range(start, prefix_end):
             entry = last[members[i]]
             while entry >= 0 and not is_copy:
@@ -172,12 +172,15 @@ def _keep(offsets, members, n_vertices, threshold, limit, worth):
                 # Nothing before these two places is in both: it would have been met before.
                 # shared / (both - shared) >= t  <=>  shared >= t both / (1 + t)
                 needed = (numerator * (size + other_size) + numerator + denominator - 1) // (numerator + denominator)
-                if worth[other] < worth[row]:
-                    needed = size
-                is_copy = _shares(members, i, end, place, offsets[other + 1], needed)
+                if worth[other] >= worth[row]:
+                    is_copy = _shares(members, i, end, place, offsets[other + 1], needed)
+                elif _shares(members, i, end, place, offsets[other + 1], size):
+                    same = other
             if is_copy:
                 break
-        if is_copy:
+        if not is_copy and same >= 0:
+            worth[same] = worth[row]
+        if is_copy or same >= 0:
             continue
         kept[n_kept] = row
         n_kept += 1

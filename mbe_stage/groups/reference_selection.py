@@ -133,9 +133,9 @@ def listed(
     """The list of groups: for each its row, that of its core, and the number of bicliques that it stands for.
 
     The pool is walked in its order. Near copies of an earlier and better group that is none are left out. So are groups
-    with the left members of an earlier one that is none, and bicliques inside a listed grown group. The list ends with
-    the `limit`-th group that is not muted. The core of a grown group is the best biclique inside it. A biclique that is
-    not listed counts for the first listed group of which it is a near copy.
+    with the left members of an earlier one that is none, which takes their rank, and bicliques inside a listed grown
+    group. The list ends with the `limit`-th group that is not muted. The core of a grown group is the best biclique
+    inside it. A biclique that is not listed counts for the first listed group of which it is a near copy.
 
     Parameters
     ----------
@@ -148,16 +148,19 @@ def listed(
     is_muted : callable
         Takes a row.
     """
-    seen, stay, rows, n_heard = NearCopies(max_overlap), list[int](), list[int](), 0
-    lefts = set[frozenset[int]]()
+    seen, rows, n_heard = NearCopies(max_overlap), list[int](), 0
+    places: dict[frozenset[int], int] = {}
+    ranks = list[int]()
     rank = {row: place for place, row in enumerate(best_first)}
     for row in pool:
-        worse = {i for i, other in enumerate(stay) if rank[other] > rank[row]}
-        if seen.first(groups[row][0], worse) is not None or groups[row][0] in lefts:
+        if seen.first(groups[row][0], {i for i, other in enumerate(ranks) if other > rank[row]}) is not None:
+            continue
+        place = places.setdefault(groups[row][0], len(ranks))
+        if place < len(ranks):
+            ranks[place] = rank[row]
             continue
         seen.keep(groups[row][0])
-        lefts.add(groups[row][0])
-        stay.append(row)
+        ranks.append(rank[row])
         if row >= n_grown and any(_is_inside(groups[row], groups[other]) for other in rows if other < n_grown):
             continue
         rows.append(row)

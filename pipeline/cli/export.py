@@ -11,7 +11,6 @@ import typer
 
 from mbe_stage.pipeline.cli import console
 from mbe_stage.pipeline.cli.publishing import set_up_logging
-from mbe_stage.pipeline.cli.show import tables_of_groups
 from mbe_stage.pipeline.publish.reading import run_with_bicliques
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import opened_run
@@ -31,6 +30,7 @@ def export_run_as(options: Mapping[str, Any]) -> None:
     ):
         if options["to"] is not None:
             from mbe_stage.pipeline.cases.graph_files import export_to
+            from mbe_stage.pipeline.cli.show import tables_of_groups
 
             source, edge_label, split = options["run_input"], options["edge_label"], options["split"]
             more = {"source": source, "edge_label": edge_label, "split": split}
@@ -43,13 +43,14 @@ def export_run_as(options: Mapping[str, Any]) -> None:
 
 
 def _as_csv(run_dir: Path, options: Mapping[str, Any], progress: console.ProgressDisplay) -> tuple[str, int]:
-    from mbe_stage.pipeline.cases.looking import Looking
-    from mbe_stage.pipeline.cli.show import tables_of_groups
     from mbe_stage.pipeline.views.export import csv_output, export_rows, export_run
 
     least, limit = (options["min_left"] or 1, options["min_right"] or 1), options["limit"]
     has_groups = (run_dir / "groups.parquet").is_file()
     if options["groups"] or (has_groups and run_with_bicliques(run_dir) is None):
+        from mbe_stage.pipeline.cases.looking import Looking
+        from mbe_stage.pipeline.cli.show import tables_of_groups
+
         with tables_of_groups(run_dir):
             view = Looking(run_dir, options["run_path"]).top(limit, None, least)
         with csv_output(options["out"]) as output:

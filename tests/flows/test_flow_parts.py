@@ -272,7 +272,7 @@ def test_prefect_yaml_fits_the_flow(monkeypatch):
         flow = load_flow_from_entrypoint(deployment["entrypoint"])
         parameters = flow.validate_parameters(deployment["parameters"])
         assert set(deployment["parameters"]) <= set(flow.parameters.properties)
-        configured[flow.name](**{name: value for name, value in parameters.items() if name != "force"})
+        configured[flow.name](**{name: value for name, value in parameters.items() if name not in ("force", "notify")})
         for schedule in deployment["schedules"]:
             CronSchedule(cron=schedule["cron"], timezone=schedule["timezone"])
         assert deployment["work_pool"]["name"]

@@ -156,16 +156,18 @@ def wanted(
     bicliques = sorted((group for group in pool if not group["is_grown"]), key=strength)
     order = sorted((group for group in pool if group["is_grown"]), key=strength) + bicliques
     order.sort(key=lambda group: len(group["sides"][0]) <= 2)
-    kept: list[dict[str, Any]] = []
+    kept: list[tuple[dict[str, Any], tuple[float, int]]] = []
     listed: list[dict[str, Any]] = []
     for group in order:
         if kind != "both" and group["is_grown"] != (kind == "grown_cover"):
             continue
-        if any(_jaccard(group, other) >= max_overlap and strength(other) <= strength(group) for other in kept):
+        if any(_jaccard(group, other) >= max_overlap and best <= strength(group) for other, best in kept):
             continue
-        if any(group["sides"][0] == other["sides"][0] for other in kept):
+        same = [i for i, (other, _) in enumerate(kept) if group["sides"][0] == other["sides"][0]]
+        if same:
+            kept[same[0]] = kept[same[0]][0], strength(group)
             continue
-        kept.append(group)
+        kept.append((group, strength(group)))
         inside = any(other["is_grown"] and _is_inside(group, other) for other in listed)
         if len(listed) < limit and (group["is_grown"] or not inside):
             listed.append(group)

@@ -98,7 +98,7 @@ def test_nothing_is_kept_of_what_passes(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_runs_that_have_them_are_called_what_they_were_called() -> None:
     """The key is new: of runs that keep the table the fingerprint of the question is that of before."""
-    output = {"members": False, "sort": False, "two_hop_steps": 100_000_000, "report": True, "top": 20}
+    output = {"members": False, "sort": False, "two_hop_steps": 2_000_000_000, "report": True, "top": 20}
     asked = {
         "schema_version": PLAIN_VERSION,
         "key_type": "auto",

@@ -186,7 +186,7 @@ def walk(browser: Browser, analyst: Analyst, source: Path, command: str, *, plan
             page.locator(".node.left a").nth(2).focus()
             picture(page, "explore.png", "figure")
         page.get_by_role("link", name="Rows behind this case").click()
-        assert page.locator("tbody tr").count() > 0
+        page.wait_for_selector("tbody tr")
         assert page.get_by_role("columnheader").all_inner_texts()[:2] == ["row", "groups"]
         if planted:
             picture(page, "investigate-rows.png")
@@ -236,10 +236,10 @@ def test_three_planted_rings(browser: Browser, commands: Commands, tmp_path: Pat
         assert [next(word for word in (fraud, fine, new, "") if word in row) for row in listed] == [fraud, new, ""]
         assert ["fraud" in row for row in listed] == [True, False, False]
         picture(page, "investigate-next-day.png", "#cases")
-        page.get_by_text("2 muted groups").click()
+        page.get_by_text(re.compile("[0-9] muted group")).click()
         assert page.get_by_text(fine).first.is_visible()
     analyst.run(f"mbe diff {yesterday} out")
-    assert analyst.shown["different"] == "2 new, 2 grown"
+    assert analyst.shown["different"] == "1 new, 1 grown"
     assert re.search("│ ring 2-late │ +│$", analyst.printed, re.MULTILINE)
     analyst.run(f"mbe verify out --input {source.name} --quiet")
 
