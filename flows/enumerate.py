@@ -260,7 +260,7 @@ def enumerate_bicliques_flow(
     force : bool
         Enumerate even if input and configuration are those of the latest run.
     notify : Notify
-        With groups: who is told of new cases.
+        With groups: recipients of new cases.
 
     Returns
     -------
@@ -288,7 +288,7 @@ def run_as_flow(
     ending : callable
         Makes the final state from the flow's result and the run's manifest.
     notify : Notify
-        Who is told of new results.
+        Recipients of new results.
     """
     run_state.begin("flow")
     try:

@@ -77,7 +77,7 @@ def find_groups_flow(
     force : bool
         Search even if input and configuration are those of the latest run.
     notify : Notify
-        Who is told of new cases.
+        Recipients of new cases.
 
     Returns
     -------

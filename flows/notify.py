@@ -45,7 +45,7 @@ _PASSING = {408, 425, 429}
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Who is told of new results.
+    """Recipients of new results.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.groups import lines
 from benchmarks.groups.final import final_lines
-from benchmarks.groups.labelled import DEVELOPMENT, available, directory
+from benchmarks.groups.labelled import DEVELOPMENT, exit_without
 from benchmarks.machine import describe
 
 _MET = {True: "met", False: "NOT MET", None: "-"}
@@ -32,10 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     unknown = sorted(set(given.lines) - set(lines.LINES))
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; expected some of {', '.join(lines.LINES)}")
-    missing = sorted(set(DEVELOPMENT) - set(available()))
-    if missing:
-        print(f"{directory()}: missing {', '.join(missing)}: set MBE_DATA", file=sys.stderr)
-        sys.exit(2)
+    exit_without(DEVELOPMENT)
     for name, value in describe().items():
         print(f"{name}: {value}")
     results = []

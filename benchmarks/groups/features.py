@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.groups import metrics
-from benchmarks.groups.labelled import DEVELOPMENT, Events, available, directory, load
+from benchmarks.groups.labelled import DEVELOPMENT, Events, exit_without, load
 from benchmarks.groups.metrics import Estimate
 from benchmarks.machine import describe
 from mbe_stage.pipeline import Config, run
@@ -81,7 +80,7 @@ def table_of(events: Events) -> pa.Table:
 
 
 def account_features(events: Events) -> dict[str, np.ndarray]:
-    """What anybody computes of each account: degrees, entropies, times and amounts; ``(n_left,) float64`` each."""
+    """Return the usual features of each account: degrees, entropies, times and amounts; ``(n_left,) float64`` each."""
     n = events.labels.size
     left, right = events.left, events.right
     pairs, counts = np.unique(left * (int(right.max()) + 1) + right, return_counts=True)
@@ -226,10 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="every figure")
     given = parser.parse_args(arguments)
     names = given.graphs or DEVELOPMENT
-    missing = sorted(set(names) - set(available()))
-    if missing:
-        print(f"{directory()}: missing {', '.join(missing)}: set MBE_DATA", file=sys.stderr)
-        sys.exit(2)
+    exit_without(names)
     for name, value in describe().items():
         print(f"{name}: {value}")
     results = []

@@ -6,6 +6,8 @@ They are in the directory ``labelled`` of `benchmarks.graphs.data_directory`; no
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import numpy as np
 from benchmarks.graphs import data_directory
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["DEVELOPMENT", "Events", "Key", "available", "directory", "load"]
+__all__ = ["DEVELOPMENT", "Events", "Key", "available", "directory", "exit_without", "load"]
 
 DEVELOPMENT = (
     "amazon_spammers",
@@ -133,6 +135,14 @@ def available() -> list[str]:
         return []
     names = json.loads(index.read_text(encoding="utf-8"))
     return sorted(name for name in names if (directory() / f"{name}.npz").is_file())
+
+
+def exit_without(names: Iterable[str]) -> None:
+    """End the process with 2 if some of these graphs are not there."""
+    missing = sorted(set(names) - set(available()))
+    if missing:
+        print(f"{directory()}: missing {', '.join(missing)}: set MBE_DATA", file=sys.stderr)
+        sys.exit(2)
 
 
 def load(name: str) -> Events:

@@ -17,7 +17,7 @@ import numpy as np
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.growth import Grown
-from mbe_stage.groups.members import GroupMembers, offsets_of
+from mbe_stage.groups.members import GroupMembers, group_hashes, offsets_of
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel, pair_weights
 
 MIN_SHARE = 0.25
@@ -116,12 +116,10 @@ def without_bystanders(
     for row in np.flatnonzero(stands).tolist():
         stands[row] = n_edges[row] > model.expected_edges(*members[row])
     order = np.argsort(-scores, kind="stable")
-    firsts: dict[tuple[bytes, bytes], int] = {}
-    for row in order[stands[order]].tolist():
-        left, right = members[row]
-        firsts.setdefault((left.tobytes(), right.tobytes()), row)
+    rows = order[stands[order]]
+    _, firsts = np.unique(group_hashes(members)[rows], return_index=True)
     found = GrownGroups(members, n_edges, scores, costs, grown.n_left_out)
-    return found.take(np.array(list(firsts.values()), np.int64))
+    return found.take(rows[np.sort(firsts)])
 
 
 def _some_at_a_time(graph: BipartiteCSR, groups: GroupMembers) -> Iterator[np.ndarray]:

@@ -35,12 +35,11 @@ from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import peel_to_core, ranks, subgraph
 from mbe_stage.groups import growth_steps
-from mbe_stage.groups.members import GroupMembers, offsets_of
+from mbe_stage.groups.members import GroupMembers, group_hashes, offsets_of
 from mbe_stage.groups.null_model import PAIR_WEIGHTS, NullModel
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
-from mbe_stage.splitmix import finalised
 
 MOST_STEPS = 2_000_000_000
 """Default of `grow`: some ten seconds of one core."""
@@ -336,7 +335,7 @@ class _Growing:
 def _distinct(results: _Results, most_steps: int, n_seeds: int, kept: tuple[np.ndarray, np.ndarray]) -> Grown:
     """Return each group of the first seeds once, as far as the steps go."""
     n = int(np.searchsorted(np.cumsum(results.n_steps), most_steps, side="right"))
-    hashes = _hashes(results.members)[:n]
+    hashes = group_hashes(results.members)[:n]
     _, firsts = np.unique(hashes, return_index=True)
     firsts = firsts[np.lexsort((firsts, -results.scores[firsts]))]
     groups = results.take(firsts)
@@ -353,15 +352,3 @@ def _distinct(results: _Results, most_steps: int, n_seeds: int, kept: tuple[np.n
         n_left_out=n_seeds - n,
         n_steps=int(results.n_steps[:n].sum()),
     )
-
-
-def _hashes(members: GroupMembers) -> np.ndarray:
-    """Return a hash of each group's members; equal ones are taken for the same group."""
-    left, right = (
-        np.diff(np.append(np.uint64(0), np.cumsum(finalised(ids.astype(np.uint64) + salt)))[offsets])
-        for ids, offsets, salt in (
-            (members.left_members, members.left_offsets, np.uint64(1)),
-            (members.right_members, members.right_offsets, np.uint64(1 << 32)),
-        )
-    )
-    return finalised(left + finalised(right))

@@ -9,6 +9,7 @@ import numpy as np
 
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
+from mbe_stage.splitmix import finalised
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +114,18 @@ def offsets_of(sizes: np.ndarray) -> np.ndarray:
     offsets = np.zeros(sizes.size + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
+
+
+def group_hashes(members: GroupMembers) -> np.ndarray:
+    """Return a hash of each group's members; equal ones are taken for the same group."""
+    left, right = (
+        np.diff(np.append(np.uint64(0), np.cumsum(finalised(ids.astype(np.uint64) + salt)))[offsets])
+        for ids, offsets, salt in (
+            (members.left_members, members.left_offsets, np.uint64(1)),
+            (members.right_members, members.right_offsets, np.uint64(1 << 32)),
+        )
+    )
+    return finalised(left + finalised(right))
 
 
 def _joined(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

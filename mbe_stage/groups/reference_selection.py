@@ -135,7 +135,7 @@ def listed(
     The pool is walked in its order. Near copies of an earlier and better group that is none are left out. So are groups
     with the left members of an earlier one that is none, which takes their rank, and bicliques inside a listed grown
     group. The list ends with the `limit`-th group that is not muted. The core of a grown group is the best biclique
-    inside it. A biclique that is not listed counts for the first listed group of which it is a near copy.
+    inside it. Each other biclique counts for the first listed group that it is a near copy of.
 
     Parameters
     ----------

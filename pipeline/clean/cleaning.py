@@ -106,7 +106,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
 def facts_of_rows(
     rows: Rows, dropped: Mapping[str, int], sizes: tuple[int, int, int], fingerprint: str, **others: Any
 ) -> InputFacts:
-    """Return the facts about rows of which so many were `dropped` by each rule, and log them.
+    """Return the facts about rows, and log them; `dropped` counts the rows that each rule left out.
 
     `sizes` has the numbers of left and right vertices, and of edges.
     """

@@ -216,7 +216,7 @@ def _merged(encoders: Sequence[SpooledEncoder], config: InputConfig) -> pa.Array
 
 
 def _renumber(spooled: SpooledInts, new: np.ndarray) -> None:
-    """Replace numbers by new ones, of which the last is for -1."""
+    """Replace numbers by new ones; the last new one replaces -1."""
     if not np.array_equal(new[:-1], np.arange(new.size - 1)):
         for part in spooled.parts():
             part[:] = new[part]

@@ -79,6 +79,11 @@ class InputConfig(Section):
     _is_undirected: bool = PrivateAttr(False)
     _keeps_rows: bool = PrivateAttr(False)
 
+    def _with(self, flag: str) -> InputConfig:
+        copy = self.model_copy()
+        setattr(copy, flag, True)
+        return copy
+
     @property
     def keeps_events(self) -> bool:
         """True if weights and times are read even if no filter needs them."""
@@ -86,9 +91,7 @@ class InputConfig(Section):
 
     def keeping_events(self) -> InputConfig:
         """Return a copy with `keeps_events`."""
-        copy = self.model_copy()
-        copy._keeps_events = True
-        return copy
+        return self._with("_keeps_events")
 
     @property
     def tries_keys(self) -> bool:
@@ -97,9 +100,7 @@ class InputConfig(Section):
 
     def trying_keys(self) -> InputConfig:
         """Return a copy with `tries_keys`."""
-        copy = self.model_copy()
-        copy._tries_keys = True
-        return copy
+        return self._with("_tries_keys")
 
     @property
     def keeps_rows(self) -> bool:
@@ -108,9 +109,7 @@ class InputConfig(Section):
 
     def keeping_rows(self) -> InputConfig:
         """Return a copy with `keeps_rows`."""
-        copy = self.model_copy()
-        copy._keeps_rows = True
-        return copy
+        return self._with("_keeps_rows")
 
     @property
     def is_undirected(self) -> bool:
@@ -119,9 +118,7 @@ class InputConfig(Section):
 
     def of_one_set(self) -> InputConfig:
         """Return a copy with `is_undirected`."""
-        copy = self.model_copy()
-        copy._is_undirected = True
-        return copy
+        return self._with("_is_undirected")
 
     @property
     def names_columns(self) -> bool:
