@@ -33,6 +33,7 @@ OVERRIDES = [
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
 
 
 def flow(source: Path, out: Path, *overrides: str):

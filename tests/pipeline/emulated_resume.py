@@ -72,7 +72,7 @@ def use_short_quanta(problem: str) -> None:
     engine_cuda.unavailable_reason = lambda: None
     engine_cuda.device = lambda _execution: "cuda, emulated"
     engine_cuda.compile_steps = lambda *_: ()
-    run_limits._TIMES_ITS_COST = 0.0
+    run_limits._TIMES_ITS_COST = run_limits._SHARE_OF_TIME = 0.0
     run_limits.Checkpoints.note = noting(run_limits.Checkpoints.note)  # type: ignore[method-assign]
 
 

@@ -87,6 +87,7 @@ def made_undisturbed(out: Path, edges: Path, *, sort: bool) -> Path:
 def whatever_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small run has many checkpoints."""
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
 
 
 class Killed(BaseException):

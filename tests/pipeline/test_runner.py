@@ -261,6 +261,7 @@ def test_what_workers_have_summed_up_is_gone_on_with(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
     long = written(tmp_path / "long.csv", 90, 26, 0.6)
 
     def asked(out: str, **execution: Any) -> Config:
@@ -295,6 +296,7 @@ def test_what_workers_have_written_is_gone_on_with(
     graph: tuple[int, int, float],
 ) -> None:
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
     long = written(tmp_path / "long.csv", *graph)
     alone = run(settings(tmp_path / "alone", long, problem=problem))
     asked = settings(tmp_path / "out", long, problem=problem, runner="dask", cluster=cluster.scheduler_address)

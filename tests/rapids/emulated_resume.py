@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ from mbe_stage.pipeline.execution.unfinished import header_of
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.mbe_stage.emulated_device import use_the_emulator
+from tests.pipeline.emulated_resume import MARKERS, PATIENCE, noting
 from tests.pipeline.resume_support import Killed
 from tests.rapids import frames_on_arrow
 from tests.rapids.emulated_cliques import Said, random_ends
@@ -149,9 +151,14 @@ def ended_and_resumed(places: Places, directory: Path, said: Said, case: Case) -
     n_wanted = 1 if "bicliques" in output else 2
 
     def on_progress(_: object) -> None:
-        if (staging_dir / JOURNAL_NAME).exists() and len(read_journal(staging_dir)[1]) >= n_wanted:
-            raise Killed
+        # A checkpoint is recorded by a thread beside the search.
+        until = time.monotonic() + PATIENCE
+        while len(MARKERS) >= n_wanted and time.monotonic() < until:
+            if (staging_dir / JOURNAL_NAME).exists() and len(read_journal(staging_dir)[1]) >= n_wanted:
+                raise Killed
+            time.sleep(0.01)
 
+    MARKERS.clear()
     try:
         places.published(
             begun_at, edges, asked, run_path, on_progress=on_progress, journal=begun_journal(staging_dir, header)
@@ -196,7 +203,9 @@ def main(directory: Path, part: str) -> None:
     backend.graph_facts = degrees_alone
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 12
-    run_limits._TIMES_ITS_COST = 0.0
+    # A checkpoint between any two tasks, however long the first took to begin.
+    run_limits._TIMES_ITS_COST = run_limits._SHARE_OF_TIME = 0.0
+    run_limits.Checkpoints.note = noting(run_limits.Checkpoints.note)  # type: ignore[method-assign]
     use_the_specification()
     said = Said.of("mbe_stage.pipeline")
     places = Places()

@@ -59,6 +59,7 @@ def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(barriers, "_TAKEN_SLOWLY", 0.0)
     monkeypatch.setattr(barriers, "_PART_SECONDS", 0.2)
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
     monkeypatch.setattr(run_limits.Checkpoints, "note", noting(run_limits.Checkpoints.note))
     MARKERS.clear()
 

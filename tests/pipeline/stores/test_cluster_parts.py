@@ -706,6 +706,7 @@ def slow_cluster(server: Server, tmp_path_factory: pytest.TempPathFactory) -> It
 def out(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> str:
     """With short leases, and checkpoints as often as there can be one."""
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
     hurry(monkeypatch)
     return f"{bucket.url}/out"
 
@@ -877,6 +878,7 @@ def test_a_store_that_is_lost_in_the_middle(
     tmp_path: Path, many: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
     hurry(monkeypatch)
     own = Server()
     monkeypatch.setenv("AWS_ENDPOINT_URL", own.url)
