@@ -28,7 +28,7 @@ from benchmarks import gpu_start
 from benchmarks.peers import PEERS
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda
-from mbe_stage.bicliques.results import Detail
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.errors import MemoryBudgetExceeded
 
 __all__ = ["count", "device_facts", "graph_on_device", "main", "read_graph"]
@@ -124,7 +124,8 @@ def graph_on_device(name: str) -> BipartiteCSR:
 def _measured(names: Sequence[str], repeats: int) -> Iterator[dict[str, Any]]:
     print(
         f"{'graph':<20}{'bicliques':>12}{'seconds':>10}{'at most':>9}{'GMBE+':>8}{'times':>7}{'ParAdaMBE':>11}"
-        f"{'times':>7}{'kernel s':>10}{'busy':>7}{'warps':>7}{'stored s':>10}{'of it':>7}{'4 GB s':>9}{'of it':>7}"
+        f"{'times':>7}{'kernel s':>10}{'busy':>7}{'warps':>7}{'stored s':>10}{'of it':>7}"
+        f"{'host s':>9}{'kept s':>9}{'4 GB s':>9}{'of it':>7}"
     )
     for name in names:
         yield _measured_graph(name, graph_on_device(name), repeats)
@@ -158,6 +159,8 @@ def _measured_graph(name: str, graph: BipartiteCSR, repeats: int) -> dict[str, A
     others: dict[str, Callable[[], int]] = {}
     if name in MATERIALISED:
         others["materialised_seconds"] = lambda: _materialise(graph)
+        others["host_seconds"] = lambda: sum(map(len, _host_blocks(graph)))
+        others["kept_seconds"] = lambda: sum(map(len, list(_host_blocks(graph))))
     if name == "bookcrossing":
         others["small_budget_seconds"] = lambda: count(graph, Execution(device_memory_bytes=SMALL_BUDGET_BYTES))
     for column, work in others.items():
@@ -189,6 +192,10 @@ def _materialise(graph: BipartiteCSR) -> int:
     return sum(block.n_bicliques for block in engine_cuda.device_blocks(graph, BicliqueQuery(), Execution()))
 
 
+def _host_blocks(graph: BipartiteCSR) -> Iterator[BicliqueBlock]:
+    return engine_cuda.run(graph, BicliqueQuery(), Execution(), Detail.MEMBERS)
+
+
 def _median(work: Callable[[], int], repeats: int) -> tuple[float, int]:
     """Median seconds, and what the work returned; the first run compiles and warms the memory pool."""
     import cupy as cp
@@ -216,6 +223,7 @@ def _line(row: dict[str, Any]) -> str:
         return "" if over is None or under is None else f"{over / under:.{digits}f}"
 
     seconds, stored, small = (row.get(key) for key in ("seconds", "materialised_seconds", "small_budget_seconds"))
+    host, kept = row.get("host_seconds"), row.get("kept_seconds")
     found = "" if row["found"] is None else f"{row['found']:,}"
     wrong = f"  WRONG: {row['bicliques']:,} expected" if row["found"] not in (None, row["bicliques"]) else ""
     line = (
@@ -223,7 +231,7 @@ def _line(row: dict[str, Any]) -> str:
         f"{number(row['gmbe_plus'], 3):>8}{ratio(row['gmbe_plus'], seconds):>7}{number(row['paradambe'], 3):>11}"
         f"{ratio(row['paradambe'], seconds):>7}{number(row['kernel_seconds'], 4):>10}{number(row['busy_ratio'], 2):>7}"
         f"{number(row['busy_warps'], 2):>7}{number(stored, 4):>10}{ratio(stored, seconds, 2):>7}"
-        f"{number(small, 4):>9}{ratio(small, seconds, 2):>7}{wrong}"
+        f"{number(host, 4):>9}{number(kept, 4):>9}{number(small, 4):>9}{ratio(small, seconds, 2):>7}{wrong}"
     )
     return "\n".join([line, *(f"  REFUSED {reason}" for reason in row["refused"])])
 

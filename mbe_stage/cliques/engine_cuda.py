@@ -43,6 +43,8 @@ _EVERYTHING = Techniques()
 _LARGEST_SIZE = 2**31 - 1
 # Copies of the results: one is taken in while the next quantum makes another.
 _BLOCKS_ON_DEVICE = 2
+# Sizes that come to the host together, before their members.
+_CLIQUES_AT_ONCE = 1 << 20
 Block = TypeVar("Block")
 
 
@@ -112,7 +114,7 @@ def run(
         request = _asked(part, roots, query, execution, detail, wanted, sizes, techniques)
         yield from _searched(request, found, barrier, statistics)
     elif part.held and is_something and query.accepts(len(part.held)):
-        yield from _blocks(np.zeros(1, np.int32), np.empty(0, np.int32), part, detail, execution.block_bytes, 1.0)
+        yield _block(np.zeros(1, np.int32), np.empty(0, np.int32), part, detail, 1.0)
     yield CliqueBlock.empty(detail, work_done=1.0)
 
 
@@ -252,10 +254,24 @@ def _found(quantum: Quantum[Session], part: CommonPart, detail: Detail, block_by
     elif detail == Detail.SIZES:
         yield from _of_histogram(session.take_histogram(), len(part.held), block_bytes, share)
     else:
-        import cupy as cp
+        yield from _written(*session.written(), part, detail, block_bytes, share)
 
-        sizes, members = (cp.asnumpy(array) for array in session.written())
-        yield from _blocks(sizes, members, part, detail, block_bytes, share)
+
+def _written(
+    sizes: Any, members: Any, part: CommonPart, detail: Detail, block_bytes: int, share: float
+) -> Iterator[CliqueBlock]:
+    """Copy cliques of a part to the host, in blocks; at least one."""
+    from mbe_stage.device.to_host import to_host
+
+    if sizes.size == 0:
+        yield CliqueBlock.empty(detail, share)
+    at = 0
+    for start in range(0, sizes.size, _CLIQUES_AT_ONCE):
+        (some,) = to_host(sizes[start : start + _CLIQUES_AT_ONCE])
+        for cliques, n_members in _cuts(some, len(part.held), block_bytes):
+            (theirs,) = to_host(members[at : at + n_members])
+            yield _block(some[cliques], theirs, part, detail, share)
+            at += n_members
 
 
 def _of_histogram(histogram: np.ndarray, n_held: int, block_bytes: int, share: float) -> Iterator[CliqueBlock]:
@@ -270,32 +286,23 @@ def _of_histogram(histogram: np.ndarray, n_held: int, block_bytes: int, share: f
             n_left -= n
 
 
-def _blocks(
-    sizes: np.ndarray, members: np.ndarray, part: CommonPart, detail: Detail, block_bytes: int, share: float
-) -> Iterator[CliqueBlock]:
-    """Yield cliques of a part as cliques of the user's graph, at most `block_bytes` at a time, a larger one alone.
+def _cuts(sizes: np.ndarray, n_held: int, block_bytes: int) -> Iterator[tuple[slice, int]]:
+    """Cut cliques, given their sizes in the part, into blocks of at most `block_bytes`, a larger clique alone.
 
-    Parameters
-    ----------
-    sizes : (n_cliques,) int32
-    members : int32
-        Vertices of the part, ascending within a clique.
+    Each is given by its cliques, and their number of members; a clique gets `n_held` further ones.
     """
-    if sizes.size == 0:
-        yield CliqueBlock.empty(detail, share)
     ends = np.cumsum(sizes, dtype=np.int64)
-    n_bytes = 4 * (ends + (len(part.held) + 1) * np.arange(1, sizes.size + 1))
+    n_bytes = 4 * (ends + (n_held + 1) * np.arange(1, sizes.size + 1))
     first = 0
     while first < sizes.size:
         before = int(n_bytes[first - 1]) if first else 0
         stop = max(first + 1, int(np.searchsorted(n_bytes, before + block_bytes, side="right")))
-        yield _block(sizes[first:stop], members[ends[first] - sizes[first] : ends[stop - 1]], part, detail, share)
+        yield slice(first, stop), int(ends[stop - 1] - ends[first] + sizes[first])
         first = stop
 
 
 def _block(sizes: np.ndarray, members: np.ndarray, part: CommonPart, detail: Detail, share: float) -> CliqueBlock:
-    """Make a block of the user's vertices."""
-    sizes, members = sizes.astype(np.int32), members.astype(np.int32)
+    """Make a block of the user's vertices from cliques of a part, whose members ascend within a clique."""
     if part.held:
         held = np.array(part.held, np.int32)
         places = np.repeat(offsets_of(sizes)[:-1], held.size)

@@ -20,12 +20,24 @@ def install() -> None:
         if not name.startswith("__"):
             setattr(cupy, name, getattr(np, name))
     cupy.empty = _left_over  # type: ignore[attr-defined]
-    cupy.asnumpy = np.asarray  # type: ignore[attr-defined]
+    cupy.asnumpy = _copied  # type: ignore[attr-defined]
     # CuPy's sorts are stable.
     cupy.argsort = functools.partial(np.argsort, kind="stable")  # type: ignore[attr-defined]
     cupy.get_default_memory_pool = _Pool  # type: ignore[attr-defined]
+    stream = python_types.SimpleNamespace(synchronize=lambda: None)
+    cupy.cuda = python_types.SimpleNamespace(  # type: ignore[attr-defined]
+        alloc_pinned_memory=bytearray, get_current_stream=lambda: stream
+    )
     cupy.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
     sys.modules["cupy"] = cupy
+
+
+def _copied(array: Any, out: np.ndarray | None = None, *, blocking: bool = True) -> np.ndarray:  # noqa: ARG001
+    """What comes from a device, where it is asked for."""
+    if out is None:
+        return np.array(array)
+    np.copyto(out, array)
+    return out
 
 
 class _Pool:

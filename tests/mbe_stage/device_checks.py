@@ -10,13 +10,16 @@ from collections.abc import Iterable
 
 import cupy as cp
 import numpy as np
+import pytest
 
 from mbe_stage import BicliqueBlock, BipartiteCSR, TableSink, enumerate_into
 from mbe_stage.bicliques import keys, vertex_statistics
 from mbe_stage.bicliques.cuda import keys as device_keys
+from mbe_stage.bicliques.cuda import search
 from mbe_stage.bicliques.cuda import vertex_statistics as device_statistics
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.device import graph as device_graph
+from mbe_stage.device import to_host as device_to_host
 from mbe_stage.device import two_hop as device_two_hop
 from mbe_stage.graphs import two_hop
 
@@ -38,6 +41,54 @@ def check_hashes() -> None:
     assert _same(device_keys.hash_integers(cp.asarray(numbers)), wanted)
     for side in ("left", "right"):
         assert _same(device_keys.vertex_hashes(cp.asarray(wanted), side), keys.vertex_hashes(wanted, side))
+
+
+def check_copies() -> None:
+    """Blocks that are kept and those that are dropped, of all sizes, with little pinned memory."""
+    chance = np.random.default_rng(0)
+    sizes = {"_PIECE_BYTES": 1 << 12, "_STEP_BYTES": 1 << 8, "_N_STEPS": 1 << 4, "_BYTES_WITHOUT": 1 << 10}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in sizes.items():
+            patch.setattr(device_to_host, name, size)
+        pinned = device_to_host._Pinned()
+        patch.setattr(device_to_host, "_PINNED", pinned)
+        kept = []
+        for most in (20, 200, 300, 300, 3000) * 20:
+            lengths = chance.integers(0, most, 3)
+            wanted = [chance.integers(0, 2**30, n).astype(kind) for n, kind in zip(lengths, "ilb", strict=True)]
+            found = device_to_host.to_host(*map(cp.asarray, wanted))
+            assert [array.dtype for array in found] == [array.dtype for array in wanted]
+            if chance.random() < 0.2:
+                kept.append((found, wanted))
+            assert all(map(np.array_equal, found, wanted))
+        for found, wanted in kept:
+            assert all(map(np.array_equal, found, wanted))
+        assert pinned._n_pieces == 4 > len(pinned._free)
+        kept.clear()
+        del found
+        assert len(pinned._free) == 4
+
+
+def check_cuts() -> None:
+    """Blocks cut as one who looks at every biclique cuts them."""
+    chance = np.random.default_rng(1)
+    with pytest.MonkeyPatch.context() as patch:
+        for stride, largest, most in itertools.product((1, 3, 16), (1, 4, 60), (1, 20, 500)):
+            patch.setattr(search, "_STRIDE", stride)
+            n = int(chance.integers(1, 70))
+            left, right = chance.integers(1, largest + 1, (2, n))
+            offsets = [np.append(0, np.cumsum(sizes)) for sizes in (left, right)]
+            members = [np.empty(ends[-1], np.int32) for ends in offsets]
+            given = (cp.asarray(each) for side in zip(offsets, members, strict=True) for each in side)
+            cuts = list(search._cuts(DeviceBlock(*given), most))
+            firsts = [0, *(stop for _, stop, *_ in cuts)]
+            for number, (first, stop, *sides) in enumerate(cuts):
+                assert first == firsts[number] < stop
+                bounds = [slice(int(ends[first]), int(ends[stop])) for ends in offsets]
+                assert sides == bounds
+                entries = 2 * (stop - first) + sum(side.stop - side.start for side in sides)
+                assert entries <= most or stop == first + 1
+            assert firsts[-1] == n
 
 
 def check_graph(graph: BipartiteCSR, seed: int = 0) -> None:

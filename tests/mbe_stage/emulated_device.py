@@ -54,6 +54,9 @@ def main() -> None:
 
     device_checks.check_hashes()
     print("hashes")
+    device_checks.check_copies()
+    device_checks.check_cuts()
+    print("copies and cuts")
     for name, graph in cases():
         device_checks.check_graph(graph)
         device_checks.check_two_hop(graph, 1, 40)

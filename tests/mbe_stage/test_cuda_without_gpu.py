@@ -151,7 +151,7 @@ def test_the_node_a_warp_goes_to_is_the_models() -> None:
 
 @on_the_emulator
 def test_what_stays_on_the_device_equals_what_the_host_computes() -> None:
-    assert len(run_module("emulated_device").splitlines()) == 10
+    assert len(run_module("emulated_device").splitlines()) == 11
 
 
 @on_the_emulator

@@ -77,6 +77,13 @@ def test_hashes() -> None:
     device_checks.check_hashes()
 
 
+def test_copies_and_cuts() -> None:
+    from tests.mbe_stage import device_checks
+
+    device_checks.check_cuts()
+    device_checks.check_copies()
+
+
 @pytest.mark.parametrize(
     "graph",
     [

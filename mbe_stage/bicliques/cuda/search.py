@@ -29,6 +29,7 @@ from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.device import launch
 from mbe_stage.device.arrays import wait_for_device
 from mbe_stage.device.memory_budget import device_budget, device_work
+from mbe_stage.device.to_host import to_host
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.search.cuda import barriers
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 MOST_DONE = 0.999
 """Highest progress share reported before the end."""
 _NONE = np.empty(0, np.int32)
+# One offset in so many is copied to the host to cut blocks.
+_STRIDE = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,21 +249,44 @@ def _host_blocks(block: DeviceBlock, block_bytes: int) -> Iterator[BicliqueBlock
     """Copy a block's bicliques to the host, at most `block_bytes` at a time, a larger biclique alone."""
     if block.n_bicliques == 0:
         yield BicliqueBlock.empty(Detail.MEMBERS, block.work_done)
-    left_offsets, right_offsets = cp.asnumpy(block.left_offsets), cp.asnumpy(block.right_offsets)
-    ends = 4 * (left_offsets[1:] + right_offsets[1:] + 2 * np.arange(1, block.n_bicliques + 1))
-    first = 0
-    while first < block.n_bicliques:
-        before = int(ends[first - 1]) if first else 0
-        stop = max(first + 1, int(np.searchsorted(ends, before + block_bytes, side="right")))
-        yield BicliqueBlock(
-            n_bicliques=stop - first,
-            left_sizes=np.diff(left_offsets[first : stop + 1]).astype(np.int32),
-            right_sizes=np.diff(right_offsets[first : stop + 1]).astype(np.int32),
-            left_members=cp.asnumpy(block.left_members[left_offsets[first] : left_offsets[stop]]),
-            right_members=cp.asnumpy(block.right_members[right_offsets[first] : right_offsets[stop]]),
-            work_done=block.work_done,
+    for first, stop, left, right in _cuts(block, block_bytes // 4):
+        left_sizes, right_sizes, left_members, right_members = to_host(
+            *(
+                cp.subtract(ends[first + 1 : stop + 1], ends[first:stop], dtype=np.int32, casting="unsafe")
+                for ends in (block.left_offsets, block.right_offsets)
+            ),
+            block.left_members[left],
+            block.right_members[right],
         )
-        first = stop
+        yield BicliqueBlock(stop - first, left_sizes, right_sizes, left_members, right_members, block.work_done)
+
+
+def _cuts(block: DeviceBlock, most_entries: int) -> Iterator[tuple[int, int, slice, slice]]:
+    """Cut a block into parts of at most so many sizes and members, a larger biclique alone.
+
+    Each is given by its first biclique, the one behind its last, and its members on each side. One offset in `_STRIDE`
+    comes to the host; the others only of a stretch that is too large for a part.
+    """
+    places = np.append(np.arange(0, block.n_bicliques, _STRIDE), block.n_bicliques)
+    offsets = _offsets(block, cp.asarray(places))
+    first, begin = 0, offsets[:, 0]
+    while first < block.n_bicliques:
+        most = begin.sum() + 2 * first + most_entries
+        at = int(np.searchsorted(offsets.sum(axis=0) + 2 * places, most, side="right")) - 1
+        stop, end = int(places[at]), offsets[:, at]
+        if stop <= first:
+            each = np.arange(first + 1, 1 + places[np.searchsorted(places, first, side="right")])
+            ends = _offsets(block, cp.asarray(each))
+            at = max(0, int(np.searchsorted(ends.sum(axis=0) + 2 * each, most, side="right")) - 1)
+            stop, end = int(each[at]), ends[:, at]
+        left, right = (slice(int(begin[side]), int(end[side])) for side in (0, 1))
+        yield first, stop, left, right
+        first, begin = stop, end
+
+
+def _offsets(block: DeviceBlock, places: cp.ndarray) -> np.ndarray:
+    """Offsets of both sides at some places, (2, n) int64, on the host."""
+    return cp.asnumpy(cp.stack([block.left_offsets[places], block.right_offsets[places]]))
 
 
 class SharedSearch(Search):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from mbe_stage.cliques.cuda import layout
 from mbe_stage.device import whole_lines
@@ -10,7 +11,10 @@ from mbe_stage.search.cuda.plan import PoolPlan, budget_refusal
 
 _NODES = 1 << 16
 _MOST_POOL_WORDS, _LEAST_POOL_WORDS = 1 << 28, 1 << 18
+# Members of the first output; a search that fills it gets more.
 _MOST_MEMBERS, _LEAST_MEMBERS = 1 << 27, 1 << 16
+_MOST_MEMBERS_LATER = 1 << 30
+_GROWTH = 16
 _PAGE_MEMBERS, _PAGE_CLIQUES = 1024, 128
 
 
@@ -50,6 +54,8 @@ class MemoryPlan(PoolPlan):
         Number of clique sizes.
     members, cliques : int
         Sizes of the output.
+    most_members : int
+        Limit to which `with_more_output` raises `members`.
     page_members, page_cliques : int
         Sizes of each warp's page.
     n_copies : int
@@ -70,6 +76,7 @@ class MemoryPlan(PoolPlan):
     page_members: int
     page_cliques: int
     n_copies: int = 0
+    most_members: int = 0
 
     def __post_init__(self) -> None:
         # The root and its later neighbours.
@@ -99,6 +106,14 @@ class MemoryPlan(PoolPlan):
         output = (1 + self.n_copies) * (4 * self.members + 4 * self.cliques)
         shared = 8 * layout.NODE_FIELDS * self.n_nodes + 4 * self.pool_words + output
         return shared + self.n_warps * self.warp_bytes + 8 * layout.CONTROL_WORDS
+
+    def with_more_output(self, budget: int) -> Self:
+        """Return the plan with a larger output within the budget: a search that fills its output is a long one."""
+        members = min(_GROWTH * self.members, self.most_members)
+        if members <= self.members:
+            return self
+        larger = replace(self, members=members, cliques=max(self.cliques, members // 4))
+        return larger if larger.total_bytes <= budget else self
 
 
 def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
@@ -131,9 +146,9 @@ def _smallest_budget(sizes: SearchSizes) -> int:
 def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
     pool_words = max(_LEAST_POOL_WORDS, min(_MOST_POOL_WORDS, budget // 16, _LEAST_POOL_WORDS + 128 * sizes.n_edges))
     is_written = sizes.mode == layout.MEMBERS
-    members, cliques = 1, 1
+    members, cliques, most_members = 1, 1, min(_MOST_MEMBERS_LATER, budget // 32)
     if is_written:
-        members = max(_LEAST_MEMBERS, min(_MOST_MEMBERS, budget // 32, _LEAST_MEMBERS + 128 * sizes.n_edges))
+        members = max(_LEAST_MEMBERS, min(_MOST_MEMBERS, most_members, _LEAST_MEMBERS + 128 * sizes.n_edges))
         cliques = max(layout.MOST_AT_ONCE, members // 4)
     return MemoryPlan(
         n_blocks=n_blocks,
@@ -153,4 +168,5 @@ def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
         page_members=_PAGE_MEMBERS if is_written else 1,
         page_cliques=_PAGE_CLIQUES if is_written else 1,
         n_copies=sizes.n_copies,
+        most_members=most_members,
     )

@@ -252,14 +252,18 @@ class Session(PoolSession):
         state[:, layout.PENDING_NODE] = kept.numbers(pending)
         upload(state, self._warps.state)
         self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
-        if self._plan.members != old.members:
-            self._output = self._output._replace(members=cp.empty(self._plan.members, cp.int32))
+        if (self._plan.members, self._plan.cliques) != (old.members, old.cliques):
+            # Freed before the larger one is allocated.
+            self._output = self._output._replace(members=None, sizes=None)
+            self._output = Output(cp.empty(self._plan.members, cp.int32), cp.empty(self._plan.cliques, cp.int32))
 
     def _with_room(self, n_words: int, n_nodes: int) -> MemoryPlan:
         """Return the plan, enlarged if kept nodes and shortages would take more than half of the memory."""
         plan: MemoryPlan = self._plan.with_room(n_words + int(self._control[layout.NEEDED]), n_nodes, self._control)
         if int(self._control[layout.OUTPUT_NEEDED]) > plan.members:
             plan = replace(plan, members=int(self._control[layout.OUTPUT_NEEDED]))
+        if int(self._control[layout.STATUS]) & layout.OUTPUT_FULL:
+            plan = plan.with_more_output(self._budget - 4 * self._plan.all_words)
         needed = plan.total_bytes + 4 * self._plan.all_words
         if needed > self._budget:
             raise budget_refusal("the search", needed, self._budget, " to go on")

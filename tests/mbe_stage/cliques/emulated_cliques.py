@@ -33,6 +33,8 @@ def use_the_emulator() -> Any:
     from mbe_stage.cliques.cuda import kernels, prepare, session
 
     session.kernel_blocks = lambda: 1
+    # Fewer than most graphs here have.
+    engine_cuda._CLIQUES_AT_ONCE = 30
     session.kernel_for = lambda mode, techniques: launcher(kernels.kernel_for(mode, techniques))
     prepare.part_lists_warp_per_vertex = launcher(prepare.part_lists_warp_per_vertex)
     return launcher
@@ -71,6 +73,7 @@ SMALL: dict[str, Any] = {
     "n_nodes": 64,
     "members": 1 << 12,
     "cliques": 1 << 10,
+    "most_members": 0,
     "page_members": 60,
     "page_cliques": 9,
 }
@@ -82,6 +85,7 @@ TINY: list[dict[str, Any]] = [
     {"narrow": 3, "n_nodes": 2},
     {"narrow": 4, "quantum_seconds": 0.03},
     {"members": 40, "cliques": 64},
+    {"members": 40, "cliques": 64, "most_members": 200},
     {"narrow": 0, "quantum_seconds": 0.02, "pool_words": 32, "n_nodes": 1, "members": 6, "cliques": 64},
 ]
 SHAPES = [(9, 0.5), (14, 0.7), (20, 0.3), (12, 0.9), (24, 0.5), (30, 0.2), (16, 0.8)]

@@ -31,7 +31,7 @@ SIZES: list[dict[str, Any]] = [
     {"quantum_seconds": 0.0001},
     {"members": 90, "cliques": 64, "page_members": 50, "page_cliques": 8},
     {"narrow": 0, "quantum_seconds": 0.0001, "pool_words": 32, "n_nodes": 1, "members": 40, "cliques": 64}
-    | {"page_members": 30, "page_cliques": 5},
+    | {"page_members": 30, "page_cliques": 5, "most_members": 0},
 ]
 SHAPES = [(9, 0.5), (14, 0.7), (20, 0.3), (12, 0.9), (24, 0.5), (30, 0.2), (16, 0.8)]
 QUERIES = [CliqueQuery(), CliqueQuery(3), CliqueQuery(1, 4), CliqueQuery(4, 6), CliqueQuery(containing=(3,))]

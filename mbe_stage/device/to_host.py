@@ -1,0 +1,114 @@
+"""Copy results to the host: into pinned memory if it comes back, else into ordinary memory by several threads.
+
+The bus fills pinned memory directly, but allocating some takes longer than filling it. So a few pieces are used again
+and again: a piece comes back when nobody has its arrays any more. A consumer that keeps them gets ordinary memory. Its
+pages are made when they are first written, which takes longer than the bus, so several threads write them.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from mbe_stage.device.arrays import wait_for_device
+from mbe_stage.options import Execution
+
+_PIECE_BYTES = 32 << 20
+_MOST_PIECES = 4
+# Smaller results are over before pinned memory is allocated: tens of milliseconds.
+_BYTES_WITHOUT = 64 << 20
+# Ordinary memory is filled by way of pinned memory, in steps: while one comes over the bus, threads copy others.
+_STEP_BYTES = 2 << 20
+_N_STEPS = _PIECE_BYTES // _STEP_BYTES
+_MOST_THREADS = 16
+# The arrays of a block begin on cache lines.
+_LINE = 64
+
+
+class _Pinned:
+    """Pieces of pinned memory of this process, and the threads that fill ordinary memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free: deque[Any] = deque()
+        self._n_pieces = self._n_bytes = 0
+
+    def piece(self) -> np.ndarray | None:
+        """Return a piece of bytes that is free once nobody has this array, or one made of it; None if all are used."""
+        try:
+            memory = self._free.popleft()
+        except IndexError:
+            with self._lock:
+                if self._n_pieces == _MOST_PIECES:
+                    return None
+                self._n_pieces += 1
+            memory = cp.cuda.alloc_pinned_memory(_PIECE_BYTES)
+        array = np.frombuffer(memory, np.uint8, _PIECE_BYTES)
+        # Called from whatever thread drops the last array, so without a lock.
+        weakref.finalize(array, self._free.append, memory).atexit = False
+        return array
+
+    def is_worth(self, n_bytes: int) -> bool:
+        """True if enough has been copied by now for pinned memory to be allocated."""
+        self._n_bytes += n_bytes
+        return self._n_bytes > _BYTES_WITHOUT
+
+    @functools.cached_property
+    def _steps(self) -> list[np.ndarray]:
+        memory = cp.cuda.alloc_pinned_memory(_PIECE_BYTES)
+        return np.split(np.frombuffer(memory, np.uint8, _PIECE_BYTES), _N_STEPS)
+
+    @functools.cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(min(_MOST_THREADS, Execution().worker_count), "to-host")
+
+    def fill(self, targets: list[np.ndarray], sources: tuple[cp.ndarray, ...]) -> None:
+        """Copy arrays of bytes into ordinary memory, step by step."""
+        with self._lock:
+            copying: deque[Future[None]] = deque()
+            for number, (to, source) in enumerate(_in_steps(targets, sources)):
+                if len(copying) == _N_STEPS:
+                    copying.popleft().result()
+                staged = self._steps[number % _N_STEPS][: to.size]
+                cp.asnumpy(source, out=staged)
+                copying.append(self._threads.submit(np.copyto, to, staged))
+            for last in copying:
+                last.result()
+
+
+def _in_steps(targets: list[np.ndarray], sources: tuple[cp.ndarray, ...]) -> Iterator[tuple[np.ndarray, cp.ndarray]]:
+    for target, source in zip(targets, sources, strict=True):
+        for start in range(0, target.size, _STEP_BYTES):
+            yield target[start : start + _STEP_BYTES], source[start : start + _STEP_BYTES]
+
+
+_PINNED = _Pinned()
+
+
+def to_host(*arrays: cp.ndarray) -> list[np.ndarray]:
+    """Copy arrays of one dimension to the host; what the caller keeps stays valid.
+
+    Arrays of up to 32 MiB in all come in pinned memory, of which 128 MiB are used again and again, once the process has
+    copied 64 MiB and as long as the caller drops what it got before.
+    """
+    ends = np.cumsum([0, *(-(-array.nbytes // _LINE) * _LINE for array in arrays)]).tolist()
+    if not _PINNED.is_worth(ends[-1]):
+        return [cp.asnumpy(array) for array in arrays]
+    piece = _PINNED.piece() if ends[-1] <= _PIECE_BYTES else None
+    memory = np.empty(ends[-1], np.uint8) if piece is None else piece
+    copies = [memory[begin : begin + array.nbytes] for begin, array in zip(ends, arrays, strict=False)]
+    if piece is None:
+        _PINNED.fill(copies, tuple(array.view(np.uint8) for array in arrays))
+    else:
+        for copy, array in zip(copies, arrays, strict=True):
+            cp.asnumpy(array, out=copy.view(array.dtype), blocking=False)
+        wait_for_device()
+    return [copy.view(array.dtype) for copy, array in zip(copies, arrays, strict=True)]
