@@ -32,6 +32,7 @@ from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.mbe_stage import emulated_devices, graphs
 from tests.mbe_stage.emulated_device import launch_on_the_emulator
 from tests.patience import PATIENCE
+from tests.pipeline.emulated_resume import MARKERS, noting
 from tests.pipeline.resume_support import Killed
 from tests.rapids import frames_on_arrow
 
@@ -115,9 +116,9 @@ class Runs:
         header = header_of(asked, "memory", self._edges.facts.fingerprint)
 
         def on_progress(_: object) -> None:
-            # What a checkpoint spills is booked by a thread beside the search.
+            # A checkpoint is recorded by a thread beside the search.
             until = time.monotonic() + PATIENCE
-            while any(staging_dir.glob("sort/*")) and time.monotonic() < until:
+            while MARKERS and time.monotonic() < until:
                 if (staging_dir / JOURNAL_NAME).exists() and read_journal(staging_dir)[1]:
                     raise Killed
                 time.sleep(0.01)
@@ -127,6 +128,7 @@ class Runs:
             options |= {"engine": "cuda", "backend": backend, "journal": journal}
             return enumerate_to(self._on_device, asked, run_path, **options)
 
+        MARKERS.clear()
         with suppress(Killed):
             go_on(on_progress=on_progress)
         n_kept = begun_journal(staging_dir, header).n_found
@@ -224,6 +226,7 @@ def main(directory: Path, part: str) -> None:
 
     backend.graph_facts = degrees_alone
     run_limits._TIMES_ITS_COST = run_limits._SHARE_OF_TIME = 0.0
+    run_limits.Checkpoints.note = noting(run_limits.Checkpoints.note)  # type: ignore[method-assign]
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 10
     engine_cuda.device = lambda _: "the emulator"
