@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from dataclasses import dataclass
@@ -129,6 +129,10 @@ class _Job:
         """Take the graph, pickled."""
         if not self._graph.done():
             self._graph.set_result(graph)
+
+    def pickled(self) -> bytes | None:
+        """Return the graph; None until it is there."""
+        return self._graph.result() if self._graph.done() and not self._graph.cancelled() else None
 
     def let_go(self) -> None:
         """Stop waiting for a graph; a lease at work continues to its end."""
@@ -317,6 +321,19 @@ def keep_graph(job: str, graph: bytes) -> bool:
     if (known := _JOBS.get(job)) is not None:
         known.keep(graph)
     return True
+
+
+async def take_graph(job: str, giver_of: Mapping[str, str], dask_worker: Any) -> bool:
+    """Make a worker keep the graph of the worker at an address, by its own; return False if that one has none."""
+    giver = dask_worker.rpc(giver_of[dask_worker.contact_address])
+    answer = await giver.run(function=pickle.dumps(pickled_graph), args=pickle.dumps((job,)))
+    return answer["result"] is not None and keep_graph(job, answer["result"])
+
+
+def pickled_graph(job: str) -> bytes | None:
+    """Return the graph of a job, for another worker; None if this one has none."""
+    known = _JOBS.get(job)
+    return None if known is None else known.pickled()
 
 
 def hand_over(job: str) -> None:
