@@ -127,11 +127,13 @@ class _Job:
 
     def keep(self, graph: bytes) -> None:
         """Take the graph, pickled."""
-        if not self._graph.done():
+        if not (self._graph.done() or self._ready.done()):
             self._graph.set_result(graph)
 
     def pickled(self) -> bytes | None:
         """Return the graph; None until it is there."""
+        if self._ready.done():
+            return pickle.dumps(self.ready()[1], protocol=5)
         return self._graph.result() if self._graph.done() and not self._graph.cancelled() else None
 
     def let_go(self) -> None:
@@ -157,6 +159,7 @@ class _Job:
             prepare = getattr(engine, "prepare", None)
             beside = {} if prepare is None else {"prepared": prepare(graph, search.query)}
             self._ready.set_result((engine, graph, beside))
+            self._graph = Future()  # The bytes take as much memory as the graph.
         except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
             self._ready.set_exception(error)
 
@@ -330,10 +333,10 @@ async def take_graph(job: str, giver_of: Mapping[str, str], dask_worker: Any) ->
     return answer["result"] is not None and keep_graph(job, answer["result"])
 
 
-def pickled_graph(job: str) -> bytes | None:
+async def pickled_graph(job: str) -> bytes | None:
     """Return the graph of a job, for another worker; None if this one has none."""
     known = _JOBS.get(job)
-    return None if known is None else known.pickled()
+    return None if known is None else await asyncio.to_thread(known.pickled)
 
 
 def hand_over(job: str) -> None:
