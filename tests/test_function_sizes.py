@@ -30,7 +30,8 @@ CEILINGS = {
     # edge, and partners without unpredictable branches: 80 lines.
     "mbe_stage/groups": 5_050,
     "mbe_stage/pq_counts": 13_400,
-    "mbe_stage/runners": 2_600,
+    # Workers that take the graph from each other: 50 lines.
+    "mbe_stage/runners": 2_610,
     "mbe_stage/runtime": 800,
     "mbe_stage/search": 1_800,
     # The state of the run that log lines and metrics report.

@@ -68,7 +68,8 @@ class _Run:
     """State shared by all leases of a run, and the worker of each.
 
     `limit` is the end of its time, by `time.perf_counter`. Workers that make parts are in `proofs`. A worker that could
-    not keep a part is in `sending`: it sends results for the rest of the run.
+    not keep a part is in `sending`: it sends results for the rest of the run. A worker without the graph after
+    `send_seconds` is asked again later.
     """
 
     job: str
@@ -84,6 +85,7 @@ class _Run:
     futures: dict[int, Any] = field(default_factory=dict)
     handing_over: set[int] = field(default_factory=set)
     silent: dict[str, float] = field(default_factory=dict)
+    send_seconds: float = 0.0
 
 
 class DaskRunner:
@@ -362,13 +364,11 @@ class DaskRunner:
     def _greet(self, run: _Run, there: Mapping[str, int]) -> None:
         """Let new workers begin. Those that do not answer are asked again later."""
         now = time.perf_counter()
+        run.threads = {worker: n for worker, n in run.threads.items() if worker in there}
         new = sorted(set(there) - set(run.threads) - {each for each, until in run.silent.items() if now < until})
-        if new:
-            answering = self._begins(new, run)
-            run.silent |= dict.fromkeys(set(new) - set(answering), now + _SILENT_SECONDS)
-            new = answering
-        known = [worker for worker in run.threads if worker in there]
-        run.threads = {worker: there[worker] for worker in (*known, *new)}
+        answering = self._begins(new, run) if new else []
+        run.silent |= dict.fromkeys(set(new) - set(answering), now + _SILENT_SECONDS)
+        run.threads = {worker: there[worker] for worker in (*run.threads, *answering)}
 
     def _begins(self, workers: list[str], run: _Run) -> list[str]:
         """Begin the job on some workers; return those that answer, have our versions, and have the graph."""
@@ -379,10 +379,38 @@ class DaskRunner:
         answers = self._asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=seconds)
         proofs = _proofs_of(answers)
         self._let_make_parts(run, proofs)
-        graph = pickle.dumps(run.graph, protocol=5)
-        seconds = _GREETING_SECONDS + len(graph) / _LEAST_BYTES_A_SECOND
-        kept = self._asked(lease_work.keep_graph, run.job, graph, workers=proofs, seconds=seconds)
-        return [worker for worker in proofs if kept.get(worker) is True]
+        return self._give_graph(run, list(proofs))
+
+    def _give_graph(self, run: _Run, waiting: list[str]) -> list[str]:
+        """Give the graph to some workers; return those that have it then.
+
+        It leaves this process once: each worker that has it gives it to one other at a time. Workers that cannot take
+        it get it from here.
+        """
+        givers, from_here = list(run.threads), list[str]()
+        having = [] if givers else self._send_graph(run, waiting[:1])
+        waiting = waiting if givers else waiting[1:]
+        givers += having
+        while waiting and givers:
+            giver_of = dict(zip(waiting, givers, strict=False))
+            waiting = waiting[len(giver_of) :]
+            answers = self._asked(lease_work.take_graph, run.job, giver_of, workers=giver_of, seconds=run.send_seconds)
+            for worker, giver in giver_of.items():
+                if answers.get(worker) is True:
+                    having.append(worker)
+                    givers.append(worker)
+                else:
+                    log.info("worker %s cannot take the graph from %s (%r)", worker, giver, answers.get(worker))
+                    from_here.append(worker)
+                    givers.remove(giver)
+        return having + self._send_graph(run, from_here + waiting)
+
+    def _send_graph(self, run: _Run, workers: list[str]) -> list[str]:
+        """Send the graph to some workers; return those that have it then."""
+        graph = pickle.dumps(run.graph, protocol=5) if workers else b""
+        run.send_seconds = max(run.send_seconds, _GREETING_SECONDS + len(graph) / _LEAST_BYTES_A_SECOND)
+        kept = self._asked(lease_work.keep_graph, run.job, graph, workers=workers, seconds=run.send_seconds)
+        return [worker for worker in workers if kept.get(worker) is True]
 
     @staticmethod
     def _let_make_parts(run: _Run, proofs: Mapping[str, Any]) -> None:

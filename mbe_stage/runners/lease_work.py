@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from dataclasses import dataclass
@@ -127,8 +127,14 @@ class _Job:
 
     def keep(self, graph: bytes) -> None:
         """Take the graph, pickled."""
-        if not self._graph.done():
+        if not (self._graph.done() or self._ready.done()):
             self._graph.set_result(graph)
+
+    def pickled(self) -> bytes | None:
+        """Return the graph; None until it is there."""
+        if self._ready.done():
+            return pickle.dumps(self.ready()[1], protocol=5)
+        return self._graph.result() if self._graph.done() and not self._graph.cancelled() else None
 
     def let_go(self) -> None:
         """Stop waiting for a graph; a lease at work continues to its end."""
@@ -153,6 +159,7 @@ class _Job:
             prepare = getattr(engine, "prepare", None)
             beside = {} if prepare is None else {"prepared": prepare(graph, search.query)}
             self._ready.set_result((engine, graph, beside))
+            self._graph = Future()  # The bytes take as much memory as the graph.
         except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
             self._ready.set_exception(error)
 
@@ -317,6 +324,19 @@ def keep_graph(job: str, graph: bytes) -> bool:
     if (known := _JOBS.get(job)) is not None:
         known.keep(graph)
     return True
+
+
+async def take_graph(job: str, giver_of: Mapping[str, str], dask_worker: Any) -> bool:
+    """Make a worker keep the graph of the worker at an address, by its own; return False if that one has none."""
+    giver = dask_worker.rpc(giver_of[dask_worker.contact_address])
+    answer = await giver.run(function=pickle.dumps(pickled_graph), args=pickle.dumps((job,)))
+    return answer["result"] is not None and keep_graph(job, answer["result"])
+
+
+async def pickled_graph(job: str) -> bytes | None:
+    """Return the graph of a job, for another worker; None if this one has none."""
+    known = _JOBS.get(job)
+    return None if known is None else await asyncio.to_thread(known.pickled)
 
 
 def hand_over(job: str) -> None:

@@ -271,6 +271,56 @@ def test_a_worker_that_cannot_begin_is_left_out_and_ends_nothing(
     assert "worker a could not begin (OSError('disk'))" in caplog.text
 
 
+def test_the_graph_leaves_this_process_once(runner: DaskRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, told = DaskRunner._asked, list[tuple[Any, str]]()
+
+    def noted(self: DaskRunner, function: Any, *given: Any, workers: Any, seconds: float) -> dict[str, Any]:
+        told.extend((function, worker) for worker in workers)
+        return asked(self, function, *given, workers=workers, seconds=seconds)
+
+    monkeypatch.setattr(DaskRunner, "_asked", noted)
+    graph = random_graph(30, 30, 0.3)
+    assert members(graph, Execution(runner=runner), "cpu") == members(graph, Execution(), "cpu")
+    (sent,) = (worker for function, worker in told if function is lease_work.keep_graph)
+    (taken,) = (worker for function, worker in told if function is lease_work.take_graph)
+    assert sorted([sent, taken]) == sorted(runner._client.nthreads())
+
+
+@pytest.mark.parametrize(
+    ("with_it", "unable", "sent", "rounds"),
+    [
+        ("", "", ["a"], [{"b": "a"}, {"c": "a", "d": "b"}, {"e": "a"}]),
+        ("xy", "", [], [{"a": "x", "b": "y"}, {"c": "x", "d": "y", "e": "a"}]),
+        # `a` hangs, so all get it from here.
+        ("", "a", ["a", *"bcde"], []),
+        # `c` cannot take it from `a`, which is asked no more.
+        ("", "c", ["a", "c"], [{"b": "a"}, {"c": "a", "d": "b"}, {"e": "b"}]),
+        # A giver that is gone.
+        ("x", "a", ["a", *"bcde"], [{"a": "x"}]),
+    ],
+)
+def test_who_gets_the_graph_from_whom(
+    with_it: str, unable: str, sent: list[str], rounds: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[Any, list[Any]] = {lease_work.keep_graph: [], lease_work.take_graph: []}
+
+    def asked(_self: Any, function: Any, _job: str, given: Any, *, workers: Any, seconds: float) -> dict[str, Any]:
+        assert seconds > 0
+        told[function] += [given] if function is lease_work.take_graph else workers
+        return {worker: True for worker in workers if worker not in unable}
+
+    monkeypatch.setattr(DaskRunner, "_asked", asked)
+    run = a_run(None)
+    run.threads, run.send_seconds = dict.fromkeys(with_it, 1), 1.0
+    assert sorted(DaskRunner(None)._give_graph(run, list("abcde"))) == [each for each in "abcde" if each not in unable]
+    assert told == {lease_work.keep_graph: sent, lease_work.take_graph: rounds}
+
+
+def test_a_worker_without_the_graph_gives_none(client: Any) -> None:
+    giver, taker = client.nthreads()
+    assert client.run(lease_work.take_graph, "no job", {taker: giver}, workers=[taker]) == {taker: False}
+
+
 def test_a_worker_that_could_not_keep_a_part_sends_for_the_rest_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
     """Also where it begins once more, and could keep some again."""
     graph = random_graph(5, 5, 0.5)

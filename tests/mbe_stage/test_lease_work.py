@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -128,6 +129,21 @@ def test_jobs_that_are_over_are_no_work(graph: BipartiteCSR, job: str) -> None:
         known.ready()
     assert begin_job(job, search) is None
     assert job not in lease_work._JOBS
+
+
+def test_a_worker_gives_the_graph_and_holds_it_once(graph: BipartiteCSR, job: str) -> None:
+    begin_job(job, JobFacts("bicliques", "reference", BicliqueQuery(), Detail.COUNT))
+    known = lease_work._JOBS[job]
+    assert asyncio.run(lease_work.pickled_graph(job)) is None
+    assert keep_graph(job, pickle.dumps(graph))
+    until = time.monotonic() + PATIENCE
+    while known._graph.done() and time.monotonic() < until:
+        time.sleep(0.001)
+    assert keep_graph(job, b"another")
+    assert not known._graph.done()
+    text = asyncio.run(lease_work.pickled_graph(job))
+    assert text is not None
+    assert pickle.loads(text).edges_checksum == graph.edges_checksum
 
 
 def test_what_cannot_be_prepared_is_said_by_every_lease(job: str) -> None:
