@@ -283,7 +283,10 @@ def test_a_barrier_comes_while_all_leases_are_out(workers, monkeypatch) -> None:
     workers.complete()
     monkeypatch.setattr(dask_runner, "_BLOCKS_OF_LEASE", 10**6)
     monkeypatch.setattr(dask_runner, "_LOOK_SECONDS", 0.02)
-    graph, barrier, counted, asked_at = from_matrix(random_matrix(0, 120, 600, 0.25)), Barrier(), 0, None
+    graph, barrier, counted, n_since = from_matrix(random_matrix(0, 120, 600, 0.25)), Barrier(), 0, 0
+    arrived = dask_runner.Fetching.next
+    # However fast this machine is, no lease comes back before the barrier.
+    monkeypatch.setattr(dask_runner.Fetching, "next", lambda *given: None if barrier.is_requested else arrived(*given))
     runner = DaskRunner(workers.client, shares_machine=True, lease_seconds=0.6)
     execution = Execution(runner=runner, block_bytes=100_000)
     found = runner.run("bicliques", "cpu", graph, BicliqueQuery(), execution, Detail.SIZES, None, barrier)
@@ -293,12 +296,13 @@ def test_a_barrier_comes_while_all_leases_are_out(workers, monkeypatch) -> None:
                 if block.remaining is not None:
                     break
                 counted += len(block)
-            elif counted and asked_at is None:
-                asked_at = counted
+            elif barrier.is_requested:
+                n_since += 1
+                assert n_since < 100, "no block marks the barrier"
+            elif counted:
                 barrier.ask()
         else:
             pytest.fail("no block marks the barrier")
-    assert counted == asked_at, "it came before the next results"
     assert not barrier.is_requested
     whole, left = CountSink(), CountSink()
     for sink, tasks in ((whole, None), (left, block.remaining)):
