@@ -156,14 +156,7 @@ def refuse_one_graph_queries(collecting: Collecting) -> None:
     ------
     ConfigError
     """
-    if collecting.edges.half_later is None:
-        return
-    if collecting.config.section("groups").chance_copies:
-        raise ConfigError(
-            f"{setting('groups.chance_copies')} is not available with {setting('input.time_bucket')}; leave one of "
-            "them out; keys with buckets are tried without it"
-        )
-    if collecting.config.query.containing_right:
+    if collecting.edges.half_later is not None and collecting.config.query.containing_right:
         raise ConfigError(
             f"{setting('query.containing_right')} names a time bucket, but groups also use buckets that "
             f"begin half of {setting('input.time_bucket')} later; leave it out, or make no groups"
