@@ -108,7 +108,7 @@ def scores_of(searches: Sequence[Search]) -> dict[str, np.ndarray]:
     by_edge = [edge_sqrt(one.graph, one.candidates, one.model) for one in searches]
     by_size = [share_size(one.sink.left_share, one.graph.left_degrees) for one in searches]
     by_growth = [
-        best_score(found.members.left_members, found.members.left_sizes, found.scores, one.graph.n_left) / UNIT
+        best_score(*found.members.side(0), found.scores, one.graph.n_left) / UNIT
         for one, found in zip(searches, map(grown_above_chance, searches), strict=True)
     ]
     by_centrality = [tfidf_eigenvector(one.graph)[0] for one in searches]

@@ -8,22 +8,19 @@ vertex if a remaining left one has an edge to it. So the shares of the others do
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.growth import Grown
 from mbe_stage.groups.members import GroupMembers, group_hashes, offsets_of
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel, pair_weights
 
-MIN_SHARE = 0.25
-"""Default share, a quarter: members with three edges of camouflage for each edge of the group still pass."""
+MIN_SHARE = Fraction(1, 4)
+"""Members with three edges of camouflage for each edge of the group still pass."""
 
-_MOST_DENOMINATOR = 1_000_000
 # Edges of members processed together; some hundred bytes each.
 _EDGES_AT_ONCE = 1 << 20
 
@@ -63,11 +60,10 @@ def without_bystanders(
     grown: Grown,
     model: NullModel,
     *,
-    min_share: float = MIN_SHARE,
     min_left: int = 1,
     min_right: int = 1,
 ) -> GrownGroups:
-    """Remove from grown groups the left members with less than a share of their own edges in them.
+    """Remove from grown groups the left members with less than `MIN_SHARE` of their own edges in them.
 
     Parameters
     ----------
@@ -77,8 +73,6 @@ def without_bystanders(
         Groups of this graph; those whose score is not above `SIGNIFICANT` are left out.
     model : NullModel
         Of the graph.
-    min_share : float
-        0 to 1, taken as the nearest fraction whose denominator is at most a million.
     min_left, min_right : int
         Fewest members of a side.
 
@@ -86,11 +80,6 @@ def without_bystanders(
     -------
     GrownGroups
         Groups that are still large enough and significant, with more edges than expected.
-
-    Raises
-    ------
-    InvalidArgument
-        `min_share` is not 0 to 1.
 
     Examples
     --------
@@ -104,14 +93,12 @@ def without_bystanders(
     >>> grown.members.left_members.tolist(), without_bystanders(graph, grown, model).members.left_members.tolist()
     ([0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4])
     """
-    if not 0 <= min_share <= 1:
-        raise InvalidArgument(f"min_share is {min_share}: expected 0 to 1")
-    share = Fraction(min_share).limit_denominator(_MOST_DENOMINATOR)
     groups = grown.members.take(np.flatnonzero(grown.scores > SIGNIFICANT))
-    parts = [_stripped(graph, groups.take(some), model, share) for some in _some_at_a_time(graph, groups)]
+    ends = offsets_of(graph.left_degrees[groups.left_members])[groups.left_offsets[1:]]
+    cuts = np.flatnonzero(np.diff(ends // _EDGES_AT_ONCE)) + 1
+    parts = [_stripped(graph, groups.take(rows), model) for rows in np.split(np.arange(len(groups)), cuts)]
     members = GroupMembers.joined([part[0] for part in parts])
-    none = np.empty(0, np.int64)
-    n_edges, scores, costs = (np.concatenate([none, *(part[i] for part in parts)]) for i in (1, 2, 3))
+    n_edges, scores, costs = (np.concatenate([part[i] for part in parts]) for i in (1, 2, 3))
     stands = (scores > SIGNIFICANT) & (members.left_sizes >= min_left) & (members.right_sizes >= min_right)
     for row in np.flatnonzero(stands).tolist():
         stands[row] = n_edges[row] > model.expected_edges(*members[row])
@@ -122,23 +109,12 @@ def without_bystanders(
     return found.take(rows[np.sort(firsts)])
 
 
-def _some_at_a_time(graph: BipartiteCSR, groups: GroupMembers) -> Iterator[np.ndarray]:
-    """Rows of the groups in their order, as many as have about `_EDGES_AT_ONCE` edges in all; at least one."""
-    ends = np.append(0, np.cumsum(graph.left_degrees[groups.left_members]))[groups.left_offsets[1:]]
-    first = 0
-    while first < len(groups):
-        before = ends[first - 1] if first else 0
-        end = max(first + 1, int(np.searchsorted(ends, before + _EDGES_AT_ONCE, side="right")))
-        yield np.arange(first, end)
-        first = end
-
-
 def _stripped(
-    graph: BipartiteCSR, groups: GroupMembers, model: NullModel, share: Fraction
+    graph: BipartiteCSR, groups: GroupMembers, model: NullModel
 ) -> tuple[GroupMembers, np.ndarray, np.ndarray, np.ndarray]:
     """Some groups without bystanders, their edges, scores and costs; a group without members has 0 of all."""
     n = len(groups)
-    of_left, of_right = (np.repeat(np.arange(n), sizes) for sizes in (groups.left_sizes, groups.right_sizes))
+    (_, of_left), (_, of_right) = groups.side(0), groups.side(1)
     # Every edge of every member, by the member's place; then those into the group.
     degrees = graph.left_degrees[groups.left_members]
     place = np.repeat(np.arange(degrees.size), degrees)
@@ -152,7 +128,7 @@ def _stripped(
     place, right, found = place[inside], right[inside], found[inside]
 
     n_shared = np.bincount(place, minlength=degrees.size)
-    stays = (n_shared * share.denominator >= share.numerator * degrees) & (n_shared > 0)
+    stays = (n_shared * MIN_SHARE.denominator >= MIN_SHARE.numerator * degrees) & (n_shared > 0)
     edges = stays[place]
     place, right, found = place[edges], right[edges], found[edges]
     n_of_right = np.bincount(found, minlength=names.size)

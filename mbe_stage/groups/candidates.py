@@ -82,7 +82,20 @@ class BestBicliques:
     _right: Any
 
     def __init__(self, model: NullModel, n_left: int, n_right: int, top: int) -> None:
-        check_top(model, n_left, n_right, top)
+        if top < 1:
+            raise InvalidArgument(f"top is {top}: expected 1 or more")
+        of_model = model.left_log_degrees.size, model.right_log_degrees.size
+        if (n_left, n_right) != of_model:
+            raise InvalidArgument(
+                f"n_left and n_right are {n_left} and {n_right}: the model is of a graph of "
+                f"{of_model[0]} and {of_model[1]} vertices"
+            )
+        largest = max(model.left_at_least.size, model.right_at_least.size) - 1
+        if model.n_edges * largest > _HIGHEST:
+            raise InvalidArgument(
+                f"the graph has {model.n_edges:,} edges and a degree of {largest:,}: their product, which bounds the "
+                "shares of vertices, has to be below 2^63; score a part of the graph"
+            )
         self._model, self._top = model, top
         # Rows of the pool: the first part is what the last compaction kept.
         self._parts: list[Any] = []
@@ -122,12 +135,17 @@ class BestBicliques:
         InvalidArgument
             It is this sink, or has another graph or `top`.
         """
-        check_merge(other is self, (self._top, other._top), (self._model, other._model))
+        if other is self:
+            raise InvalidArgument("other is this sink itself: expected one that has taken in other bicliques")
+        if self._top != other._top:
+            raise InvalidArgument(f"the top of the other sink is {other._top}: expected {self._top}, as here")
+        if not self._model.is_same(other._model):
+            raise InvalidArgument("the other sink is of a graph of other degrees: expected one of the same graph")
         for mine, theirs in ((self._left, other._left), (self._right, other._right)):
             mine.merge(theirs, self._n_rows)
         self._parts += other._parts
         # Anything worse than either's lowest is in neither's best, nor in the best of both.
-        self._threshold = better(self._threshold, other._threshold)
+        self._threshold = max(self._threshold, other._threshold, key=lambda pair: (pair[0], -pair[1]))
         self._compact()
 
     def _worth_keeping(self, scores: Any, keys: Any, marks: Any, xp: Any = np) -> Any:
@@ -251,7 +269,8 @@ class CandidateSink(BestBicliques):
         at.drop_overtaken(left, right, marks)
         rows = self._worth_keeping(scores, keys, marks)
         if rows.size:
-            self._keep(rows, Candidates(keys[rows], scores[rows], _members(left, right).take(rows)))
+            members = GroupMembers(offsets_of(left.sizes), left.members, offsets_of(right.sizes), right.members)
+            self._keep(rows, Candidates(keys[rows], scores[rows], members.take(rows)))
 
     def sums(self) -> dict[str, np.ndarray]:
         """Its whole state as arrays, for `restore`."""
@@ -298,8 +317,9 @@ class CandidateSink(BestBicliques):
     def _keep(self, rows: np.ndarray, found: Candidates) -> None:
         """Append bicliques `rows` of the block at hand to the pool."""
         members = found.members
-        self._left.settle(members.left_offsets, members.left_members, rows, self._n_rows)
-        self._right.settle(members.right_offsets, members.right_members, rows, self._n_rows)
+        first = np.int64(self._n_rows)
+        at.settle(members.left_offsets, members.left_members, self._left.best_rows, rows, first)
+        at.settle(members.right_offsets, members.right_members, self._right.best_rows, rows, first)
         self._parts.append(found)
         self._n_rows += len(found)
         self._n_members += members.left_members.size + members.right_members.size
@@ -334,43 +354,6 @@ class CandidateSink(BestBicliques):
         kept = self._parts[0].members
         self._n_rows, self._n_members = len(kept), kept.left_members.size + kept.right_members.size
         self._allow_growth()
-
-
-def check_top(model: NullModel, n_left: int, n_right: int, top: int) -> None:
-    """Check the parameters of a sink; parameters and errors are those of `CandidateSink`."""
-    if top < 1:
-        raise InvalidArgument(f"top is {top}: expected 1 or more")
-    if (n_left, n_right) != (model.left_log_degrees.size, model.right_log_degrees.size):
-        raise InvalidArgument(
-            f"n_left and n_right are {n_left} and {n_right}: the model is of a graph of "
-            f"{model.left_log_degrees.size} and {model.right_log_degrees.size} vertices"
-        )
-    largest = max(model.left_at_least.size, model.right_at_least.size) - 1
-    if model.n_edges * largest > _HIGHEST:
-        raise InvalidArgument(
-            f"the graph has {model.n_edges:,} edges and a degree of {largest:,}: their product, which bounds the "
-            "shares of vertices, has to be below 2^63; score a part of the graph"
-        )
-
-
-def check_merge(is_itself: bool, tops: tuple[int, int], models: tuple[NullModel, NullModel]) -> None:
-    """Refuse to merge a sink with itself, or with one of another `top` or model.
-
-    Raises
-    ------
-    InvalidArgument
-    """
-    if is_itself:
-        raise InvalidArgument("other is this sink itself: expected one that has taken in other bicliques")
-    if tops[0] != tops[1]:
-        raise InvalidArgument(f"the top of the other sink is {tops[1]}: expected {tops[0]}, as here")
-    if not models[0].is_same(models[1]):
-        raise InvalidArgument("the other sink is of a graph of other degrees: expected one of the same graph")
-
-
-def better(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    """The one of two (score, key) pairs that ranks first."""
-    return max(one, other, key=lambda pair: (pair[0], -pair[1]))
 
 
 def check_size(n_members: int, most: int) -> None:
@@ -432,10 +415,6 @@ class _Vertices:
         check_size(int(sizes.max()), others.size - 1)
         return Side(sizes, members, at_least, self.records, self.best_keys, self.best_rows)
 
-    def settle(self, offsets: np.ndarray, members: np.ndarray, rows: np.ndarray, first_row: int) -> None:
-        """Record the rows from `first_row` on for those of the block's bicliques `rows` that are some vertex's best."""
-        at.settle(offsets, members, self.best_rows, rows, np.int64(first_row))
-
     def merge(self, other: _Vertices, first_row: int) -> None:
         """Merge the records of the same vertices of a sink whose rows follow from `first_row` on."""
         mine, theirs = self.records, other.records
@@ -451,8 +430,3 @@ class _Vertices:
         """Renumber the rows."""
         has_one = self.best_rows >= 0
         self.best_rows[has_one] = new_rows[self.best_rows[has_one]]
-
-
-def _members(left: Side, right: Side) -> GroupMembers:
-    """The members of a block."""
-    return GroupMembers(offsets_of(left.sizes), left.members, offsets_of(right.sizes), right.members)

@@ -185,7 +185,11 @@ def grow(
     for side, least in (("left", min_left), ("right", min_right)):
         if least < 1:
             raise InvalidArgument(f"min_{side} is {least}: expected 1 or more")
-    compiled_schedule = _compiled_schedule(schedule, min_left, min_right, model.class_cost)
+    compiled_schedule = growth_steps.Schedule(
+        np.array(schedule.first_densities, np.float64),
+        np.array([schedule.least_density, schedule.most_density, schedule.min_density]),
+        np.array([schedule.n_rounds, min_left, min_right, model.class_cost], np.int64),
+    )
     core, kept = _core(graph, min(2, min_left), min(2, min_right))
     seeds = _inside(seeds, kept)
     n_threads = min(Execution(threads=threads).worker_count, max(1, len(seeds)))
@@ -198,7 +202,7 @@ def grow(
             for first in range(0, len(seeds), _SEEDS_AT_ONCE):
                 end = min(first + _SEEDS_AT_ONCE, len(seeds))
                 found.append(growing.some(pool, first, end))
-                n_steps += int(found[-1].n_steps.sum())
+                n_steps += int(found[-1].numbers[:, 2].sum())
                 if len(found[-1].members) < end - first or n_steps > most_steps:
                     break
         finally:
@@ -212,35 +216,24 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 
 class _Results(NamedTuple):
-    """Groups of some seeds, one of each in their order; with edges, scores and steps."""
+    """Groups of some seeds, one of each in their order; `numbers` has edges, score and steps of each."""
 
     members: GroupMembers
-    n_edges: np.ndarray
-    scores: np.ndarray
-    n_steps: np.ndarray
+    numbers: np.ndarray
 
     @classmethod
     def joined(cls, parts: Sequence[_Results]) -> _Results:
         """Return the groups of several, one behind the other."""
-        numbers = (np.concatenate([part[i] for part in parts]) for i in (1, 2, 3))
-        return cls(GroupMembers.joined([part.members for part in parts]), *numbers)
+        return cls(
+            GroupMembers.joined([part.members for part in parts]), np.concatenate([part.numbers for part in parts])
+        )
 
     def take(self, rows: np.ndarray) -> _Results:
         """Return some of them."""
-        return _Results(self.members.take(rows), *(each[rows] for each in self[1:]))
+        return _Results(self.members.take(rows), self.numbers[rows])
 
 
-_NONE = _Results(GroupMembers.of([]), *(np.empty(0, np.int64) for _ in range(3)))
-
-
-def _compiled_schedule(
-    schedule: GrowthSchedule, min_left: int, min_right: int, class_cost: int
-) -> growth_steps.Schedule:
-    return growth_steps.Schedule(
-        np.array(schedule.first_densities, np.float64),
-        np.array([schedule.least_density, schedule.most_density, schedule.min_density]),
-        np.array([schedule.n_rounds, min_left, min_right, class_cost], np.int64),
-    )
+_NONE = _Results(GroupMembers.of([]), np.empty((0, 3), np.int64))
 
 
 def _scratch(graph: BipartiteCSR, model: NullModel, kept: tuple[np.ndarray, np.ndarray]) -> growth_steps.Scratch:
@@ -283,18 +276,14 @@ def _core(graph: BipartiteCSR, min_left: int, min_right: int) -> tuple[Bipartite
 
 def _inside(seeds: GroupMembers, kept: tuple[np.ndarray, np.ndarray]) -> GroupMembers:
     """The seeds in the core, with its ids."""
-    sides = []
-    is_inside = np.ones(len(seeds), np.bool_)
-    for ids, offsets, members in (
-        (kept[0], seeds.left_offsets, seeds.left_members),
-        (kept[1], seeds.right_offsets, seeds.right_members),
-    ):
+    is_inside, of_core = np.ones(len(seeds), np.bool_), []
+    for side, ids in enumerate(kept):
+        members, owners = seeds.side(side)
         places = np.full(max(members.max(initial=0), ids.max(initial=0)) + 1, -1, np.int32)
         places[ids] = np.arange(ids.size, dtype=np.int32)
-        places = places[members]
-        is_inside[np.searchsorted(offsets, np.flatnonzero(places < 0), side="right") - 1] = False
-        sides += [offsets, places]
-    return GroupMembers(*sides).take(np.flatnonzero(is_inside))
+        of_core.append(places[members])
+        is_inside[owners[of_core[side] < 0]] = False
+    return GroupMembers(seeds.left_offsets, of_core[0], seeds.right_offsets, of_core[1]).take(np.flatnonzero(is_inside))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -327,28 +316,18 @@ class _Growing:
                 lists, (rows.start, rows.stop, rows.step), _STEPS_AT_ONCE, left, right, weights, self.schedule
             )
             sides = [part for i in (0, 1) for part in (offsets_of(numbers[:, i]), members[i])]
-            parts.append(_Results(GroupMembers(*sides), *numbers.T[2:]))
+            parts.append(_Results(GroupMembers(*sides), numbers[:, 2:]))
             rows = rows[len(numbers) :]
         return _Results.joined(parts)
 
 
 def _distinct(results: _Results, most_steps: int, n_seeds: int, kept: tuple[np.ndarray, np.ndarray]) -> Grown:
     """Return each group of the first seeds once, as far as the steps go."""
-    n = int(np.searchsorted(np.cumsum(results.n_steps), most_steps, side="right"))
-    hashes = group_hashes(results.members)[:n]
-    _, firsts = np.unique(hashes, return_index=True)
-    firsts = firsts[np.lexsort((firsts, -results.scores[firsts]))]
-    groups = results.take(firsts)
+    n = int(np.searchsorted(np.cumsum(results.numbers[:, 2]), most_steps, side="right"))
+    _, firsts = np.unique(group_hashes(results.members)[:n], return_index=True)
+    firsts = firsts[np.lexsort((firsts, -results.numbers[firsts, 1]))]
+    groups, (n_edges, scores, _) = results.members.take(firsts), results.numbers[firsts].T
     members = GroupMembers(
-        groups.members.left_offsets,
-        kept[0][groups.members.left_members],
-        groups.members.right_offsets,
-        kept[1][groups.members.right_members],
+        groups.left_offsets, kept[0][groups.left_members], groups.right_offsets, kept[1][groups.right_members]
     )
-    return Grown(
-        members=members,
-        n_edges=groups.n_edges,
-        scores=groups.scores,
-        n_left_out=n_seeds - n,
-        n_steps=int(results.n_steps[:n].sum()),
-    )
+    return Grown(members, n_edges, scores, n_seeds - n, int(results.numbers[:n, 2].sum()))

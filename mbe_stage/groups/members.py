@@ -82,6 +82,11 @@ class GroupMembers:
         """Right members of each group, ``(n,) int64``."""
         return np.diff(self.right_offsets)
 
+    def side(self, side: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the left (0) or right (1) members of all groups, and the group of each, ``(m,) int64``."""
+        members, sizes = (self.right_members, self.right_sizes) if side else (self.left_members, self.left_sizes)
+        return members, np.repeat(np.arange(len(self)), sizes)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the four arrays."""
@@ -164,3 +169,23 @@ def _gather(offsets, members, rows, gathered):
         for k in range(offsets[rows[i]], offsets[rows[i] + 1]):
             gathered[place] = members[k]
             place += 1
+
+
+@compiled(nrt=False)
+def first_not_below(ascending, start, end, value):
+    """Position of the first entry from `start` on not below `value`: in doubling strides, then by halves."""
+    stride = np.int64(1)
+    low = start
+    high = start
+    while high < end and ascending[high] < value:
+        low = high + 1
+        high += stride
+        stride *= 2
+    high = min(high, end)
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -28,11 +28,7 @@ _MOST_DENOMINATOR = 1_000_000
 
 
 def without_near_copies(
-    members: GroupMembers,
-    *,
-    max_overlap: float = 0.5,
-    limit: int | None = None,
-    worth: np.ndarray | None = None,
+    members: GroupMembers, *, max_overlap: float = 0.5, worth: np.ndarray | None = None
 ) -> np.ndarray:
     """Rows of the groups that are no near copy of an earlier one that stays.
 
@@ -61,13 +57,10 @@ def without_near_copies(
     [0, 2]
     """
     overlap = overlap_fraction(max_overlap)
-    if limit is not None and limit < 0:
-        raise InvalidArgument(f"limit is {limit}: expected 0 or more, or None for no limit")
-    most = len(members) if limit is None else min(limit, len(members))
     worth = np.zeros(len(members), np.int64) if worth is None else worth.copy()
     by_rarity = _rare_first(members.left_offsets, members.left_members)
     n_vertices = int(by_rarity.max(initial=-1)) + 1
-    return _keep(members.left_offsets, by_rarity, n_vertices, (overlap.numerator, overlap.denominator), most, worth)
+    return _keep(members.left_offsets, by_rarity, n_vertices, (overlap.numerator, overlap.denominator), worth)
 
 
 def count_near_copies(groups: GroupMembers, others: GroupMembers, max_overlap: float) -> np.ndarray:
@@ -79,9 +72,9 @@ def count_near_copies(groups: GroupMembers, others: GroupMembers, max_overlap: f
     >>> count_near_copies(groups, GroupMembers.of([([0, 1], [2]), ([0, 1, 5], [3]), ([8, 9], [4])]), 0.5).tolist()
     [2, 0]
     """
-    by_member = np.argsort(others.left_members, kind="stable")
-    owners = np.repeat(np.arange(len(others)), others.left_sizes)[by_member]
-    sorted_members = others.left_members[by_member]
+    members, owners = others.side(0)
+    by_member = np.argsort(members, kind="stable")
+    sorted_members, owners = members[by_member], owners[by_member]
     is_free, sizes, overlap = np.ones(len(others), np.bool_), others.left_sizes, overlap_fraction(max_overlap)
     counts = np.zeros(len(groups), np.int64)
     for group, (left, _) in enumerate(groups):
@@ -127,8 +120,8 @@ def _rare_first(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
     return (np.sort(of_group << 32 | ranks[members]) & 0xFFFFFFFF).astype(np.int32)
 
 
-@compiled(LONGS, INTS, int64, types.UniTuple(int64, 2), int64, LONGS, seconds=1.0)
-def _keep(offsets, members, n_vertices, threshold, limit, worth):
+@compiled(LONGS, INTS, int64, types.UniTuple(int64, 2), LONGS, seconds=1.0)
+def _keep(offsets, members, n_vertices, threshold, worth):
     """Rows of the groups that are no near copy of an earlier one that stays.
 
     Parameters
@@ -152,10 +145,8 @@ def _keep(offsets, members, n_vertices, threshold, limit, worth):
     last, before = np.full(n_vertices, -1, np.int64), np.empty(members.size, np.int64)
     groups, places = np.empty(members.size, np.int64), np.empty(members.size, np.int64)
     seen_by = np.full(n, -1, np.int64)
-    kept, n_kept, n_entries = np.empty(min(n, limit), np.int64), 0, 0
+    kept, n_kept, n_entries = np.empty(n, np.int64), 0, 0
     for row in range(n):
-        if n_kept == kept.size:
-            break
         start, end = offsets[row], offsets[row + 1]
         size = end - start
         prefix_end = min(end, end - (size * numerator + denominator - 1) // denominator + 1)

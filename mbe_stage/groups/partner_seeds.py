@@ -19,7 +19,7 @@ import numpy as np
 from numba import int64, types
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.groups.members import GroupMembers, offsets_of
+from mbe_stage.groups.members import GroupMembers, first_not_below, offsets_of
 from mbe_stage.groups.null_model import NullModel, pair_weights
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
@@ -31,9 +31,7 @@ IN_PAIRS, IN_STAR = 2, 8
 """Partners of each vertex."""
 
 
-def partner_seeds(
-    graph: BipartiteCSR, model: NullModel, *, threads: int = 1, most_steps: int | None = None
-) -> GroupMembers:
+def partner_seeds(graph: BipartiteCSR, model: NullModel, *, threads: int = 1) -> GroupMembers:
     """Return pairs, stars of left vertices and stars of right ones in turn, the best of each first.
 
     Pairs are in the order of their surprise, stars in that of ``shared^2 / degree``, where `shared` counts the
@@ -47,8 +45,6 @@ def partner_seeds(
         Of the graph.
     threads : int
         0 is every core. Each takes 24 bytes a vertex.
-    most_steps : int, optional
-        Most steps of a walk.
 
     Examples
     --------
@@ -56,18 +52,17 @@ def partner_seeds(
     >>> [(left.tolist(), right.tolist()) for left, right in partner_seeds(graph, NullModel.of(graph))][:3]
     [([0, 1], [0, 1, 2]), ([0, 1, 2], [0, 1, 2]), ([0, 1, 2], [0, 1, 2])]
     """
-    most_steps = max(LEAST_STEPS, STEPS_PER_EDGE * graph.n_edges) if most_steps is None else most_steps
     of_left = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
     of_right = *of_left[2:], *of_left[:2]
-    in_pairs, in_stars = _partners(of_left, threads, most_steps, IN_PAIRS)
+    in_pairs, in_stars = _partners(of_left, threads, IN_PAIRS)
     pairs = _pairs(in_pairs, of_left)
-    stars = [_stars(in_stars, of_left), _stars(_partners(of_right, threads, most_steps, 0)[1], of_right)]
-    stars[1] = GroupMembers(*_sides(stars[1])[2:], *_sides(stars[1])[:2])
-    own = np.repeat(np.arange(len(pairs)), pairs.right_sizes)
-    logs = model.log_expected(pairs.left_members.reshape(-1, 2)[own], pairs.right_members[:, None])
+    turned = _stars(_partners(of_right, threads, 0)[1], of_right)
+    stars = GroupMembers(turned.right_offsets, turned.right_members, turned.left_offsets, turned.left_members)
+    right, own = pairs.side(1)
+    logs = model.log_expected(pairs.left_members.reshape(-1, 2)[own], right[:, None])
     evidence = np.diff(offsets_of(pair_weights(logs).sum(axis=1))[pairs.right_offsets])
     surprise = evidence - model.naming_costs(pairs.left_sizes, pairs.right_sizes)
-    parts = [pairs.take(np.argsort(-surprise, kind="stable")), *stars]
+    parts = [pairs.take(np.argsort(-surprise, kind="stable")), _stars(in_stars, of_left), stars]
     turns = np.concatenate([np.arange(len(part)) for part in parts])
     return GroupMembers.joined(parts).take(np.argsort(turns, kind="stable"))
 
@@ -78,10 +73,6 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 
 _Lists = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-def _sides(members: GroupMembers) -> _Lists:
-    return members.left_offsets, members.left_members, members.right_offsets, members.right_members
 
 
 def _pairs(partners: np.ndarray, lists: _Lists) -> GroupMembers:
@@ -100,7 +91,7 @@ def _stars(partners: np.ndarray, lists: _Lists) -> GroupMembers:
     return stars.take(np.argsort(-values, kind="stable"))
 
 
-def _partners(lists: _Lists, threads: int, most_steps: int, n_in_pairs: int) -> tuple[np.ndarray, np.ndarray]:
+def _partners(lists: _Lists, threads: int, n_in_pairs: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the best partners of each left vertex for pairs and for stars, the best first.
 
     Returns
@@ -111,6 +102,7 @@ def _partners(lists: _Lists, threads: int, most_steps: int, n_in_pairs: int) -> 
     """
     offsets, degrees = lists[0], np.diff(lists[2])
     kinds, counts = np.unique(degrees, return_counts=True)
+    most_steps = max(LEAST_STEPS, STEPS_PER_EDGE * lists[1].size)
     # In floating point: squares may leave 64 bits, far above any limit.
     largest = kinds[np.cumsum(counts * kinds.astype(np.float64) ** 2) <= most_steps].max(initial=0)
     partners = [np.full((offsets.size - 1, n), -1, np.int32) for n in (n_in_pairs, IN_STAR)]
@@ -238,36 +230,20 @@ def _mark_shared(rows, starts, lists, shared):
     n = starts.size - 1
     k = rows.size // max(1, n)
     for row in range(n):
-        own = members[offsets[rows[k * row]] : offsets[rows[k * row] + 1]]
+        start, end = offsets[rows[k * row]], offsets[rows[k * row] + 1]
+        # Where a neighbour has its entry in `shared`, less its place.
+        ahead = starts[row] - start
         for partner in rows[k * row + 1 : k * (row + 1)]:
             if partner < 0:
                 break
-            others = members[offsets[partner] : offsets[partner + 1]]
-            place = 0
-            if own.size <= others.size:
-                for i in range(own.size):
-                    place = _first_from(others, place, own[i])
-                    if place < others.size and others[place] == own[i]:
-                        shared[starts[row] + i] = own[i]
+            place, other, other_end = start, offsets[partner], offsets[partner + 1]
+            if end - start <= other_end - other:
+                for place in range(start, end):
+                    other = first_not_below(members, other, other_end, members[place])
+                    if other < other_end and members[other] == members[place]:
+                        shared[ahead + place] = members[place]
             else:
-                for v in others:
-                    place = _first_from(own, place, v)
-                    if place < own.size and own[place] == v:
-                        shared[starts[row] + place] = v
-
-
-@compiled()
-def _first_from(values, place, value):
-    """Find the first place, from this one on, with at least a value: in steps that double, then by halving."""
-    step = 1
-    while place + step <= values.size and values[place + step - 1] < value:
-        place += step
-        step *= 2
-    end = min(values.size, place + step - 1)
-    while place < end:
-        middle = (place + end) >> 1
-        if values[middle] < value:
-            place = middle + 1
-        else:
-            end = middle
-    return place
+                for i in range(other, other_end):
+                    place = first_not_below(members, place, end, members[i])
+                    if place < end and members[place] == members[i]:
+                        shared[ahead + place] = members[i]

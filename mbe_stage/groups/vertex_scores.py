@@ -9,6 +9,7 @@ from numba import float64, int64
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.candidates import Candidates
+from mbe_stage.groups.members import first_not_below
 from mbe_stage.groups.null_model import UNIT, NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
@@ -82,28 +83,23 @@ def degree_percentiles(degrees: np.ndarray) -> np.ndarray:
     return _doubled_ranks(degrees) / (2 * max(1, degrees.size))
 
 
-def best_score(members: np.ndarray, sizes: np.ndarray, scores: np.ndarray, n_vertices: int) -> np.ndarray:
-    """The highest score of a group that holds the vertex; 0 without one.
+def best_score(members: np.ndarray, owners: np.ndarray, scores: np.ndarray, n_vertices: int) -> np.ndarray:
+    """The highest score of a group that holds the vertex; 0 without one; ``(n_vertices,) int64``.
 
     Parameters
     ----------
-    members : integers
-        Those of one side, group after group.
-    sizes : (n,) int64
+    members, owners : integers
+        `GroupMembers.side`.
     scores : (n,) int64
-        Positive.
-
-    Returns
-    -------
-    (n_vertices,) int64
+        Positive, of each group.
 
     Examples
     --------
-    >>> best_score(np.array([0, 2, 2]), np.array([2, 1]), np.array([5, 7]), 4).tolist()
+    >>> best_score(np.array([0, 2, 2]), np.array([0, 0, 1]), np.array([5, 7]), 4).tolist()
     [5, 0, 7, 0]
     """
     best = np.zeros(n_vertices, np.int64)
-    np.maximum.at(best, members, np.repeat(scores, sizes))
+    np.maximum.at(best, members, scores[owners])
     return best
 
 
@@ -252,7 +248,7 @@ def _cover_edges(
             vertex = left_members[k]
             position, end = offsets[vertex], offsets[vertex + 1]
             for m in range(right_start, right_end):
-                position = _first_not_below(neighbours, position, end, right_members[m])
+                position = first_not_below(neighbours, position, end, right_members[m])
                 if position < end and neighbours[position] == right_members[m]:
                     best[0, position] = max(best[0, position], ratio)
                     best[1, position] = max(best[1, position], by_right)
@@ -269,23 +265,3 @@ def _steps_of_one(degree, n_right):
         steps += 1
         ratio >>= 1
     return steps
-
-
-@compiled(nrt=False)
-def _first_not_below(ascending, start, end, value):
-    """Position of the first entry from `start` on not below `value`: in doubling strides, then by halves."""
-    stride = np.int64(1)
-    low = start
-    high = start
-    while high < end and ascending[high] < value:
-        low = high + 1
-        high += stride
-        stride *= 2
-    high = min(high, end)
-    while low < high:
-        middle = (low + high) // 2
-        if ascending[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low

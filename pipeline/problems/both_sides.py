@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 SIDE = pa.dictionary(pa.int8(), pa.string())
 """The type of a column that says which side a vertex is of."""
@@ -32,3 +33,8 @@ def sides(is_right: np.ndarray) -> pa.Array:
     """``left`` or ``right`` for each: (n,) bool."""
     # Made here and not once at the top: the first `pa.array` of Python values looks for pandas, which takes long.
     return pa.DictionaryArray.from_arrays(pa.array(is_right.astype(np.int8)), pa.array(["left", "right"], pa.string()))
+
+
+def is_right_of(table: pa.Table) -> np.ndarray:
+    """Whether each row of a table with a column `side` is of a right vertex; ``(n,) bool``."""
+    return pc.equal(table["side"].cast(pa.string()), "right").to_numpy(zero_copy_only=False)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.errors import VerificationError
-from mbe_stage.pipeline.verify.group_tables import Groups, compare, refuse_first
+from mbe_stage.pipeline.verify.group_tables import Groups, compare, compare_nullable, refuse_first
 from mbe_stage.pipeline.verify.group_verdicts import check_verdicts
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import vertex_hashes
@@ -91,8 +91,8 @@ def check_known_figures(job: Job, groups: Groups, known: Known) -> None:
     _check_labels(groups, known)
     figures = [_figures(each, known) for each in of_groups]
     for place, name in enumerate(("n_known", "known_share", "known_p_value")):
-        expected = [each[place] for each in figures]
-        _check_nullable(groups, name, groups.column(name), expected)
+        unsure = _NEAR if name == "known_p_value" else 1e-12
+        compare_nullable(groups.path, name, groups.column(name), [each[place] for each in figures], unsure=unsure)
     job.passed("cases", f"{len(set(groups.column('case'))):,} of {len(groups):,} groups")
 
 
@@ -323,11 +323,7 @@ def _check_labels(groups: Groups, known: Known) -> None:
     classes = known.classes or ({}, {})
     members = zip(groups.vertices.tolist(), groups.is_right.tolist(), strict=True)
     expected = [classes[is_right].get(vertex) for vertex, is_right in members]
-    stated = groups.members["label"].to_pylist()
-    differs = np.array([one != other for one, other in zip(stated, expected, strict=True)], np.bool_)
-    refuse_first(
-        groups.members_path, differs, lambda row: f"label is {stated[row]!r:.80}; recomputed {expected[row]!r:.80}"
-    )
+    compare_nullable(groups.members_path, "label", groups.members["label"].to_pylist(), expected)
 
 
 def _totals(sides: Sequence[Sequence[int]], known: Known) -> tuple[int, int]:
@@ -368,15 +364,3 @@ def _chances(population: int, positive: int, drawn: int) -> list[float]:
         else 0.0
         for k in range(min(positive, drawn) + 1)
     ]
-
-
-def _check_nullable(groups: Groups, name: str, stated: list[Any], expected: list[Any]) -> None:
-    near = _NEAR if name == "known_p_value" else 1e-12
-    differs = np.array([not _is_near(a, b, near) for a, b in zip(stated, expected, strict=True)], np.bool_)
-    refuse_first(groups.path, differs, lambda row: f"{name} is {stated[row]}; recomputed {expected[row]}")
-
-
-def _is_near(stated: float | None, expected: float | None, near: float) -> bool:
-    if stated is None or expected is None:
-        return stated is expected
-    return math.isclose(stated, expected, rel_tol=near, abs_tol=0.0) or abs(stated - expected) < 1e-300

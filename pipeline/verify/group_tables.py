@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -311,6 +312,20 @@ def compare(
     values, right = np.asarray(found), np.asarray(expected)
     is_same = np.isclose(values, right, rtol=unsure, atol=0) if right.dtype.kind == "f" else values == right
     refuse_first(path, ~is_same, lambda row: f"{name} is {values[row]}; recomputed {right[row]}", start)
+
+
+def compare_nullable(
+    path: Path, name: str, found: Sequence[Any], expected: Sequence[Any], *, unsure: float = 1e-12
+) -> None:
+    """Compare a column that may hold nulls, or text, with its expected values; as `compare`."""
+
+    def is_same(stated: Any, wanted: Any) -> bool:
+        if isinstance(stated, float) and isinstance(wanted, float):
+            return math.isclose(stated, wanted, rel_tol=unsure, abs_tol=1e-300)
+        return bool(stated == wanted)
+
+    differs = np.array([not is_same(*pair) for pair in zip(found, expected, strict=True)], np.bool_)
+    refuse_first(path, differs, lambda row: f"{name} is {found[row]!r:.80}; recomputed {expected[row]!r:.80}")
 
 
 def refuse_first(

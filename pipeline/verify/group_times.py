@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.errors import VerificationError
-from mbe_stage.pipeline.verify.group_tables import Groups, refuse_first, without_nulls
+from mbe_stage.pipeline.verify.group_tables import Groups, compare_nullable, refuse_first, rows_of, without_nulls
 from mbe_stage.pipeline.verify.job import Job
 
 WEIGHTS = ("weight_total", "weight_median")
@@ -64,7 +64,9 @@ def check_times(job: Job, groups: Groups, by_item: Groups) -> None:
         if lines is not None:
             _check_line(job, groups, row, lines[row], times)
     for name, values in expected.items():
-        _compare(groups, name, values)
+        column = groups.table[name]
+        stated = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        compare_nullable(groups.path, name, stated.to_pylist(), values)
     if named:
         job.passed("weights and times of groups", f"{len(groups):,} groups")
 
@@ -90,11 +92,9 @@ def _read_lines(job: Job, groups: Groups) -> list[Counter[tuple[int, int]]] | No
         return None
     path = job.run / "group_times.parquet"
     table = without_nulls(path)
-    columns = (table["group_key"], table["start"].cast(pa.int64()), table["seconds"], table["n_events"])
-    keys, starts, seconds, counts = (column.to_numpy() for column in columns)
-    position = {key: row for row, key in enumerate(groups.column("group_key"))}
-    of_row = np.array([position.get(key, -1) for key in keys.tolist()], np.int64)
-    refuse_first(path, of_row < 0, "its group_key is not in groups")
+    columns = (table["start"].cast(pa.int64()), table["seconds"], table["n_events"])
+    starts, seconds, counts = (column.to_numpy() for column in columns)
+    of_row = rows_of(path, table, groups.column("group_key"))
     refuse_first(path, (counts < 1) | (seconds < 1), "n_events and seconds; expected at least 1")
     steps = np.diff(of_row)
     ascends = (steps > 0) | ((steps == 0) & (np.diff(starts) > 0))
@@ -200,25 +200,3 @@ def _check_line(job: Job, groups: Groups, row: int, stated: Counter[tuple[int, i
         path = job.run / "group_times.parquet"
         key = groups.column("group_key")[row]
         raise VerificationError(f"{path}: the intervals of group {key} are not those of its events")
-
-
-def _compare(groups: Groups, name: str, expected: list[Any]) -> None:
-    """Compare a column that may hold nulls with its expected values."""
-    column = groups.table[name]
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.int64())
-    stated = column.to_pylist()
-    is_null = np.array([value is None for value in expected], np.bool_)
-    differs = np.array([value is None for value in stated], np.bool_) != is_null
-    refuse_first(groups.path, differs, lambda row: f"{name} is {stated[row]}; recomputed {expected[row]}")
-    known = [row for row, value in enumerate(expected) if value is not None]
-    if known:
-        rows = np.array(known)
-        values, right = np.array([stated[row] for row in known]), np.array([expected[row] for row in known])
-        is_same = np.isclose(values, right, rtol=1e-12, atol=0) if right.dtype.kind == "f" else values == right
-        refuse_first(
-            groups.path,
-            ~is_same,
-            lambda row: f"{name} is {values[row]}; recomputed {right[row]}",
-            numbers=rows,
-        )

@@ -15,7 +15,7 @@ import pytest
 
 from mbe_stage.groups.rewiring import rewired
 from mbe_stage.pipeline import Config, run
-from mbe_stage.pipeline.errors import ConfigError, VerificationError
+from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.groups import chance, searched
@@ -326,9 +326,3 @@ def test_copies_keep_degrees_and_rows() -> None:
     assert swaps > 1
     assert 0 < acceptance < 1
     assert np.array_equal(found, rewired(left, right, 40, seed=3)[0])
-
-
-def test_copies_and_buckets_that_are_named_are_refused(tmp_path: Path) -> None:
-    named = {"left": "account", "right": "item", "timestamp": "time", "time_bucket": "7d"}
-    with pytest.raises(ConfigError, match="chance_copies"):
-        run(settings(tmp_path, {"chance_copies": 5}, input=named), events())

@@ -197,7 +197,7 @@ def test_figures_of_random_events(seed: int) -> None:
     pairs = [[(u, v) for u in one.tolist() for v in other.tolist() if (u, v) in there] for one, other in sides]
     ends = np.array([pair for each in pairs for pair in each], np.int32).reshape(-1, 2)
     none = np.empty(0, np.int64)
-    edges = GroupEdges(np.array([len(each) for each in pairs]), ends[:, 0], ends[:, 1], none, none, none, none)
+    edges = GroupEdges(np.array([len(each) for each in pairs]), ends[:, 0], ends[:, 1], none, none, (none, none))
     order = chance.permutation(n)
     # Of tried keys, several right vertices have the same item.
     items = None if seed % 2 else chance.integers(0, 3, n_right).astype(np.int32)
@@ -376,7 +376,7 @@ FORGED: list[tuple[str, Any, str, bool]] = [
     ("groups", changed("busiest_item_share", lambda _: 0.0), "busiest_item_share is not between", False),
     ("groups", changed("busiest_item_share", lambda share: share / 2), "busiest_item_share is", True),
     ("groups", changed("busiest_window", lambda _: "2d"), "busiest_window is none of", False),
-    ("groups", changed("busiest_window", lambda _: "1h"), "busiest_window is 1h", True),
+    ("groups", changed("busiest_window", lambda _: "1h"), "busiest_window is '1h'", True),
     ("groups", changed("busiest_start", lambda time: time + HOUR), "busiest_start is", True),
     (
         "groups",

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.groups.reference import rank_score
-from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline import Config, EdgeData, run
 from mbe_stage.pipeline.errors import ConfigError, VerificationError
 from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.problems.groups import searched
+from mbe_stage.pipeline.problems.groups import chance, searched
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage.groups.random_graphs import block_of
@@ -58,7 +58,7 @@ def settings(out: Path, groups: dict[str, Any] | None = None, **of_input: Any) -
             "input": {name: value for name, value in asked.items() if value is not None},
             "execution": {"engine": "reference"},
             "output": {"directory": str(out), "report": False, "compare": 0},
-            "groups": groups or {},
+            "groups": {"chance_copies": 0, **(groups or {})},
         }
     )
 
@@ -349,21 +349,34 @@ def test_both_searches_are_told_of(tmp_path: Path) -> None:
     assert later[-1].work_done == 1.0
 
 
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ({"groups": {"chance_copies": 1}}, "groups.chance_copies is not available"),
-        ({"query": {"containing_right": ["[1]"]}}, "query.containing_right names a time bucket"),
-    ],
-)
-def test_what_is_of_one_graph_only_is_refused(tmp_path: Path, asked: dict[str, Any], says: str) -> None:
+def test_a_bucket_that_must_be_contained_is_refused(tmp_path: Path) -> None:
     key = ingest(settings(tmp_path).input, events()).right_keys[0].as_py()
     values = settings(tmp_path).model_dump(mode="json")
-    for section, keys in asked.items():
-        values[section] |= {name: [key] if name == "containing_right" else value for name, value in keys.items()}
-    with pytest.raises(ConfigError, match=says):
+    values["query"]["containing_right"] = [key]
+    with pytest.raises(ConfigError, match=r"query\.containing_right names a time bucket"):
         run(Config.from_mapping(values), events())
     assert not list((tmp_path / "runs").glob("*"))
+
+
+def test_random_copies_are_searched_with_both_offsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard, whole = list[EdgeData](), chance.search_graph
+    monkeypatch.setattr(chance, "search_graph", lambda of, edges, *rest: heard.append(edges) or whole(of, edges, *rest))
+    config = settings(tmp_path, {"chance_copies": 2})
+    result = run(config, events())
+    own = ingest(reading_of(config), events())
+    assert own.half_later is not None
+    assert result.manifest.derived["groups"]["chance_copies"] == 2
+    assert {group["chance_p_value"] for group in rows(result.run_dir, "groups")} == {1 / 3}
+    for place, edges in enumerate(heard):
+        like = own.half_later if place % 2 else own
+        assert edges.right_keys.equals(like.right_keys)
+        n, n_of_rows = np.bincount(edges.right_ids), np.bincount(like.events.right)
+        # Some rows of a copy may share an edge of later buckets, as some do in the input.
+        assert (n <= n_of_rows).all()
+        assert n.sum() >= 0.97 * len(like.left_ids) if place % 2 else np.array_equal(n, np.bincount(like.right_ids))
+        assert not np.array_equal(edges.right_ids, like.right_ids)
+    assert len(heard) == 4
+    verify_run(result.run_dir, own)
 
 
 def test_times_that_move_within_a_bucket_make_another_run(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.groups.members import GroupMembers
+from mbe_stage.pipeline.problems.both_sides import is_right_of
 from mbe_stage.pipeline.problems.groups.known import Known, Labelled
 
 
@@ -76,8 +77,7 @@ def associations(
     base = n_positive / n_drawn
     best = []
     for side, of_side in enumerate(labels):
-        vertices, sizes = _side(members, side)
-        owners = np.repeat(np.arange(sizes.size), sizes)
+        vertices, owners = members.side(side)
         is_meant = ~is_muted[owners]
         owners, vertices = owners[is_meant], vertices[is_meant]
         others = shares.n_drawn[owners] - of_side.is_drawn[vertices]
@@ -89,38 +89,22 @@ def associations(
     return pa.array(np.concatenate(best), mask=~is_unknown)
 
 
-def labels_of(vertices: np.ndarray, is_right: np.ndarray, known: Known) -> pa.Array:
-    """Return the class of each member; null without a label.
-
-    Parameters
-    ----------
-    vertices : (n,) int32
-    is_right : (n,) bool
-    """
+def labels_of(members: pa.Table, known: Known) -> pa.Array:
+    """Return the column `label` of `group_members`: the class of each member, null without a label."""
     if known.labels is None:
-        return pa.nulls(vertices.size, pa.string())
+        return pa.nulls(members.num_rows, pa.string())
     left, right = known.labels
+    codes = np.concatenate([left.codes, np.where(right.is_unknown, -1, right.codes + len(left.classes))])
+    codes = codes[members["vertex"].to_numpy() + is_right_of(members) * left.codes.size]
     classes = pa.concat_arrays([left.classes, right.classes]).cast(pa.string())
-    codes = np.empty(vertices.size, np.int64)
-    codes[~is_right] = left.codes[vertices[~is_right]]
-    codes[is_right] = right.codes[vertices[is_right]]
-    is_unknown = codes < 0
-    codes[is_right] += len(left.classes)
-    return classes.take(pa.array(codes, mask=is_unknown))
-
-
-def _side(members: GroupMembers, side: int) -> tuple[np.ndarray, np.ndarray]:
-    if side == 0:
-        return members.left_members, members.left_sizes
-    return members.right_members, members.right_sizes
+    return classes.take(pa.array(codes, mask=codes < 0))
 
 
 def _counts(members: GroupMembers, side: int, labels: Labelled) -> tuple[np.ndarray, np.ndarray]:
     """Count each group's known cases and counted members on a side."""
-    vertices, sizes = _side(members, side)
-    owners = np.repeat(np.arange(sizes.size), sizes)
+    vertices, owners = members.side(side)
     known, drawn = (
-        np.bincount(owners[flags[vertices]], minlength=sizes.size) for flags in (labels.is_positive, labels.is_drawn)
+        np.bincount(owners[flags[vertices]], minlength=len(members)) for flags in (labels.is_positive, labels.is_drawn)
     )
     return known, drawn
 

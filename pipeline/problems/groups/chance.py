@@ -30,9 +30,9 @@ BY_DEFAULT = 5
 
 
 def n_copies(config: Config) -> int:
-    """Return the number of copies to make; none by default with time buckets, for which there are no copies."""
+    """Return the number of copies to make."""
     stated: int | None = config.section("groups").chance_copies
-    return BY_DEFAULT * (config.input.time_bucket is None) if stated is None else stated
+    return BY_DEFAULT if stated is None else stated
 
 
 def search_copies(
@@ -43,7 +43,7 @@ def search_copies(
     Parameters
     ----------
     searches : sequence of Searched
-        The run's graph, and those of tried keys. Each copy is searched through the same keys.
+        The run's graph, and those of later buckets or of tried keys. Each copy is searched through all of them.
     backend
         That of the run.
     place : module
@@ -93,6 +93,10 @@ def _copy(
         host = plain
         if one.key is not None:
             host, _ = edges_of_key(copied, one.key, half_later=bool(one.half_later))
+        elif one.half_later:
+            later = one.collecting.edges
+            right = later.events.right, later.right_keys
+            host = with_right(replace(later, events=None), copied.events.left, right, ARROW)
         quiet, copied_edges = replace(collecting, on_progress=None), collecting.backend.from_host(host)
         seconds = end - time.perf_counter()
         found = search_graph(quiet, copied_edges, place, f"random copy {seed + 1}", seconds, n_graphs)

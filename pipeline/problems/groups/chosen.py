@@ -59,7 +59,7 @@ class GroupEdges:
         The ends of the edges, group after group, ascending.
     of_left, of_right : int64
         Edges of each member within its group, in the order of `GroupMembers`.
-    explained_left, explained_right : (n_left,), (n_right,) int64
+    explained : (n_left,) and (n_right,) int64
         For each vertex, the number of its edges inside a group. An edge in several groups counts once.
     """
 
@@ -68,8 +68,7 @@ class GroupEdges:
     right: np.ndarray
     of_left: np.ndarray
     of_right: np.ndarray
-    explained_left: np.ndarray
-    explained_right: np.ndarray
+    explained: tuple[np.ndarray, np.ndarray]
 
 
 def edges_of(graph: BipartiteCSR, members: GroupMembers) -> GroupEdges:
@@ -101,8 +100,8 @@ def edges_of(graph: BipartiteCSR, members: GroupMembers) -> GroupEdges:
         right=np.concatenate(ends[1]),
         of_left=np.concatenate(of_left),
         of_right=np.concatenate(of_right),
-        explained_left=np.bincount(
-            np.searchsorted(graph.left_offsets, explained, side="right") - 1, minlength=graph.n_left
+        explained=(
+            np.bincount(np.searchsorted(graph.left_offsets, explained, side="right") - 1, minlength=graph.n_left),
+            np.bincount(graph.left_members[explained], minlength=graph.n_right),
         ),
-        explained_right=np.bincount(graph.left_members[explained], minlength=graph.n_right),
     )

@@ -15,16 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.groups.candidates import CandidateSink
-from mbe_stage.groups.eigenvector import tfidf_eigenvector
 from mbe_stage.groups.growth import Grown
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
-from mbe_stage.groups.vertex_scores import EdgeScores, best_score, edge_sqrt, share_size
+from mbe_stage.groups.vertex_scores import best_score, edge_sqrt, share_size
 from mbe_stage.pipeline.backends.arrow.parts import write_table
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.both_sides import keys_of_both_sides
-from mbe_stage.pipeline.problems.groups.association import associations, known_shares
+from mbe_stage.pipeline.problems.groups.association import associations, known_shares, labels_of
 from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, members_of_cases
 from mbe_stage.pipeline.problems.groups.chance import chance_p_values, n_copies, search_copies
 from mbe_stage.pipeline.problems.groups.chosen import Chosen, GroupEdges, edges_of
@@ -54,7 +53,6 @@ from mbe_stage.pipeline.problems.groups.tables import (
     groups_table,
     halo_table,
     members_table,
-    score_of,
     scores_table,
 )
 from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
@@ -62,25 +60,10 @@ from mbe_stage.pipeline.problems.groups.tried_keys import are_tried, keys_of, n_
 from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE, CHANCE_COPIES
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownColumns:
-    """The columns and counts from known keys.
-
-    Attributes
-    ----------
-    columns : dict
-        Columns of `groups`, by name.
-    association : pa.Array or None
-        The column of `vertex_scores`; None without labels.
-    """
-
-    columns: dict[str, pa.Array]
-    association: pa.Array | None
-    counts: dict[str, int]
-
-
-def of_known(members: GroupMembers, edges: Sequence[np.ndarray], known: Known, left_hashes: np.ndarray) -> KnownColumns:
-    """Return the known shares of chosen groups; the ids of their cases are new.
+def of_known(
+    members: GroupMembers, edges: Sequence[np.ndarray], known: Known, left_hashes: np.ndarray
+) -> tuple[dict[str, pa.Array], pa.Array | None]:
+    """Return the columns of `groups` that known keys and cases give, and `association`, if there are labels.
 
     Parameters
     ----------
@@ -93,25 +76,13 @@ def of_known(members: GroupMembers, edges: Sequence[np.ndarray], known: Known, l
     """
     is_muted = known.is_muted(members)
     numbers = case_numbers(members, edges, is_muted)
-    owners = np.repeat(np.arange(len(members)), members.left_sizes)
-    ids = case_ids(members_of_cases(numbers, owners, left_hashes[members.left_members]))
-    columns = {
-        "case": pa.array([ids[case] for case in numbers.tolist()], pa.string()),
-        "is_muted": pa.array(is_muted),
-    }
-    association = None
-    if known.labels is not None:
-        shares = known_shares(members, known.labels)
-        columns |= shares.columns()
-        association = associations(members, is_muted, shares, known.labels)
-    return KnownColumns(
-        columns=columns,
-        association=association,
-        counts={
-            "cases": len(ids),
-            **({} if known.allowed is None else {"muted": int(is_muted.sum())}),
-        },
-    )
+    vertices, owners = members.side(0)
+    ids = case_ids(members_of_cases(numbers, owners, left_hashes[vertices]))
+    columns = {"case": pa.array([ids[case] for case in numbers.tolist()], pa.string()), "is_muted": pa.array(is_muted)}
+    if known.labels is None:
+        return columns, None
+    shares = known_shares(members, known.labels)
+    return columns | shares.columns(), associations(members, is_muted, shares, known.labels)
 
 
 class GroupsCollector:
@@ -193,59 +164,57 @@ class GroupsCollector:
             copies ``chance_copies``, the number for which there was time.
         """
         searches, facts = self._searches()
-        config, edges = self._collecting.config, searches[0].collecting.edges
+        config, host = self._collecting.config, searches[0].collecting
+        edges, metadata = host.edges, dict[str | bytes, str]()
         known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
-        listed = choose(searches, known)
-        parts = [self._tables(*of, edges.right_keys) for of in zip(searches, listed.parts, strict=True)]
-        of_cases = edges_by_rank(searches, listed.parts, [part.edges for part in parts])
-        of_keys = of_known(listed.members, of_cases, known, edges.key_hashes()[0])
-        tables = parts[0].tables
-        if len(searches) > 1 or facts:
-            tables = merged([part.tables for part in parts], listed.parts, searches, of_keys=bool(facts))
-        tables = {
-            **tables,
-            "groups": with_columns(tables["groups"], of_keys.columns),
-            "vertex_scores": with_columns(
-                tables["vertex_scores"],
-                {
-                    "association": of_keys.association,
-                    "score": score_of(tables["vertex_scores"], len(edges.left_keys)),
-                    "tfidf_eigenvector": pa.array(np.concatenate(tfidf_eigenvector(searches[0].collecting.graph))),
-                },
-            ),
+        parts, by_item = choose(searches, known)
+        of_graphs = [self._of_graph(*of, edges.right_keys) for of in zip(searches, parts, strict=True)]
+        of_cases = edges_by_rank(searches, parts, [of.edges for of in of_graphs])
+        columns, association = of_known(by_item, of_cases, known, edges.key_hashes()[0])
+        tables = merged([of.tables for of in of_graphs], parts, searches, of_keys=bool(facts))
+        members, keys = tables["group_members"], keys_of_both_sides(edges.left_keys, edges.right_keys)
+        tables |= {
+            "group_members": with_columns(members, {"label": labels_of(members, known)}),
+            "vertex_scores": scores_table(parts, [of.scores for of in of_graphs], host.graph, keys, association),
             DECIDED: self._decisions,
             **({} if known.table is None else {"known_keys": known.table}),
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
             **({"group_keys": pa.Table.from_pylist(facts, schema=GROUP_KEYS)} if are_tried(config) else {}),
         }
-        n = n_copies(config)
-        begun = time.perf_counter()
-        copies = search_copies(searches, self._collecting.backend, self._place, n, self._n_graphs) if n else []
-        if copies:
-            self.seconds["chance_copies"] = time.perf_counter() - begun
-            values = pa.array(chance_p_values(tables["groups"]["surprise"].to_numpy(), copies))
-            tables["groups"] = with_columns(tables["groups"], {"chance_p_value": values})
-        metadata = {CHANCE_COPIES: json.dumps(copies)} if n else {}
         if best := [int(one.candidates.surprise[0]) for one in searches if len(one.candidates)]:
             metadata[BEST_SURPRISE] = str(max(best) / UNIT)
-        tables["groups"] = tables["groups"].replace_schema_metadata(metadata or None)
-        for name, table in tables.items():
-            write_table(table, self._collecting.run_path / f"{name}.parquet", config.output.compression)
-        members = [chosen.members for chosen in listed.parts]
-        return {
-            "groups": sum(map(len, members)),
-            "left_members": int(np.unique(np.concatenate([part.left_members for part in members])).size),
-            "right_members": sum(int(np.unique(part.right_members).size) for part in members),
+        counts = {
+            "groups": len(by_item),
+            "left_members": int(np.unique(by_item.left_members).size),
+            "right_members": sum(int(np.unique(part.members.right_members).size) for part in parts),
             "significant_candidates": sum(
                 int(np.count_nonzero(one.candidates.surprise > SIGNIFICANT)) for one in searches
             ),
-            "candidates_not_scored": sum(part.n_not_scored for part in parts),
+            "candidates_not_scored": sum(of.n_not_scored for of in of_graphs),
             "seeds_not_grown": sum(one.grown.n_left_out for one in searches),
-            **of_keys.counts,
-            **(_counts_of_later(searches[1]) if config.input.time_bucket is not None else {}),
-            **_counts_of_keys(facts),
-            **({"chance_copies": len(copies)} if n else {}),
+            "cases": len(columns["case"].unique()),
         }
+        if known.allowed is not None:
+            counts["muted"] = columns["is_muted"].true_count
+        if config.input.time_bucket is not None:
+            counts["half_later_bicliques"] = searches[1].n_bicliques or 0
+            counts["half_later_truncated"] = int(searches[1].is_truncated)
+        if facts:
+            counts["keys"] = 1 + len({row["key"] for row in facts})
+            counts["keys_not_searched"] = len({row["key"] for row in facts if row["status"] != "searched"})
+            counts["key_bicliques"] = sum(row.get("n_bicliques") or 0 for row in facts)
+        if n := n_copies(config):
+            begun = time.perf_counter()
+            copies = search_copies(searches, self._collecting.backend, self._place, n, self._n_graphs)
+            metadata[CHANCE_COPIES], counts["chance_copies"] = json.dumps(copies), len(copies)
+            if copies:
+                self.seconds["chance_copies"] = time.perf_counter() - begun
+                surprise = tables["groups"]["surprise"].to_numpy()
+                columns["chance_p_value"] = pa.array(chance_p_values(surprise, copies))
+        tables["groups"] = with_columns(tables["groups"], columns).replace_schema_metadata(metadata or None)
+        for name, table in tables.items():
+            write_table(table, self._collecting.run_path / f"{name}.parquet", config.output.compression)
+        return counts
 
     def _searches(self) -> tuple[list[Searched], list[dict[str, Any]]]:
         """Return the graphs after their search, that of the run first; and the rows of `group_keys`."""
@@ -253,7 +222,7 @@ class GroupsCollector:
         host = self._place.on_host(self._collecting)
         searches = [Searched.of(host, self._model, self._sink, self._partners, seconds)]
         if self._collecting.edges.half_later is not None:
-            searches.append(search_half_later(self._collecting, self._place))
+            searches = [replace(searches[0], half_later=False), search_half_later(self._collecting, self._place)]
             self.seconds["half_later"] = searches[1].seconds
         facts: list[dict[str, Any]] = []
         if are_tried(self._collecting.config):
@@ -264,77 +233,49 @@ class GroupsCollector:
                 self.seconds["keys"] = sum(one.seconds for one in found)
         return searches, facts
 
-    def _tables(self, search: Searched, chosen: Chosen, items: pa.Array) -> _OfGraph:
-        """Return the group tables of one graph, and the number of candidates not scored because the steps ran out.
+    def _of_graph(self, search: Searched, chosen: Chosen, items: pa.Array) -> _OfGraph:
+        """Return tables and scores of one graph.
 
         Parameters
         ----------
         items : pa.Array
             The right keys of the run, which name the right vertices of tried keys.
         """
-        collecting, graph = search.collecting, search.collecting.graph
-        of_edges, config = collecting.edges, collecting.config
+        collecting, graph, sink, grown = search.collecting, search.collecting.graph, search.sink, search.grown
         by_edge = edge_sqrt(graph, search.candidates, search.model)
         edges = edges_of(graph, chosen.members)
-        events = figures_of(of_edges.events, edges, graph.n_right, search.items)
-        right_keys = of_edges.right_keys
-        if search.items is not None:
-            right_keys = items.take(pa.array(search.items))
-        keys = keys_of_both_sides(of_edges.left_keys, right_keys)
-        known = Known.of(self._lists, (of_edges.left_keys, right_keys))
+        events = figures_of(collecting.edges.events, edges, graph.n_right, search.items)
+        right_keys = collecting.edges.right_keys if search.items is None else items.take(pa.array(search.items))
+        keys = keys_of_both_sides(collecting.edges.left_keys, right_keys)
         tables = {
-            "groups": groups_table(chosen, edges, graph, search.model, events, {}),
-            "group_members": members_table(chosen, edges, graph, keys, known),
-            "vertex_scores": scores_table(chosen, edges, graph, _scores(search, by_edge), keys),
+            "groups": groups_table(chosen, edges, graph, search.model, events),
+            "group_members": members_table(chosen, edges, graph, keys),
             "group_edges": edges_table(chosen, edges),
             "group_halo": halo_table(chosen, graph, search.model, keys),
-            **({} if config.input.timestamp is None else {"group_times": times_table(chosen.keys, events)}),
         }
-        return _OfGraph(tables, edges, by_edge.n_left_out)
+        if collecting.config.input.timestamp is not None:
+            tables["group_times"] = times_table(chosen.keys, events)
+        degrees = graph.left_degrees, graph.right_degrees
+        best_left, best_right = (best_score(*grown.members.side(i), grown.scores, degrees[i].size) for i in (0, 1))
+        scores = {
+            "group_edge_share": (edges.explained[0] / degrees[0], edges.explained[1] / degrees[1]),
+            "share_size": (share_size(sink.left_share, degrees[0]), share_size(sink.right_share, degrees[1])),
+            "edge_share": (by_edge.left_share, by_edge.right_share),
+            "edge_sqrt": (by_edge.left, by_edge.right),
+            "grown_surprise": (best_left / UNIT, best_right / UNIT),
+        }
+        return _OfGraph(tables, scores, edges, by_edge.n_left_out)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _OfGraph:
-    """The group tables of one graph, the edges in its groups, and the candidates for which the steps ran out."""
+    """Tables of the groups of one graph, scores of its vertices, and the candidates for which the steps ran out."""
 
     tables: dict[str, pa.Table]
+    scores: dict[str, tuple[np.ndarray, np.ndarray]]
     edges: GroupEdges
     n_not_scored: int
 
 
 def _are_within(numbers: np.ndarray, first: int, end: int) -> bool:
     return not numbers.size or (first <= int(numbers.min()) and int(numbers.max()) < end)
-
-
-def _scores(search: Searched, by_edge: EdgeScores) -> dict[str, np.ndarray]:
-    """Return the scores of all vertices, left ones first."""
-    graph, sink, members, scores = search.collecting.graph, search.sink, search.grown.members, search.grown.scores
-    best_grown = (
-        best_score(members.left_members, members.left_sizes, scores, graph.n_left),
-        best_score(members.right_members, members.right_sizes, scores, graph.n_right),
-    )
-    by_size = (
-        share_size(*of) for of in ((sink.left_share, graph.left_degrees), (sink.right_share, graph.right_degrees))
-    )
-    return {
-        "share_size": np.concatenate(list(by_size)),
-        "edge_share": np.concatenate([by_edge.left_share, by_edge.right_share]),
-        "edge_sqrt": np.concatenate([by_edge.left, by_edge.right]),
-        "grown_surprise": np.concatenate(best_grown) / UNIT,
-    }
-
-
-def _counts_of_keys(facts: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the number of keys, of those not searched to the end, and of the bicliques of tried keys."""
-    if not facts:
-        return {}
-    return {
-        "keys": 1 + len({row["key"] for row in facts}),
-        "keys_not_searched": len({row["key"] for row in facts if row["status"] != "searched"}),
-        "key_bicliques": sum(row.get("n_bicliques") or 0 for row in facts),
-    }
-
-
-def _counts_of_later(later: Searched) -> dict[str, int]:
-    """Return the number of bicliques found for the groups alone, and whether a limit stopped that."""
-    return {"half_later_bicliques": later.n_bicliques or 0, "half_later_truncated": int(later.is_truncated)}

@@ -31,6 +31,7 @@ from mbe_stage.pipeline.problems.groups.decided import (
 )
 from mbe_stage.pipeline.problems.groups.group_changes import GroupRows, Since, read_group_rows, since_last
 from mbe_stage.pipeline.problems.groups.known_keys import ALLOW, LABELS, classes_of, fingerprint_of
+from mbe_stage.pipeline.problems.groups.one_list import with_columns
 from mbe_stage.pipeline.publish.manifest import ComparedGroup, Comparison, Manifest
 from mbe_stage.pipeline.stores.local_copies import addresses_in
 from mbe_stage.pipeline.views.comparison import last_complete, not_sought
@@ -163,10 +164,8 @@ def _write_verdicts(completing: Completing, inputs: Mapping[str, DerivedInput]) 
 
 def _write(completing: Completing, groups: pa.Table, **columns: Any) -> None:
     """Write `groups` with other values in some columns."""
-    for name, values in columns.items():
-        place = groups.schema.get_field_index(name)
-        groups = groups.set_column(place, groups.schema.field(name), values)
-    write_table(groups, completing.run_path / "groups.parquet", completing.config.output.compression)
+    path = completing.run_path / "groups.parquet"
+    write_table(with_columns(groups, columns), path, completing.config.output.compression)
 
 
 def _comparison(completing: Completing, last: _Last) -> Comparison:

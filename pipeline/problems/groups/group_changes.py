@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.problems.both_sides import is_right_of
 from mbe_stage.pipeline.problems.groups.overlaps import Held, overlaps
 from mbe_stage.pipeline.publish.reading import reading
 
@@ -91,7 +92,7 @@ def read_group_rows(run_path: Path) -> GroupRows:
     """
     with reading(run_path):
         table, members = (pq.read_table(run_path / f"{name}.parquet") for name in ("groups", "group_members"))
-    is_right = pc.equal(members["side"].cast(pa.string()), "right").to_numpy(zero_copy_only=False)
+    is_right = is_right_of(members)
     hashes = np.empty(is_right.size, np.uint64)
     for side, name in ((False, "left"), (True, "right")):
         hashes[is_right == side] = key_hashes(members["key"].filter(pa.array(is_right == side)), name)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mbe_stage.groups.members import GroupMembers
+from mbe_stage.pipeline.problems.both_sides import is_right_of
 from mbe_stage.pipeline.problems.groups.known_keys import ALLOW, LABELS, KeyList
 
 _UNKNOWN = -1
@@ -79,22 +80,16 @@ class Known:
 
     def is_muted(self, members: GroupMembers) -> np.ndarray:
         """Return the groups whose left or right members are all allowed; ``(n,) bool``."""
-        if self.allowed is None:
-            return np.zeros(len(members), np.bool_)
-        left, right = self.allowed
-        return _all_of(left, members.left_members, members.left_sizes) | _all_of(
-            right, members.right_members, members.right_sizes
-        )
-
-
-def _all_of(is_allowed: np.ndarray, members: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    owners = np.repeat(np.arange(sizes.size), sizes)
-    return np.bincount(owners, is_allowed[members], minlength=sizes.size) == sizes
+        is_muted = np.zeros(len(members), np.bool_)
+        for side, is_allowed in enumerate(self.allowed or ()):
+            vertices, owners = members.side(side)
+            is_muted |= np.bincount(owners[~is_allowed[vertices]], minlength=len(members)) == 0
+        return is_muted
 
 
 def _found(table: pa.Table, keys: tuple[pa.Array, pa.Array]) -> pa.Table:
     """Add a column `vertex`: the dense id on the key's side, null if the graph does not have the key."""
-    is_right = pc.equal(table["side"], "right").to_numpy(zero_copy_only=False)
+    is_right = is_right_of(table)
     vertices, is_there = np.zeros(table.num_rows, np.int32), np.zeros(table.num_rows, np.bool_)
     for side, of_side in enumerate(keys):
         rows = np.flatnonzero(is_right == bool(side))

@@ -8,8 +8,9 @@ so a group found in both appears once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,41 +21,31 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.groups.listing import Pool, arranged, cores, listed, ranked
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.near_copies import count_near_copies
+from mbe_stage.pipeline.problems.both_sides import is_right_of
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, SHORT_LIST, Chosen, GroupEdges
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.schemas import HALF_LATER_VERTICES
 from mbe_stage.pipeline.problems.groups.searched import Searched
 from mbe_stage.pipeline.problems.groups.tried_keys import PLAIN, values_of
 
-# Columns for which a left vertex, present in both graphs, keeps the better value.
-_BEST_OF = ("share_size", "edge_share", "edge_sqrt", "grown_surprise", "group_edge_share")
 # The last part of a right key with a time bucket.
 _BUCKET = r',"[^"]*"\]$'
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OneList:
-    """The list.
-
-    Attributes
-    ----------
-    parts : list of Chosen
-        The groups of each graph.
-    members : GroupMembers
-        Of all groups, by rank, with the right ids of `items_of`.
-    """
-
-    parts: list[Chosen]
-    members: GroupMembers
-
-
-def choose(searches: Sequence[Searched], known: Known) -> OneList:
+def choose(searches: Sequence[Searched], known: Known) -> tuple[list[Chosen], GroupMembers]:
     """Choose the listed groups of each graph; muted ones do not use up the limit.
 
     Parameters
     ----------
     known : Known
         Known keys of the vertices, with the right ids of `items_of`.
+
+    Returns
+    -------
+    parts : list of Chosen
+        The groups of each graph.
+    members : GroupMembers
+        Of all groups, by rank, with the right ids of `items_of`.
     """
     section = searches[0].collecting.config.section("groups")
     pool = Pool.joined([_pool(i, one) for i, one in enumerate(searches)])
@@ -93,7 +84,7 @@ def choose(searches: Sequence[Searched], known: Known) -> OneList:
                 members=pool.members.take(own),
             )
         )
-    return OneList(parts, by_item.take(rows))
+    return parts, by_item.take(rows)
 
 
 def _pool(graph: int, search: Searched) -> Pool:
@@ -146,11 +137,12 @@ def edges_by_rank(
     return [found[place] for place in range(len(found))]
 
 
-def with_columns(table: pa.Table, columns: Mapping[str, pa.Array | None]) -> pa.Table:
-    """Replace values of some columns, from the first row on; None leaves a column unchanged."""
+def with_columns(table: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
+    """Replace the values of some columns."""
     for name, values in columns.items():
-        if values is not None:
-            table = _set(table, name, values.slice(0, table.num_rows))
+        place = table.schema.get_field_index(name)
+        field = table.schema.field(name)
+        table = table.set_column(place, field, values.cast(field.type))
     return table
 
 
@@ -173,30 +165,23 @@ def merged(
     Returns
     -------
     dict
-        Right ids of shifted buckets follow those of the first graph. `vertex_scores` has the vertices of the first.
+        Right ids of shifted buckets follow those of the first graph.
     """
-    scores = _merged_scores(parts, chosen)
     parts = [_with_common_ids(*of) for of in zip(parts, searches, _starts(searches), strict=False)]
     tables = {}
     for name in parts[0]:
-        if name == "vertex_scores":
-            tables[name] = scores
-            continue
         joined = pa.concat_tables([part[name] for part in parts], promote_options="permissive")
         ranks = np.concatenate([_rank_of_rows(part[name], of) for part, of in zip(parts, chosen, strict=True)])
         tables[name] = joined.take(pa.array(np.argsort(ranks, kind="stable")))
-    groups = tables["groups"]
-    of_graph = np.repeat(np.arange(len(parts)), [part["groups"].num_rows for part in parts])
-    of_graph = pa.array(of_graph[np.argsort(np.concatenate([of.places for of in chosen]), kind="stable")])
-    later: list[bool | None] = [i > 0 for i in range(len(parts))]
-    names: list[str | None] = [None] * len(parts)
-    if of_keys:
-        later = [one.half_later for one in searches]
-        names = [PLAIN if one.key is None else one.key.name for one in searches]
-    groups = _set(groups, "rank", pa.array(np.arange(1, groups.num_rows + 1, dtype=np.int32)))
-    groups = _set(groups, "key", pa.array(names, pa.string()).take(of_graph))
-    tables["groups"] = _set(groups, "half_later", pa.array(later, pa.bool_()).take(of_graph))
-    return tables
+    of_graph = np.empty(tables["groups"].num_rows, np.int64)
+    for graph, of in enumerate(chosen):
+        of_graph[of.places] = graph
+    names = [None if not of_keys else PLAIN if one.key is None else one.key.name for one in searches]
+    labels = {
+        "key": pa.array(names, pa.string()).take(pa.array(of_graph)),
+        "half_later": pa.array([one.half_later for one in searches], pa.bool_()).take(pa.array(of_graph)),
+    }
+    return tables | {"groups": with_columns(tables["groups"], labels)}
 
 
 def half_later_vertices(first: Searched, later: Searched | None = None) -> pa.Table:
@@ -235,7 +220,7 @@ def _with_common_ids(tables: Mapping[str, pa.Table], search: Searched, start: in
     keys, changed = search.collecting.edges.right_keys, dict(tables)
     for name, column in (("group_members", "vertex"), ("group_halo", "vertex"), ("group_edges", "right")):
         table = tables[name]
-        is_right = _is_right(table) if "side" in table.column_names else np.ones(table.num_rows, np.bool_)
+        is_right = is_right_of(table) if "side" in table.column_names else np.ones(table.num_rows, np.bool_)
         ids = table[column].to_numpy().copy()
         if search.items is None:
             ids[is_right] += np.int32(start)
@@ -243,37 +228,7 @@ def _with_common_ids(tables: Mapping[str, pa.Table], search: Searched, start: in
             own, places = np.unique(ids[is_right], return_inverse=True)
             values = values_of(keys.take(pa.array(own))).take(pa.array(places))
             ids[is_right] = search.items[ids[is_right]]
-            table = _set(table, "key_value", values.take(pa.array(np.cumsum(is_right) - 1, mask=~is_right)))
-        changed[name] = _set(table, column, pa.array(ids))
+            values = values.take(pa.array(np.cumsum(is_right) - 1, mask=~is_right))
+            table = with_columns(table, {"key_value": values})
+        changed[name] = with_columns(table, {column: pa.array(ids)})
     return changed
-
-
-def _merged_scores(parts: Sequence[Mapping[str, pa.Table]], chosen: Sequence[Chosen]) -> pa.Table:
-    """Return `vertex_scores` of the first graph; a left vertex keeps its best values and all its groups."""
-    tables = [part["vertex_scores"] for part in parts]
-    n_left = int(np.count_nonzero(~_is_right(tables[0])))
-    found = tables[0]
-    for name in _BEST_OF:
-        best = np.max([table[name].to_numpy()[:n_left] for table in tables], axis=0)
-        found = _set(found, name, pa.array(np.concatenate([best, found[name].to_numpy()[n_left:]])))
-    n_groups = np.sum([table["n_groups"].to_numpy()[:n_left] for table in tables], axis=0)
-    found = _set(found, "n_groups", pa.array(np.concatenate([n_groups, found["n_groups"].to_numpy()[n_left:]])))
-    # The entry after the last rank means no group.
-    keys = np.zeros(sum(of.places.size for of in chosen) + 1, np.int64)
-    first = np.full(n_left, keys.size - 1)
-    for of in chosen:
-        keys[of.places] = of.keys
-        np.minimum.at(first, of.members.left_members, np.repeat(of.places, of.members.left_sizes))
-    of_left = pa.array(keys[first], mask=first == keys.size - 1)
-    of_right = found["group_key"].slice(n_left).combine_chunks()
-    return _set(found, "group_key", pa.concat_arrays([of_left, of_right]))
-
-
-def _is_right(table: pa.Table) -> np.ndarray:
-    return pc.equal(table["side"].cast(pa.string()), "right").to_numpy(zero_copy_only=False)
-
-
-def _set(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    place = table.schema.get_field_index(name)
-    field = table.schema.field(name)
-    return table.set_column(place, field, values.cast(field.type))

@@ -66,7 +66,7 @@ class Searched:
     key : TriedKey or None
         None for the run's own right keys, or these with buckets shifted by half.
     half_later : bool or None
-        For a tried key with buckets, whether they are shifted by half.
+        With buckets, whether they are shifted by half.
     items : (n_right,) int32 or None
         For a tried key, the right vertex of the run that each right vertex narrows.
     """
@@ -156,14 +156,7 @@ def refuse_one_graph_queries(collecting: Collecting) -> None:
     ------
     ConfigError
     """
-    if collecting.edges.half_later is None:
-        return
-    if collecting.config.section("groups").chance_copies:
-        raise ConfigError(
-            f"{setting('groups.chance_copies')} is not available with {setting('input.time_bucket')}; leave one of "
-            "them out; keys with buckets are tried without it"
-        )
-    if collecting.config.query.containing_right:
+    if collecting.edges.half_later is not None and collecting.config.query.containing_right:
         raise ConfigError(
             f"{setting('query.containing_right')} names a time bucket, but groups also use buckets that "
             f"begin half of {setting('input.time_bucket')} later; leave it out, or make no groups"
@@ -195,7 +188,8 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
             f"with both offsets; expected fewer than {_MOST_IDS:,}; use longer buckets"
         )
     log.info("groups: searching with %s: %d right vertices", _LATER, len(edges.right_keys))
-    return search_graph(collecting, edges, place, _LATER, seconds_of_graph(config), N_OFFSETS)
+    found = search_graph(collecting, edges, place, _LATER, seconds_of_graph(config), N_OFFSETS)
+    return replace(found, half_later=True)
 
 
 def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seconds: float, n_graphs: int) -> Searched:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.eigenvector import tfidf_eigenvector
 from mbe_stage.groups.halo import halos
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel
 from mbe_stage.groups.selection import SCHEDULE
 from mbe_stage.groups.vertex_scores import degree_percentiles, rank_score
 from mbe_stage.pipeline.problems.both_sides import sides
-from mbe_stage.pipeline.problems.groups.association import labels_of
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, SHORT_LIST, Chosen, GroupEdges
-from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.schemas import GROUP_EDGES, GROUPS, group_halo, group_members, vertex_scores
 from mbe_stage.pipeline.problems.groups.times import GroupEvents, within_words
 from mbe_stage.pipeline.wording import percent_text, plural
@@ -25,8 +23,7 @@ from mbe_stage.pipeline.wording import percent_text, plural
 # Share of the events; a smaller one is not worth mentioning.
 _WORTH_TELLING = 0.5
 
-# Scores by one thing each; `score` is made of two of them.
-_SCORES = ("share_size", "edge_share", "edge_sqrt")
+Pair = tuple[np.ndarray, np.ndarray]
 _OF_EVENTS = (
     "weight_total",
     "weight_median",
@@ -93,16 +90,9 @@ def groups_table(
     graph: BipartiteCSR,
     model: NullModel,
     events: list[GroupEvents],
-    further: Mapping[str, ArrayLike | pa.Array],
 ) -> pa.Table:
-    """Build `groups`: one row per group, by rank.
-
-    Parameters
-    ----------
-    further : mapping
-        The columns made elsewhere, by name; a missing column is all null.
-    """
-    members, n = chosen.members, len(chosen.members)
+    """Build `groups`: one row per group, by rank. Columns that are made elsewhere are all null."""
+    members = chosen.members
     left_degrees, right_degrees = (
         [degrees[part] for part in parts]
         for degrees, parts in (
@@ -121,7 +111,7 @@ def groups_table(
     within = [within_words(group) for group in events]
     columns = {
         "group_key": chosen.keys,
-        "rank": np.arange(1, n + 1, dtype=np.int32),
+        "rank": (chosen.places + 1).astype(np.int32),
         "kind": np.where(chosen.is_grown, GROWN_COVER, SHORT_LIST),
         "n_left": n_left,
         "n_right": n_right,
@@ -141,9 +131,8 @@ def groups_table(
         "explanation": [
             explanation(*row) for row in zip(n_left, n_right, n_edges, expected, shares, within, strict=True)
         ],
-        **further,
     }
-    arrays = [pa.array(columns.get(field.name, [None] * n), field.type) for field in GROUPS]
+    arrays = [pa.array(columns.get(field.name, [None] * len(members)), field.type) for field in GROUPS]
     return pa.Table.from_arrays(arrays, schema=GROUPS)
 
 
@@ -154,46 +143,45 @@ def edges_table(chosen: Chosen, edges: GroupEdges) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=GROUP_EDGES)
 
 
-def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: pa.Array, known: Known) -> pa.Table:
-    """Build `group_members`: the left members of each group, then the right ones.
+def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: pa.Array) -> pa.Table:
+    """Build `group_members` without labels: the left members of each group, then the right ones.
 
     Parameters
     ----------
     keys : pa.Array
         As `keys_of_both_sides` gives them.
     """
-    members = chosen.members
-    sizes = np.column_stack([members.left_sizes, members.right_sizes]).ravel()
-    is_right = np.repeat(np.tile(np.array([False, True]), len(members)), sizes)
-    vertices = np.empty(is_right.size, np.int32)
-    vertices[~is_right], vertices[is_right] = members.left_members, members.right_members
+    groups, is_right, vertices = _in_order(chosen.members)
+    core_groups, core_is_right, core_vertices = _in_order(chosen.cores)
     n_edges = np.empty(is_right.size, np.int64)
     n_edges[~is_right], n_edges[is_right] = edges.of_left, edges.of_right
     degrees = np.concatenate([graph.left_degrees, graph.right_degrees])
     places = vertices + np.where(is_right, graph.n_left, 0)
+    none = pa.nulls(vertices.size, pa.string())
     columns = [
-        pa.array(np.repeat(chosen.keys, members.left_sizes + members.right_sizes)),
+        pa.array(chosen.keys[groups]),
         sides(is_right),
         pa.array(vertices),
         keys.take(pa.array(places)),
         pa.array(n_edges),
         pa.array(n_edges / degrees[places]),
-        labels_of(vertices, is_right, known),
-        pa.nulls(vertices.size, pa.string()),
-        pa.array(np.isin(_places(members), _places(chosen.cores), assume_unique=True)),
+        none,
+        none,
+        pa.array(
+            np.isin((2 * groups + is_right) << 32 | vertices, (2 * core_groups + core_is_right) << 32 | core_vertices)
+        ),
     ]
     return pa.Table.from_arrays(columns, schema=group_members(keys.type))
 
 
-def _places(groups: GroupMembers) -> np.ndarray:
-    """Return one number for each member and its group, in the order of `group_members`."""
-    of_group = np.repeat(np.arange(len(groups)), groups.left_sizes + groups.right_sizes)
-    sizes = np.column_stack([groups.left_sizes, groups.right_sizes]).ravel()
-    is_right = np.repeat(np.tile(np.array([False, True]), len(groups)), sizes)
-    places = (2 * of_group + is_right) << 32
-    places[~is_right] |= groups.left_members
-    places[is_right] |= groups.right_members
-    return places
+def _in_order(members: GroupMembers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return group, side and vertex of each member: those of a group together, its left ones first."""
+    sizes = np.column_stack([members.left_sizes, members.right_sizes]).ravel()
+    owners = np.repeat(np.arange(sizes.size), sizes)
+    is_right = owners % 2 == 1
+    vertices = np.empty(owners.size, np.int32)
+    vertices[~is_right], vertices[is_right] = members.left_members, members.right_members
+    return owners // 2, is_right, vertices
 
 
 def halo_table(chosen: Chosen, graph: BipartiteCSR, model: NullModel, keys: pa.Array) -> pa.Table:
@@ -238,61 +226,50 @@ def halo_table(chosen: Chosen, graph: BipartiteCSR, model: NullModel, keys: pa.A
 
 
 def scores_table(
-    chosen: Chosen,
-    edges: GroupEdges,
+    parts: Sequence[Chosen],
+    scores: Sequence[Mapping[str, Pair]],
     graph: BipartiteCSR,
-    scores: Mapping[str, np.ndarray],
     keys: pa.Array,
+    association: pa.Array | None,
 ) -> pa.Table:
-    """Build `vertex_scores`: every vertex, the left ones first; the collector adds what is null here.
+    """Build `vertex_scores`: every vertex of the run's graph, the left ones first.
+
+    Left vertices are in all graphs: they have the best of their scores, and all their groups.
 
     Parameters
     ----------
-    scores : mapping
-        The other scores, by the names of their columns: ``(n,) float64``, the left vertices first.
+    parts : sequence of Chosen
+        The groups of each graph, that of the run first.
+    scores : sequence of mapping
+        The scores of each graph's vertices by the names of their columns: those of the left and of the right ones.
     keys : pa.Array
         As `keys_of_both_sides` gives them.
     """
-    members = chosen.members
+    best = {name: [np.max([of[name][0] for of in scores], axis=0), right] for name, (_, right) in scores[0].items()}
     degrees = graph.left_degrees, graph.right_degrees
-    ranks, n_groups = zip(
-        _groups_of_vertices(members.left_members, members.left_sizes, graph.n_left),
-        _groups_of_vertices(members.right_members, members.right_sizes, graph.n_right),
-        strict=True,
-    )
+    # The entry behind the last rank means no group.
+    group_keys = np.zeros(sum(of.places.size for of in parts) + 1, np.int64)
+    ranks = [np.full(of.size, group_keys.size - 1) for of in degrees]
+    n_groups = [np.zeros(of.size, np.int64) for of in degrees]
+    for i, of in enumerate(parts):
+        group_keys[of.places] = of.keys
+        for side in (0,) if i else (0, 1):
+            members, owners = of.members.side(side)
+            np.minimum.at(ranks[side], members, of.places[owners])
+            n_groups[side] += np.bincount(members, minlength=degrees[side].size)
     rank = np.concatenate(ranks)
-    in_none = rank == len(members)
-    best = np.append(chosen.keys, 0)[rank]
-    explained = np.concatenate([edges.explained_left, edges.explained_right])
-    all_degrees = np.concatenate(degrees).astype(np.int64)
-    vertices = [np.arange(n, dtype=np.int32) for n in (graph.n_left, graph.n_right)]
-    columns = [
-        sides(np.arange(len(keys)) >= graph.n_left),
-        pa.array(np.concatenate(vertices)),
-        keys,
-        pa.nulls(len(keys), pa.float64()),
-        pa.array(best, mask=in_none),
-        pa.array(np.concatenate(n_groups)),
-        pa.array(explained / all_degrees),
-        pa.array(all_degrees),
-        pa.array(np.concatenate([degree_percentiles(of) for of in degrees])),
-        *(pa.array(scores[name]) for name in _SCORES),
-        pa.nulls(len(keys), pa.float64()),
-        pa.array(scores["grown_surprise"]),
-        pa.nulls(len(keys), pa.float64()),
-    ]
-    return pa.Table.from_arrays(columns, schema=vertex_scores(keys.type))
-
-
-def score_of(table: pa.Table, n_left: int) -> pa.Array:
-    """Return the column `score` of `vertex_scores` from its parts, side by side."""
-    parts = [table[name].to_numpy() for name in ("edge_share", "grown_surprise")]
-    sides_of = (slice(0, n_left), slice(n_left, None))
-    return pa.array(np.concatenate([rank_score(*(part[side] for part in parts)) for side in sides_of]))
-
-
-def _groups_of_vertices(members: np.ndarray, sizes: np.ndarray, n_vertices: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return each vertex's first group (the number of groups if it has none), and its number of groups."""
-    first = np.full(n_vertices, sizes.size, np.int64)
-    np.minimum.at(first, members, np.repeat(np.arange(sizes.size), sizes))
-    return first, np.bincount(members, minlength=n_vertices).astype(np.int64)
+    columns = {
+        "side": sides(np.arange(len(keys)) >= graph.n_left),
+        "vertex": np.concatenate([np.arange(of.size, dtype=np.int32) for of in degrees]),
+        "key": keys,
+        "score": np.concatenate(list(map(rank_score, best["edge_share"], best["grown_surprise"]))),
+        "group_key": pa.array(group_keys[rank], mask=rank == group_keys.size - 1),
+        "n_groups": np.concatenate(n_groups),
+        "degree": np.concatenate(degrees).astype(np.int64),
+        "degree_percentile": np.concatenate([degree_percentiles(of) for of in degrees]),
+        **{name: np.concatenate(of_sides) for name, of_sides in best.items()},
+        "association": pa.nulls(len(keys), pa.float64()) if association is None else association.slice(0, len(keys)),
+        "tfidf_eigenvector": np.concatenate(tfidf_eigenvector(graph)),
+    }
+    schema = vertex_scores(keys.type)
+    return pa.Table.from_arrays([pa.array(columns[name]) for name in schema.names], schema=schema)

@@ -115,15 +115,17 @@ def edges_of_key(edges: EdgeData, key: TriedKey, *, half_later: bool) -> tuple[E
         width = _width(key.bucket)
         parts.append(number_buckets(events.key_times, True, width, width // 2 * half_later, _refuse, ARROW))
     codes, keys = number_tuples(parts, _refuse, ARROW)
-    _, edge = np.unique(events.left.astype(np.int64) << 32 | events.right, return_inverse=True)
-    first = np.full(edge.max(initial=-1) + 1, len(keys), np.int64)
-    np.minimum.at(first, edge, codes)
-    rows = np.flatnonzero(codes == first[edge])
-    own, codes = np.unique(codes[rows], return_inverse=True)
-    events = events.take(rows)
-    items = np.empty(own.size, np.int32)
+    if codes.size > edges.left_ids.size:
+        # Some edges have several rows.
+        _, edge = np.unique(events.left.astype(np.int64) << 32 | events.right, return_inverse=True)
+        first = np.full(edge.max(initial=-1) + 1, len(keys), np.int64)
+        np.minimum.at(first, edge, codes)
+        rows = np.flatnonzero(codes == first[edge])
+        own, codes = np.unique(codes[rows], return_inverse=True)
+        events, keys = events.take(rows), keys.take(pa.array(own))
+    items = np.empty(len(keys), np.int32)
     items[codes] = events.right
-    right = codes.astype(np.int32), keys.take(pa.array(own))
+    right = codes.astype(np.int32), keys
     return with_right(replace(edges, events=events), events.left, right, ARROW), items
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from mbe_stage import BipartiteCSR
-from mbe_stage.errors import InvalidArgument
 from mbe_stage.groups import bystanders
 from mbe_stage.groups.bystanders import without_bystanders
 from mbe_stage.groups.growth import Grown, grow
@@ -43,6 +42,7 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
         joined = [((*left, 400 + seed), right) for left, right in largest]
         groups = [*blocks.some_groups(seed, graph, 6), *largest, *joined]
         share = Fraction(1 + seed % 7, 8)
+        monkeypatch.setattr(bystanders, "MIN_SHARE", share)
         # A score that is not significant: such a group is left out whatever it holds.
         scores = [1, 1, 0, *[1] * (len(groups) - 3)]
         stripped = [reference.without_bystanders(null, group, share) for group in groups]
@@ -63,7 +63,6 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
             graph,
             as_grown(groups, [SIGNIFICANT + s for s in scores]),
             model,
-            min_share=float(share),
             min_left=least[0],
             min_right=least[1],
         )
@@ -77,7 +76,7 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
     assert min(n_changed, n_lost, n_twice, n_kept) > 5, (n_changed, n_lost, n_twice, n_kept)
 
 
-def test_a_share_is_compared_exactly() -> None:
+def test_a_share_is_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of three edges is a third, and not less."""
     block = [(u, v) for u in range(12) for v in range(12)]
     others = [(0, v) for v in range(12, 36)] + [(1, v) for v in range(12, 37)]
@@ -85,20 +84,16 @@ def test_a_share_is_compared_exactly() -> None:
     model = NullModel.of(graph)
     grown = grow(graph, GroupMembers.of([(range(12), range(12))]), model)
     assert as_pairs(grown.members) == [(tuple(range(12)), tuple(range(12)))]
-    found = without_bystanders(graph, grown, model, min_share=1 / 3)
-    assert found.members.left_members.tolist() == [0, *range(2, 12)]
-    assert without_bystanders(graph, grown, model, min_share=0).members.left_members.tolist() == list(range(12))
-    assert len(without_bystanders(graph, grown, model, min_share=1).members[0][0]) == 10
+    for share, left in (
+        (Fraction(1, 3), [0, *range(2, 12)]),
+        (Fraction(0), [*range(12)]),
+        (Fraction(1), [*range(2, 12)]),
+    ):
+        monkeypatch.setattr(bystanders, "MIN_SHARE", share)
+        assert without_bystanders(graph, grown, model).members.left_members.tolist() == left
 
 
 def test_nothing_grown() -> None:
     graph = BipartiteCSR.from_edges([0], [0])
     found = without_bystanders(graph, as_grown([], []), NullModel.of(graph))
     assert len(found.members) == found.scores.size == found.costs.size == 0
-
-
-@pytest.mark.parametrize("min_share", [-0.1, 1.1, float("nan")])
-def test_what_is_refused(min_share: float) -> None:
-    graph = BipartiteCSR.from_edges([0], [0])
-    with pytest.raises(InvalidArgument, match="min_share is"):
-        without_bystanders(graph, as_grown([], []), NullModel.of(graph), min_share=min_share)

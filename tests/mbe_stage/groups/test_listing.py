@@ -110,8 +110,6 @@ def test_no_near_copies_as_sets_say(overlap: float) -> None:
         expected = by_definition(lefts, overlap)
         members = GroupMembers.of((left, [0]) for left in lefts)
         assert without_near_copies(members, max_overlap=overlap).tolist() == expected
-        limit = seed % 7
-        assert without_near_copies(members, max_overlap=overlap, limit=limit).tolist() == expected[:limit]
         n_kept.add(len(expected))
     assert max(n_kept) > 1
     assert min(n_kept) < 60
@@ -159,8 +157,6 @@ def test_what_is_refused() -> None:
     for overlap in (0.0, 1.5):
         with pytest.raises(InvalidArgument, match=f"max_overlap is {overlap}"):
             overlap_fraction(overlap)
-    with pytest.raises(InvalidArgument, match="limit is -1"):
-        without_near_copies(pool.members, limit=-1)
 
 
 def test_many_that_share_their_most_active_members() -> None:

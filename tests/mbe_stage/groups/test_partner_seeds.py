@@ -62,14 +62,17 @@ def wanted(graph: BipartiteCSR, most_steps: float = math.inf) -> list[blocks.Gro
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_as_plain_sets_say(threads: int) -> None:
+def test_as_plain_sets_say(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     n = n_capped = n_fitted = 0
     for graph in [*small_graphs(60), *(with_blocks(seed) for seed in range(4))]:
         model = NullModel.of(graph)
         seeds = partner_seeds(graph, model, threads=threads)
         assert as_pairs(seeds) == wanted(graph)
         steps = int((graph.right_degrees.astype(np.int64) ** 2).sum()) // 2
-        capped = partner_seeds(graph, model, threads=threads, most_steps=steps)
+        with monkeypatch.context() as patched:
+            patched.setattr("mbe_stage.groups.partner_seeds.LEAST_STEPS", steps)
+            patched.setattr("mbe_stage.groups.partner_seeds.STEPS_PER_EDGE", 0)
+            capped = partner_seeds(graph, model, threads=threads)
         assert as_pairs(capped) == wanted(graph, steps)
         n += len(seeds)
         n_capped += as_pairs(capped) != as_pairs(seeds)

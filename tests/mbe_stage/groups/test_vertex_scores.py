@@ -183,6 +183,6 @@ def test_the_score_is_of_ranks_alone() -> None:
 def test_the_best_group_of_each_vertex() -> None:
     groups = GroupMembers.of([([0, 2], [1]), ([2, 3], [0, 1]), ([3], [2])])
     scores = np.array([5, 9, 1])
-    assert best_score(groups.left_members, groups.left_sizes, scores, 5).tolist() == [5, 0, 9, 9, 0]
-    assert best_score(groups.right_members, groups.right_sizes, scores, 3).tolist() == [9, 9, 1]
-    assert best_score(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64), 2).tolist() == [0, 0]
+    assert best_score(*groups.side(0), scores, 5).tolist() == [5, 0, 9, 9, 0]
+    assert best_score(*groups.side(1), scores, 3).tolist() == [9, 9, 1]
+    assert best_score(*GroupMembers.of([]).side(0), scores[:0], 2).tolist() == [0, 0]
