@@ -103,14 +103,14 @@ def label(
 ) -> None:
     """Record a verdict on a case. The next run shows it, and mutes cases that are fine while they stay the same."""
     from mbe_stage.pipeline.cases.deciding import verdicts_of_run
-    from mbe_stage.pipeline.cases.published import case_of
+    from mbe_stage.pipeline.cases.published import case_of, cases_of
     from mbe_stage.pipeline.cli.show import tables_of_groups
     from mbe_stage.pipeline.cli.terminal import print_json, say
     from mbe_stage.pipeline.publish.manifest import read_manifest
     from mbe_stage.pipeline.stores.open_store import opened_run
 
     with opened_run(run_path) as run_dir, tables_of_groups(run_dir):
-        found, manifest = case_of(run_dir, case), read_manifest(run_dir)
+        found, manifest = case_of(run_dir, case, cases_of(run_dir)), read_manifest(run_dir)
         decisions = verdicts_of_run(run_dir, verdicts)
         before = next(reversed(decisions.history(found.id)), None)
         made = decisions.label(found, manifest.run_id, verdict, note, who)
