@@ -178,7 +178,7 @@ def key_parts(key: object) -> list[object] | None:
     """
     try:
         parts = json.loads(str(key))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return parts if isinstance(parts, list) and parts else None
 

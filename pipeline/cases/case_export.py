@@ -42,9 +42,10 @@ def export_case(
     view = looking.case(case.id)
     rows = rows_behind(run_path, manifest, case, source)
     decisions = [] if verdicts is None else verdicts.history(case.id)
+    read = manifest.input.source if source is None else source
     summary = {
         **{name: view.values[name] for name in ("run", "case")},
-        "input": {"source": manifest.input.source, "fingerprint": manifest.input.fingerprint, "rows": rows.num_rows},
+        "input": {"source": read, "fingerprint": manifest.input.fingerprint, "rows": rows.num_rows},
         "verdicts": decisions,
     }
     with new_directory(out, summary) as growing:

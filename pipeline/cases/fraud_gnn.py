@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.cases.key_columns import value_columns
+from mbe_stage.pipeline.cases.published import table_of
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
@@ -60,11 +61,9 @@ class _Run:
 
     def __init__(self, path: Path) -> None:
         self.path, self.manifest = path, read_manifest(path)
+        self.groups, self.members = table_of(path, "groups"), table_of(path, "group_members")
+        self.scores, tried = table_of(path, "vertex_scores"), path / "group_keys.parquet"
         with reading(path):
-            self.groups, self.members, self.scores = (
-                pq.read_table(path / f"{name}.parquet") for name in ("groups", "group_members", "vertex_scores")
-            )
-            tried = path / "group_keys.parquet"
             self.tried_keys = pq.read_table(tried)["key"].to_pylist() if tried.is_file() else []
 
 

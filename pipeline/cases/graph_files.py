@@ -30,7 +30,7 @@ from mbe_stage.pipeline.cases.fraud_gnn import write_fraud_gnn
 from mbe_stage.pipeline.cases.key_columns import distinct_names
 from mbe_stage.pipeline.cases.run_graph import RunGraph, beside
 from mbe_stage.pipeline.publish.new_directory import new_directory
-from mbe_stage.pipeline.views.listed_groups import group_rows
+from mbe_stage.pipeline.views.listed_groups import check_groups
 
 _NEO4J = {"integer": "long", "number": "double", "truth": "boolean", "time": "datetime", "text": "string"}
 _NEPTUNE = {"integer": "Long", "number": "Double", "truth": "Bool", "time": "Date", "text": "String"}
@@ -48,25 +48,17 @@ def export_to(
     edge_label: str | None = None,
     split: str | None = None,
 ) -> Path:
-    """Write the graph of a run's groups for another system, into a directory that appears in one step; return it.
+    """Write the graph of a run's groups for another system, into a new or empty directory; return it.
 
-    Parameters
-    ----------
-    system : {"neo4j", "neptune", "fraud-gnn"}
-        Neo4j, Amazon Neptune, or NVIDIA's Financial Fraud Training 3.0.
-    directory : path
-        A new or empty directory.
-    source : object, optional
-        The input of the run, for ``fraud-gnn``; by default at its original place.
-    edge_label, split : str
-        For ``fraud-gnn``, which needs both: the column of the labels (0 or 1; a name or a position), and the first
-        moment of the test part.
+    The directory appears in one step. ``fraud-gnn`` reads `source`, the input of the run, by default at its original
+    place. It needs `edge_label`, the column of the labels (0 or 1; a name or a position), and `split`, the first moment
+    of the test part.
     """
     given = {"--edge-label": edge_label, "--split": split}
     missing = [name for name, value in given.items() if value is None]
     if system != "fraud-gnn" and (len(missing) < len(given) or source is not None):
         raise InvalidArgument(f"--edge-label, --split and --with are for fraud-gnn, not {system}: leave them out")
-    group_rows(run_path, 0)
+    check_groups(run_path)
     if system == "fraud-gnn" and (edge_label is None or split is None):
         raise InvalidArgument(
             f"fraud-gnn learns which edges are fraud, and is tested on later ones: {' and '.join(missing)} missing; "

@@ -21,7 +21,7 @@ from mbe_stage.pipeline.cases import published
 from mbe_stage.pipeline.cases.deciding import with_current_verdicts
 from mbe_stage.pipeline.cases.finding import finding_of, sentence, several
 from mbe_stage.pipeline.cases.key_columns import distinct_names, key_columns, key_parts, split_keys, value_columns
-from mbe_stage.pipeline.cases.published import Case, Row, rows_of_groups
+from mbe_stage.pipeline.cases.published import Case, Row, table_of
 from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.publish.manifest import read_manifest
@@ -150,10 +150,10 @@ class Looking:
             remedy = f"list them: mbe top {self._place}"
             raise InputError.at(self._path, found=f"no group {wanted!r}", expected=some, remedy=remedy)
         of = {found["group_key"]: found.get("key")}
-        members = self._parted(self._scored(rows_of_groups(self._path, "group_members", [*of]).to_pylist()), of)
+        members = self._parted(self._scored(table_of(self._path, "group_members", [*of]).to_pylist()), of)
         # Earlier versions have no halo.
         has_halo = (self._path / "group_halo.parquet").is_file()
-        halo = self._parted(rows_of_groups(self._path, "group_halo", [*of]).to_pylist() if has_halo else [], of)
+        halo = self._parted(table_of(self._path, "group_halo", [*of]).to_pylist() if has_halo else [], of)
         core: Column = "core", lambda row: "core" if row.get("is_core") else None
         gain: Column = "gain", lambda row: f"{row['gain']:.1f}"
         leads = self._members_tables(halo, _EDGES, gain, title="leads: ")
@@ -175,8 +175,8 @@ class Looking:
         side, vertex = self._vertex(key, side)
         keys = self._groups_with(side, vertex)
         groups = [row for row in group_rows(self._path) if row["group_key"] in keys]
-        score = published.scores_of(self._path, side, [vertex]).get((side, vertex))
-        others = published.distinct_members(rows_of_groups(self._path, "group_members", [*keys]).to_pylist())
+        score = published.scores_of(self._path, [vertex]).get((side, vertex))
+        others = published.distinct_members(table_of(self._path, "group_members", [*keys]).to_pylist())
         near = self._parted(row for row in others if (row["side"], row["vertex"]) != (side, vertex))
         cases = list(dict.fromkeys(row["case"] for row in groups))
         what = f"in {plural(len(groups), 'group')} of {plural(len(cases), 'case')}" if groups else "in no listed group"
@@ -191,7 +191,7 @@ class Looking:
     def accounts(self, n: int, side: SideName) -> View:
         """Return the members of a side with the highest scores, and the case of each one's best group."""
         best = published.best_vertices(self._path, side, n)
-        scores = published.scores_of(self._path, side, best)
+        scores = published.scores_of(self._path, best)
         case_of = {group["group_key"]: case.id for case in self._cases for group in case.groups}
         of_best = (scores[side, vertex] for vertex in best)
         rows = self._parted({**row, "case": case_of.get(row["group_key"])} for row in of_best)
@@ -232,7 +232,7 @@ class Looking:
     def _members_of(self, groups: Sequence[Row]) -> list[dict[str, Any]]:
         """Return the rows of a CSV: the members of some groups, each with its group."""
         of = {row["group_key"]: row for row in groups}
-        rows = rows_of_groups(self._path, "group_members", [*of]).to_pylist()
+        rows = table_of(self._path, "group_members", [*of]).to_pylist()
         members = self._parted(rows, {key: row.get("key") for key, row in of.items()})
         empty = dict.fromkeys(name for member in members for name in member["parts"])
         return [
@@ -271,7 +271,7 @@ class Looking:
             return "right", found["vertex"][0].as_py()
 
     def _groups_with(self, side: str, vertex: int) -> set[int]:
-        members = rows_of_groups(self._path, "group_members").filter(pc.field("vertex") == vertex)
+        members = table_of(self._path, "group_members").filter(pc.field("vertex") == vertex)
         return {row["group_key"] for row in members.to_pylist() if row["side"] == side}
 
     def _linked(self, case: Case) -> list[dict[str, Any]]:
@@ -287,11 +287,7 @@ class Looking:
 
     def _scored(self, members: Sequence[Row]) -> list[dict[str, Any]]:
         """Return the members with their `score`."""
-        scores: dict[tuple[str, int], Row] = {}
-        for side in SIDES:
-            scores |= published.scores_of(
-                self._path, side, (each["vertex"] for each in members if each["side"] == side)
-            )
+        scores = published.scores_of(self._path, (each["vertex"] for each in members))
         return [{**each, "score": scores.get((each["side"], each["vertex"]), {}).get("score")} for each in members]
 
     def _size(self, row: Row, between: str = "x") -> str:

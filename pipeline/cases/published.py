@@ -21,16 +21,18 @@ from mbe_stage.pipeline.publish.reading import reading, refuse_nulls
 from mbe_stage.pipeline.views.listed_groups import group_rows
 
 Row = Mapping[str, Any]
-Table = Literal["group_members", "group_edges", "group_halo", "group_times"]
+Table = Literal["groups", "group_members", "group_edges", "group_halo", "group_times", "vertex_scores"]
 
 SINCE = ("new", "grown", "changed", "shrunk", "same")
 """The values of `since`, the most urgent first."""
 
 _SCHEMAS: dict[Table, pa.Schema] = {
+    "groups": schemas.GROUPS,
     "group_members": schemas.group_members(pa.string()),
     "group_edges": schemas.GROUP_EDGES,
     "group_halo": schemas.group_halo(pa.string()),
     "group_times": schemas.GROUP_TIMES,
+    "vertex_scores": schemas.vertex_scores(pa.string()),
 }
 # Runs of earlier versions have no `grown_surprise`.
 _BEST_FIRST = (("score", "descending"), ("grown_surprise", "descending"), ("vertex", "ascending"))
@@ -104,7 +106,7 @@ def cases_of(run_path: str | Path) -> list[Case]:
         groups[row["case"]].append(row)
     case_of_group = {row["group_key"]: case for case, rows in groups.items() for row in rows}
     members: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows_of_groups(run_path, "group_members").to_pylist():
+    for row in table_of(run_path, "group_members").to_pylist():
         members[case_of_group[row["group_key"]]].append(row)
     return [Case(case, tuple(rows), distinct_members(members[case])) for case, rows in groups.items()]
 
@@ -146,8 +148,8 @@ def case_of(run_path: str | Path, wanted: str, cases: Sequence[Case]) -> Case:
     return found[0]
 
 
-def rows_of_groups(run_path: str | Path, name: Table, group_keys: Sequence[int] | None = None) -> pa.Table:
-    """Return the rows of some groups (by default of all) in a table; a `PublishError` if it cannot be read."""
+def table_of(run_path: str | Path, name: Table, group_keys: Sequence[int] | None = None) -> pa.Table:
+    """Return a table of a run, or the rows of some groups; a `PublishError` if it cannot be read or has odd nulls."""
     path = Path(run_path) / f"{name}.parquet"
     with reading(run_path):
         if group_keys is None:
@@ -169,12 +171,13 @@ def best_vertices(run_path: Path, side: str, n: int) -> list[int]:
         return of_side.take(pc.sort_indices(of_side, sort_keys=order)[:n])["vertex"].to_pylist()
 
 
-def scores_of(run_path: Path, side: str, vertices: Iterable[int]) -> dict[tuple[str, int], Row]:
-    """Return the rows of `vertex_scores` of some vertices, by side and vertex."""
-    wanted = (pc.field("side") == side) & pc.field("vertex").isin(pa.array({*vertices}, pa.int32()))
+def scores_of(run_path: Path, vertices: Iterable[int]) -> dict[tuple[str, int], Row]:
+    """Return the rows of `vertex_scores` of vertices with these ids on either side, by side and vertex."""
+    wanted = pc.field("vertex").isin(pa.array({*vertices}, pa.int32()))
     with reading(run_path):
-        rows = pq.read_table(run_path / "vertex_scores.parquet", filters=wanted).to_pylist()
-    return {(side, row["vertex"]): row for row in rows}
+        table = pq.read_table(run_path / "vertex_scores.parquet", filters=wanted)
+        refuse_nulls(table, _SCHEMAS["vertex_scores"])
+    return {(row["side"], row["vertex"]): row for row in table.to_pylist()}
 
 
 def side_names(manifest: Manifest) -> tuple[str, str]:

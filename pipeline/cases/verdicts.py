@@ -78,15 +78,7 @@ class Verdicts:
     def label(
         self, case: Case, run_id: str, verdict: Verdict, note: str = "", who: str | None = None
     ) -> dict[str, Any]:
-        """Add a decision on a case of a run, and return it as `history` does; its author is by default the user.
-
-        Raises
-        ------
-        InputError
-            The verdict, note or author cannot be used, or the file is not one of verdicts.
-        PublishError
-            The file cannot be written.
-        """
+        """Add a decision on a case of a run, and return it as `history` does; its author is by default the user."""
         who = _user() if who is None else who
         self._check_given(verdict, note, who)
         at = datetime.now(UTC).isoformat(timespec="seconds")

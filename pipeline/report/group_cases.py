@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,9 +22,9 @@ from mbe_stage.pipeline.cases.published import (
     Row,
     Table,
     best_vertices,
-    rows_of_groups,
     scores_of,
     side_names,
+    table_of,
     weight_name,
 )
 from mbe_stage.pipeline.publish.manifest import Manifest
@@ -99,9 +99,8 @@ class CasePages:
     @cached_property
     def _scores(self) -> Mapping[tuple[str, int], Row]:
         """The rows of `vertex_scores` of all members, and of the best left vertices."""
-        right = (row["vertex"] for case in self.cases for row in case.members if row["side"] == "right")
-        left = scores_of(self.run_path, "left", [*self.places, *self._best])
-        return left | scores_of(self.run_path, "right", right)
+        members = (row["vertex"] for case in self.cases for row in case.members)
+        return scores_of(self.run_path, (*members, *self._best))
 
     def written(self, most: int) -> Iterator[tuple[str, str]]:
         """Yield a row of the list and a section for each case, with at most so many members a side."""
@@ -218,9 +217,10 @@ class CasePages:
 
     @cached_property
     def _tables(self) -> dict[str, dict[int, pa.Table]]:
-        # Only an input with times leads to `group_times`.
-        names = (name for name in get_args(Table) if (self.run_path / f"{name}.parquet").is_file())
-        return {name: _by_group(rows_of_groups(self.run_path, name)) for name in names}
+        has_times = self.manifest.config.input.timestamp is not None
+        names: tuple[Table, ...] = ("group_members", "group_edges", "group_halo", "group_times")
+        names = names if has_times else names[:-1]
+        return {name: _by_group(table_of(self.run_path, name)) for name in names}
 
     def _rows(self, name: str, group: Row) -> list[dict[str, Any]]:
         found = self._tables.get(name, {}).get(group["group_key"])

@@ -34,12 +34,13 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     It shows cases up to 5.75 MB of HTML, with 200 members a side or fewer; and `top` of the muted groups.
     """
     every = cases_of(run_path)
-    cases, muted = ([case for case in every if case.row["is_muted"] is quiet] for quiet in (False, True))
+    cases = [case for case in every if not case.row["is_muted"]]
+    muted = [group for case in every if case.row["is_muted"] for group in case.groups]
     pages = CasePages(run_path, manifest, cases, top)
     rows, sections, most = _fitting(pages)
     members = members_name(pages.names[0]), members_name(pages.names[1])
-    listed = _list(pages, rows, most) if cases else [_nothing(run_path, manifest)]
-    body = [_incomplete(manifest), *listed, _about(run_path, manifest), _muted(muted, top)]
+    body = [_incomplete(manifest), *_list(pages, rows, most), _about(run_path, manifest)]
+    body.append(fragment(TEMPLATE, "muted", muted[:top], len(muted)))
     found = [PageSection("cases", "Cases", "".join(body))]
     if cases:
         found.append(PageSection("case-by-case", "Case by case", fragment(TEMPLATE, "sections", sections, _MANY)))
@@ -102,7 +103,10 @@ def _fitting(pages: CasePages) -> tuple[list[str], list[str], int]:
 
 
 def _list(pages: CasePages, rows: list[str], most: int) -> list[str]:
-    """Return the controls and the list of cases."""
+    """Return the controls and the list of cases, or why there is none."""
+    if not pages.cases:
+        which = "left" if pages.manifest.derived["groups"]["groups"] else "significant"
+        return [fragment(TEMPLATE, "nothing", which, _capital(nothing_significant(pages.run_path, pages.manifest)))]
     rows_of = [case.row for case in pages.cases]
     sinces = [value for value in SINCE if any(row["since"] == value for row in rows_of)]
     kinds = dict.fromkeys(kind_of(group) for case in pages.cases for group in case.groups)
@@ -133,16 +137,6 @@ def _about(run_path: Path, manifest: Manifest) -> str:
             since_last(manifest.derived_comparison.get("groups"), right_key(manifest.config), since_text(manifest)),
         ]
     )
-
-
-def _muted(cases: list[Case], top: int) -> str:
-    groups = [group for case in cases for group in case.groups]
-    return fragment(TEMPLATE, "muted", groups[:top], len(groups))
-
-
-def _nothing(run_path: Path, manifest: Manifest) -> str:
-    which = "left" if manifest.derived["groups"]["groups"] else "significant"
-    return fragment(TEMPLATE, "nothing", which, _capital(nothing_significant(run_path, manifest)))
 
 
 def _incomplete(manifest: Manifest) -> str:

@@ -21,7 +21,7 @@ from mbe_stage.pipeline.cases.changes import compared
 from mbe_stage.pipeline.cases.explore.picture import LEFT_X, MOST_NODES, RIGHT_X, WIDTH, picture_of
 from mbe_stage.pipeline.cases.explore.search import MOST_FOUND, search
 from mbe_stage.pipeline.cases.looking import SIDES, Looking, Table
-from mbe_stage.pipeline.cases.published import Case, cases_of, rows_of_groups
+from mbe_stage.pipeline.cases.published import Case, cases_of, table_of
 from mbe_stage.pipeline.cases.verdicts import MOST_NOTE, VERDICTS, Verdicts
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.publish.manifest import read_manifest
@@ -73,7 +73,7 @@ class Explorer:
         if wanted is None:
             return self._page("No cases", "")
         case, looking = self._wanted(wanted), self._looking()
-        edges = rows_of_groups(self._run_path, "group_edges", [group["group_key"] for group in case.groups])
+        edges = table_of(self._run_path, "group_edges", [group["group_key"] for group in case.groups])
         distinct = edges.group_by(["left", "right"], use_threads=False).aggregate([])
         pairs = zip(*(distinct[side].to_pylist() for side in SIDES), strict=True)
         picture = picture_of(case.members, pairs, key_text if has_parts(self._manifest.config) else str)

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.problems.groups.overlaps import Held, overlaps
-from mbe_stage.pipeline.publish.reading import reading
+from mbe_stage.pipeline.problems.groups.schemas import GROUPS, group_members
+from mbe_stage.pipeline.publish.reading import reading, refuse_nulls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +92,8 @@ def read_group_rows(run_path: Path) -> GroupRows:
     """
     with reading(run_path):
         table, members = (pq.read_table(run_path / f"{name}.parquet") for name in ("groups", "group_members"))
+        refuse_nulls(table, GROUPS)
+        refuse_nulls(members, group_members(pa.string()))
     is_right = pc.equal(members["side"].cast(pa.string()), "right").to_numpy(zero_copy_only=False)
     hashes = np.empty(is_right.size, np.uint64)
     for side, name in ((False, "left"), (True, "right")):

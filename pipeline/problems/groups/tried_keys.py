@@ -9,7 +9,7 @@ the left vertices is not tried: members of one segment share items by their segm
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,13 +107,7 @@ def edges_of_key(edges: EdgeData, key: TriedKey, *, half_later: bool) -> tuple[E
     """
     events = edges.events
     assert events is not None
-    parts: list[tuple[Any, Any]] = [(events.right, edges.right_keys)]
-    if key.attribute is not None:
-        attribute: Attribute = events.attributes[key.attribute]
-        parts.append((attribute.codes, pa.array(attribute.values, pa.large_string())))
-    if key.bucket is not None:
-        width = _width(key.bucket)
-        parts.append(number_buckets(events.key_times, True, width, width // 2 * half_later, _refuse, ARROW))
+    parts = [(events.right, edges.right_keys), *narrowing(events, key, half_later=half_later)]
     codes, keys = number_tuples(parts, _refuse, ARROW)
     _, edge = np.unique(events.left.astype(np.int64) << 32 | events.right, return_inverse=True)
     first = np.full(edge.max(initial=-1) + 1, len(keys), np.int64)
@@ -125,6 +119,16 @@ def edges_of_key(edges: EdgeData, key: TriedKey, *, half_later: bool) -> tuple[E
     items[codes] = events.right
     right = codes.astype(np.int32), keys.take(pa.array(own))
     return with_right(replace(edges, events=events), events.left, right, ARROW), items
+
+
+def narrowing(events: Events, key: TriedKey, *, half_later: bool) -> Iterator[tuple[Any, Any]]:
+    """Yield what a key adds to the item of each row: codes, and the values that they stand for."""
+    if key.attribute is not None:
+        attribute: Attribute = events.attributes[key.attribute]
+        yield attribute.codes, pa.array(attribute.values, pa.large_string())
+    if key.bucket is not None:
+        width = _width(key.bucket)
+        yield number_buckets(events.key_times, True, width, width // 2 * half_later, _refuse, ARROW)
 
 
 def _is_of_left(left: np.ndarray, values: np.ndarray) -> bool:

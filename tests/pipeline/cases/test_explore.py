@@ -445,6 +445,11 @@ def test_the_pages_in_a_browser(browser: Browser, runs: tuple[Path, Path], cases
             assert_readable(page)
             page.goto(f"{home}cases/{cases[0].id}/rows")
             assert_readable(page)
+            page.goto(f"{home}cases/{cases[0].id}")
+            # The list of cases stands beside the case from 801 pixels on.
+            for width in (801, 900):
+                page.set_viewport_size({"width": width, "height": 740})
+                assert page.evaluate("document.documentElement.scrollWidth") == width
     finally:
         started.stop()
 
