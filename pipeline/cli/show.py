@@ -75,7 +75,7 @@ def tables_of_groups(run_dir: Path) -> Iterator[None]:
             yield
     except StageError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise PublishError(
             f"{run_dir}: its tables of groups cannot be read ({type(error).__name__}: {error}); expected those of a "
             "published run; see mbe verify, or publish it again"

@@ -108,6 +108,15 @@ def torn(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-4096])
 
 
+TRIGGER = "CREATE TRIGGER t AFTER INSERT ON verdicts BEGIN DELETE FROM verdicts WHERE number < new.number; END"
+
+
+def endless_view(path: Path) -> None:
+    changed("DROP TABLE members")(path)
+    numbers = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)"
+    changed(f"CREATE VIEW members AS {numbers} SELECT n AS number, '' AS side, '' AS key, '' AS label FROM c")(path)
+
+
 def foreign(path: Path) -> None:
     path.unlink()
     changed("CREATE TABLE verdicts (case_id, verdict)")(path)
@@ -132,7 +141,9 @@ def as_directory(path: Path) -> None:
         (changed("UPDATE verdicts SET note = x'00ff'"), "expected one of fraud, fine, open, and text"),
         (changed("UPDATE verdicts SET at = 'yesterday'"), "the time 'yesterday'"),
         (changed("UPDATE members SET side = 'top'"), "'top'"),
-        (changed("DROP TABLE members"), "cannot be"),
+        (changed("DROP TABLE members"), "has other tables, views or triggers"),
+        (endless_view, "has other tables, views or triggers"),
+        (changed(TRIGGER), "has other tables, views or triggers"),
     ],
 )
 def test_other_files_are_refused_in_one_line_and_stay_as_they_are(
@@ -156,6 +167,7 @@ def test_other_files_are_refused_in_one_line_and_stay_as_they_are(
         ({"note": "x" * (MOST_NOTE + 1)}, "a note of 10,001 characters"),
         ({"note": "\udc80"}, "a note that is not UTF-8"),
         ({"who": "\udc80"}, "a name of the author that is not UTF-8"),
+        ({"who": " "}, "an empty name of the author"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
