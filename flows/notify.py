@@ -60,8 +60,8 @@ class Notify:
             return
         try:
             parts = urlsplit(self.url)
-            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
+            is_address = parts.scheme in ("http", "https") and bool(httpx.URL(self.url).host) and (parts.port or 1) > 0
+        except (ValueError, httpx.InvalidURL):
             is_address = False
         if not is_address or self.url != "".join(self.url.split()):
             # An address may hold a secret, so it is not repeated.
@@ -138,7 +138,7 @@ def _delivered(url: str, secret: bytes, event: Mapping[str, Any]) -> str | None:
         except TimeoutError:
             failure = f"no answer within {SECONDS:g} s"
             continue
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, UnicodeError) as error:
             # Its text may have the address.
             failure = type(error).__name__
             continue

@@ -9,7 +9,6 @@ that only the test has get zeros. Columns that carry labels are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -182,19 +181,14 @@ def _write_nodes(below: Path, name: str, keys: Any, rows: pa.Table) -> None:
 
 
 def _write_edges(below: Path, events: Events, labels: np.ndarray) -> None:
-    _write(below / f"{ACTS}.csv", pa.table({"src": events.left, "dst": events.right}))
-    _write(below / f"{ACTS}_label.csv", pa.table({"fraud": labels}))
-    _write(below / f"{ACTS}_attr.csv", pa.table(dict(_attributes(events))))
-
-
-def _attributes(events: Events) -> Iterator[tuple[str, np.ndarray]]:
-    if events.weights is not None:
-        yield "weight", np.nan_to_num(events.weights)
     assert events.times is not None
     hours = np.where(events.times == NO_TIME, 0, events.times) // (3600 * _MICROSECONDS)
-    yield "hour", hours % 24
+    attributes = {} if events.weights is None else {"weight": np.nan_to_num(events.weights)}
     # The first of January 1970 was a Thursday; Monday is 0.
-    yield "weekday", (hours // 24 + 3) % 7
+    attributes |= {"hour": hours % 24, "weekday": (hours // 24 + 3) % 7}
+    _write(below / f"{ACTS}.csv", pa.table({"src": events.left, "dst": events.right}))
+    _write(below / f"{ACTS}_label.csv", pa.table({"fraud": labels}))
+    _write(below / f"{ACTS}_attr.csv", pa.table(attributes))
 
 
 def _write(path: Path, table: pa.Table) -> None:

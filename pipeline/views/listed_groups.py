@@ -65,11 +65,6 @@ def with_members(run_path: str | Path, rows: list[dict[str, Any]]) -> list[dict[
     """Return some of these rows, in their order, with the members' own keys as ``left`` and ``right``.
 
     ``core_left`` and ``core_right`` are those of the core.
-
-    Raises
-    ------
-    PublishError
-        The table of members cannot be read.
     """
     lists = "left", "right", "core_left", "core_right"
     listed = {row["group_key"]: {**row, **{name: [] for name in lists}} for row in rows}

@@ -80,7 +80,7 @@ class Explorer:
         drawn = fragment(_PARTS, "drawing", picture, looking.names, (WIDTH, LEFT_X, RIGHT_X), MOST_NODES)
         history, undecided = self._verdicts.history(case.id), _next_open(case.id, looking)
         body = fragment(_PARTS, "case", case.id, looking.case(case.id), drawn, history, undecided, VERDICTS)
-        return self._page(f"Case {case.id}", body, case.id, looking=looking)
+        return self._page(f"Case {case.id}", body, looking=looking, chosen=case.id)
 
     async def _rows(self, request: Request) -> Response:
         case = self._wanted(request.path_params["case"])
@@ -93,7 +93,7 @@ class Explorer:
         n_rows = 0 if rows is None else rows.num_rows
         table = Table("Rows", part.column_names, found, [{}] * len(found))
         body = fragment(_PARTS, "rows", case.id, table, n_rows, missing, number, n_rows > _ROWS_A_PAGE * number)
-        return self._page(f"Rows of case {case.id}", body, case.id)
+        return self._page(f"Rows of case {case.id}", body, chosen=case.id)
 
     def _read_rows(self, case: Case) -> tuple[pa.Table | None, str]:
         """Return the rows of the input behind a case; if the input cannot be read, None and the reason."""
@@ -112,7 +112,7 @@ class Explorer:
         text = request.query_params.get("q", "").strip()[:_LONGEST_SEARCH]
         looking, found = self._looking(), search(self._run_path, text) if text else []
         body = fragment(_PARTS, "found", text, len(found), looking.found(found), MOST_FOUND)
-        return self._page("Search", body, searched=text, looking=looking)
+        return self._page("Search", body, looking=looking, searched=text)
 
     async def _member(self, request: Request) -> Response:
         side, name = request.query_params.get("side", ""), request.query_params.get("key", "")
@@ -141,26 +141,18 @@ class Explorer:
         # In other cases the verdicts may be what cannot be read.
         looking = self._looking(has_verdicts=isinstance(error, HTTPException))
         title = "Not found" if status == 404 else "Not possible"
-        return self._page(title, fragment(_PARTS, "problem", text), status=status, looking=looking)
+        return self._page(title, fragment(_PARTS, "problem", text), status, looking)
 
     def _looking(self, *, has_verdicts: bool = True) -> Looking:
         """Return the views of the run with the verdicts of this moment."""
         verdicts = self._verdicts if has_verdicts and self._verdicts.path.exists() else None
         return Looking(self._run_path, str(self._run_path), verdicts, list(self._cases.values()))
 
-    def _page(
-        self,
-        title: str,
-        body: str,
-        chosen: str | None = None,
-        *,
-        searched: str = "",
-        status: int = 200,
-        looking: Looking | None = None,
-    ) -> Response:
-        finding = (looking or self._looking()).finding().values
-        about = {"manifest": self._manifest, "chosen": chosen, "searched": searched, **finding}
-        text = render("explore.html", title=title, body=body, can_compare=bool(self._other_runs), **about)
+    def _page(self, title: str, body: str, status: int = 200, looking: Looking | None = None, **asked: str) -> Response:
+        """Return a page; `asked` are the case that is shown as `chosen`, or the text that was `searched`."""
+        about = {"chosen": None, "searched": "", **asked, **(looking or self._looking()).finding().values}
+        can_compare = bool(self._other_runs)
+        text = render("explore.html", title=title, body=body, manifest=self._manifest, can_compare=can_compare, **about)
         return HTMLResponse(text, status)
 
     def _wanted(self, case: str) -> Case:

@@ -132,7 +132,7 @@ class Server:
         gate = Gate(app, self._socket.getsockname()[1])
         self.address = gate.address
         asked: dict[str, Any] = {"http": "h11", "loop": "asyncio", "ws": "none", "lifespan": "off", "log_config": None}
-        asked |= {"access_log": False, "proxy_headers": False, "server_header": False}
+        asked |= {"access_log": False, "log_level": "error", "proxy_headers": False, "server_header": False}
         self._server = uvicorn.Server(uvicorn.Config(gate, **asked))
         # Not joined when the process ends: a search may still be running.
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="explore", daemon=True)

@@ -83,13 +83,7 @@ class Since:
 
 
 def read_group_rows(run_path: Path) -> GroupRows:
-    """Read the groups of a run.
-
-    Raises
-    ------
-    PublishError
-        The tables are damaged.
-    """
+    """Read the groups of a run; damaged tables raise a `PublishError`."""
     with reading(run_path):
         table, members = (pq.read_table(run_path / f"{name}.parquet") for name in ("groups", "group_members"))
         refuse_nulls(table, GROUPS)

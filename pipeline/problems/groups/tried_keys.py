@@ -98,13 +98,7 @@ def n_tries(keys: Sequence[TriedKey]) -> int:
 
 
 def edges_of_key(edges: EdgeData, key: TriedKey, *, half_later: bool) -> tuple[EdgeData, np.ndarray]:
-    """Return the edges of the same rows with the narrower right vertices, and the item of each of these.
-
-    Parameters
-    ----------
-    edges : EdgeData
-        With `events`.
-    """
+    """Return the edges of the same rows with the narrower right vertices, and the item of each of these."""
     events = edges.events
     assert events is not None
     parts = [(events.right, edges.right_keys), *narrowing(events, key, half_later=half_later)]
