@@ -18,8 +18,7 @@ from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.new_directory import check_free, new_directory
-from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages
-from mbe_stage.pipeline.report.groups import file_of_page
+from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages, file_of_page
 from mbe_stage.pipeline.report.page import rendered
 from mbe_stage.pipeline.report.wording import fragment
 from mbe_stage.pipeline.views.export import export_table

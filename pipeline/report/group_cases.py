@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,11 @@ class CasePages:
             f"<span>{escape(several(self.names[1], row['degree']))}</span>"
             f"<span>{percent(row['group_edge_share'], 1)}</span><span>{links}{more}</span></li>"
         )
+
+
+def file_of_page(name: str) -> str:
+    """Return the style sheet or the script of the page."""
+    return files("mbe_stage.pipeline.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _by_group(table: pa.Table) -> dict[int, pa.Table]:

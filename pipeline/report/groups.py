@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 
 from markupsafe import Markup
@@ -12,7 +11,7 @@ from mbe_stage.pipeline.cases.finding import finding_of, key_name, members_name,
 from mbe_stage.pipeline.cases.published import SINCE, Case, cases_of
 from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
-from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages, kind_of, since_name
+from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages, file_of_page, kind_of, since_name
 from mbe_stage.pipeline.report.request import right_key
 from mbe_stage.pipeline.report.wording import count, fragment, key
 from mbe_stage.pipeline.views.listed_groups import chance_text, nothing_significant
@@ -72,11 +71,6 @@ def _heading(run_path: Path, manifest: Manifest, cases: list[Case]) -> str:
     if all(case.row["is_muted"] for case in cases):
         return "No case is left." if cases else "No group is significant."
     return finding_of(run_path, manifest.model_copy(update={"truncated": None}), cases)
-
-
-def file_of_page(name: str) -> str:
-    """Return the style sheet or the script of the page."""
-    return files("mbe_stage.pipeline.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _capital(text: str) -> str:
