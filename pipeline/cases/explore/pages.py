@@ -138,10 +138,12 @@ class Explorer:
 
     async def _problem(self, _request: Request, error: Exception) -> Response:
         status, text = (error.status_code, error.detail) if isinstance(error, HTTPException) else (400, str(error))
-        # In other cases the verdicts may be what cannot be read.
-        looking = self._looking(has_verdicts=isinstance(error, HTTPException))
-        title = "Not found" if status == 404 else "Not possible"
-        return self._page(title, fragment(_PARTS, "problem", text), status, looking)
+        title, body = "Not found" if status == 404 else "Not possible", fragment(_PARTS, "problem", text)
+        try:
+            return self._page(title, body, status)
+        except StageError:
+            # The verdicts cannot be read.
+            return self._page(title, body, status, self._looking(has_verdicts=False))
 
     def _looking(self, *, has_verdicts: bool = True) -> Looking:
         """Return the views of the run with the verdicts of this moment."""

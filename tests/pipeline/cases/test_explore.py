@@ -329,6 +329,20 @@ def test_a_decision_is_kept_with_its_note(entered: Client, cases: list[Case], ru
     assert len(verdicts.history(cases[1].id)) == 2
 
 
+def test_verdicts_that_cannot_be_read_end_no_page_in_an_error(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    verdicts = Verdicts.open(tmp_path / "verdicts.sqlite")
+    started = Server(Explorer(runs[1], verdicts, {}).app(), 0)
+    started.start()
+    client = Client(started.address)
+    client.enter()
+    verdicts.path.write_bytes(b"of another program")
+    for path, status, text in (("/", 400, "verdicts.sqlite: cannot be read"), ("/none", 404, "Not Found")):
+        found = client.ask(path)
+        assert (found[0], text in found[1]) == (status, True)
+        assert 'href="/cases/' in found[1]
+    started.stop()
+
+
 def test_rows_are_those_of_the_input_with_all_columns(entered: Client, cases: list[Case]) -> None:
     page = entered.ask(f"/cases/{cases[0].id}/rows")[1]
     assert f"The input has {cases[0].head['n_edges']} rows" in page
