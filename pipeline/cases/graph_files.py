@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -109,7 +109,8 @@ def write_neptune(graph: RunGraph, directory: Path) -> None:
         # An item may be in a group several times, with different values of the group's key.
         values = rows["key_value"] if "key_value" in rows.column_names else pa.nulls(len(rows))
         parts = zip(source.to_pylist(), target.to_pylist(), values.to_pylist(), strict=True)
-        ids = pa.array([_edge_id(kind.name, *each) for each in parts], pa.string())
+        ends = (json.dumps((kind.name, *each)).encode() for each in parts)
+        ids = pa.array([hashlib.sha256(each).hexdigest()[:_ID_DIGITS] for each in ends], pa.string())
         first = {"~id": ids, "~from": source, "~to": target, "~label": pa.repeat(kind.name, len(rows))}
         table = beside(first, rows.drop_columns(["source", "target"]))
         write_csv(directory / f"edges_{kind.file_name}.csv", table, _NEPTUNE, first=4)
@@ -122,7 +123,9 @@ def write_csv(path: Path, table: pa.Table, types: Mapping[str, str], *, first: i
     by the database's name of the type.
     """
     fields = [*table.column_names[:first]]
-    for name, column in zip(plain_names(table.column_names[first:]), table.columns[first:], strict=True):
+    # Names of letters, digits and underscores: no header needs to escape them.
+    names = distinct_names([re.sub(r"\W+", "_", name) or "_" for name in table.column_names[first:]])
+    for name, column in zip(names, table.columns[first:], strict=True):
         fields.append(f"{name}:{types[_kind(column.type)]}")
     # Values of text are in quotes, so an empty text differs from none.
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
@@ -131,21 +134,12 @@ def write_csv(path: Path, table: pa.Table, types: Mapping[str, str], *, first: i
         pyarrow.csv.write_csv(pa.table([_written(column) for column in table.columns], fields), file, options)
 
 
-def plain_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names of letters, digits and underscores, which no header needs to escape; none appears twice."""
-    return distinct_names([re.sub(r"\W+", "_", name) or "_" for name in names])
-
-
 def _numbers(rows: pa.Table) -> pa.Table:
     """Return the columns of numbers and truth values as float64."""
     kinds = {name: _kind(rows[name].type) for name in rows.column_names}
     names = [name for name, kind in kinds.items() if kind in ("integer", "number", "truth")]
     columns = [rows[name].cast(pa.int8() if kinds[name] == "truth" else rows[name].type) for name in names]
     return pa.table([column.cast(pa.float64()) for column in columns], names)
-
-
-def _edge_id(*parts: str | None) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_ID_DIGITS]
 
 
 def _kind(of_type: pa.DataType) -> str:

@@ -84,7 +84,9 @@ class Explorer:
 
     async def _rows(self, request: Request) -> Response:
         case = self._wanted(request.path_params["case"])
-        number = _number(request.query_params.get("page", "1"))
+        text = request.query_params.get("page", "1")[:9]
+        if not (text.isascii() and text.isdigit() and (number := int(text))):
+            raise HTTPException(404, "There is no such page.")
         if self._rows_of[0] != case.id:
             self._rows_of = (case.id, *self._read_rows(case))
         _, rows, missing = self._rows_of
@@ -168,12 +170,6 @@ def _next_open(case: str, looking: Looking) -> str | None:
     rows = looking.finding().values["cases"]
     at = next(at for at, row in enumerate(rows) if row["case"] == case)
     return next((row["case"] for row in (*rows[at + 1 :], *rows[:at]) if row["verdict"] in (None, "open")), None)
-
-
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not int(text[:9]) >= 1:
-        raise HTTPException(404, "There is no such page.")
-    return int(text[:9])
 
 
 async def _form(request: Request) -> dict[str, str]:
