@@ -36,13 +36,14 @@ def compared(old: Path, new: Path, limit: int, out: Path | None) -> View:
     status_of = dict(zip(keys, changes.words, strict=True))
     rows_before = with_members(old, group_rows(old))
     partners = {key: rows_before[at] for key, at in zip(keys, changes.partners.tolist(), strict=True) if at >= 0}
-    found: dict[str, list[dict[str, Any]]] = {status: [] for status in (*STATUSES, "same")}
-    for row in with_members(new, group_rows(new)):
-        status = status_of[row["group_key"]]
-        found[status].append(_row(status, row, partners.get(row["group_key"])))
-    found["gone"] = [_row("gone", row, None) for row in rows_before if row["group_key"] in gone]
-    sizes = {"old": before.keys.size, "new": after.keys.size, "same": len(found.pop("same"))}
-    counts = {status: len(rows) for status, rows in found.items() if rows}
+    different = [row for row in group_rows(new) if status_of[row["group_key"]] != "same"]
+    found = [
+        _row(status_of[row["group_key"]], row, partners.get(row["group_key"])) for row in with_members(new, different)
+    ]
+    found += [_row("gone", row, None) for row in rows_before if row["group_key"] in gone]
+    by_status = {status: [row for row in found if row["status"] == status] for status in STATUSES}
+    counts = {status: len(rows) for status, rows in by_status.items() if rows}
+    sizes = {"old": before.keys.size, "new": after.keys.size, "same": changes.words.count("same")}
     summary: dict[str, Any] = {
         "old": address_of(old),
         "new": address_of(new),
@@ -52,9 +53,9 @@ def compared(old: Path, new: Path, limit: int, out: Path | None) -> View:
     }
     if out is not None:
         with new_directory(out, summary) as growing:
-            table = pa.Table.from_pylist([row for rows in found.values() for row in rows], _schema(new))
+            table = pa.Table.from_pylist(found, _schema(new))
             pq.write_table(table, growing / "differences.parquet")
-    listed = {status: found[status][:limit] for status in counts}
+    listed = {status: by_status[status][:limit] for status in counts}
     rows = plain([row for rows in listed.values() for row in rows])
     lines = [
         *(("NOTE", remark) for remark in summary["remarks"]),
