@@ -28,7 +28,7 @@ from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import was_in_memory
-from mbe_stage.pipeline.views.listed_groups import chance_text, group_rows, with_members
+from mbe_stage.pipeline.views.listed_groups import chance_text, with_members
 from mbe_stage.pipeline.views.top import SideName, find_vertex
 from mbe_stage.pipeline.wording import amount_text, bound_text, day_of, group_key_text, plural
 
@@ -143,7 +143,7 @@ class Looking:
 
     def group(self, wanted: str) -> View:
         """Return a group by its key or rank: its members, and the leads beside it."""
-        rows = group_rows(self._path)
+        rows = published.groups_of(self._path)
         found = next((row for name in ("group_key", "rank") for row in rows if str(row[name]) == wanted), None)
         if found is None:
             some = f"the key of a group, or its rank from 1 to {len(rows):,}" if rows else "a run with groups"
@@ -174,7 +174,7 @@ class Looking:
         """Return a member: its scores, groups and cases, and the members of both sides in its groups."""
         side, vertex = self._vertex(key, side)
         keys = self._groups_with(side, vertex)
-        groups = [row for row in group_rows(self._path) if row["group_key"] in keys]
+        groups = [row for row in published.groups_of(self._path) if row["group_key"] in keys]
         score = published.scores_of(self._path, [vertex]).get((side, vertex))
         others = published.distinct_members(table_of(self._path, "group_members", [*keys]).to_pylist())
         near = self._parted(row for row in others if (row["side"], row["vertex"]) != (side, vertex))
@@ -217,7 +217,9 @@ class Looking:
 
         `least` are the minimum numbers of left and right members; `member` is a key and its side.
         """
-        rows = [row for row in group_rows(self._path) if row["n_left"] >= least[0] and row["n_right"] >= least[1]]
+        rows = [
+            row for row in published.groups_of(self._path) if row["n_left"] >= least[0] and row["n_right"] >= least[1]
+        ]
         if member is not None:
             keys = self._groups_with(*self._vertex(member[0], self.side_named(member[1])))
             rows = [row for row in rows if row["group_key"] in keys]

@@ -18,7 +18,7 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.problems.groups import schemas
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import reading, refuse_nulls
-from mbe_stage.pipeline.views.listed_groups import group_rows
+from mbe_stage.pipeline.views.listed_groups import check_groups
 
 Row = Mapping[str, Any]
 Table = Literal["groups", "group_members", "group_edges", "group_halo", "group_times", "vertex_scores"]
@@ -102,13 +102,18 @@ def cases_of(run_path: str | Path) -> list[Case]:
     A run without groups, or with tables that cannot be read, raises a `PublishError`.
     """
     groups: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in group_rows(run_path):
+    for row in groups_of(run_path):
         groups[row["case"]].append(row)
     case_of_group = {row["group_key"]: case for case, rows in groups.items() for row in rows}
     members: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in table_of(run_path, "group_members").to_pylist():
         members[case_of_group[row["group_key"]]].append(row)
     return [Case(case, tuple(rows), distinct_members(members[case])) for case, rows in groups.items()]
+
+
+def groups_of(run_path: str | Path) -> list[dict[str, Any]]:
+    """Return the rows of `groups` by rank; errors are those of `cases_of`."""
+    return table_of(check_groups(run_path), "groups").to_pylist()
 
 
 def distinct_members(rows: Iterable[Row]) -> tuple[dict[str, Any], ...]:

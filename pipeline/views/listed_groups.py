@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.problems.groups.schemas import GROUPS, group_members
 from mbe_stage.pipeline.publish.manifest import Manifest
-from mbe_stage.pipeline.publish.reading import reading, refuse_nulls
+from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.wording import narrowed_key, percent_text, plural
 
 BEST_SURPRISE = b"best_surprise"
@@ -56,9 +55,7 @@ def group_rows(run_path: str | Path, limit: int | None = None) -> list[dict[str,
     run_path = check_groups(run_path)
     with reading(run_path):
         # `read_table` imports pandas if it is installed, which takes longer than reading.
-        table = pq.ParquetFile(run_path / "groups.parquet").read()
-        refuse_nulls(table, GROUPS)
-    return table.slice(0, limit).to_pylist()
+        return pq.ParquetFile(run_path / "groups.parquet").read().slice(0, limit).to_pylist()
 
 
 def with_members(run_path: str | Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -74,7 +71,6 @@ def with_members(run_path: str | Path, rows: list[dict[str, Any]]) -> list[dict[
         # Earlier versions have neither of the last two.
         columns = [name for name in columns if name in pq.read_schema(path).names]
         members = pq.read_table(path, columns=columns, filters=wanted)
-        refuse_nulls(members, group_members(pa.string()))
         for row in members.to_pylist():
             key, group = narrowed_key(row["key"], row.get("key_value")), listed[row["group_key"]]
             group[row["side"]].append(key)
