@@ -45,16 +45,9 @@ _PASSING = {408, 425, 429}
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Recipients of new results.
+    """Recipients of new results: a webhook, or Prefect events only; with the keys of members or without.
 
-    Attributes
-    ----------
-    url : str or None
-        The address of a webhook; None for Prefect events only.
-    with_keys : bool
-        Send the keys of members, too.
-    block : str or None
-        A Prefect block of type Secret; by default the secret is in the environment.
+    The secret is in a Prefect block of type Secret, by default in the environment.
     """
 
     url: str | None = None
@@ -67,8 +60,8 @@ class Notify:
             return
         try:
             parts = urlsplit(self.url)
-            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
+            is_address = parts.scheme in ("http", "https") and bool(httpx.URL(self.url).host) and (parts.port or 1) > 0
+        except (ValueError, httpx.InvalidURL):
             is_address = False
         if not is_address or self.url != "".join(self.url.split()):
             # An address may hold a secret, so it is not repeated.
@@ -77,24 +70,24 @@ class Notify:
             raise ConfigError(
                 "--notify-keys: would send keys unencrypted; expected a webhook at https://, or on this machine"
             )
-        if self.block is None and not os.environ.get(SECRET):
-            raise ConfigError(
-                f"--notify: no secret to sign requests with; expected it in {SECRET}, or in a Prefect block of type "
-                "Secret; set the variable, or name the block with --notify-secret"
-            )
+        if self.block is None:
+            self.secret()
 
     def secret(self) -> bytes:
-        """Return the bytes of the secret: base64 after ``whsec_``, else the text itself; else raise `ConfigError`."""
+        """Return the bytes of the secret: base64 after ``whsec_``, else the text itself; refuse an empty one."""
         try:
-            found = os.environ.get(SECRET, "") if self.block is None else cast(Any, Secret.load(self.block)).get()
-            if found.startswith("whsec_"):
-                return base64.b64decode(found.removeprefix("whsec_"), validate=True)
+            text = os.environ.get(SECRET, "") if self.block is None else str(cast(Any, Secret.load(self.block)).get())
+            encoded = text.removeprefix("whsec_")
+            found = text.encode() if text == encoded else base64.b64decode(encoded, validate=True)
         except (ValueError, AttributeError):
-            found = ""
+            found = b""
         if not found:
             place = SECRET if self.block is None else f"the Prefect block {self.block!r}"
-            raise ConfigError(f"--notify: no secret in {place}; expected a text, or base64 after whsec_; correct it")
-        return str(found).encode()
+            raise ConfigError(
+                f"--notify: no secret to sign requests with in {place}; expected a text, or base64 after whsec_; set "
+                "it, or name a Prefect block of type Secret with --notify-secret"
+            )
+        return found
 
 
 PREFECT_ONLY = Notify()
@@ -145,7 +138,7 @@ def _delivered(url: str, secret: bytes, event: Mapping[str, Any]) -> str | None:
         except TimeoutError:
             failure = f"no answer within {SECONDS:g} s"
             continue
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, UnicodeError) as error:
             # Its text may have the address.
             failure = type(error).__name__
             continue

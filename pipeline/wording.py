@@ -173,12 +173,12 @@ def key_parts(key: object) -> list[object] | None:
 
     Examples
     --------
-    >>> key_parts('["B00A7",5]'), key_parts("B00A7")
-    (['B00A7', 5], None)
+    >>> key_parts('["B00A7",5]'), key_parts("B00A7"), key_parts("[" * 100_000)
+    (['B00A7', 5], None, None)
     """
     try:
         parts = json.loads(str(key))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return parts if isinstance(parts, list) and parts else None
 

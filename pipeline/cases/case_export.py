@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from mbe_stage.pipeline.cases.finding import members_name, several
+from mbe_stage.pipeline.cases.finding import several
 from mbe_stage.pipeline.cases.input_rows import rows_behind
 from mbe_stage.pipeline.cases.looking import Looking, plain
-from mbe_stage.pipeline.cases.published import Case, side_names
+from mbe_stage.pipeline.cases.published import Case
 from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.new_directory import check_free, new_directory
-from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages
+from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages, file_of_page
 from mbe_stage.pipeline.report.page import rendered
 from mbe_stage.pipeline.report.wording import fragment
 from mbe_stage.pipeline.views.export import export_table
@@ -42,9 +41,10 @@ def export_case(
     view = looking.case(case.id)
     rows = rows_behind(run_path, manifest, case, source)
     decisions = [] if verdicts is None else verdicts.history(case.id)
+    read = manifest.input.source if source is None else source
     summary = {
         **{name: view.values[name] for name in ("run", "case")},
-        "input": {"source": manifest.input.source, "fingerprint": manifest.input.fingerprint, "rows": rows.num_rows},
+        "input": {"source": read, "fingerprint": manifest.input.fingerprint, "rows": rows.num_rows},
         "verdicts": decisions,
     }
     with new_directory(out, summary) as growing:
@@ -59,15 +59,9 @@ def export_case(
 
 def _page(run_path: Path, manifest: Manifest, case: Case, decisions: Sequence[Mapping[str, Any]]) -> str:
     """Return the page of the case: its evidence, members and groups, the decisions on it, and how the run was made."""
-    style = files("mbe_stage.pipeline.report").joinpath("groups.css").read_text(encoding="utf-8")
-    names = side_names(manifest.config, manifest.input.columns)
-    pages = CasePages(run_path, manifest, [case], names, 0)
+    pages = CasePages(run_path, manifest, [case], 0)
     ((_, section),) = pages.written(_MOST_MEMBERS)
-    n_left = len(pages.places.keys() - set(pages.by_score))
-    accounts = fragment(
-        TEMPLATE, "accounts", pages.accounts(1), _MOST_MEMBERS, n_left, names[0], members_name(names[1])
-    )
-    sizes = (several(name, case.row[f"n_{side}"]) for name, side in zip(names, ("left", "right"), strict=True))
+    sizes = (several(name, case.row[f"n_{side}"]) for name, side in zip(pages.names, ("left", "right"), strict=True))
     page = Page(
         title="Case",
         heading=" and ".join(sizes),
@@ -78,10 +72,10 @@ def _page(run_path: Path, manifest: Manifest, case: Case, decisions: Sequence[Ma
         manifest,
         about=page.title,
         finding=page,
-        style=Markup(style),
+        style=Markup(file_of_page("groups.css")),
         sections=(
             PageSection("case", "The case", section),
-            PageSection("accounts", "Its members by score", accounts),
+            PageSection("accounts", "Its members by score", pages.accounts(1, _MOST_MEMBERS)),
         ),
         later_sections=(),
         since="",

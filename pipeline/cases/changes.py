@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from mbe_stage.pipeline.wording import first_keys, plural
 
 STATUSES = (*SINCE[:-1], "gone")
 """What a listed difference may be, in the order of the list."""
+_NOTHING = "nothing: both have the same groups"
 
 
 def compared(old: Path, new: Path, limit: int, out: Path | None) -> View:
@@ -31,65 +32,59 @@ def compared(old: Path, new: Path, limit: int, out: Path | None) -> View:
     """
     before, after = read_group_rows(old), read_group_rows(new)
     changes = since_last(before, after)
-    status_of = dict(zip(after.keys.tolist(), changes.words, strict=True))
-    gone = set(before.keys[changes.gone].tolist())
+    keys, gone = after.keys.tolist(), set(before.keys[changes.gone].tolist())
+    status_of = dict(zip(keys, changes.words, strict=True))
+    rows_before = with_members(old, group_rows(old))
+    partners = {key: rows_before[at] for key, at in zip(keys, changes.partners.tolist(), strict=True) if at >= 0}
+    different = [row for row in group_rows(new) if status_of[row["group_key"]] != "same"]
     found = [
-        (status_of[row["group_key"]], new, row) for row in group_rows(new) if status_of[row["group_key"]] != "same"
+        _row(status_of[row["group_key"]], row, partners.get(row["group_key"])) for row in with_members(new, different)
     ]
-    found += [("gone", old, row) for row in group_rows(old) if row["group_key"] in gone]
-    pairs = zip(after.keys.tolist(), changes.partners.tolist(), strict=True)
-    partners = {key: int(before.keys[at]) for key, at in pairs if at >= 0}
-    counts = {status: sum(one == status for one, _, _ in found) for status in STATUSES}
-    listed = []
-    for status in STATUSES:
-        listed += [each for each in found if each[0] == status][:limit]
+    found += [_row("gone", row, None) for row in rows_before if row["group_key"] in gone]
+    by_status = {status: [row for row in found if row["status"] == status] for status in STATUSES}
+    counts = {status: len(rows) for status, rows in by_status.items() if rows}
+    sizes = {"old": before.keys.size, "new": after.keys.size, "same": changes.words.count("same")}
     summary: dict[str, Any] = {
         "old": address_of(old),
         "new": address_of(new),
         "remarks": list(comparability(old, new, read_manifest(old), read_manifest(new)).remarks),
-        "counts": {status: n for status, n in counts.items() if n},
-        "groups": {"old": before.keys.size, "new": after.keys.size, "same": changes.words.count("same")},
+        "counts": counts,
+        "groups": sizes,
     }
     if out is not None:
         with new_directory(out, summary) as growing:
-            table = pa.Table.from_pylist(_rows(found, old, partners), _schema(new))
+            table = pa.Table.from_pylist(found, _schema(new))
             pq.write_table(table, growing / "differences.parquet")
-    rows, n = plain(_rows(listed, old, partners)), summary["groups"]
-    words = ", ".join(f"{number:,} {status}" for status, number in summary["counts"].items())
+    listed = {status: by_status[status][:limit] for status in counts}
+    rows = plain([row for rows in listed.values() for row in rows])
     lines = [
         *(("NOTE", remark) for remark in summary["remarks"]),
-        ("old", f"{summary['old']}: {plural(n['old'], 'group')}"),
-        ("new", f"{summary['new']}: {plural(n['new'], 'group')}, {n['same']:,} of them as before"),
-        ("different", words or "nothing: both have the same groups"),
+        ("old", f"{summary['old']}: {plural(sizes['old'], 'group')}"),
+        ("new", f"{summary['new']}: {plural(sizes['new'], 'group')}, {sizes['same']:,} of them as before"),
+        ("different", ", ".join(f"{n:,} {status}" for status, n in counts.items()) or _NOTHING),
         *([] if out is None else [("written", str(out))]),
     ]
     case = next((["--case", row["case"]] for row in rows if row["status"] != "gone"), [])
     command = shlex.join(["mbe", "show", summary["new"], *case])
     values = {**summary, "differences": rows, "out": None if out is None else str(out)}
-    return View(values, lines, _tables(summary["counts"], rows), [], command)
+    tables = [_table(status, rows, counts[status]) for status, rows in listed.items() if rows]
+    return View(values, lines, tables, [], command)
 
 
-def _tables(counts: dict[str, int], differences: list[dict[str, Any]]) -> list[Table]:
-    """Return the listed differences, a table for each status."""
-    tables = []
-    for status, number in counts.items():
-        rows = [each for each in differences if each["status"] == status]
-        title = f"{status}, {len(rows):,} of {number:,}" if len(rows) < number else status
-        cells = [
-            (
-                row["rank"],
-                row["case"],
-                f"{row['n_left']:,} x {row['n_right']:,}",
-                first_keys(row["left"]),
-                first_keys(row["right"]),
-                *([] if row["came"] is None else [first_keys(row["came"]), first_keys(row["went"])]),
-            )
-            for row in rows
-        ]
-        if cells:
-            columns = ("rank", "case", "size", "left members", "right members", "came", "went")[: len(cells[0])]
-            tables.append(Table(title, columns, cells, rows))
-    return tables
+def _table(status: str, rows: Sequence[Mapping[str, Any]], n: int) -> Table:
+    """Return the listed differences of a status."""
+    columns = ("rank", "case", "size", "left members", "right members", "came", "went")
+    cells = [
+        (
+            row["rank"],
+            row["case"],
+            f"{row['n_left']:,} x {row['n_right']:,}",
+            *(first_keys(row[name]) for name in ("left", "right", "came", "went") if row[name] is not None),
+        )
+        for row in rows
+    ]
+    title = f"{status}, {len(rows):,} of {n:,}" if len(rows) < n else status
+    return Table(title, columns[: len(cells[0])], cells, rows)
 
 
 def _schema(run: Path) -> pa.Schema:
@@ -99,30 +94,12 @@ def _schema(run: Path) -> pa.Schema:
     return pa.schema([pa.field("status", pa.string()), *columns, *keys])
 
 
-def _rows(
-    found: list[tuple[str, Path, dict[str, Any]]], old: Path, partners: Mapping[int, int]
-) -> list[dict[str, Any]]:
-    """Return rows of `groups` with their status, the members' own keys as text, and the left ones that came and went.
-
-    `partners` has the group of the old run for groups of the new one.
-    """
-    needed = dict.fromkeys(partners[row["group_key"]] for _, _, row in found if row["group_key"] in partners)
-    lefts = {row["group_key"]: row["left"] for row in with_members(old, [{"group_key": key} for key in needed])}
-    rows = []
-    for run in dict.fromkeys(run for _, run, _ in found):
-        statuses = {row["group_key"]: status for status, of_run, row in found if of_run == run}
-        for row in with_members(run, [row for _, of_run, row in found if of_run == run]):
-            texts: dict[str, list[str] | None] = {side: list(map(str, row[side])) for side in ("left", "right")}
-            last = lefts.get(partners.get(row["group_key"]))
-            texts |= {"came": _without(row["left"], last), "went": _without(last, row["left"])}
-            about = {name: value for name, value in row.items() if name not in ("core_left", "core_right")}
-            rows.append({"status": statuses[row["group_key"]], **about, **texts})
-    return rows
-
-
-def _without(keys: list[Any] | None, others: list[Any] | None) -> list[str] | None:
-    """Return the keys that are not among the others; None if there is nothing to compare."""
-    if keys is None or others is None:
-        return None
-    known = set(map(str, others))
-    return [str(key) for key in keys if str(key) not in known]
+def _row(status: str, row: Mapping[str, Any], partner: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a row of `groups` with its status, the members' own keys as text, and the left ones that came and went."""
+    about = {name: value for name, value in row.items() if name not in ("core_left", "core_right")}
+    left, right = (list(map(str, row[side])) for side in ("left", "right"))
+    came, went = None, None
+    if partner is not None:
+        last = dict.fromkeys(map(str, partner["left"]))
+        came, went = [key for key in left if key not in last], [key for key in last if key not in {*left}]
+    return {"status": status, **about, "left": left, "right": right, "came": came, "went": went}

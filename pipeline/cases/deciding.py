@@ -51,13 +51,12 @@ def with_current_verdicts(cases: Sequence[Case], manifest: Manifest, verdicts: V
     """Return the cases with the verdicts of today, by the same rules as the next run of the same edges."""
     positive = positive_classes(manifest.derived_inputs.get("groups", {}))
     found = verdicts_of(cases, decisions_in(verdicts.path), positive)
-    return [_with_verdict(case, found.get(case.id)) for case in cases]
-
-
-def _with_verdict(case: Case, verdict: str | None) -> Case:
-    groups = []
-    for group in case.groups:
-        # The run has muted it for another reason if its verdict was not fine.
-        is_known_good = group["is_muted"] and group.get("verdict") != "fine"
-        groups.append({**group, "verdict": verdict, "is_muted": is_known_good or verdict == "fine"})
-    return replace(case, groups=tuple(groups))
+    shown = []
+    for case in cases:
+        groups, verdict = [], found.get(case.id)
+        for group in case.groups:
+            # The run has muted it for another reason if its verdict was not fine.
+            is_known_good = group["is_muted"] and group.get("verdict") != "fine"
+            groups.append({**group, "verdict": verdict, "is_muted": is_known_good or verdict == "fine"})
+        shown.append(replace(case, groups=tuple(groups)))
+    return shown

@@ -28,7 +28,7 @@ def finding_of(run_path: Path, manifest: Manifest, cases: Sequence[Case]) -> str
         why = nothing_significant(run_path, manifest)
         return f"{'No case is left' if cases else 'No group is significant'}: {why}."
     n = len({member["vertex"] for case in shown for member in case.members if member["side"] == "left"})
-    names = side_names(manifest.config, manifest.input.columns)
+    names = side_names(manifest)
     sentence = f"{n:,} of {several(names[0], manifest.input.n_left)} act together in {plural(len(shown), 'case')}"
     n_new = sum(case.row["since"] == "new" for case in shown)
     if any(case.row["since"] is not None for case in shown):

@@ -9,7 +9,6 @@ that only the test has get zeros. Columns that carry labels are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.cases.key_columns import value_columns
+from mbe_stage.pipeline.cases.published import table_of
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
@@ -60,11 +60,9 @@ class _Run:
 
     def __init__(self, path: Path) -> None:
         self.path, self.manifest = path, read_manifest(path)
+        self.groups, self.members = table_of(path, "groups"), table_of(path, "group_members")
+        self.scores, tried = table_of(path, "vertex_scores"), path / "group_keys.parquet"
         with reading(path):
-            self.groups, self.members, self.scores = (
-                pq.read_table(path / f"{name}.parquet") for name in ("groups", "group_members", "vertex_scores")
-            )
-            tried = path / "group_keys.parquet"
             self.tried_keys = pq.read_table(tried)["key"].to_pylist() if tried.is_file() else []
 
 
@@ -183,19 +181,14 @@ def _write_nodes(below: Path, name: str, keys: Any, rows: pa.Table) -> None:
 
 
 def _write_edges(below: Path, events: Events, labels: np.ndarray) -> None:
-    _write(below / f"{ACTS}.csv", pa.table({"src": events.left, "dst": events.right}))
-    _write(below / f"{ACTS}_label.csv", pa.table({"fraud": labels}))
-    _write(below / f"{ACTS}_attr.csv", pa.table(dict(_attributes(events))))
-
-
-def _attributes(events: Events) -> Iterator[tuple[str, np.ndarray]]:
-    if events.weights is not None:
-        yield "weight", np.nan_to_num(events.weights)
     assert events.times is not None
     hours = np.where(events.times == NO_TIME, 0, events.times) // (3600 * _MICROSECONDS)
-    yield "hour", hours % 24
+    attributes = {} if events.weights is None else {"weight": np.nan_to_num(events.weights)}
     # The first of January 1970 was a Thursday; Monday is 0.
-    yield "weekday", (hours // 24 + 3) % 7
+    attributes |= {"hour": hours % 24, "weekday": (hours // 24 + 3) % 7}
+    _write(below / f"{ACTS}.csv", pa.table({"src": events.left, "dst": events.right}))
+    _write(below / f"{ACTS}_label.csv", pa.table({"fraud": labels}))
+    _write(below / f"{ACTS}_attr.csv", pa.table(attributes))
 
 
 def _write(path: Path, table: pa.Table) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +30,7 @@ from mbe_stage.pipeline.cases.fraud_gnn import write_fraud_gnn
 from mbe_stage.pipeline.cases.key_columns import distinct_names
 from mbe_stage.pipeline.cases.run_graph import RunGraph, beside
 from mbe_stage.pipeline.publish.new_directory import new_directory
-from mbe_stage.pipeline.views.listed_groups import group_rows
+from mbe_stage.pipeline.views.listed_groups import check_groups
 
 _NEO4J = {"integer": "long", "number": "double", "truth": "boolean", "time": "datetime", "text": "string"}
 _NEPTUNE = {"integer": "Long", "number": "Double", "truth": "Bool", "time": "Date", "text": "String"}
@@ -48,25 +48,17 @@ def export_to(
     edge_label: str | None = None,
     split: str | None = None,
 ) -> Path:
-    """Write the graph of a run's groups for another system, into a directory that appears in one step; return it.
+    """Write the graph of a run's groups for another system, into a new or empty directory; return it.
 
-    Parameters
-    ----------
-    system : {"neo4j", "neptune", "fraud-gnn"}
-        Neo4j, Amazon Neptune, or NVIDIA's Financial Fraud Training 3.0.
-    directory : path
-        A new or empty directory.
-    source : object, optional
-        The input of the run, for ``fraud-gnn``; by default at its original place.
-    edge_label, split : str
-        For ``fraud-gnn``, which needs both: the column of the labels (0 or 1; a name or a position), and the first
-        moment of the test part.
+    The directory appears in one step. ``fraud-gnn`` reads `source`, the input of the run, by default at its original
+    place. It needs `edge_label`, the column of the labels (0 or 1; a name or a position), and `split`, the first moment
+    of the test part.
     """
     given = {"--edge-label": edge_label, "--split": split}
     missing = [name for name, value in given.items() if value is None]
     if system != "fraud-gnn" and (len(missing) < len(given) or source is not None):
         raise InvalidArgument(f"--edge-label, --split and --with are for fraud-gnn, not {system}: leave them out")
-    group_rows(run_path, 0)
+    check_groups(run_path)
     if system == "fraud-gnn" and (edge_label is None or split is None):
         raise InvalidArgument(
             f"fraud-gnn learns which edges are fraud, and is tested on later ones: {' and '.join(missing)} missing; "
@@ -117,7 +109,8 @@ def write_neptune(graph: RunGraph, directory: Path) -> None:
         # An item may be in a group several times, with different values of the group's key.
         values = rows["key_value"] if "key_value" in rows.column_names else pa.nulls(len(rows))
         parts = zip(source.to_pylist(), target.to_pylist(), values.to_pylist(), strict=True)
-        ids = pa.array([_edge_id(kind.name, *each) for each in parts], pa.string())
+        ends = (json.dumps((kind.name, *each)).encode() for each in parts)
+        ids = pa.array([hashlib.sha256(each).hexdigest()[:_ID_DIGITS] for each in ends], pa.string())
         first = {"~id": ids, "~from": source, "~to": target, "~label": pa.repeat(kind.name, len(rows))}
         table = beside(first, rows.drop_columns(["source", "target"]))
         write_csv(directory / f"edges_{kind.file_name}.csv", table, _NEPTUNE, first=4)
@@ -130,7 +123,9 @@ def write_csv(path: Path, table: pa.Table, types: Mapping[str, str], *, first: i
     by the database's name of the type.
     """
     fields = [*table.column_names[:first]]
-    for name, column in zip(plain_names(table.column_names[first:]), table.columns[first:], strict=True):
+    # Names of letters, digits and underscores: no header needs to escape them.
+    names = distinct_names([re.sub(r"\W+", "_", name) or "_" for name in table.column_names[first:]])
+    for name, column in zip(names, table.columns[first:], strict=True):
         fields.append(f"{name}:{types[_kind(column.type)]}")
     # Values of text are in quotes, so an empty text differs from none.
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
@@ -139,21 +134,12 @@ def write_csv(path: Path, table: pa.Table, types: Mapping[str, str], *, first: i
         pyarrow.csv.write_csv(pa.table([_written(column) for column in table.columns], fields), file, options)
 
 
-def plain_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names of letters, digits and underscores, which no header needs to escape; none appears twice."""
-    return distinct_names([re.sub(r"\W+", "_", name) or "_" for name in names])
-
-
 def _numbers(rows: pa.Table) -> pa.Table:
     """Return the columns of numbers and truth values as float64."""
     kinds = {name: _kind(rows[name].type) for name in rows.column_names}
     names = [name for name, kind in kinds.items() if kind in ("integer", "number", "truth")]
     columns = [rows[name].cast(pa.int8() if kinds[name] == "truth" else rows[name].type) for name in names]
     return pa.table([column.cast(pa.float64()) for column in columns], names)
-
-
-def _edge_id(*parts: str | None) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_ID_DIGITS]
 
 
 def _kind(of_type: pa.DataType) -> str:

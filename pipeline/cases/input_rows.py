@@ -16,17 +16,16 @@ from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.rows import HostRows
 from mbe_stage.pipeline.cases.key_columns import distinct_names
-from mbe_stage.pipeline.cases.published import Case, rows_of_groups
+from mbe_stage.pipeline.cases.published import Case, table_of
 from mbe_stage.pipeline.clean.cleaning import clean
 from mbe_stage.pipeline.clean.events import Events
-from mbe_stage.pipeline.clean.time_buckets import number_buckets
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError, PublishError
 from mbe_stage.pipeline.io import read_edges
 from mbe_stage.pipeline.io.further import KEPT, is_further
 from mbe_stage.pipeline.io.raw import RawEdges
 from mbe_stage.pipeline.io.sources import at_hand
-from mbe_stage.pipeline.problems.groups.tried_keys import BUCKETS, PLAIN, keys_of
+from mbe_stage.pipeline.problems.groups.tried_keys import PLAIN, keys_of, narrowing
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.publish.manifest import Manifest
 
@@ -41,19 +40,9 @@ Pairs = dict[tuple[int, int], str | None]
 def rows_behind(run_path: Path, manifest: Manifest, case: Case, source: Any = None) -> pa.Table:
     """Return the rows behind the edges of a case in the order of the input; `OWN`, then the columns of the input.
 
-    All columns of delimited text and Parquet are kept. Of other formats, those of the edges.
-
-    Parameters
-    ----------
-    source : str or sequence of str, optional
-        The input; by default at its original place.
-
-    Raises
-    ------
-    InputError
-        The input cannot be read, or is not the input of the run.
-    PublishError
-        The run lacks edges of groups, as those of earlier versions.
+    `source` is the input, by default at its original place; its rows may have another order than those of the run, and
+    are numbered as they are there. All columns of delimited text and Parquet are kept; of other formats those of the
+    edges. Another input raises an `InputError`, a run without edges of groups (of earlier versions) a `PublishError`.
     """
     config = reading_of(manifest.config, **({} if source is None else {"path": source}))
     raw, edges = _read(config)
@@ -102,7 +91,7 @@ def _rows_of_groups(
 ) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
     """Yield each group with the places of the rows behind its edges."""
     pairs: dict[int, Pairs] = {group["group_key"]: {} for group in case.groups}
-    for edge in rows_of_groups(run_path, "group_edges", list(pairs)).to_pylist():
+    for edge in table_of(run_path, "group_edges", list(pairs)).to_pylist():
         pairs[edge["group_key"]][edge["left"], edge["right"]] = edge.get("key_value")
     for group in case.groups:
         wanted, is_narrowed = pairs[group["group_key"]], group.get("key") not in (None, PLAIN)
@@ -128,20 +117,9 @@ def _rows_of_groups(
 def _values(events: Events, places: np.ndarray, manifest: Manifest, group: dict[str, Any]) -> list[str]:
     """Return what the key of a group adds to the item of each row, as in `key_value`."""
     key = next(key for key in keys_of(events, manifest.config) if key.name == group["key"])
-    parts: list[list[str]] = []
-    if key.attribute is not None:
-        attribute = events.attributes[key.attribute]
-        parts.append([attribute.values[code] for code in attribute.codes[places].tolist()])
-    if key.bucket is not None:
-        times, width = events.key_times, BUCKETS[key.bucket] * 1_000_000
-        assert times is not None
-        ids, names = number_buckets(times[places], True, width, width // 2 * group["half_later"], _refuse, ARROW)
-        parts.append(names.take(pa.array(ids)).to_pylist())
-    return [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in zip(*parts, strict=True)]
-
-
-def _refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError:
-    return InputError.at("times", found=f"{found} ({row})", expected=expected, remedy=remedy)
+    parts = narrowing(events.take(places), key, half_later=group["half_later"])
+    columns = (values.take(pa.array(codes)).to_pylist() for codes, values in parts)
+    return [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in zip(*columns, strict=True)]
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

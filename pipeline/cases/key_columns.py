@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mbe_stage.pipeline import wording
 from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import PublishError
@@ -80,13 +81,8 @@ def split_keys(keys: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Tab
 
 def key_parts(key: Any, n: int) -> list[Any]:
     """Return the parts of a key or of a `key_value`; raise `PublishError` if it is no JSON array of so many."""
-    if key is None:
-        return [None] * n
-    try:
-        found = json.loads(key)
-    except (TypeError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list) or len(found) != n:
+    found = [None] * n if key is None else wording.key_parts(key)
+    if found is None or len(found) != n:
         raise PublishError(
             f"the key {str(key)[:80]!r} is no JSON array of {n} parts, as its columns need; expected the keys of a "
             "published run; see mbe verify, or publish it again"

@@ -17,23 +17,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mbe_stage.pipeline.cases import published
 from mbe_stage.pipeline.cases.deciding import with_current_verdicts
 from mbe_stage.pipeline.cases.finding import finding_of, sentence, several
 from mbe_stage.pipeline.cases.key_columns import distinct_names, key_columns, key_parts, split_keys, value_columns
-from mbe_stage.pipeline.cases.published import Case, case_of, cases_of, rows_of_groups, side_names
+from mbe_stage.pipeline.cases.published import Case, Row, table_of
 from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import was_in_memory
-from mbe_stage.pipeline.views.listed_groups import chance_text, group_rows, with_members
+from mbe_stage.pipeline.views.listed_groups import chance_text, with_members
 from mbe_stage.pipeline.views.top import SideName, find_vertex
 from mbe_stage.pipeline.wording import amount_text, bound_text, day_of, group_key_text, plural
 
-Row = Mapping[str, Any]
 Column = tuple[str, str | Callable[[Any], object]]
-
 """A heading, and the name of the value or a function of the row."""
 
 SIDES: tuple[SideName, SideName] = ("left", "right")
@@ -76,24 +75,25 @@ class Looking:
     ) -> None:
         self._path, self._place, self._verdicts, self._given = run_path, place, verdicts, cases
         self._manifest = read_manifest(run_path)
-        config, columns = self._manifest.config, self._manifest.input.columns
-        self.names: dict[str, str] = dict(zip(SIDES, side_names(config, columns), strict=True))
+        self.names: dict[str, str] = dict(zip(SIDES, published.side_names(self._manifest), strict=True))
         tables = [path for name in _TABLES if (path := run_path / f"{name}.parquet").is_file()]
         with reading(run_path):
             self._taken = [*_FURTHER, *(name for path in tables for name in pq.read_schema(path).names)]
-        left = distinct_names(key_columns(config, "left", columns), self._taken)
-        right = distinct_names(key_columns(config, "right", columns), [*self._taken, *left])
-        self._columns = {"left": left, "right": right}
+        self._columns: dict[str, tuple[str, ...]] = {}
+        for side in SIDES:
+            names = key_columns(self._manifest.config, side, self._manifest.input.columns)
+            self._columns[side] = distinct_names(names, self._taken)
+            self._taken += self._columns[side]
         self._sizes: list[Column] = [(self.names[side], f"n_{side}") for side in SIDES]
 
     @cached_property
     def _cases(self) -> Sequence[Case]:
-        cases = cases_of(self._path) if self._given is None else self._given
+        cases = published.cases_of(self._path) if self._given is None else self._given
         return cases if self._verdicts is None else with_current_verdicts(cases, self._manifest, self._verdicts)
 
     def case_of(self, wanted: str) -> Case:
-        """Return a case; parameters and errors are those of `pipeline.cases.published.case_of`."""
-        return case_of(self._path, wanted, self._cases)
+        """Return a case by its id or the beginning of it."""
+        return published.case_of(self._path, wanted, self._cases)
 
     def side_named(self, name: str | None) -> SideName | None:
         """Return the side of that name: ``left``, ``right``, or the side's column."""
@@ -106,35 +106,35 @@ class Looking:
     def finding(self, *, has_muted: bool = False) -> View:
         """Return the finding in a sentence, and the cases; on request also the muted ones."""
         shown = [case for case in self._cases if has_muted or not case.row["is_muted"]]
-        present = [{**case.row, "present": _present(case.head)} for case in shown]
         n_muted = sum(case.row["is_muted"] for case in self._cases)
         lines = [("finding", finding_of(self._path, self._manifest, self._cases))]
         lines += [("chance", chance)] if (chance := chance_text(self._path)) else []
         lines += [("muted", f"{plural(n_muted, 'case')}, known good or labelled fine")] if n_muted else []
-        weight = str(self._manifest.config.input.weight), _weight
-        days = [(name, lambda row, name=name: _day(row[f"{name}_time"])) for name in ("first", "last")]
-        columns: list[Column] = [("case", "case"), ("since", "since"), ("groups", "n_groups"), *self._sizes, *days]
+        columns: list[Column] = [("case", "case"), ("since", "since"), ("groups", "n_groups"), *self._sizes]
+        columns += [("first", lambda row: _day(row["first_time"])), ("last", lambda row: _day(row["last_time"]))]
         # The sentence of a case would take ten lines of a cell.
-        columns += [weight, ("known", "n_known"), _P, ("verdict", "verdict"), ("edges of its best group", "present")]
+        amount: Column = published.weight_name(self._manifest, shown), _amount
+        columns += [amount, ("known", "n_known"), _P, ("verdict", "verdict")]
+        columns.append(("edges of its best group", "present"))
+        table = _table("", columns, [{**case.row, "present": _present(case.head)} for case in shown])
         rows = [plain(case.row) for case in self._cases]
         values = {"finding": lines[0][1], "columns": self._columns, "cases": rows}
         # A new case without a verdict is looked at first.
         first = min(shown, key=lambda case: (case.row["verdict"] is not None, case.row["since"] != "new"), default=None)
         command = ["verify", self._place] if first is None else ["show", self._place, "--case", first.id]
-        return self._view(values, lines, [_table("", columns, present)], rows, command)
+        return self._view(values, lines, [table], rows, command)
 
     def case(self, wanted: str) -> View:
         """Return a case by its id or the beginning of it: groups, members with their scores, and linked cases."""
         case = self.case_of(wanted)
         row, members = case.row, self._parted(self._scored(case.members))
-        linked = self._linked(case)
+        linked, told = self._linked(case), self._told(row, row["largest_weight_total"], [case])
         lines = [
-            ("case", f"{case.id}: {self._size(row)} in {plural(row['n_groups'], 'group')}{self._told(row)}"),
+            ("case", f"{case.id}: {self._size(row)} in {plural(row['n_groups'], 'group')}{told}"),
             ("why", sentence(row["explanation"], (self.names["left"], self.names["right"]))),
             *(("linked", f"case {each['case']} has {self._size(each, 'and')} of these, too") for each in linked[:9]),
         ]
-        further: list[Column] = [("groups", "n_groups"), ("edges", "n_edges")]
-        tables = [self._groups_table(case.groups), *self._members_tables(members, further)]
+        tables = [self._groups_table(case.groups), *self._members_tables(members, _GROUPS, _EDGES)]
         values = {"case": row, "groups": case.groups, "members": _as_values(members), "linked": linked}
         source = self._manifest.input.source
         given = ["--with", "INPUT" if was_in_memory(source) else source, "--out", f"case-{case.id[:8]}"]
@@ -143,41 +143,45 @@ class Looking:
 
     def group(self, wanted: str) -> View:
         """Return a group by its key or rank: its members, and the leads beside it."""
-        rows = group_rows(self._path)
+        rows = published.groups_of(self._path)
         found = next((row for name in ("group_key", "rank") for row in rows if str(row[name]) == wanted), None)
         if found is None:
             some = f"the key of a group, or its rank from 1 to {len(rows):,}" if rows else "a run with groups"
             remedy = f"list them: mbe top {self._place}"
             raise InputError.at(self._path, found=f"no group {wanted!r}", expected=some, remedy=remedy)
         of = {found["group_key"]: found.get("key")}
-        members = self._parted(self._scored(self._rows("group_members", [*of])), of)
-        halo = self._parted(self._rows("group_halo", [*of]), of)
-        further: list[Column] = [("edges", "n_edges"), ("core", lambda row: "core" if row.get("is_core") else None)]
-        gain: list[Column] = [("edges", "n_edges"), ("gain", lambda row: f"{row['gain']:.1f}")]
-        tables = [*self._members_tables(members, further), *self._members_tables(halo, gain, "leads: ")]
+        members = self._parted(self._scored(table_of(self._path, "group_members", [*of]).to_pylist()), of)
+        # Earlier versions have no halo.
+        has_halo = (self._path / "group_halo.parquet").is_file()
+        halo = self._parted(table_of(self._path, "group_halo", [*of]).to_pylist() if has_halo else [], of)
+        core: Column = "core", lambda row: "core" if row.get("is_core") else None
+        gain: Column = "gain", lambda row: f"{row['gain']:.1f}"
+        leads = self._members_tables(halo, _EDGES, gain, title="leads: ")
+        told = self._told(found, found["weight_total"])
         lines = [
-            ("group", f"{found['group_key']}, rank {found['rank']}: {self._size(found)}{self._told(found)}"),
+            ("group", f"{found['group_key']}, rank {found['rank']}: {self._size(found)}{told}"),
             ("why", sentence(found["explanation"], (self.names["left"], self.names["right"]))),
             *([("key", text)] if (text := group_key_text(found)) else []),
         ]
         values = {"group": found, "members": _as_values(members), "halo": _as_values(halo)}
-        records = _records({"case": found["case"]}, members)
+        tables, records = (
+            [*self._members_tables(members, _EDGES, core), *leads],
+            _records({"case": found["case"]}, members),
+        )
         return self._view(values, lines, tables, records, ["show", self._place, "--case", found["case"]])
 
     def vertex(self, key: str, side: SideName | None) -> View:
         """Return a member: its scores, groups and cases, and the members of both sides in its groups."""
         side, vertex = self._vertex(key, side)
         keys = self._groups_with(side, vertex)
-        groups = [row for row in group_rows(self._path) if row["group_key"] in keys]
-        with reading(self._path):
-            scores = pq.read_table(self._path / "vertex_scores.parquet", filters=pc.field("vertex") == vertex)
-        score = next((row for row in scores.to_pylist() if row["side"] == side), None)
-        near = self._parted(self._near(side, vertex, keys))
+        groups = [row for row in published.groups_of(self._path) if row["group_key"] in keys]
+        score = published.scores_of(self._path, [vertex]).get((side, vertex))
+        others = published.distinct_members(table_of(self._path, "group_members", [*keys]).to_pylist())
+        near = self._parted(row for row in others if (row["side"], row["vertex"]) != (side, vertex))
         cases = list(dict.fromkeys(row["case"] for row in groups))
         what = f"in {plural(len(groups), 'group')} of {plural(len(cases), 'case')}" if groups else "in no listed group"
         told = "" if score is None else f", score {score['score']:.3f}, {plural(score['degree'], 'edge')}"
-        near_tables = self._members_tables(near, [("groups", "n_groups")], "in the same groups: ")
-        tables = [self._groups_table(groups), *near_tables]
+        tables = [self._groups_table(groups), *self._members_tables(near, _GROUPS, title="in the same groups: ")]
         values = {"side": side, "key": key if score is None else score["key"], "scores": score, "cases": cases}
         values |= {"groups": groups, "near": _as_values(near)}
         lines = [(self.names[side], f"{key}: {what}{told}")]
@@ -185,28 +189,26 @@ class Looking:
         return self._view(values, lines, tables, _records({}, near), command)
 
     def accounts(self, n: int, side: SideName) -> View:
-        """Return the members of a side with the highest scores, and the case of each one's best group.
-
-        Equal scores are ordered by `grown_surprise`, then by vertex.
-        """
-        with reading(self._path):
-            table = pq.read_table(self._path / "vertex_scores.parquet")
-        table = table.filter(pc.equal(table["side"].cast(pa.string()), side))
-        order = [("score", "descending"), ("grown_surprise", "descending"), ("vertex", "ascending")]
-        # Runs of earlier versions have no `grown_surprise`.
-        order = [each for each in order if each[0] in table.column_names]
-        rows = table.take(pc.sort_indices(table, sort_keys=order)[:n]).to_pylist()
+        """Return the members of a side with the highest scores, and the case of each one's best group."""
+        best = published.best_vertices(self._path, side, n)
+        scores = published.scores_of(self._path, best)
         case_of = {group["group_key"]: case.id for case in self._cases for group in case.groups}
-        rows = [{**row, "case": case_of.get(row["group_key"])} for row in rows]
-        rows = self._parted(rows)
-        further: list[Column] = [("case", "case"), ("groups", "n_groups"), ("degree", "degree")]
-        tables = self._members_tables(rows, further, most=n)
-        of_all = several(self.names[side], table.num_rows)
-        summed = [("scores", f"{len(rows):,} of {of_all}, the highest score first")]
+        of_best = (scores[side, vertex] for vertex in best)
+        rows = self._parted({**row, "case": case_of.get(row["group_key"])} for row in of_best)
+        tables = self._members_tables(rows, ("case", "case"), _GROUPS, _DEGREE, most=n)
+        facts = self._manifest.input
+        of_all = several(self.names[side], facts.n_left if side == "left" else facts.n_right)
+        lines = [("scores", f"{len(rows):,} of {of_all}, the highest score first")]
         values = {"side": side, "columns": self._columns, "accounts": _as_values(rows)}
         which = [] if side == "left" else ["--side", side]
-        command = ["show", self._place, "--vertex", str(rows[0]["key"]), *which] if rows else ["show", self._place]
-        return self._view(values, summed, tables, _records({}, rows), command)
+        command = ["show", self._place, *(["--vertex", str(rows[0]["key"]), *which] if rows else [])]
+        return self._view(values, lines, tables, _records({}, rows), command)
+
+    def found(self, rows: Iterable[Row]) -> View:
+        """Return some rows of `vertex_scores`, in their order."""
+        members = self._parted(rows)
+        tables = self._members_tables(members, _GROUPS, _DEGREE)
+        return self._view({"members": _as_values(members)}, [], tables, [], ["accounts", self._place])
 
     def top(
         self, limit: int | None, by: str | None, least: tuple[int, int], member: tuple[str, str | None] | None = None
@@ -215,7 +217,9 @@ class Looking:
 
         `least` are the minimum numbers of left and right members; `member` is a key and its side.
         """
-        rows = [row for row in group_rows(self._path) if row["n_left"] >= least[0] and row["n_right"] >= least[1]]
+        rows = [
+            row for row in published.groups_of(self._path) if row["n_left"] >= least[0] and row["n_right"] >= least[1]
+        ]
         if member is not None:
             keys = self._groups_with(*self._vertex(member[0], self.side_named(member[1])))
             rows = [row for row in rows if row["group_key"] in keys]
@@ -230,7 +234,8 @@ class Looking:
     def _members_of(self, groups: Sequence[Row]) -> list[dict[str, Any]]:
         """Return the rows of a CSV: the members of some groups, each with its group."""
         of = {row["group_key"]: row for row in groups}
-        members = self._parted(self._rows("group_members", [*of]), {key: row.get("key") for key, row in of.items()})
+        rows = table_of(self._path, "group_members", [*of]).to_pylist()
+        members = self._parted(rows, {key: row.get("key") for key, row in of.items()})
         empty = dict.fromkeys(name for member in members for name in member["parts"])
         return [
             {"group": group["rank"], "group_key": group["group_key"], "case": group["case"], "since": group["since"]}
@@ -249,13 +254,9 @@ class Looking:
         records: Sequence[Row],
         command: Sequence[str],
     ) -> View:
-        return View(
-            plain({"run": address_of(self._path), **values}),
-            lines,
-            [each for each in tables if each.rows],
-            [plain(each) for each in records],
-            shlex.join(["mbe", *command]),
-        )
+        shown = [each for each in tables if each.rows]
+        whole = plain({"run": address_of(self._path), **values})
+        return View(whole, lines, shown, plain(records), shlex.join(["mbe", *command]))
 
     def _vertex(self, key: str, side: SideName | None) -> tuple[SideName, int]:
         """Find a vertex, also among those of the buckets that begin half a bucket later."""
@@ -272,18 +273,8 @@ class Looking:
             return "right", found["vertex"][0].as_py()
 
     def _groups_with(self, side: str, vertex: int) -> set[int]:
-        members = rows_of_groups(self._path, "group_members").filter(pc.field("vertex") == vertex)
+        members = table_of(self._path, "group_members").filter(pc.field("vertex") == vertex)
         return {row["group_key"] for row in members.to_pylist() if row["side"] == side}
-
-    def _near(self, side: SideName, vertex: int, groups: set[int]) -> list[dict[str, Any]]:
-        """Return the other members of a vertex's groups, those with most groups first."""
-        found: dict[tuple[str, int], dict[str, Any]] = {}
-        for row in self._rows("group_members", [*groups]):
-            about = {name: row[name] for name in ("side", "vertex", "key", "label")}
-            found.setdefault((row["side"], row["vertex"]), {**about, "of": set()})["of"].add(row["group_key"])
-        found.pop((side, vertex), None)
-        rows = [one | {"n_groups": len(one.pop("of"))} for one in found.values()]
-        return sorted(rows, key=lambda row: (row["side"], -row["n_groups"], row["vertex"]))
 
     def _linked(self, case: Case) -> list[dict[str, Any]]:
         """Return other cases with members of a case, by the number of common left members."""
@@ -296,31 +287,21 @@ class Looking:
                 found.append({"case": other.id, "n_left": n_left, "n_right": len(common) - n_left})
         return sorted(found, key=lambda row: -row["n_left"])
 
-    def _rows(self, table: str, keys: list[int]) -> list[dict[str, Any]]:
-        """Return the rows of some groups; none if it is a table that earlier versions do not have."""
-        is_there = (self._path / f"{table}.parquet").is_file()
-        return rows_of_groups(self._path, table, keys).to_pylist() if is_there else []
-
     def _scored(self, members: Sequence[Row]) -> list[dict[str, Any]]:
         """Return the members with their `score`."""
-        wanted = pc.field("vertex").isin(pa.array({member["vertex"] for member in members}, pa.int32()))
-        with reading(self._path):
-            path = self._path / "vertex_scores.parquet"
-            rows = pq.read_table(path, columns=["side", "vertex", "score"], filters=wanted).to_pylist()
-        scores = {(row["side"], row["vertex"]): row["score"] for row in rows}
-        return [{**each, "score": scores.get((each["side"], each["vertex"]))} for each in members]
+        scores = published.scores_of(self._path, (each["vertex"] for each in members))
+        return [{**each, "score": scores.get((each["side"], each["vertex"]), {}).get("score")} for each in members]
 
     def _size(self, row: Row, between: str = "x") -> str:
         return f" {between} ".join(several(self.names[side], row[f"n_{side}"]) for side in SIDES)
 
-    def _told(self, row: Row) -> str:
-        """Format what else is known of a case or group: its change, span and weight."""
+    def _told(self, row: Row, total: float | None, cases: Iterable[Case] = ()) -> str:
+        """Format what else is known of a group, or of a case that is given: its change, span and weight."""
         first, last = _day(row["first_time"]), _day(row["last_time"])
-        weight = _weight(row)
         parts = [
             row["since"],
             None if first is None else first if first == last else f"{first} to {last}",
-            None if weight is None else f"{self._manifest.config.input.weight} {weight}",
+            None if total is None else f"{published.weight_name(self._manifest, cases)} {amount_text(total)}",
             None if row.get("verdict") is None else f"verdict {row['verdict']}",
             "muted" if row["is_muted"] else None,
         ]
@@ -332,11 +313,10 @@ class Looking:
         return _table("groups", [*columns, ("group_key", lambda row: str(row["group_key"]))], groups)
 
     def _members_tables(
-        self, members: Iterable[Row], further: Iterable[Column], title: str = "", most: int = _MOST_ROWS
+        self, members: Sequence[Row], *further: Column, title: str = "", most: int = _MOST_ROWS
     ) -> Iterator[Table]:
         """Yield the members of each side: a column for each part of their keys, scores, and further columns."""
-        score = "score", lambda row: None if row.get("score") is None else f"{row['score']:.3f}"
-        members = [*members]
+        score: Column = "score", lambda row: None if row.get("score") is None else f"{row['score']:.3f}"
         for side in SIDES:
             rows = [row for row in members if row["side"] == side]
             keys = [
@@ -344,27 +324,21 @@ class Looking:
             ]
             yield _table(f"{title}{self.names[side]}", [*keys, score, *further, ("label", "label")], rows, most)
 
-    def found(self, rows: Iterable[Row]) -> View:
-        """Return some rows of `vertex_scores`, in their order."""
-        members = self._parted(rows)
-        tables = self._members_tables(members, [("groups", "n_groups"), ("degree", "degree")])
-        return self._view({"members": _as_values(members)}, [], tables, [], ["accounts", self._place])
-
     def _parted(self, rows: Iterable[Row], keys: Mapping[int, str | None] | None = None) -> list[dict[str, Any]]:
         """Add `parts` to rows: the parts of the key by their columns, and what the keys of their groups add."""
-        rows, values = list(rows), {group: value_columns(key) for group, key in (keys or {}).items()}
-        names = list(dict.fromkeys(name for each in values.values() for name in each))
-        taken = [*self._taken, *self._columns["left"], *self._columns["right"]]
-        added, split = dict(zip(names, distinct_names(names, taken), strict=True)), {}
+        found = [{**row} for row in rows]
         for side in SIDES:
-            keys_of = [row["key"] for row in rows if row["side"] == side]
-            table = split_keys(pa.array(keys_of) if keys_of else pa.array([], pa.string()), self._columns[side])
-            split[side] = iter(table.to_pylist())
-        found = [{**row, "parts": next(split[row["side"]])} for row in rows]
-        for row in found:
-            narrowed = values.get(row["group_key"], ()) if values and row["side"] == "right" else ()
-            parts = key_parts(row["key_value"], len(narrowed)) if narrowed else ()
-            row["parts"] |= {added[name]: part for name, part in zip(narrowed, parts, strict=True)}
+            of_side = [row for row in found if row["side"] == side]
+            whole = pa.array([row["key"] for row in of_side] or pa.array([], pa.string()))
+            for row, parts in zip(of_side, split_keys(whole, self._columns[side]).to_pylist(), strict=True):
+                row["parts"] = parts
+        added = {group: value_columns(key) for group, key in (keys or {}).items()}
+        names = list(dict.fromkeys(name for each in added.values() for name in each))
+        new = dict(zip(names, distinct_names(names, self._taken), strict=True))
+        for row in found if names else ():
+            narrowed = added[row["group_key"]] if row["side"] == "right" else ()
+            parts = key_parts(row["key_value"], len(narrowed)) if narrowed else []
+            row["parts"] |= {new[name]: part for name, part in zip(narrowed, parts, strict=True)}
         return found
 
 
@@ -393,7 +367,7 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _table(title: str, columns: Sequence[Column], rows: Sequence[Any], most: int = _MOST_ROWS) -> Table:
+def _table(title: str, columns: Sequence[Column], rows: Sequence[Row], most: int = _MOST_ROWS) -> Table:
     """Return the first rows with the columns that have any value; the title says how many there are."""
     cells = [[row.get(value) if isinstance(value, str) else value(row) for _, value in columns] for row in rows[:most]]
     used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in cells)]
@@ -414,8 +388,11 @@ def _day(moment: datetime | None) -> str | None:
     return None if moment is None else f"{moment:%Y-%m-%d}"
 
 
-def _weight(row: Row) -> str | None:
-    return None if row["weight_total"] is None else amount_text(row["weight_total"])
+def _amount(row: Row) -> str | None:
+    return None if row["largest_weight_total"] is None else amount_text(row["largest_weight_total"])
 
 
 _P: Column = "p", lambda row: None if row.get("p_bound") is None else bound_text(row["p_bound"])
+_GROUPS: Column = "groups", "n_groups"
+_EDGES: Column = "edges", "n_edges"
+_DEGREE: Column = "degree", "degree"

@@ -14,7 +14,17 @@ from mbe_stage.pipeline.publish.manifest import Manifest
 _ROWS = 20
 _KEYS, _KEY = 200, 200
 # Values of `Case.row` that hold no key of the input.
-_VALUES = ("n_groups", "n_left", "n_right", "first_time", "last_time", "weight_total", "n_known", "surprise", "p_bound")
+_VALUES = (
+    "n_groups",
+    "n_left",
+    "n_right",
+    "first_time",
+    "last_time",
+    "largest_weight_total",
+    "n_known",
+    "surprise",
+    "p_bound",
+)
 
 
 def news(run_path: Path, manifest: Manifest) -> News:
@@ -23,7 +33,7 @@ def news(run_path: Path, manifest: Manifest) -> News:
     cases = [case for case in every_case if not case.row["is_muted"]]
     new = [case for case in cases if case.row["since"] == "new"]
     is_compared = any(case.row["since"] is not None for case in cases)
-    left, right = names = side_names(manifest.config, manifest.input.columns)
+    left, right = names = side_names(manifest)
     return News(
         kind="case",
         headline=finding_of(run_path, manifest, every_case),

@@ -20,9 +20,10 @@ import pyarrow.parquet as pq
 
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline.cases.key_columns import distinct_names, key_columns, split_keys
-from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.cases.published import table_of
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.reading import reading
+from mbe_stage.pipeline.views.listed_groups import check_groups
 
 Library = Literal["pandas", "polars", "cudf"]
 ACCOUNT, ITEM, GROUP, CASE = LABELS = ("Account", "Item", "Group", "Case")
@@ -58,22 +59,15 @@ EDGE_KINDS = (
 class RunGraph:
     """The nodes and edges of a run, read into memory.
 
-    Attributes
-    ----------
-    keys : pa.ChunkedArray
-        The keys of all nodes as text.
-    nodes : dict of str to pa.Table
-        By label: ``node``, ``key``, the columns of a key that has several, and scores or columns of the groups.
-    edges : dict of EdgeKind to pa.Table
-        ``source``, ``target``, both numbers of nodes, and properties.
+    `keys` are those of all nodes as text. `nodes`, by label, have ``node``, ``key``, the columns of a key that has
+    several, and scores or columns of the groups. `edges` have ``source`` and ``target``, both numbers of nodes, and
+    properties.
     """
 
     def __init__(self, run_path: str | Path) -> None:
-        self._run_path = Path(run_path)
-        if not self._has("groups"):
-            raise PublishError(f"{run_path}: has no groups; expected a run with groups; make them: mbe groups")
+        self._run_path = check_groups(run_path)
         with reading(run_path):
-            self._groups = self._read("groups")
+            self._groups = table_of(self._run_path, "groups")
             tables = [self._vertices(ACCOUNT), self._vertices(ITEM), self._of_groups(), self._of_cases()]
             first = np.cumsum([0, *map(len, tables)]).tolist()
             self._first = dict(zip(LABELS, first, strict=False))
@@ -95,14 +89,11 @@ class RunGraph:
     def _has(self, table: str) -> bool:
         return (self._run_path / f"{table}.parquet").is_file()
 
-    def _read(self, table: str) -> pa.Table:
-        return pq.read_table(self._run_path / f"{table}.parquet")
-
     def _vertices(self, label: str) -> pa.Table:
-        scores = self._read("vertex_scores")
+        scores = table_of(self._run_path, "vertex_scores")
         rows = scores.filter(pc.equal(scores["side"], SIDES[label]))
         if label == ITEM and self._has("half_later_vertices"):
-            later = self._read("half_later_vertices").select(["vertex", "key", "degree"])
+            later = pq.read_table(self._run_path / "half_later_vertices.parquet", columns=["vertex", "key", "degree"])
             rows = pa.concat_tables([rows, later], promote_options="permissive")
         if not np.array_equal(rows["vertex"].to_numpy(), np.arange(len(rows))):
             raise pa.ArrowInvalid("vertex_scores has other vertices than 0, 1, 2 and so on")
@@ -138,7 +129,7 @@ class RunGraph:
                 self._groups["case"].cast(pa.large_string()), self.nodes[CASE]["key"].combine_chunks()
             )
             return pa.table({"source": self.nodes[GROUP]["node"], "target": self._node(CASE, of_case)})
-        every = self._read("group_members")
+        every = table_of(self._run_path, "group_members")
         rows = every.filter(pc.equal(every["side"], SIDES[kind.source]))
         group = pc.index_in(rows["group_key"], self._groups["group_key"].combine_chunks())
         ends = {"source": self._node(kind.source, rows["vertex"]), "target": self._node(GROUP, group)}
@@ -148,7 +139,7 @@ class RunGraph:
         """Return the distinct edges of all groups, by account, then by item."""
         # Earlier versions have no edges of bicliques, or none at all.
         ends = (
-            self._read("group_edges")
+            table_of(self._run_path, "group_edges")
             if self._has("group_edges")
             else pa.table({"left": pa.array([], pa.int64()), "right": pa.array([], pa.int64())})
         )

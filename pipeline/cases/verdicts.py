@@ -51,6 +51,7 @@ CREATE TABLE members (
     PRIMARY KEY (number, side, key)
 ) WITHOUT ROWID;
 """
+_OBJECTS = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
 _ROWS = "SELECT number, case_id, verdict, note, who, at, run_id FROM verdicts"
 _NEWEST = f"{_ROWS} WHERE number IN (SELECT max(number) FROM verdicts GROUP BY case_id) ORDER BY number"
 # Seconds to wait for other writers.
@@ -78,15 +79,7 @@ class Verdicts:
     def label(
         self, case: Case, run_id: str, verdict: Verdict, note: str = "", who: str | None = None
     ) -> dict[str, Any]:
-        """Add a decision on a case of a run, and return it as `history` does; its author is by default the user.
-
-        Raises
-        ------
-        InputError
-            The verdict, note or author cannot be used, or the file is not one of verdicts.
-        PublishError
-            The file cannot be written.
-        """
+        """Add a decision on a case of a run, and return it as `history` does; its author is by default the user."""
         who = _user() if who is None else who
         self._check_given(verdict, note, who)
         at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -145,6 +138,8 @@ class Verdicts:
         found, expected = "", "text"
         if verdict not in VERDICTS:
             found, expected = f"the verdict {verdict!r:.80}", f"one of {', '.join(VERDICTS)}"
+        if not who.strip():
+            found = "an empty name of the author"
         for name, text in (("note", note), ("name of the author", who)):
             if any("\ud800" <= letter <= "\udfff" for letter in text):
                 found = f"a {name} that is not UTF-8"
@@ -210,6 +205,11 @@ class Verdicts:
         if version != _SCHEMA_VERSION:
             remedy = "use the version of mbe-stage that wrote it"
             raise self._unusable(f"schema version {version}", str(_SCHEMA_VERSION), remedy)
+        with closing(sqlite3.connect(":memory:")) as ours:
+            expected = ours.executescript(_SCHEMA).execute(_OBJECTS).fetchall()
+        # A view of another program may never end, and its triggers may change decisions.
+        if connection.execute(_OBJECTS).fetchall() != expected:
+            raise self._unusable("has other tables, views or triggers", "those that mbe cases label makes")
         (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if state != "ok":
             raise self._unusable(f"is damaged ({' '.join(state.split()):.200})", "a file of verdicts")

@@ -38,16 +38,13 @@ def list_(
 ) -> None:
     """List the cases of a run with the verdicts of today."""
     from mbe_stage.pipeline.cases.deciding import current_verdicts
-    from mbe_stage.pipeline.cases.looking import Looking
-    from mbe_stage.pipeline.cli.show import print_view, tables_of_groups
-    from mbe_stage.pipeline.stores.open_store import opened_run
+    from mbe_stage.pipeline.cli.show import show_view
 
-    if as_json and csv is not None:
-        raise typer.BadParameter("and --json are two formats: choose one", param_hint="--csv")
-    with opened_run(run_path) as run_dir, tables_of_groups(run_dir):
-        print_view(
-            Looking(run_dir, run_path, current_verdicts(run_dir, verdicts)).finding(has_muted=True), as_json, csv
-        )
+    show_view(
+        {"run_path": run_path, "csv": csv, "as_json": as_json},
+        lambda looking: looking.finding(has_muted=True),
+        lambda run_dir: current_verdicts(run_dir, verdicts),
+    )
 
 
 @APP.command(cls=Command)
@@ -70,14 +67,13 @@ def export(
     from mbe_stage.pipeline.cases.deciding import current_verdicts
     from mbe_stage.pipeline.cli.console import ProgressDisplay
     from mbe_stage.pipeline.cli.publishing import set_up_logging
-    from mbe_stage.pipeline.cli.show import tables_of_groups
+    from mbe_stage.pipeline.cli.show import opened_groups
     from mbe_stage.pipeline.cli.terminal import print_json, say
-    from mbe_stage.pipeline.stores.open_store import opened_run
     from mbe_stage.runtime.compile_ahead import compile_ahead
 
     with ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the input") as progress:
         compile_ahead(keys.compile_steps(), progress.compiled)
-        with opened_run(run_path) as run_dir, tables_of_groups(run_dir):
+        with opened_groups(run_path) as run_dir:
             made = export_case(run_dir, run_path, case, out, source, current_verdicts(run_dir, verdicts))
     if as_json:
         print_json({**made, "out": str(out)})
@@ -103,14 +99,13 @@ def label(
 ) -> None:
     """Record a verdict on a case. The next run shows it, and mutes cases that are fine while they stay the same."""
     from mbe_stage.pipeline.cases.deciding import verdicts_of_run
-    from mbe_stage.pipeline.cases.published import case_of
-    from mbe_stage.pipeline.cli.show import tables_of_groups
+    from mbe_stage.pipeline.cases.published import case_of, cases_of
+    from mbe_stage.pipeline.cli.show import opened_groups
     from mbe_stage.pipeline.cli.terminal import print_json, say
     from mbe_stage.pipeline.publish.manifest import read_manifest
-    from mbe_stage.pipeline.stores.open_store import opened_run
 
-    with opened_run(run_path) as run_dir, tables_of_groups(run_dir):
-        found, manifest = case_of(run_dir, case), read_manifest(run_dir)
+    with opened_groups(run_path) as run_dir:
+        found, manifest = case_of(run_dir, case, cases_of(run_dir)), read_manifest(run_dir)
         decisions = verdicts_of_run(run_dir, verdicts)
         before = next(reversed(decisions.history(found.id)), None)
         made = decisions.label(found, manifest.run_id, verdict, note, who)

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from mbe_stage.pipeline.cli.console import ProgressDisplay, set_up_logging
-from mbe_stage.pipeline.cli.tables import results_console, table
+from mbe_stage.pipeline.cli.tables import biclique_values, results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
 from mbe_stage.pipeline.publish.new_directory import check_free
@@ -19,23 +19,13 @@ from mbe_stage.pipeline.views.diff import PAIRED, Difference, RunDiff, searched_
 from mbe_stage.pipeline.views.diff.job import counts_words, diff_runs
 from mbe_stage.pipeline.views.diff.members import largest_differences
 from mbe_stage.pipeline.views.diff.write import write_diff
-from mbe_stage.pipeline.views.top import Biclique
 from mbe_stage.pipeline.wording import first_keys, plural
 
 
 def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as_json: bool, quiet: bool) -> bool:
-    """Compare two runs, write all differences to `out` if given, and show them; return whether there are any.
+    """Compare two runs, write all differences to `out` if given, and show `limit` of each kind.
 
-    Parameters
-    ----------
-    old, new : Path
-        Run directories.
-    out : Path, optional
-        Directory for all differences.
-    limit : int
-        Number of bicliques to show of each kind.
-    threads : int
-        0: one per core.
+    Return whether there are any. Of `threads`, 0 is one per core.
     """
     start = time.perf_counter()
     if out is not None:
@@ -59,9 +49,10 @@ def compare_groups(old: Path, new: Path, out: Path | None, limit: int, as_json: 
     if not has_both or all(run_with_bicliques(run) is not None for run in runs):
         return None
     from mbe_stage.pipeline.cases.changes import compared
-    from mbe_stage.pipeline.cli.show import print_view
+    from mbe_stage.pipeline.cli.show import print_view, tables_of_groups
 
-    view = compared(old, new, limit, out)
+    with tables_of_groups(new):
+        view = compared(old, new, limit, out)
     print_view(view, as_json, None)
     return bool(view.values["counts"])
 
@@ -123,18 +114,7 @@ def _table(rows: list[Difference], title: str) -> Table:
 
 
 def _as_values(one: Difference) -> dict[str, Any]:
-    values: dict[str, Any] = {"status": one.status, **_biclique(one.biclique)}
+    values: dict[str, Any] = {"status": one.status, **biclique_values(one.biclique)}
     if one.partner is not None:
-        values |= {"jaccard": one.jaccard, "partner": _biclique(one.partner)}
+        values |= {"jaccard": one.jaccard, "partner": biclique_values(one.partner)}
     return values
-
-
-def _biclique(group: Biclique) -> dict[str, Any]:
-    return {
-        "biclique_key": group.key,
-        "n_left": len(group.left),
-        "n_right": len(group.right),
-        "n_edges": group.n_edges,
-        "left": group.left,
-        "right": group.right,
-    }

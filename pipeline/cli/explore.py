@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from mbe_stage.pipeline.cases.deciding import verdicts_of_run
+from mbe_stage.pipeline.cli.show import tables_of_groups
 from mbe_stage.pipeline.cli.terminal import say
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.safe_paths import is_directory
 from mbe_stage.pipeline.stores.open_store import opened_run
-from mbe_stage.pipeline.views.listed_groups import group_rows
+from mbe_stage.pipeline.views.listed_groups import check_groups
 
 _PACKAGES = ("duckdb", "starlette", "uvicorn")
 
@@ -18,7 +19,7 @@ def explore(run_path: str, verdicts: str | None, port: int) -> None:
     """Serve the page of a run until a signal ends the process; port 0 takes a free one."""
     with opened_run(run_path) as run_dir:
         # Before anything is served, and before a missing package is reported.
-        group_rows(run_dir, 0)
+        check_groups(run_dir)
         decisions = verdicts_of_run(run_dir, verdicts)
         try:
             from mbe_stage.pipeline.cases.explore.pages import Explorer
@@ -31,7 +32,9 @@ def explore(run_path: str, verdicts: str | None, port: int) -> None:
                 f"mbe explore: needs {package}, which is not installed; expected the extra explore; install it: "
                 "pip install 'mbe-stage[explore]'"
             ) from None
-        server = Server(Explorer(run_dir, decisions, _runs_beside(run_dir)).app(), port)
+        with tables_of_groups(run_dir):
+            explorer = Explorer(run_dir, decisions, _runs_beside(run_dir))
+        server = Server(explorer.app(), port)
         server.start()
         say(f"explore    {server.address}")
         say("           open this address in a browser of this machine; it works once. Ctrl-C ends the page")

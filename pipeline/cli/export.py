@@ -28,38 +28,37 @@ def export_run_as(options: Mapping[str, Any]) -> None:
         console.ProgressDisplay(set_up_logging(quiet, options["verbose"]), quiet, "reading the run") as progress,
         opened_run(options["run_path"]) as run_dir,
     ):
+        has_groups = (run_dir / "groups.parquet").is_file()
         if options["to"] is not None:
             from mbe_stage.pipeline.cases.graph_files import export_to
             from mbe_stage.pipeline.cli.show import tables_of_groups
 
-            source, edge_label, split = options["run_input"], options["edge_label"], options["split"]
-            more = {"source": source, "edge_label": edge_label, "split": split}
+            of_gnn = {name: options[name] for name in ("edge_label", "split")}
             with tables_of_groups(run_dir):
-                place = export_to(run_dir, options["to"], options["directory"], **more)
+                place = export_to(run_dir, options["to"], options["directory"], source=options["run_input"], **of_gnn)
             log.info("groups of %s written for %s: %s", address_of(run_dir), options["to"], place)
-            return
-        what, found = _as_csv(run_dir, options, progress)
-        log.info("%s %s of %s written as CSV", f"{found:,}", what, address_of(run_dir))
+        elif options["groups"] or (has_groups and run_with_bicliques(run_dir) is None):
+            _groups_as_csv(run_dir, options)
+        else:
+            from mbe_stage.pipeline.views.export import csv_output, export_run
+
+            least = {name: options[name] or 1 for name in ("min_left", "min_right")}
+            with csv_output(options["out"]) as output:
+                found = export_run(run_dir, output, limit=options["limit"], on_progress=progress.exported, **least)
+            log.info("%s bicliques of %s written as CSV", f"{found:,}", address_of(run_dir))
 
 
-def _as_csv(run_dir: Path, options: Mapping[str, Any], progress: console.ProgressDisplay) -> tuple[str, int]:
-    from mbe_stage.pipeline.views.export import csv_output, export_rows, export_run
+def _groups_as_csv(run_dir: Path, options: Mapping[str, Any]) -> None:
+    from mbe_stage.pipeline.cases.looking import Looking
+    from mbe_stage.pipeline.cli.show import tables_of_groups
+    from mbe_stage.pipeline.views.export import csv_output, export_rows
 
-    least, limit = (options["min_left"] or 1, options["min_right"] or 1), options["limit"]
-    has_groups = (run_dir / "groups.parquet").is_file()
-    if options["groups"] or (has_groups and run_with_bicliques(run_dir) is None):
-        from mbe_stage.pipeline.cases.looking import Looking
-        from mbe_stage.pipeline.cli.show import tables_of_groups
-
-        with tables_of_groups(run_dir):
-            view = Looking(run_dir, options["run_path"]).top(limit, None, least)
-        with csv_output(options["out"]) as output:
-            export_rows(view.records, output)
-        return "groups", len(view.values["groups"])
-    smallest = dict(zip(("min_left", "min_right"), least, strict=True))
+    least = options["min_left"] or 1, options["min_right"] or 1
+    with tables_of_groups(run_dir):
+        view = Looking(run_dir, options["run_path"]).top(options["limit"], None, least)
     with csv_output(options["out"]) as output:
-        found = export_run(run_dir, output, limit=limit, on_progress=progress.exported, **smallest)
-    return "bicliques", found
+        export_rows(view.records, output)
+    log.info("%s groups of %s written as CSV", f"{len(view.values['groups']):,}", address_of(run_dir))
 
 
 def _check(options: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -77,7 +78,8 @@ def next_command(result: RunResult) -> None:
 def _in_words(counts: Mapping[str, int]) -> str:
     """Format the first count, and all others that are not 0."""
     words = {what.replace("_", " "): n for i, (what, n) in enumerate(counts.items()) if n or not i}
-    return ", ".join(plural(n, what.removesuffix("s"), what) for what, n in words.items())
+    singulars = {what: re.sub("ies$", "y", what).removesuffix("s") for what in words}
+    return ", ".join(plural(n, singulars[what], what) for what, n in words.items())
 
 
 def run_facts(result: RunResult) -> dict[str, Any]:

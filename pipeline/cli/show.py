@@ -10,7 +10,8 @@ from typing import Any
 import typer
 
 from mbe_stage.errors import StageError
-from mbe_stage.pipeline.cases.looking import Looking, Table, View
+from mbe_stage.pipeline.cases.looking import Looking, View
+from mbe_stage.pipeline.cases.verdicts import Verdicts
 from mbe_stage.pipeline.cli.tables import results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.errors import PublishError
@@ -37,21 +38,33 @@ def show_run(options: Mapping[str, Any]) -> None:
             return looking.vertex(options["vertex"], looking.side_named(options["side"]))
         return looking.case(options["case"]) if chosen == ["case"] else looking.group(options["group"])
 
-    _show(options, view)
+    show_view(options, view)
 
 
 def show_accounts(options: Mapping[str, Any]) -> None:
     """Show the members with the highest scores; `options` are those of `pipeline.cli.options.ACCOUNTS`."""
-    _show(options, lambda looking: looking.accounts(options["top"], looking.side_named(options["side"]) or "left"))
+    show_view(options, lambda looking: looking.accounts(options["top"], looking.side_named(options["side"]) or "left"))
 
 
-def _show(options: Mapping[str, Any], view: Callable[[Looking], View]) -> None:
+def show_view(
+    options: Mapping[str, Any],
+    view: Callable[[Looking], View],
+    verdicts_of: Callable[[Path], Verdicts | None] = lambda _: None,
+) -> None:
+    """Print a view of the run `run_path` in the format of the options `as_json` and `csv`."""
     if options["as_json"] and options["csv"] is not None:
         raise typer.BadParameter("and --json are two formats: choose one", param_hint="--csv")
     with opened_run(options["run_path"]) as run_dir:
         with tables_of_groups(run_dir):
-            found = view(Looking(run_dir, options["run_path"]))
+            found = view(Looking(run_dir, options["run_path"], verdicts_of(run_dir)))
         print_view(found, options["as_json"], options["csv"])
+
+
+@contextmanager
+def opened_groups(run_path: str) -> Iterator[Path]:
+    """Open a run as `opened_run`, with the errors of `tables_of_groups`."""
+    with opened_run(run_path) as run_dir, tables_of_groups(run_dir):
+        yield run_dir
 
 
 @contextmanager
@@ -62,7 +75,7 @@ def tables_of_groups(run_dir: Path) -> Iterator[None]:
             yield
     except StageError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise PublishError(
             f"{run_dir}: its tables of groups cannot be read ({type(error).__name__}: {error}); expected those of a "
             "published run; see mbe verify, or publish it again"
@@ -84,11 +97,6 @@ def print_view(view: View, as_json: bool, csv: Path | None) -> None:
         for label, text in view.lines:
             say(f"{label:10} {text}")
         for each in view.tables:
-            print_table(each)
+            rows, unbroken = [list(row) for row in each.rows], ("case", "first", "last", "group_key")
+            results_console().print(table(list(each.columns), rows, each.title or None, unbroken))
     say(f"next       {view.next_command}")
-
-
-def print_table(found: Table) -> None:
-    """Print a table of a view."""
-    rows, unbroken = [list(row) for row in found.rows], ("case", "first", "last", "group_key")
-    results_console().print(table(list(found.columns), rows, found.title or None, unbroken))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from mbe_stage.pipeline.views.near_copies import Distinct
+    from mbe_stage.pipeline.views.top import Biclique
 
 # Characters of a cell: enough for a few long paths or keys, but not for a key of a megabyte.
 _CELL = 1_000
@@ -67,18 +68,7 @@ def largest(run_dir: Path, by: str, found: Distinct, as_json: bool) -> None:
     """Show some bicliques with their vertices' own keys."""
     bicliques = found.bicliques
     if as_json:
-        rows = [
-            {
-                "biclique_key": biclique.key,
-                "n_left": len(biclique.left),
-                "n_right": len(biclique.right),
-                "n_edges": biclique.n_edges,
-                "left": biclique.left,
-                "right": biclique.right,
-            }
-            for biclique in bicliques
-        ]
-        print_json({"run": address_of(run_dir), "by": by, "bicliques": rows})
+        print_json({"run": address_of(run_dir), "by": by, "bicliques": [*map(biclique_values, bicliques)]})
         return
     if not bicliques:
         say(f"{address_of(run_dir)}: no such biclique")
@@ -89,6 +79,12 @@ def largest(run_dir: Path, by: str, found: Distinct, as_json: bool) -> None:
     results_console().print(table(["edges", "left", "right", "left members", "right members", "biclique_key"], lines))
     if found.n_copies:
         say(f"left out   {plural(found.n_copies, 'near copy', 'near copies')} of these; --copies shows them too")
+
+
+def biclique_values(biclique: Biclique) -> dict[str, Any]:
+    """Return a biclique as JSON has it."""
+    sizes = {"n_left": len(biclique.left), "n_right": len(biclique.right), "n_edges": biclique.n_edges}
+    return {"biclique_key": biclique.key, **sizes, "left": biclique.left, "right": biclique.right}
 
 
 def keys(of_side: Sequence[Any]) -> str:

@@ -37,6 +37,13 @@ def reading(run_path: str | Path) -> Iterator[None]:
         raise PublishError(f"{run_path}: cannot be read ({what}); expected a published run; {_REMEDY}") from error
 
 
+def refuse_nulls(table: pa.Table, schema: pa.Schema) -> None:
+    """Raise `ArrowInvalid` for a null in a column that has none by the schema; columns may be missing."""
+    for field in schema:
+        if not field.nullable and field.name in table.column_names and table[field.name].null_count:
+            raise pa.ArrowInvalid(f"a null in the column {field.name}")
+
+
 def bicliques_parts(run_path: str | Path) -> list[Path]:
     """Return the files of a run's table `bicliques`, in reading order.
 

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from mbe_stage.pipeline.cases.finding import key_name, members_name, sentence, several
-from mbe_stage.pipeline.cases.published import SINCE, Case, rows_of_groups
+from mbe_stage.pipeline.cases.published import (
+    SINCE,
+    Case,
+    Row,
+    Table,
+    best_vertices,
+    scores_of,
+    side_names,
+    table_of,
+    weight_name,
+)
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.report.group_pictures import MOST_COLUMNS, MOST_ROWS, pattern, time_line
 from mbe_stage.pipeline.report.wording import escape, fragment, key, percent, tuple_key
@@ -28,11 +38,8 @@ _OPEN = 16
 _SHOWN_HALO = 6
 _MOST_LINKS = 8
 _MOST_ACCOUNTS = 2000
-_FACTS = ("first_time", "weight_total", "n_known", "p_bound")
-_SCORES = ["side", "vertex", "key", "score", "grown_surprise", "degree", "group_edge_share"]
+_FACTS = ("first_time", "largest_weight_total", "n_known", "p_bound")
 _PLAIN = re.compile("[A-Za-z0-9]([ _.:@/-]?[A-Za-z0-9]){0,39}")
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,12 @@ class CasePages:
     run_path: Path
     manifest: Manifest
     cases: Sequence[Case]
-    names: tuple[str, str]
     top: int
+
+    @cached_property
+    def names(self) -> tuple[str, str]:
+        """The names of the sides."""
+        return side_names(self.manifest)
 
     @cached_property
     def columns(self) -> list[tuple[str, str]]:
@@ -54,25 +65,12 @@ class CasePages:
             "n_groups": "groups",
             "since": "since",
             "first_time": "span",
-            "weight_total": self.weight,
+            "largest_weight_total": weight_name(self.manifest, self.cases),
             "n_known": "known",
             "p_bound": "p",
             "verdict": "verdict",
         }
-        return [
-            (name, text) for name, text in headings.items() if any(case.row[name] is not None for case in self.cases)
-        ]
-
-    @cached_property
-    def has_parts(self) -> bool:
-        """Whether right keys have several columns or a time bucket."""
-        return has_parts(self.manifest.config)
-
-    @cached_property
-    def weight(self) -> str:
-        """The name of the weight."""
-        columns = self.manifest.input.columns
-        return next((column.name for column in columns if column.setting == "weight" and column.name), "weight")
+        return [item for item in headings.items() if any(case.row[item[0]] is not None for case in self.cases)]
 
     @cached_property
     def keys(self) -> list[str]:
@@ -82,36 +80,28 @@ class CasePages:
     @cached_property
     def places(self) -> Mapping[int, list[int]]:
         """The positions of the cases of each left member."""
-        places: dict[int, list[int]] = {}
+        places: defaultdict[int, list[int]] = defaultdict(list)
         for at, case in enumerate(self.cases):
             for member in case.members:
                 if member["side"] == "left":
-                    places.setdefault(member["vertex"], []).append(at)
+                    places[member["vertex"]].append(at)
         return places
 
     @cached_property
-    def scores(self) -> Mapping[tuple[str, int], Row]:
-        """The rows of `vertex_scores` of all members, and of the best left vertices."""
-        wanted = {
-            side: {row["vertex"] for case in self.cases for row in case.members if row["side"] == side}
-            for side in ("left", "right")
-        }
-        wanted["left"] |= self._best
-        found = {}
-        path = self.run_path / "vertex_scores.parquet"
-        for side, vertices in wanted.items():
-            of_side = (pc.field("side") == side) & pc.field("vertex").isin(pa.array(sorted(vertices), pa.int32()))
-            for row in pq.read_table(path, columns=_SCORES, filters=of_side).to_pylist():
-                found[side, row["vertex"]] = row
-        return found
+    def by_score(self) -> list[int]:
+        """The left vertices of the list of accounts: those in cases and those with the best scores of all."""
+        rows = (self._scores["left", vertex] for vertex in {*self.places, *self._best})
+        return [row["vertex"] for row in sorted(rows, key=self._by_score)[:_MOST_ACCOUNTS]]
 
     @cached_property
-    def _best(self) -> set[int]:
-        """The left vertices with the best scores."""
-        order = [("score", "descending"), ("grown_surprise", "descending"), ("vertex", "ascending")]
-        path, names = self.run_path / "vertex_scores.parquet", [name for name, _ in order]
-        left = pq.read_table(path, columns=names, filters=pc.field("side") == "left")
-        return set(left.sort_by(order)["vertex"][: self.top].to_pylist())
+    def _best(self) -> list[int]:
+        return best_vertices(self.run_path, "left", self.top)
+
+    @cached_property
+    def _scores(self) -> Mapping[tuple[str, int], Row]:
+        """The rows of `vertex_scores` of all members, and of the best left vertices."""
+        members = (row["vertex"] for case in self.cases for row in case.members)
+        return scores_of(self.run_path, (*members, *self._best))
 
     def written(self, most: int) -> Iterator[tuple[str, str]]:
         """Yield a row of the list and a section for each case, with at most so many members a side."""
@@ -133,38 +123,28 @@ class CasePages:
             "kind": " ".join(kinds),
             "key": " ".join(map(str, places)),
         }
-        return fragment(
-            TEMPLATE, "listed", at + 1, case.id, [item for item in facts.items() if item[1] is not None], cells
-        )
+        return fragment(TEMPLATE, "listed", at + 1, case.id, facts, cells)
 
     def _section(self, at: int, case: Case, most: int, anchored: set[int]) -> str:
-        names, row = self.names, case.row
+        names, row, head = self.names, case.row, case.head
         is_alone = len(case.groups) == 1
-        head = case.groups[0]
-        rows = self._members(head) if is_alone else case.members
-        # A case can be larger than the group that its sentence is about.
-        is_larger = (head["n_left"], head["n_right"]) != (row["n_left"], row["n_right"])
-        title = f"{several(names[0], row['n_left'])}, {several(names[1], row['n_right'])}"
-        groups = [self._group(group, case.head, most, whole=not is_alone) for group in case.groups]
+        headings = dict(self.columns) | {"largest_weight_total": weight_name(self.manifest, [case])}
         return fragment(
             TEMPLATE,
             "case",
             at + 1,
             case.id,
-            title,
+            f"{several(names[0], row['n_left'])}, {several(names[1], row['n_right'])}",
             row,
-            ("Its first group: " if is_larger else "") + sentence(head["explanation"], names),
-            [
-                (heading, _cell(name, row)[0])
-                for name, heading in self.columns
-                if name in _FACTS and row[name] is not None
-            ],
-            Markup(self._pictures(case.head)),
-            self._both(rows, most, anchored),
-            groups,
+            # A case can be larger than the group that its sentence and pictures are about.
+            ("" if is_alone else "Its first group, drawn below: ") + sentence(head["explanation"], names),
+            [(headings[name], _cell(name, row)[0]) for name in _FACTS if row[name] is not None],
+            Markup(self._pictures(head)),
+            self._both(self._members(head) if is_alone else case.members, most, anchored),
+            [self._group(group, head, most, whole=not is_alone) for group in case.groups],
             self._other_cases(at, case),
             names,
-            self.weight,
+            weight_name(self.manifest),
         )
 
     def _group(self, group: Row, head: Row, most: int, *, whole: bool) -> dict[str, Any]:
@@ -189,13 +169,13 @@ class CasePages:
 
     def _written(self, row: Row) -> Markup:
         """Format the key of a member of a group."""
-        has_parts = row["side"] == "right" and (row.get("key_value") is not None or self.has_parts)
+        is_split = row["side"] == "right" and (row.get("key_value") is not None or has_parts(self.manifest.config))
         whole = narrowed_key(row["key"], row.get("key_value"))
         # Nothing in most keys needs the elements that isolate others from the text around them.
-        text = key_text(whole) if has_parts else str(whole)
+        text = key_text(whole) if is_split else str(whole)
         if all(_PLAIN.fullmatch(part) for part in text.split(" · ")):
             return Markup(text)
-        return tuple_key(whole) if has_parts else key(whole)
+        return tuple_key(whole) if is_split else key(whole)
 
     def _both(self, rows: Sequence[Row], most: int, anchored: set[int] | None = None) -> list[Mapping[str, Any]]:
         """Return the members of both sides for the template, those with the best scores first.
@@ -219,7 +199,7 @@ class CasePages:
         return found
 
     def _by_score(self, row: Row) -> tuple[float, float, int]:
-        score = self.scores.get((row["side"], row["vertex"]), {"score": 0.0, "grown_surprise": 0.0})
+        score = self._scores.get((row["side"], row["vertex"]), {"score": 0.0, "grown_surprise": 0.0})
         return (-score["score"], -score["grown_surprise"], row["vertex"])
 
     def _member(self, row: Row, anchored: set[int] | None) -> str:
@@ -227,7 +207,7 @@ class CasePages:
         label = "" if row["label"] is None else f"<i>{key(row['label'])}</i>"
         if anchored is None:
             return f"<li>{written}{label}</li>"
-        score = self.scores.get((row["side"], vertex))
+        score = self._scores.get((row["side"], vertex))
         value = "" if score is None else f"<b>{score['score']:.3f}</b>"
         if row["side"] == "right":
             return f"<li>{written}{value}{label}</li>"
@@ -239,8 +219,9 @@ class CasePages:
     @cached_property
     def _tables(self) -> dict[str, dict[int, pa.Table]]:
         has_times = self.manifest.config.input.timestamp is not None
-        names = ["group_members", "group_edges", "group_halo", *(["group_times"] if has_times else [])]
-        return {name: _by_group(rows_of_groups(self.run_path, name)) for name in names}
+        names: tuple[Table, ...] = ("group_members", "group_edges", "group_halo", "group_times")
+        names = names if has_times else names[:-1]
+        return {name: _by_group(table_of(self.run_path, name)) for name in names}
 
     def _rows(self, name: str, group: Row) -> list[dict[str, Any]]:
         found = self._tables.get(name, {}).get(group["group_key"])
@@ -281,15 +262,11 @@ class CasePages:
         shown = [(other + 1, several(self.names[0], n)) for other, n in ordered[:_MOST_LINKS]]
         return shown, len(ordered) - len(shown)
 
-    @cached_property
-    def by_score(self) -> list[int]:
-        """The left vertices of the list of accounts: those in cases and those with the best scores of all."""
-        rows = (self.scores["left", vertex] for vertex in {*self.places, *self._best})
-        return [row["vertex"] for row in sorted(rows, key=self._by_score)[:_MOST_ACCOUNTS]]
-
-    def accounts(self, n_cases: int) -> list[str]:
-        """Return the entries of the list of accounts, with links to the first cases."""
-        return [self._account(self.scores["left", vertex], n_cases) for vertex in self.by_score]
+    def accounts(self, n_cases: int, n_open: int) -> str:
+        """Return the list of accounts, so many of them unfolded, with links to the first cases."""
+        entries = [self._account(self._scores["left", vertex], n_cases) for vertex in self.by_score]
+        n_cut = len(self.places.keys() - set(self.by_score))
+        return fragment(TEMPLATE, "accounts", entries, n_open, n_cut, self.names[0], members_name(self.names[1]))
 
     def _account(self, row: Row, n_cases: int) -> str:
         cases = [at for at in self.places.get(row["vertex"], ()) if at < n_cases]
@@ -300,6 +277,11 @@ class CasePages:
             f"<span>{escape(several(self.names[1], row['degree']))}</span>"
             f"<span>{percent(row['group_edge_share'], 1)}</span><span>{links}{more}</span></li>"
         )
+
+
+def file_of_page(name: str) -> str:
+    """Return the style sheet or the script of the page."""
+    return files("mbe_stage.pipeline.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _by_group(table: pa.Table) -> dict[int, pa.Table]:
@@ -337,15 +319,11 @@ def _cell(name: str, row: Row) -> tuple[str, str]:
     if name == "since":
         return since_name(value), str(SINCE.index(value))
     if name == "first_time":
-        return span(value, row["last_time"]), f"{(row['last_time'] - datetime(1970, 1, 1)).total_seconds():.0f}"
+        last = row["last_time"]
+        days = dict.fromkeys(f"{moment:%Y-%m-%d}" for moment in (value, last))
+        return " – ".join(days), f"{(last - datetime(1970, 1, 1)).total_seconds():.0f}"
     if name == "p_bound":
         return chance(value), f"{-row['surprise']:.4g}"
-    if name == "weight_total":
+    if name == "largest_weight_total":
         return amount_text(value), f"{value!r}"
     return (value if name == "verdict" else f"{value:,}"), ""
-
-
-def span(first: datetime, last: datetime) -> str:
-    """Format the days from a time to another."""
-    days = (first.strftime("%Y-%m-%d"), last.strftime("%Y-%m-%d"))
-    return days[0] if days[0] == days[1] else " – ".join(days)

@@ -91,14 +91,10 @@
   for (const { row } of cases) for (const cell of row.cells) cell.dataset.l = heads[cell.cellIndex].textContent;
   table.classList.add("cards");
 
-  const all = () => {
-    every = true;
-    show();
-  };
   bar.addEventListener("input", show);
   bar.addEventListener("submit", (event) => event.preventDefault());
   bar.addEventListener("reset", () => setTimeout(show));
-  allCases.addEventListener("click", all);
+  allCases.addEventListener("click", () => { every = true; show(); });
 
   // A link leads to its target even if that is folded or filtered out.
   const arrive = () => {

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 
 from markupsafe import Markup
 
 from mbe_stage.pipeline.cases.finding import finding_of, key_name, members_name, since_text
-from mbe_stage.pipeline.cases.published import SINCE, Case, cases_of, side_names
+from mbe_stage.pipeline.cases.published import SINCE, Case, cases_of
 from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
-from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages, kind_of, since_name
+from mbe_stage.pipeline.report.group_cases import TEMPLATE, CasePages, file_of_page, kind_of, since_name
 from mbe_stage.pipeline.report.request import right_key
 from mbe_stage.pipeline.report.wording import count, fragment, key
 from mbe_stage.pipeline.views.listed_groups import chance_text, nothing_significant
@@ -34,45 +33,36 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     It shows cases up to 5.75 MB of HTML, with 200 members a side or fewer; and `top` of the muted groups.
     """
     every = cases_of(run_path)
-    cases, muted = ([case for case in every if case.row["is_muted"] is quiet] for quiet in (False, True))
-    names = side_names(manifest.config, manifest.input.columns)
-    pages = CasePages(run_path, manifest, cases, names, top)
+    cases = [case for case in every if not case.row["is_muted"]]
+    muted = [group for case in every if case.row["is_muted"] for group in case.groups]
+    pages = CasePages(run_path, manifest, cases, top)
     rows, sections, most = _fitting(pages)
-    accounts = pages.accounts(len(rows))
-    n_groups = sum(len(case.groups) for case in cases)
-    figures = [
-        ("cases", count(len(cases))),
-        ("groups", count(n_groups)),
-        (f"{members_name(names[0])} in groups", count(len(pages.places))),
-    ]
-    body = [_incomplete(manifest), *(_list(pages, rows, most) if cases else [_nothing(run_path, manifest)])]
-    body += [_about(run_path, manifest), _muted(muted, top)]
+    members = members_name(pages.names[0]), members_name(pages.names[1])
+    body = [_incomplete(manifest), *_list(pages, rows, most), _about(run_path, manifest)]
+    body.append(fragment(TEMPLATE, "muted", muted[:top], len(muted)))
     found = [PageSection("cases", "Cases", "".join(body))]
     if cases:
         found.append(PageSection("case-by-case", "Case by case", fragment(TEMPLATE, "sections", sections, _MANY)))
-    if accounts:
-        n_cut = len(pages.places.keys() - set(pages.by_score))
-        sides = names[0], members_name(names[1])
-        text = fragment(TEMPLATE, "accounts", accounts, _ACCOUNTS_OPEN, n_cut, *sides)
-        found.append(PageSection("accounts", f"{_capital(members_name(names[0]))} by score", text))
+    if pages.by_score:
+        text = pages.accounts(len(rows), _ACCOUNTS_OPEN)
+        found.append(PageSection("accounts", f"{_capital(members[0])} by score", text))
     has_times = manifest.config.input.timestamp is not None
-    found.append(
-        PageSection(
-            "definitions", "Definitions", fragment(TEMPLATE, "definitions", list(map(members_name, names)), has_times)
-        )
-    )
+    found.append(PageSection("definitions", "Definitions", fragment(TEMPLATE, "definitions", members, has_times)))
     parts = [(section.anchor, section.heading) for section in found]
-    parts += [("statistics", "Statistics"), ("next-steps", "Next steps")]
     return Page(
         title="Groups",
         heading=_heading(run_path, manifest, every),
-        lede=fragment(TEMPLATE, "lede", parts),
-        figures=figures,
-        sides=(members_name(names[0]), members_name(names[1])),
+        lede=fragment(TEMPLATE, "lede", [*parts, ("statistics", "Statistics"), ("next-steps", "Next steps")]),
+        figures=[
+            ("cases", count(len(cases))),
+            ("groups", count(sum(len(case.groups) for case in cases))),
+            (f"{members[0]} in groups", count(len(pages.places))),
+        ],
+        sides=members,
         first_sections=found,
         footer=fragment(TEMPLATE, "footer", every[0].id) if every else "",
-        style=_file("groups.css"),
-        script=_file("groups.js"),
+        style=file_of_page("groups.css"),
+        script=file_of_page("groups.js"),
     )
 
 
@@ -81,10 +71,6 @@ def _heading(run_path: Path, manifest: Manifest, cases: list[Case]) -> str:
     if all(case.row["is_muted"] for case in cases):
         return "No case is left." if cases else "No group is significant."
     return finding_of(run_path, manifest.model_copy(update={"truncated": None}), cases)
-
-
-def _file(name: str) -> str:
-    return files("mbe_stage.pipeline.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _capital(text: str) -> str:
@@ -96,7 +82,7 @@ def _fitting(pages: CasePages) -> tuple[list[str], list[str], int]:
 
     Long lists of members are cut before cases are. The first case is shown whatever its size.
     """
-    left = _MOST_BYTES - sum(len(text.encode()) for text in pages.accounts(len(pages.cases)))
+    left = _MOST_BYTES - len(pages.accounts(len(pages.cases), _ACCOUNTS_OPEN).encode())
     for most in _MEMBERS:
         rows, sections, n_bytes = list[str](), list[str](), 0
         for row, section in pages.written(most):
@@ -111,7 +97,10 @@ def _fitting(pages: CasePages) -> tuple[list[str], list[str], int]:
 
 
 def _list(pages: CasePages, rows: list[str], most: int) -> list[str]:
-    """Return the controls and the list of cases."""
+    """Return the controls and the list of cases, or why there is none."""
+    if not pages.cases:
+        which = "left" if pages.manifest.derived["groups"]["groups"] else "significant"
+        return [fragment(TEMPLATE, "nothing", which, _capital(nothing_significant(pages.run_path, pages.manifest)))]
     rows_of = [case.row for case in pages.cases]
     sinces = [value for value in SINCE if any(row["since"] == value for row in rows_of)]
     kinds = dict.fromkeys(kind_of(group) for case in pages.cases for group in case.groups)
@@ -123,14 +112,11 @@ def _list(pages: CasePages, rows: list[str], most: int) -> list[str]:
         "key": keys if len(keys) > 1 else [],
     }
     has_known = any(row["n_known"] for row in rows_of)
-    n_cut = max(
-        (sum(member["side"] == side for member in case.members) for case in pages.cases for side in ("left", "right")),
-        default=0,
-    )
+    is_cut = any(max(row["n_left"], row["n_right"]) > most for row in rows_of)
     return [
         fragment(TEMPLATE, "controls", pages.names[0], members_name(pages.names[0]), filters, has_known),
         fragment(TEMPLATE, "case_list", [text for _, text in pages.columns], list(map(Markup, rows))),
-        fragment(TEMPLATE, "left_out", len(rows), len(pages.cases), most if n_cut > most else 0),
+        fragment(TEMPLATE, "left_out", len(rows), len(pages.cases), most if is_cut else 0),
     ]
 
 
@@ -145,16 +131,6 @@ def _about(run_path: Path, manifest: Manifest) -> str:
             since_last(manifest.derived_comparison.get("groups"), right_key(manifest.config), since_text(manifest)),
         ]
     )
-
-
-def _muted(cases: list[Case], top: int) -> str:
-    groups = [group for case in cases for group in case.groups]
-    return fragment(TEMPLATE, "muted", groups[:top], len(groups))
-
-
-def _nothing(run_path: Path, manifest: Manifest) -> str:
-    which = "left" if manifest.derived["groups"]["groups"] else "significant"
-    return fragment(TEMPLATE, "nothing", which, _capital(nothing_significant(run_path, manifest)))
 
 
 def _incomplete(manifest: Manifest) -> str:

@@ -172,9 +172,7 @@ def csv_output(path: Path | None) -> Iterator[IO[bytes]]:
     refuse_among_published(path)
     target = path.resolve()
     if target.exists() and not target.is_file():
-        raise PublishError(
-            f"{path}: is not a regular file; expected a path for a new file; without --out the CSV goes to stdout"
-        )
+        raise PublishError(f"{path}: is not a regular file; expected a path for a new file; name another")
     with as_publish_errors(path, "no file was written"), replaced_file(target) as file:
         yield file
 

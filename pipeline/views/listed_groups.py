@@ -43,11 +43,16 @@ def listed_groups(run_path: str | Path, limit: int | None = None) -> list[dict[s
     return with_members(run_path, group_rows(run_path, limit))
 
 
+def check_groups(run_path: str | Path) -> Path:
+    """Return the path of a run; refuse one without groups."""
+    if not (Path(run_path) / "groups.parquet").is_file():
+        raise PublishError(f"{run_path}: has no groups; expected a run with groups; make them: mbe groups")
+    return Path(run_path)
+
+
 def group_rows(run_path: str | Path, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the rows of `groups` by rank; parameters and errors are those of `listed_groups`."""
-    run_path = Path(run_path)
-    if not (run_path / "groups.parquet").is_file():
-        raise PublishError(f"{run_path}: has no groups; expected a run with groups; make them: mbe groups")
+    run_path = check_groups(run_path)
     with reading(run_path):
         # `read_table` imports pandas if it is installed, which takes longer than reading.
         return pq.ParquetFile(run_path / "groups.parquet").read().slice(0, limit).to_pylist()
@@ -57,11 +62,6 @@ def with_members(run_path: str | Path, rows: list[dict[str, Any]]) -> list[dict[
     """Return some of these rows, in their order, with the members' own keys as ``left`` and ``right``.
 
     ``core_left`` and ``core_right`` are those of the core.
-
-    Raises
-    ------
-    PublishError
-        The table of members cannot be read.
     """
     lists = "left", "right", "core_left", "core_right"
     listed = {row["group_key"]: {**row, **{name: [] for name in lists}} for row in rows}

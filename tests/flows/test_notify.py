@@ -195,6 +195,8 @@ def test_nobody_there(caplog: pytest.LogCaptureFixture, receiver: Receiver) -> N
     [
         (Notify("ftp://example.org/x"), "is no address of a webhook"),
         (Notify("https:///x"), "is no address of a webhook"),
+        (Notify("https://xn--/x"), "is no address of a webhook"),
+        (Notify(f"https://example.org/{'x' * 70_000}"), "is no address of a webhook"),
         (Notify("https://example.org:x/"), "is no address of a webhook"),
         (Notify("https://example.org/a b"), "is no address of a webhook"),
         (Notify("http://example.org/x", with_keys=True), "would send keys unencrypted"),
@@ -204,6 +206,13 @@ def test_an_address_that_cannot_be_used(notify: Notify, words: str, monkeypatch:
     monkeypatch.setenv(SECRET, "x")
     with pytest.raises(ConfigError, match=words):
         notify.check()
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_no base64"])
+def test_a_secret_that_anybody_knows_is_refused(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET, secret)
+    with pytest.raises(ConfigError, match=f"no secret to sign requests with in {SECRET}"):
+        Notify("https://example.org/x").check()
 
 
 def test_the_command_refuses_early(monkeypatch: pytest.MonkeyPatch) -> None:

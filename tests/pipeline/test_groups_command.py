@@ -16,6 +16,7 @@ import pytest
 
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.cli import options
+from mbe_stage.pipeline.cli.json_or_text import _in_words as in_words
 from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError, VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.job import RunResult
@@ -87,6 +88,11 @@ def test_the_table_is_the_last_that_is_said(tmp_path: Path, edges_file: Path) ->
     assert shown.index("run        ") < shown.index("rank") < shown.index("ring 1 <0>")
     text = " ".join(shown.replace("│", " ").split())
     assert "6 left x 6 right members" in text
+
+
+def test_one_of_a_kind_is_said_in_the_singular() -> None:
+    counts = {"groups": 1, "left_members": 2, "keys": 0, "chance_copies": 1}
+    assert in_words(counts) == "1 group, 2 left members, 1 chance copy"
 
 
 def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ Tables are those of `mbe show` and `mbe diff`. One thread answers one request af
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs
 
 import pyarrow as pa
@@ -20,9 +19,9 @@ from starlette.routing import Route
 from mbe_stage.errors import StageError
 from mbe_stage.pipeline.cases.changes import compared
 from mbe_stage.pipeline.cases.explore.picture import LEFT_X, MOST_NODES, RIGHT_X, WIDTH, picture_of
-from mbe_stage.pipeline.cases.explore.tables import MOST_FOUND, RunTables
+from mbe_stage.pipeline.cases.explore.search import MOST_FOUND, search
 from mbe_stage.pipeline.cases.looking import SIDES, Looking, Table
-from mbe_stage.pipeline.cases.published import Case, cases_of
+from mbe_stage.pipeline.cases.published import Case, cases_of, table_of
 from mbe_stage.pipeline.cases.verdicts import MOST_NOTE, VERDICTS, Verdicts
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.publish.manifest import read_manifest
@@ -39,65 +38,64 @@ _LONGEST_FORM = 12 * MOST_NOTE + 1_000
 
 
 class Explorer:
-    """A run with groups, and its pages; `other_runs` are those to compare with, by id, the newest first."""
+    """A run with groups, and its pages; `other_runs` are those to compare with, by id, the newest first.
+
+    Endpoints are coroutines, so they run in the thread of the server, not in those of a pool.
+    """
 
     def __init__(self, run_path: Path, verdicts: Verdicts, other_runs: Mapping[str, Path]) -> None:
         self._run_path, self._verdicts, self._other_runs = run_path, verdicts, other_runs
         self._manifest = read_manifest(run_path)
         self._cases = {case.id: case for case in cases_of(run_path)}
-        self._tables = RunTables(run_path)
-        self._rows_of: dict[str, tuple[pa.Table | None, str]] = {}
+        # Of one case at a time, because a case may have millions.
+        self._rows_of: tuple[str, pa.Table | None, str] = ("", None, "")
 
     def app(self) -> Starlette:
         """Return the application, without its gate."""
-        pages: dict[str, Callable[[Request], Response]] = {
+        pages = {
             "/": self._case,
             "/cases/{case}": self._case,
             "/cases/{case}/rows": self._rows,
             "/search": self._search,
             "/member": self._member,
             "/compare": self._compare,
-            "/explore.css": lambda _: Response(render("explore.css"), media_type="text/css"),
+            "/explore.css": self._style,
         }
-        routes = [Route(path, _answering(page), methods=["GET"]) for path, page in pages.items()]
+        routes = [Route(path, page, methods=["GET"]) for path, page in pages.items()]
         routes.append(Route("/verdicts", self._decide, methods=["POST"]))
-        return Starlette(
-            routes=routes, exception_handlers={HTTPException: self._not_found, StageError: self._not_possible}
-        )
+        return Starlette(routes=routes, exception_handlers=dict.fromkeys((HTTPException, StageError), self._problem))
 
-    def _case(self, request: Request) -> Response:
+    async def _style(self, _request: Request) -> Response:
+        return Response(render("explore.css"), media_type="text/css")
+
+    async def _case(self, request: Request) -> Response:
         wanted = request.path_params.get("case") or next(iter(self._cases), None)
         if wanted is None:
             return self._page("No cases", "")
         case, looking = self._wanted(wanted), self._looking()
-        groups = [group["group_key"] for group in case.groups]
-        picture = picture_of(
-            case.members,
-            lambda left, right: self._tables.edges(groups, left, right),
-            key_text if has_parts(self._manifest.config) else str,
-        )
-        names = looking.names
-        drawn = fragment(_PARTS, "drawing", picture, names, (WIDTH, LEFT_X, RIGHT_X), MOST_NODES)
+        edges = table_of(self._run_path, "group_edges", [group["group_key"] for group in case.groups])
+        distinct = edges.group_by(["left", "right"], use_threads=False).aggregate([])
+        pairs = zip(*(distinct[side].to_pylist() for side in SIDES), strict=True)
+        picture = picture_of(case.members, pairs, key_text if has_parts(self._manifest.config) else str)
+        drawn = fragment(_PARTS, "drawing", picture, looking.names, (WIDTH, LEFT_X, RIGHT_X), MOST_NODES)
         history, undecided = self._verdicts.history(case.id), _next_open(case.id, looking)
         body = fragment(_PARTS, "case", case.id, looking.case(case.id), drawn, history, undecided, VERDICTS)
-        return self._page(f"Case {case.id}", body, case.id, looking=looking)
+        return self._page(f"Case {case.id}", body, looking=looking, chosen=case.id)
 
-    def _rows(self, request: Request) -> Response:
+    async def _rows(self, request: Request) -> Response:
         case = self._wanted(request.path_params["case"])
-        number = _number(request.query_params.get("page", "1"))
-        if case.id not in self._rows_of:
-            # Of one case at a time, because a case may have millions.
-            self._rows_of = {case.id: self._read_rows(case)}
-        rows, missing = self._rows_of[case.id]
-        n_rows, names, found = 0, (), []
-        if rows is not None:
-            n_rows, names = rows.num_rows, rows.column_names
-            part = rows.slice(_ROWS_A_PAGE * (number - 1), _ROWS_A_PAGE)
-            found = list(zip(*(column.to_pylist() for column in part.columns), strict=True))
-        has_more = n_rows > _ROWS_A_PAGE * number
-        table = Table("Rows", names, found, [{}] * len(found))
-        body = fragment(_PARTS, "rows", case.id, table, n_rows, missing, number, has_more)
-        return self._page(f"Rows of case {case.id}", body, case.id)
+        text = request.query_params.get("page", "1")[:9]
+        if not (text.isascii() and text.isdigit() and (number := int(text))):
+            raise HTTPException(404, "There is no such page.")
+        if self._rows_of[0] != case.id:
+            self._rows_of = (case.id, *self._read_rows(case))
+        _, rows, missing = self._rows_of
+        part = (pa.table({}) if rows is None else rows).slice(_ROWS_A_PAGE * (number - 1), _ROWS_A_PAGE)
+        found = list(zip(*(column.to_pylist() for column in part.columns), strict=True))
+        n_rows = 0 if rows is None else rows.num_rows
+        table = Table("Rows", part.column_names, found, [{}] * len(found))
+        body = fragment(_PARTS, "rows", case.id, table, n_rows, missing, number, n_rows > _ROWS_A_PAGE * number)
+        return self._page(f"Rows of case {case.id}", body, chosen=case.id)
 
     def _read_rows(self, case: Case) -> tuple[pa.Table | None, str]:
         """Return the rows of the input behind a case; if the input cannot be read, None and the reason."""
@@ -112,13 +110,13 @@ class Explorer:
         except StageError as error:
             return None, str(error)
 
-    def _search(self, request: Request) -> Response:
+    async def _search(self, request: Request) -> Response:
         text = request.query_params.get("q", "").strip()[:_LONGEST_SEARCH]
-        looking, found = self._looking(), self._tables.search(text) if text else []
+        looking, found = self._looking(), search(self._run_path, text) if text else []
         body = fragment(_PARTS, "found", text, len(found), looking.found(found), MOST_FOUND)
-        return self._page("Search", body, searched=text, looking=looking)
+        return self._page("Search", body, looking=looking, searched=text)
 
-    def _member(self, request: Request) -> Response:
+    async def _member(self, request: Request) -> Response:
         side, name = request.query_params.get("side", ""), request.query_params.get("key", "")
         looking = self._looking()
         try:
@@ -127,7 +125,7 @@ class Explorer:
             raise HTTPException(404, "This run has no such member.") from None
         return self._page(f"{looking.names[side]} {name}", fragment(_PARTS, "view", view), looking=looking)
 
-    def _compare(self, request: Request) -> Response:
+    async def _compare(self, request: Request) -> Response:
         wanted = request.query_params.get("with", "")
         if wanted and wanted not in self._other_runs:
             raise HTTPException(404, "There is no such run beside this one.")
@@ -140,31 +138,25 @@ class Explorer:
         self._verdicts.label(case, self._manifest.run_id, form.get("verdict", ""), form.get("note", "").strip())  # type: ignore[arg-type]  # checked there
         return RedirectResponse(f"/cases/{case.id}", 303)
 
-    def _looking(self) -> Looking:
+    async def _problem(self, _request: Request, error: Exception) -> Response:
+        status, text = (error.status_code, error.detail) if isinstance(error, HTTPException) else (400, str(error))
+        title, body = "Not found" if status == 404 else "Not possible", fragment(_PARTS, "problem", text)
+        try:
+            return self._page(title, body, status)
+        except StageError:
+            # The verdicts cannot be read.
+            return self._page(title, body, status, self._looking(has_verdicts=False))
+
+    def _looking(self, *, has_verdicts: bool = True) -> Looking:
         """Return the views of the run with the verdicts of this moment."""
-        verdicts = self._verdicts if self._verdicts.path.exists() else None
+        verdicts = self._verdicts if has_verdicts and self._verdicts.path.exists() else None
         return Looking(self._run_path, str(self._run_path), verdicts, list(self._cases.values()))
 
-    def _page(
-        self,
-        title: str,
-        body: str,
-        chosen: str | None = None,
-        *,
-        searched: str = "",
-        status: int = 200,
-        looking: Looking | None = None,
-    ) -> Response:
-        text = render(
-            "explore.html",
-            title=title,
-            body=body,
-            manifest=self._manifest,
-            **(looking or self._looking()).finding().values,
-            chosen=chosen,
-            searched=searched,
-            can_compare=bool(self._other_runs),
-        )
+    def _page(self, title: str, body: str, status: int = 200, looking: Looking | None = None, **asked: str) -> Response:
+        """Return a page; `asked` are the case that is shown as `chosen`, or the text that was `searched`."""
+        about = {"chosen": None, "searched": "", **asked, **(looking or self._looking()).finding().values}
+        can_compare = bool(self._other_runs)
+        text = render("explore.html", title=title, body=body, manifest=self._manifest, can_compare=can_compare, **about)
         return HTMLResponse(text, status)
 
     def _wanted(self, case: str) -> Case:
@@ -172,37 +164,12 @@ class Explorer:
             raise HTTPException(404, "This run has no such case.")
         return self._cases[case]
 
-    async def _not_found(self, _request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return self._page("Not found", fragment(_PARTS, "problem", error.detail), status=error.status_code)
-
-    async def _not_possible(self, _request: Request, error: Exception) -> Response:
-        # The verdicts may be what cannot be read.
-        looking = Looking(self._run_path, str(self._run_path), None, list(self._cases.values()))
-        return self._page("Not possible", fragment(_PARTS, "problem", str(error)), status=400, looking=looking)
-
 
 def _next_open(case: str, looking: Looking) -> str | None:
     """Return the next case without a decision, from the top again after the last one."""
-    rows: Sequence[Mapping[str, Any]] = looking.finding().values["cases"]
+    rows = looking.finding().values["cases"]
     at = next(at for at, row in enumerate(rows) if row["case"] == case)
-    following = (*rows[at + 1 :], *rows[:at])
-    return next((row["case"] for row in following if row["verdict"] in (None, "open")), None)
-
-
-def _answering(page: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint that runs in the thread of the server, not in one of a pool."""
-
-    async def endpoint(request: Request) -> Response:
-        return page(request)
-
-    return endpoint
-
-
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not int(text[:9]) >= 1:
-        raise HTTPException(404, "There is no such page.")
-    return int(text[:9])
+    return next((row["case"] for row in (*rows[at + 1 :], *rows[:at]) if row["verdict"] in (None, "open")), None)
 
 
 async def _form(request: Request) -> dict[str, str]:

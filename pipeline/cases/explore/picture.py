@@ -16,8 +16,6 @@ _STEP, _DENSE_STEP, _DENSE = 20, 14, 60
 _MOST_LETTERS = 32
 _ROUNDS = 3
 
-Edges = Sequence[tuple[str, str]]
-
 
 @dataclass(frozen=True)
 class Node:
@@ -42,52 +40,41 @@ class Picture:
 
 
 def picture_of(
-    members: Sequence[Mapping[str, Any]],
-    edges_between: Callable[[list[str], list[str]], Edges],
-    right_text: Callable[[str], str] = str,
+    members: Sequence[Mapping[str, Any]], edges: Iterable[tuple[int, int]], right_text: Callable[[object], str] = str
 ) -> Picture:
-    """Draw the members of a case; `edges_between` returns the edges between some left and some right keys."""
+    """Draw the members of a case, and its distinct edges, which are pairs of vertices."""
     sides = [[member for member in members if member["side"] == side] for side in ("left", "right")]
     half = MOST_NODES // 2
     most = [max(half, MOST_NODES - len(other)) for other in reversed(sides)]
-    shown = [{str(member["key"]): member for member in side[:n]} for side, n in zip(sides, most, strict=True)]
-    edges = edges_between(list(shown[0]), list(shown[1]))
-    ends = _ends(shown, edges)
+    shown = [{member["vertex"]: member for member in side[:n]} for side, n in zip(sides, most, strict=True)]
+    ends: list[dict[int, list[int]]] = [{vertex: [] for vertex in side} for side in shown]
+    for left, right in edges:
+        if left in shown[0] and right in shown[1]:
+            ends[0][left].append(right)
+            ends[1][right].append(left)
     orders = _untangled([list(side) for side in shown], ends)
     n_rows = max(map(len, orders))
     height = n_rows * (_DENSE_STEP if n_rows > _DENSE else _STEP)
-    places = [_places(order, height) for order in orders]
-    left_nodes = []
-    for key, y in places[0].items():
-        lines = "".join(f"M{LEFT_X} {y}L{RIGHT_X} {places[1][end]}" for end in ends[0][key])
-        left_nodes.append(Node(shown[0][key], y, _cut(key), lines, len(ends[0][key])))
-    right_nodes = [Node(shown[1][key], y, _cut(right_text(key)), "", len(ends[1][key])) for key, y in places[1].items()]
+    places = [{vertex: round(height * (at + 0.5) / len(order)) for at, vertex in enumerate(order)} for order in orders]
+    nodes: list[list[Node]] = [[], []]
+    for side, node_list in enumerate(nodes):
+        for vertex, y in places[side].items():
+            member, others = shown[side][vertex], ends[side][vertex]
+            text = right_text(member["key"]) if side else str(member["key"])
+            lines = "" if side else "".join(f"M{LEFT_X} {y}L{RIGHT_X} {places[1][other]}" for other in others)
+            node_list.append(Node(member, y, _cut(text), lines, len(others)))
     n_left, n_right = (len(side) - len(order) for side, order in zip(sides, orders, strict=True))
-    return Picture(left_nodes, right_nodes, height, len(edges), (n_left, n_right))
+    return Picture(nodes[0], nodes[1], height, sum(map(len, ends[0].values())), (n_left, n_right))
 
 
-def _ends(sides: Sequence[Iterable[str]], edges: Edges) -> list[dict[str, list[str]]]:
-    """Return the other ends of each member's edges, for both sides."""
-    ends: list[dict[str, list[str]]] = [{key: [] for key in side} for side in sides]
-    for left, right in edges:
-        ends[0][left].append(right)
-        ends[1][right].append(left)
-    return ends
-
-
-def _untangled(orders: list[list[str]], neighbours: list[dict[str, list[str]]]) -> list[list[str]]:
+def _untangled(orders: list[list[int]], neighbours: list[dict[int, list[int]]]) -> list[list[int]]:
     """Order both columns by the mean place of their neighbours, in turns, so that fewer lines cross."""
     for turn in range(2 * _ROUNDS):
         side = 1 - turn % 2
-        place = {key: at / len(orders[1 - side]) for at, key in enumerate(orders[1 - side])}
-        means = {key: fmean(map(place.__getitem__, ends)) if ends else 0.5 for key, ends in neighbours[side].items()}
+        place = {vertex: at / len(orders[1 - side]) for at, vertex in enumerate(orders[1 - side])}
+        means = {one: fmean(map(place.__getitem__, ends)) if ends else 0.5 for one, ends in neighbours[side].items()}
         orders[side].sort(key=means.__getitem__)
     return orders
-
-
-def _places(order: Sequence[str], height: int) -> dict[str, int]:
-    """Spread a column over the height."""
-    return {key: round(height * (at + 0.5) / len(order)) for at, key in enumerate(order)}
 
 
 def _cut(key: str) -> str:

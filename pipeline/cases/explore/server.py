@@ -9,6 +9,7 @@ A page on this machine can be reached by any other page that the browser shows, 
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import threading
@@ -86,10 +87,14 @@ class Gate:
             return _refused("this page has another address: open the one that mbe explore printed")
         if method not in _METHODS:
             return _refused("only GET and POST are answered", 405)
-        token = parse_qs(scope["query_string"].decode("latin-1")).get("token") if method == "GET" else None
-        if token and self._takes(token):
-            return self._entered()
-        if not self._knows(scope):
+        token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0] if method == "GET" else ""
+        if token and self._token and secrets.compare_digest(token.encode(), self._token.encode()):
+            self._token = None
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
+            return answer
+        session = cookie_parser(_only(scope, b"cookie") or "").get(self._cookie, "")
+        if not secrets.compare_digest(session.encode(), self._session.encode()):
             return HTMLResponse(_UNKNOWN, 403)
         if token:
             return RedirectResponse("/", 303)
@@ -98,22 +103,6 @@ class Gate:
         if not is_ours or _only(scope, b"sec-fetch-site") in _STRANGERS:
             return _refused("the request came from another page")
         return None
-
-    def _takes(self, token: list[str]) -> bool:
-        if self._token is None or not secrets.compare_digest(token[0].encode(), self._token.encode()):
-            return False
-        self._token = None
-        return True
-
-    def _entered(self) -> Response:
-        """Exchange the token for the cookie, and take it out of the address."""
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
-        return answer
-
-    def _knows(self, scope: Scope) -> bool:
-        session = cookie_parser(_only(scope, b"cookie") or "").get(self._cookie, "")
-        return secrets.compare_digest(session.encode(), self._session.encode())
 
 
 def _only(scope: Scope, name: bytes) -> str | None:
@@ -133,11 +122,17 @@ class Server:
     """
 
     def __init__(self, app: Starlette, port: int) -> None:
-        self._socket = _listening(port)
+        try:
+            self._socket = socket.create_server((LOOPBACK, port))
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            raise ConfigError(
+                f"port {port}: cannot be used ({why}); expected a free port; name another with --port, or none"
+            ) from None
         gate = Gate(app, self._socket.getsockname()[1])
         self.address = gate.address
         asked: dict[str, Any] = {"http": "h11", "loop": "asyncio", "ws": "none", "lifespan": "off", "log_config": None}
-        asked |= {"access_log": False, "proxy_headers": False, "server_header": False}
+        asked |= {"access_log": False, "log_level": "error", "proxy_headers": False, "server_header": False}
         self._server = uvicorn.Server(uvicorn.Config(gate, **asked))
         # Not joined when the process ends: a search may still be running.
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="explore", daemon=True)
@@ -154,17 +149,3 @@ class Server:
         """End the server, and wait for it."""
         self._server.should_exit = True
         self._thread.join()
-
-
-def _listening(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((LOOPBACK, port))
-        listener.listen()
-    except OSError as error:
-        listener.close()
-        raise ConfigError(
-            f"port {port}: cannot be used ({error.strerror}); expected a free port; name another with --port, or none"
-        ) from None
-    return listener

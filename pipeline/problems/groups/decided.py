@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -30,21 +29,8 @@ DECIDED = "verdicts"
 """The key of the section, and the table."""
 
 
-@dataclass(slots=True)
-class Decision:
-    """A verdict, or a case of this run: the keys of its left members; side, key and class of members with a label."""
-
-    case: str
-    verdict: str = ""
-    left: set[str] = field(default_factory=set)
-    labelled: set[tuple[str, str, str]] = field(default_factory=set)
-
-    def add(self, side: str, key: str, label: str | None) -> None:
-        """Add a member."""
-        if side == "left":
-            self.left.add(key)
-        if label is not None:
-            self.labelled.add((side, key, label))
+# Side, key and label of each.
+_Members = set[tuple[str, str, str | None]]
 
 
 def decided_path(config: Config) -> Path | None:
@@ -91,57 +77,52 @@ def positive_classes(inputs: Mapping[str, DerivedInput]) -> set[str]:
 
 
 def verdicts_of(cases: Sequence[Case], decisions: pa.Table, positive: Collection[str]) -> dict[str, str]:
-    """Return the verdicts on the cases of a run by their ids; parameters as in `verdicts_on`."""
-    of_run = {case.id: Decision(case.id) for case in cases}
-    for case in cases:
-        for member in case.members:
-            of_run[case.id].add(member["side"], str(member["key"]), member["label"])
-    return verdicts_on(of_run, decisions, positive)
+    """Return the verdicts on the cases of a run by their ids; `positive` are the classes of known cases."""
+    members: dict[str, _Members] = {
+        case.id: {(each["side"], str(each["key"]), each["label"]) for each in case.members} for case in cases
+    }
+    decided: dict[str, tuple[str, _Members]] = {}
+    columns = (decisions[name].to_pylist() for name in ("case", "verdict", "side", "key", "label"))
+    for case, verdict, *member in zip(*columns, strict=True):
+        decided.setdefault(case, (verdict, set()))[1].add(tuple(member))
+    before = {name: _left(of) for name, (_, of) in decided.items()}
+    matched = _matched(before, {case: _left(of) for case, of in members.items()})
+    return {case: _verdict(members[case], *decided[name], positive) for case, name in matched.items()}
 
 
-def verdicts_on(cases: Mapping[str, Decision], decisions: pa.Table, positive: Collection[str]) -> dict[str, str]:
-    """Return the verdicts on cases by their ids; `positive` are the classes of known cases."""
-    matched = _matched(_decisions(decisions), cases)
-    return {case: _verdict(cases[case], decision, positive) for case, decision in matched.items()}
+def _left(members: _Members) -> set[str]:
+    return {key for side, key, _ in members if side == "left"}
 
 
-def _decisions(table: pa.Table) -> list[Decision]:
-    found: dict[str, Decision] = {}
-    columns = (table[name].to_pylist() for name in ("case", "verdict", "side", "key", "label"))
-    for case, verdict, side, key, label in zip(*columns, strict=True):
-        found.setdefault(case, Decision(case, verdict)).add(side, key, label)
-    return list(found.values())
-
-
-def _matched(decisions: list[Decision], cases: Mapping[str, Decision]) -> dict[str, Decision]:
-    """Return the decision on each case, by its id; a decision applies to one case at most.
+def _matched(decided: Mapping[str, set[str]], cases: Mapping[str, set[str]]) -> dict[str, str]:
+    """Return the decision on each case, given the left members of both; a decision applies to one case at most.
 
     The case has at least half of the left members that were decided on. Among several, a decision follows its own id,
     then the most common members, then the larger Jaccard similarity, then the newer decision, then the smaller id.
     """
     holders: defaultdict[str, list[str]] = defaultdict(list)
-    for case in cases.values():
-        for key in case.left:
-            holders[key].append(case.case)
+    for case, left in cases.items():
+        for key in left:
+            holders[key].append(case)
     pairs = []
-    for number, decision in enumerate(decisions):
-        for case_id, n in Counter(case for key in decision.left for case in holders[key]).items():
-            if 2 * n >= len(decision.left):
-                jaccard = Fraction(n, len(decision.left) + len(cases[case_id].left) - n)
-                pairs.append((case_id != decision.case, -n, -jaccard, -number, case_id))
-    found: dict[str, Decision] = {}
-    used: set[int] = set()
-    for _, _, _, place, case_id in sorted(pairs):
-        if case_id not in found and -place not in used:
-            found[case_id] = decisions[-place]
-            used.add(-place)
+    for number, (name, left) in enumerate(decided.items()):
+        for case, n in Counter(case for key in left for case in holders[key]).items():
+            if 2 * n >= len(left):
+                jaccard = Fraction(n, len(left) + len(cases[case]) - n)
+                pairs.append((case != name, -n, -jaccard, -number, case, name))
+    found: dict[str, str] = {}
+    used: set[str] = set()
+    for *_, case, name in sorted(pairs):
+        if case not in found and name not in used:
+            found[case] = name
+            used.add(name)
     return found
 
 
-def _verdict(case: Decision, decision: Decision, positive: Collection[str]) -> str:
+def _verdict(members: _Members, verdict: str, before: _Members, positive: Collection[str]) -> str:
     """Return the verdict on a case. What was fine is open again if it has grown by a third, or has a new known case."""
-    if decision.verdict != "fine":
-        return decision.verdict
-    n_joined = len(case.left - decision.left)
-    known = {row for row in case.labelled if row[2] in positive}
-    return "open" if 3 * n_joined >= len(decision.left) or known - decision.labelled else "fine"
+    if verdict != "fine":
+        return verdict
+    n_joined = len(_left(members) - _left(before))
+    has_new_known = any(label in positive for _, _, label in members - before)
+    return "open" if 3 * n_joined >= len(_left(before)) or has_new_known else "fine"

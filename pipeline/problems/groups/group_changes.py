@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.problems.both_sides import is_right_of
 from mbe_stage.pipeline.problems.groups.overlaps import Held, overlaps
-from mbe_stage.pipeline.publish.reading import reading
+from mbe_stage.pipeline.problems.groups.schemas import GROUPS, group_members
+from mbe_stage.pipeline.publish.reading import reading, refuse_nulls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,15 +84,11 @@ class Since:
 
 
 def read_group_rows(run_path: Path) -> GroupRows:
-    """Read the groups of a run.
-
-    Raises
-    ------
-    PublishError
-        The tables are damaged.
-    """
+    """Read the groups of a run; damaged tables raise a `PublishError`."""
     with reading(run_path):
         table, members = (pq.read_table(run_path / f"{name}.parquet") for name in ("groups", "group_members"))
+        refuse_nulls(table, GROUPS)
+        refuse_nulls(members, group_members(pa.string()))
     is_right = is_right_of(members)
     hashes = np.empty(is_right.size, np.uint64)
     for side, name in ((False, "left"), (True, "right")):

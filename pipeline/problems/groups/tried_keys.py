@@ -9,7 +9,7 @@ the left vertices is not tried: members of one segment share items by their segm
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,22 +98,10 @@ def n_tries(keys: Sequence[TriedKey]) -> int:
 
 
 def edges_of_key(edges: EdgeData, key: TriedKey, *, half_later: bool) -> tuple[EdgeData, np.ndarray]:
-    """Return the edges of the same rows with the narrower right vertices, and the item of each of these.
-
-    Parameters
-    ----------
-    edges : EdgeData
-        With `events`.
-    """
+    """Return the edges of the same rows with the narrower right vertices, and the item of each of these."""
     events = edges.events
     assert events is not None
-    parts: list[tuple[Any, Any]] = [(events.right, edges.right_keys)]
-    if key.attribute is not None:
-        attribute: Attribute = events.attributes[key.attribute]
-        parts.append((attribute.codes, pa.array(attribute.values, pa.large_string())))
-    if key.bucket is not None:
-        width = _width(key.bucket)
-        parts.append(number_buckets(events.key_times, True, width, width // 2 * half_later, _refuse, ARROW))
+    parts = [(events.right, edges.right_keys), *narrowing(events, key, half_later=half_later)]
     codes, keys = number_tuples(parts, _refuse, ARROW)
     if codes.size > edges.left_ids.size:
         # Some edges have several rows.
@@ -127,6 +115,16 @@ def edges_of_key(edges: EdgeData, key: TriedKey, *, half_later: bool) -> tuple[E
     items[codes] = events.right
     right = codes.astype(np.int32), keys
     return with_right(replace(edges, events=events), events.left, right, ARROW), items
+
+
+def narrowing(events: Events, key: TriedKey, *, half_later: bool) -> Iterator[tuple[Any, Any]]:
+    """Yield what a key adds to the item of each row: codes, and the values that they stand for."""
+    if key.attribute is not None:
+        attribute: Attribute = events.attributes[key.attribute]
+        yield attribute.codes, pa.array(attribute.values, pa.large_string())
+    if key.bucket is not None:
+        width = _width(key.bucket)
+        yield number_buckets(events.key_times, True, width, width // 2 * half_later, _refuse, ARROW)
 
 
 def _is_of_left(left: np.ndarray, values: np.ndarray) -> bool:

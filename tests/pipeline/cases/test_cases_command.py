@@ -253,6 +253,14 @@ def test_an_exported_case_has_the_rows_behind_it(made: Path, tmp_path: Path) -> 
         ]  # fmt: skip
 
 
+def test_rows_in_another_order_have_the_numbers_of_the_named_file(made: Path, tmp_path: Path) -> None:
+    case, turned = two_cases(made / "out")[0], write(tmp_path / "turned.csv", ROWS[::-1])
+    told = said("cases", "export", made / "out", case, "--with", turned, "--out", tmp_path / "case")
+    found = pq.read_table(tmp_path / "case" / "rows.parquet").to_pylist()
+    assert {len(ROWS) + 1 - row["row"]: row["groups"] for row in found} == expected(made / "out/latest", case, ROWS)
+    assert told["input"]["source"] == str(turned)
+
+
 @pytest.mark.parametrize("kind", ["buckets", "filters in Parquet"])
 def test_rows_of_buckets_and_of_filtered_rows_have_their_numbers(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / "edges.csv", ROWS)

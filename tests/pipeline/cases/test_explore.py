@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 pytest.importorskip("starlette", reason="the extra explore is not installed")
 
+import duckdb
+
 from mbe_stage.pipeline.cases.explore.pages import Explorer
 from mbe_stage.pipeline.cases.explore.picture import MOST_NODES, picture_of
+from mbe_stage.pipeline.cases.explore.search import closed_database
 from mbe_stage.pipeline.cases.explore.server import HEADERS, Gate, Server
-from mbe_stage.pipeline.cases.explore.tables import RunTables
 
 HOSTILE = "<img src=x onerror=alert(1)>'\"; DROP TABLE groups; --\x1b[2J\u202e"
 SQL = ("' OR 1=1 --", "%", "_", "'; DROP TABLE group_members; --", "\\", "\x00", "read_csv('/etc/passwd')")
@@ -241,27 +243,29 @@ def test_a_taken_port_is_refused(server: Server, runs: tuple[Path, Path]) -> Non
         Server(Explorer(runs[1], Verdicts.open(runs[1].parent / "none"), {}).app(), port)
 
 
-# --- the tables ---------------------------------------------------------------------------------------------------
+# --- the search ---------------------------------------------------------------------------------------------------
 
 
-def test_duckdb_reaches_nothing_else(runs: tuple[Path, Path], tmp_path: Path) -> None:
-    tables = RunTables(runs[1])
+def test_duckdb_reaches_nothing_else(tmp_path: Path) -> None:
     secret = pa.table({"secret": [1]})
+    scores = pa.table({"score": [1.0]}).to_reader()
+    database = closed_database(vertex_scores=scores)
     assert secret.num_rows
     for query in (
         "SELECT * FROM read_csv('/etc/passwd')",
         "SELECT * FROM read_parquet('/x.parquet')",
         "SELECT * FROM glob('/*')",
         "SELECT * FROM secret",
-        f"COPY group_members TO '{tmp_path / 'out.csv'}'",
+        f"COPY vertex_scores TO '{tmp_path / 'out.csv'}'",
         f"ATTACH '{tmp_path / 'other.db'}'",
         "INSTALL httpfs",
         "LOAD httpfs",
         "SET enable_external_access = true",
         "SET lock_configuration = false",
     ):
-        with pytest.raises(PublishError, match="cannot be searched"):
-            tables._asked(query, [])
+        with pytest.raises(duckdb.Error):
+            database.execute(query)
+    assert database.execute("SELECT * FROM vertex_scores").fetchall() == [(1.0,)]
     assert not list(tmp_path.iterdir())
 
 
@@ -325,6 +329,20 @@ def test_a_decision_is_kept_with_its_note(entered: Client, cases: list[Case], ru
     assert len(verdicts.history(cases[1].id)) == 2
 
 
+def test_verdicts_that_cannot_be_read_end_no_page_in_an_error(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    verdicts = Verdicts.open(tmp_path / "verdicts.sqlite")
+    started = Server(Explorer(runs[1], verdicts, {}).app(), 0)
+    started.start()
+    client = Client(started.address)
+    client.enter()
+    verdicts.path.write_bytes(b"of another program")
+    for path, status, text in (("/", 400, "verdicts.sqlite: cannot be read"), ("/none", 404, "Not Found")):
+        found = client.ask(path)
+        assert (found[0], text in found[1]) == (status, True)
+        assert 'href="/cases/' in found[1]
+    started.stop()
+
+
 def test_rows_are_those_of_the_input_with_all_columns(entered: Client, cases: list[Case]) -> None:
     page = entered.ask(f"/cases/{cases[0].id}/rows")[1]
     assert f"The input has {cases[0].head['n_edges']} rows" in page
@@ -369,14 +387,11 @@ def test_two_runs_are_compared(entered: Client, runs: tuple[Path, Path]) -> None
 
 def test_a_picture_has_at_most_300_members() -> None:
     members = [
-        {"side": side, "key": f"{side} {n}"} for side, most in (("left", 40), ("right", 900)) for n in range(most)
+        {"side": side, "key": f"{side} {n}", "vertex": n}
+        for side, most in (("left", 40), ("right", 900))
+        for n in range(most)
     ]
-    pairs = [(f"left {u}", f"right {v}") for u in range(40) for v in range(900) if (u + v) % 7 == 0]
-
-    def between(left: list[str], right: list[str]) -> list[tuple[str, str]]:
-        return [pair for pair in pairs if pair[0] in {*left} and pair[1] in {*right}]
-
-    picture = picture_of(members, between)
+    picture = picture_of(members, ((u, v) for u in range(40) for v in range(900) if (u + v) % 7 == 0))
     assert (len(picture.left), len(picture.right)) == (40, MOST_NODES - 40)
     assert picture.hidden == (0, 900 - (MOST_NODES - 40))
     assert sum(node.lines.count("M") for node in picture.left) == picture.n_edges
@@ -444,6 +459,11 @@ def test_the_pages_in_a_browser(browser: Browser, runs: tuple[Path, Path], cases
             assert_readable(page)
             page.goto(f"{home}cases/{cases[0].id}/rows")
             assert_readable(page)
+            page.goto(f"{home}cases/{cases[0].id}")
+            # The list of cases stands beside the case from 801 pixels on.
+            for width in (801, 900):
+                page.set_viewport_size({"width": width, "height": 740})
+                assert page.evaluate("document.documentElement.scrollWidth") == width
     finally:
         started.stop()
 

@@ -202,6 +202,7 @@ def test_a_run_with_nothing_significant_is_written_too(tmp_path: Path) -> None:
 
 def test_damaged_tables_are_refused(composite: RunResult, tmp_path: Path) -> None:
     for name, column, value in (
+        ("groups", "case", None),
         ("group_members", "vertex", 10**6),
         ("group_members", "group_key", 1),
         ("group_edges", "left", -1),
@@ -212,7 +213,7 @@ def test_damaged_tables_are_refused(composite: RunResult, tmp_path: Path) -> Non
         found = pq.read_table(damaged / f"{name}.parquet")
         at = found.schema.get_field_index(column)
         found = found.set_column(
-            at, found.schema.field(at), pa.array([value] * len(found), found.schema.field(at).type)
+            at, found.schema.field(at).with_nullable(True), pa.array([value] * len(found), found.schema.field(at).type)
         )
         pq.write_table(found, damaged / f"{name}.parquet")
         with pytest.raises(PublishError, match="cannot be read"):

@@ -254,6 +254,38 @@ def test_a_damaged_table_is_one_line(
     assert str(run_dir) in refused
 
 
+def test_what_no_run_has_is_not_believed(days: list[RunResult], tmp_path: Path) -> None:
+    """A null where a table has none, and an id that is no text."""
+    run_dir = shutil.copytree(days[0].run_dir, tmp_path / "runs" / days[0].run_dir.name)
+    by_case = ("show", run_dir, "--case", "0" * 16)
+    commands: dict[tuple[str, str, Any], list[tuple[object, ...]]] = {
+        ("groups", "case", None): [
+            ("show", run_dir),
+            ("cases", "list", run_dir),
+            ("cases", "label", run_dir, "0" * 16, "fine"),
+            ("top", run_dir),
+            ("diff", run_dir, days[1].run_dir),
+            ("export", run_dir, "--csv", "--groups"),
+            ("export", run_dir, "--to", "neptune", tmp_path / "out"),
+            ("explore", run_dir),
+        ],
+        ("groups", "case", 5): [by_case],
+        ("group_members", "key", None): [by_case, ("top", run_dir)],
+        ("vertex_scores", "score", None): [("show", run_dir, "--vertex", "ring 3")],
+    }
+    for (table, column, value), refused in commands.items():
+        path = run_dir / f"{table}.parquet"
+        before = path.read_bytes()
+        found = pq.read_table(path)
+        at = found.schema.get_field_index(column)
+        kind = found.schema.field(at).type if value is None else pa.int64()
+        pq.write_table(found.set_column(at, pa.field(column, kind), pa.array([value] * len(found), kind)), path)
+        for command in refused:
+            assert "cannot be read (" in refusal(*command, code=3), command
+        path.write_bytes(before)
+    assert not (tmp_path / "out").exists()
+
+
 def test_runs_without_edges_of_bicliques_and_halos_are_shown(days: list[RunResult], tmp_path: Path) -> None:
     """As those of earlier versions."""
     run_dir = shutil.copytree(days[0].run_dir, tmp_path / "runs" / days[0].run_dir.name)

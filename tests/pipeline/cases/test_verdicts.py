@@ -18,10 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mbe_stage.pipeline.cases.published import Case
 from mbe_stage.pipeline.cases.verdicts import MOST_NOTE, Verdicts, verdicts_path
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import InputError, PublishError
-from mbe_stage.pipeline.problems.groups.decided import Decision, decided_path, decisions_in, verdicts_on
+from mbe_stage.pipeline.problems.groups.decided import decided_path, decisions_in, verdicts_of
 from tests.patience import begun, completed, output_of
 from tests.pipeline.groups_support import case_with
 
@@ -107,6 +108,15 @@ def torn(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-4096])
 
 
+TRIGGER = "CREATE TRIGGER t AFTER INSERT ON verdicts BEGIN DELETE FROM verdicts WHERE number < new.number; END"
+
+
+def endless_view(path: Path) -> None:
+    changed("DROP TABLE members")(path)
+    numbers = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)"
+    changed(f"CREATE VIEW members AS {numbers} SELECT n AS number, '' AS side, '' AS key, '' AS label FROM c")(path)
+
+
 def foreign(path: Path) -> None:
     path.unlink()
     changed("CREATE TABLE verdicts (case_id, verdict)")(path)
@@ -131,7 +141,9 @@ def as_directory(path: Path) -> None:
         (changed("UPDATE verdicts SET note = x'00ff'"), "expected one of fraud, fine, open, and text"),
         (changed("UPDATE verdicts SET at = 'yesterday'"), "the time 'yesterday'"),
         (changed("UPDATE members SET side = 'top'"), "'top'"),
-        (changed("DROP TABLE members"), "cannot be"),
+        (changed("DROP TABLE members"), "has other tables, views or triggers"),
+        (endless_view, "has other tables, views or triggers"),
+        (changed(TRIGGER), "has other tables, views or triggers"),
     ],
 )
 def test_other_files_are_refused_in_one_line_and_stay_as_they_are(
@@ -155,6 +167,7 @@ def test_other_files_are_refused_in_one_line_and_stay_as_they_are(
         ({"note": "x" * (MOST_NOTE + 1)}, "a note of 10,001 characters"),
         ({"note": "\udc80"}, "a note that is not UTF-8"),
         ({"who": "\udc80"}, "a name of the author that is not UTF-8"),
+        ({"who": " "}, "an empty name of the author"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
@@ -206,14 +219,12 @@ def decided(tmp_path: Path, *decisions: tuple[str, str, list[str]], **labels: st
     return decisions_in(path)
 
 
-def cases(**lefts: str) -> dict[str, Decision]:
+def cases(**lefts: str) -> list[Case]:
     """Cases with one left member for each character; an upper-case one is a known case."""
-    found = {}
-    for name, left in lefts.items():
-        found[name] = Decision(name)
-        for key in left:
-            found[name].add("left", key.lower(), "fraud" if key.isupper() else None)
-    return found
+    return [
+        case_with(name, left.lower(), **{key.lower(): "fraud" for key in left if key.isupper()})
+        for name, left in lefts.items()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -232,33 +243,33 @@ def cases(**lefts: str) -> dict[str, Decision]:
 )
 def test_fine_follows_half_of_the_members_and_reopens(tmp_path: Path, now: str, verdict: str | None) -> None:
     for name in ("c", "another id"):
-        assert verdicts_on(cases(**{name: now}), decided(tmp_path, ("c", "fine", [*"abcdef"])), {"fraud"}) == (
+        assert verdicts_of(cases(**{name: now}), decided(tmp_path, ("c", "fine", [*"abcdef"])), {"fraud"}) == (
             {} if verdict is None else {name: verdict}
         )
 
 
 def test_a_known_case_that_was_known_reopens_nothing(tmp_path: Path) -> None:
     table = decided(tmp_path, ("c", "fine", [*"abcdef"]), f="fraud")
-    assert verdicts_on(cases(c="abcdeF"), table, {"fraud"}) == {"c": "fine"}
-    assert verdicts_on(cases(c="abcdEF"), table, {"fraud"}) == {"c": "open"}
+    assert verdicts_of(cases(c="abcdeF"), table, {"fraud"}) == {"c": "fine"}
+    assert verdicts_of(cases(c="abcdEF"), table, {"fraud"}) == {"c": "open"}
     # A class of other cases.
-    assert verdicts_on(cases(c="abcdEF"), table, set()) == {"c": "fine"}
+    assert verdicts_of(cases(c="abcdEF"), table, set()) == {"c": "fine"}
 
 
 def test_fraud_stays_fraud_while_half_of_the_members_stay(tmp_path: Path) -> None:
     table = decided(tmp_path, ("c", "fraud", [*"abcd"]))
-    assert verdicts_on(cases(c="abXYZuvw"), table, {"fraud"}) == {"c": "fraud"}
-    assert verdicts_on(cases(c="aXYZ"), table, {"fraud"}) == {}
+    assert verdicts_of(cases(c="abXYZuvw"), table, {"fraud"}) == {"c": "fraud"}
+    assert verdicts_of(cases(c="aXYZ"), table, {"fraud"}) == {}
 
 
 def test_a_verdict_follows_one_case(tmp_path: Path) -> None:
     """Two cases may have the same accounts with other items: only one of them was decided on."""
     table = decided(tmp_path, ("c", "fine", [*"abcd"]))
-    assert verdicts_on(cases(b="abcd", c="abcd"), table, set()) == {"c": "fine"}
-    assert verdicts_on(cases(a="ab", b="abcd", d="abc"), table, set()) == {"b": "fine"}
+    assert verdicts_of(cases(b="abcd", c="abcd"), table, set()) == {"c": "fine"}
+    assert verdicts_of(cases(a="ab", b="abcd", d="abc"), table, set()) == {"b": "fine"}
     table = decided(tmp_path, ("c", "open", [*"abcd"]), ("d", "fraud", [*"abc"]))
-    assert verdicts_on(cases(c="abcd"), table, set()) == {"c": "open"}
-    assert verdicts_on(cases(x="abcd"), table, set()) == {"x": "open"}
+    assert verdicts_of(cases(c="abcd"), table, set()) == {"c": "open"}
+    assert verdicts_of(cases(x="abcd"), table, set()) == {"x": "open"}
 
 
 LEFTS = st.sets(st.sampled_from("abcdefgh"), min_size=1, max_size=6)
@@ -278,7 +289,7 @@ def test_each_case_has_at_most_one_verdict_of_a_decision_that_fits(
     table = pa.Table.from_pylist(
         rows, pa.schema([(n, pa.string()) for n in ("case", "verdict", "side", "key", "label")])
     )
-    found = verdicts_on({name: Decision(name, "", left) for name, left in now.items()}, table, set())
+    found = verdicts_of([case_with(name, left) for name, left in now.items()], table, set())
     assert len(set(found.values())) == len(found)
     for case, place in found.items():
         left = decisions[int(place)][1]
