@@ -56,6 +56,7 @@ UNTOLD = {
         "min_weight",
         "time_from",
         "time_until",
+        "by",
         "time_bucket",
         "time_offset",
     ),
