@@ -94,6 +94,15 @@ def test_a_run_is_verified_and_a_wrong_graph_found(tmp_path: Path, output: dict)
         check_graphs([part], keys)
 
 
+@pytest.mark.parametrize("columns", [{"right": ["item", "shop"]}, {"right": "item", "by": "shop"}])
+def test_integers_make_keys_of_text(tmp_path: Path, columns: dict) -> None:
+    table = pa.table({"account": [1, 2], "item": [1, 2], "shop": [7, 7]})
+    reading = {"by": None, "key_type": "integer", **columns}
+    result = run(config(tmp_path, input=reading, execution={"engine": "reference"}), table)
+    assert pq.read_table(result.run_dir / "right_vertices.parquet")["key"][0].as_py() in {"[1,7]", "[7,1]"}
+    verify_run(result.run_dir)
+
+
 @pytest.mark.parametrize("sort", [False, True])
 def test_a_run_is_resumed(tmp_path: Path, sort: bool) -> None:
     path = tmp_path / "edges.parquet"
