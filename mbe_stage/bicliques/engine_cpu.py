@@ -38,7 +38,7 @@ TAKES_BARRIER = True
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _SUBPROBLEMS_PER_THREAD = 32
-# A subproblem of this cost is walked in some 0.1 ms: smaller ones are not worth the calls.
+# A search of less is over in a fraction of a millisecond: several subproblems are not worth the calls.
 _SMALL_COST = 1 << 16
 # Blocks that exist at once for each thread: its output, one that is waiting, one that is expanded, its expansion.
 _BLOCKS_PER_THREAD = 4
@@ -131,7 +131,7 @@ def run(
         remaining = tuple(Task(ready.roots, first, end, float(ready.costs[first:end].sum())) for first, end in left)
         return BicliqueBlock.empty(detail, pool.work_done, remaining)
 
-    n_subproblems = min(n_threads * _SUBPROBLEMS_PER_THREAD, 1 + int(ready.costs.sum() / _SMALL_COST))
+    n_subproblems = 1 if ready.costs.sum() < _SMALL_COST else n_threads * _SUBPROBLEMS_PER_THREAD
     subproblems = subproblems_of(ready.costs, ranges, n_subproblems)
     pool = WorkerPool(subproblems, execution.memory_budget_bytes, barrier, marker)
     workers = [Worker(pool, plan) for _ in range(n_threads)]
