@@ -7,6 +7,7 @@ its module when it is first asked for.
 TYPE_CHECKING = False  # as in `typing`
 if TYPE_CHECKING:
     from mbe_stage.bicliques.enumerate import Progress, RunFacts, enumerate_bicliques, enumerate_into
+    from mbe_stage.bicliques.many import ManyBicliques, enumerate_many
     from mbe_stage.bicliques.query import BicliqueQuery
     from mbe_stage.bicliques.results import (
         BicliqueBlock,
@@ -62,6 +63,7 @@ __all__ = [
     "Execution",
     "HistogramSink",
     "InvalidArgument",
+    "ManyBicliques",
     "MemoryBudgetExceeded",
     "PqBlock",
     "PqLocalCounts",
@@ -82,6 +84,7 @@ __all__ = [
     "enumerate_bicliques",
     "enumerate_cliques_into",
     "enumerate_into",
+    "enumerate_many",
     "enumerate_maximal_cliques",
     "find_cliques",
     "pq_local_counts",
@@ -96,6 +99,7 @@ _NAMES = {
     "graphs.bipartite": ("BipartiteCSR",),
     "graphs.undirected": ("UndirectedCSR",),
     "options": ("Execution",),
+    "bicliques.many": ("ManyBicliques", "enumerate_many"),
     "bicliques.query": ("BicliqueQuery",),
     "bicliques.results": (
         "BicliqueBlock",

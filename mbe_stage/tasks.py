@@ -139,8 +139,8 @@ def cut(roots: Roots, costs: np.ndarray, n: int) -> list[Task]:
 def split(costs: np.ndarray, n: int) -> list[tuple[int, int]]:
     """All positions in at most `n` ranges of similar cost, ascending."""
     n = min(n, costs.size)
-    if n == 0:
-        return []
+    if n < 2:
+        return [(0, costs.size)][:n]
     import numpy as np
 
     sums = np.cumsum(costs)

@@ -145,8 +145,8 @@ def found_text(n_found: int, what: str, expected: Outlook | None, share: float |
 
 
 def has_parts(config: Config) -> bool:
-    """Return whether right keys have several columns or a time bucket."""
-    return len(config.input.right_columns) > 1 or config.input.time_bucket is not None
+    """Return whether right keys have several columns, a time bucket or a column of graphs."""
+    return config.input.by is not None or len(config.input.right_columns) > 1 or config.input.time_bucket is not None
 
 
 def narrowed_key(key: object, value: str | None) -> object:

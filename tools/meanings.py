@@ -26,6 +26,7 @@ COLUMNS = {
     "expected_edges": "edges that the degrees of all vertices make likely between the members",
     "explanation": "one sentence of evidence",
     "first_time": "first event, UTC",
+    "graph": "the value of the column `input.by`, as text; only there with that setting",
     "group_edge_share": "share of the vertex's edges in listed groups",
     "group_key": "key of a biclique with these members; of a vertex: the first listed group that holds it, or null",
     "grown_surprise": "largest surprise of a grown group that holds the vertex, in nats; 0 without one",

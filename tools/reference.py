@@ -145,7 +145,7 @@ def tables() -> Iterator[str]:
             "Bicliques",
             "",
             {
-                "bicliques/*.parquet": (schemas.BICLIQUES, "biclique"),
+                "bicliques/*.parquet": (schemas.BICLIQUES.append(schemas.GRAPH), "biclique"),
                 "members/*.parquet, with `output.members`": (schemas.MEMBERS, "member"),
                 "left_vertices.parquet, right_vertices.parquet": (schemas.vertices(text), "vertex"),
                 "size_histogram.parquet": (schemas.SIZE_HISTOGRAM, "size"),

@@ -38,6 +38,8 @@ TAKES_BARRIER = True
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _SUBPROBLEMS_PER_THREAD = 32
+# A search of less is over in a fraction of a millisecond: several subproblems are not worth the calls.
+_SMALL_COST = 1 << 16
 # Blocks that exist at once for each thread: its output, one that is waiting, one that is expanded, its expansion.
 _BLOCKS_PER_THREAD = 4
 
@@ -129,8 +131,9 @@ def run(
         remaining = tuple(Task(ready.roots, first, end, float(ready.costs[first:end].sum())) for first, end in left)
         return BicliqueBlock.empty(detail, pool.work_done, remaining)
 
-    subproblems = subproblems_of(ready.costs, ranges, n_threads * _SUBPROBLEMS_PER_THREAD)
-    pool = WorkerPool(subproblems, n_threads, execution.memory_budget_bytes, barrier, marker)
+    n_subproblems = 1 if ready.costs.sum() < _SMALL_COST else n_threads * _SUBPROBLEMS_PER_THREAD
+    subproblems = subproblems_of(ready.costs, ranges, n_subproblems)
+    pool = WorkerPool(subproblems, execution.memory_budget_bytes, barrier, marker)
     workers = [Worker(pool, plan) for _ in range(n_threads)]
     yield from pool.run([worker.work for worker in workers], "bicliques")
     if on_visited is not None:

@@ -102,7 +102,7 @@ def run(
             return CliqueBlock.empty(detail, pool.work_done, remaining)
 
         subproblems = subproblems_of(costs, ranges, n_threads * _SUBPROBLEMS_PER_THREAD)
-        pool = WorkerPool(subproblems, n_threads, execution.memory_budget_bytes, barrier, marker)
+        pool = WorkerPool(subproblems, execution.memory_budget_bytes, barrier, marker)
         workers = [Worker(pool, plan) for _ in range(n_threads)]
         yield from pool.run([worker.work for worker in workers], "cliques")
         n_visited = sum(worker.n_visited for worker in workers)

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.integers import as_integer
 
-_MAX_VERTICES = 2**31 - 1
+MAX_VERTICES = 2**31 - 1
+"""Vertices of a side, at most."""
 # Ids that leave gaps are taken as they are up to this many vertices, or this many for each edge: arrays of that size
 # are small, or of the order of the edges.
 _FEW_VERTICES, _VERTICES_PER_EDGE = 1 << 22, 64
@@ -36,8 +37,8 @@ def as_ids(values: ArrayLike, name: str) -> np.ndarray:
         )
     if int(ids.min()) < 0:
         raise InvalidArgument(f"{name} holds the negative id {int(ids.min())}: expected dense ids from 0")
-    if int(ids.max()) >= _MAX_VERTICES:
-        raise InvalidArgument(f"{name} holds {int(ids.max())}: dense ids stay below {_MAX_VERTICES}; renumber them")
+    if int(ids.max()) >= MAX_VERTICES:
+        raise InvalidArgument(f"{name} holds {int(ids.max())}: dense ids stay below {MAX_VERTICES}; renumber them")
     return ids.astype(np.int32, copy=False)
 
 

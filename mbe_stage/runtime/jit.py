@@ -101,13 +101,22 @@ def steps_of(*functions: Any, variant: str | None = None) -> tuple[CompileStep, 
     )
 
 
+@functools.cache
 def _step(function: Any, name: str) -> CompileStep:
     signatures, seconds = _known[function]
     signature = signatures[name]
     module, qualname = function.py_func.__module__, function.py_func.__qualname__
+    has_been_loaded = False
+
+    def is_loaded() -> bool:
+        # Numba computes the hash of all types at each look.
+        nonlocal has_been_loaded
+        has_been_loaded = has_been_loaded or signature in function.overloads
+        return has_been_loaded
+
     return CompileStep(
         what=f"{module}.{qualname}{f' ({name})' if name else ''}",
-        is_loaded=lambda: signature in function.overloads,
+        is_loaded=is_loaded,
         is_kept=lambda: function._cache.holds(signature, function.targetctx),
         compile=functools.partial(_compile, module, qualname, name),
         seconds=seconds,

@@ -30,12 +30,12 @@ KeyOrigin = Literal["typed", "inferred", "integers"]
 A_VALUE = "a value in every row"
 """The expectation in a `Refusal` of nulls."""
 
-_SIDES = ("left", "right")
+_OF_KEYS = ("left", "right", "by")
 
 
 def is_key(role: str) -> bool:
     """Return whether the column of a role is a key, or a part of one."""
-    return role.partition(" ")[0] in _SIDES
+    return role.partition(" ")[0] in _OF_KEYS
 
 
 def key_roles(side: str, n_columns: int) -> tuple[str, ...]:

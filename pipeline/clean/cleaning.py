@@ -73,7 +73,8 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         for role, column in columns.items()
         if is_key(role)
     }
-    left_of_rows, left_keys = numbered["left"]
+    of_graphs = [numbered["by"]] if "by" in numbered else []
+    left_of_rows, left_keys = number_tuples([*of_graphs, numbered["left"]], kept.refusal("left"), backend)
     right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
     events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
@@ -158,7 +159,7 @@ def _number_right(
 ) -> tuple[Any, Any]:
     """Return the right vertex of each remaining row, and the right keys, with buckets shifted by half on request."""
     roles = key_roles("right", len(config.right_columns))
-    parts = [numbered[role] for role in roles]
+    parts = [numbered[role] for role in ("by", *roles) if role in numbered]
     if config.bucket_seconds is not None:
         times, moments = kept.of(columns["timestamp"].values), columns["timestamp"].moments
         width = config.bucket_seconds * 1_000_000

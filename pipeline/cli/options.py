@@ -214,6 +214,7 @@ _INPUT = (
     _setting("input.time_bucket", str, "LENGTH", "Split right vertices by time: 7d, 12h; units s, m, h, d, w."),
     _setting("input.time_offset", str, "LENGTH", "Start of the buckets after 1970 (0)."),
 )
+_BY = _setting("input.by", str, "COL", "A column of graphs: each value has vertices and bicliques of its own.")
 _ON_THIS_MACHINE = (
     Parameter("threads", Threads, "execution.threads"),
     _setting("execution.memory_budget", str, "BYTES", "Memory of reading and search (1GiB for search)."),
@@ -270,6 +271,7 @@ def publishing(
         _OUT,
         *section,
         *_INPUT,
+        *([_BY] if members else ()),
         Parameter("engine", Tier, "execution.engine"),
         *_ON_THIS_MACHINE,
         *_BY_DASK,
@@ -310,6 +312,7 @@ INSPECTING = (
     Parameter("override", Override),
     *QUERY,
     *_INPUT,
+    _BY,
     Parameter("engine", Tier, "execution.engine"),
     *_ON_THIS_MACHINE,
     _MEMBERS,
@@ -360,7 +363,7 @@ def refused(taken: Collection[str], *, max_bicliques: bool) -> tuple[Parameter, 
     max_bicliques : bool
         The problem does not have ``execution.max_bicliques`` either.
     """
-    of_bicliques = (*QUERY, *([_MAX_BICLIQUES] if max_bicliques else ()))
+    of_bicliques = (*QUERY, _BY, *([_MAX_BICLIQUES] if max_bicliques else ()))
     return tuple(_hidden(each) for each in of_bicliques if not set(options_of(each)) & set(taken))
 
 

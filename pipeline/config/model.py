@@ -56,6 +56,7 @@ class InputConfig(Section):
     ] = "auto"
     left: Key = 0
     right: Key | tuple[Key, ...] = 1
+    by: Key | None = None
     weight: Key | None = None
     timestamp: Key | None = None
     delimiter: str | None = None

@@ -149,6 +149,8 @@ def choose_tier(
     execution: ExecutionConfig,
     problem: str = OURS,
     derived: Sequence[DerivedPublication] = (),
+    *,
+    has_graphs: bool = False,
 ) -> Tier:
     """Choose the tier of `execution.engine`; ``auto`` takes the first of rapids, cuda, cpu that runs here.
 
@@ -159,6 +161,8 @@ def choose_tier(
     ----------
     derived : sequence of DerivedPublication
         Other outputs of the run.
+    has_graphs : bool
+        The input has a column of graphs, which is written from host memory.
 
     Raises
     ------
@@ -169,6 +173,7 @@ def choose_tier(
     """
     if execution.engine == AUTO and execution.devices is None:
         reason = "a cluster returns results into host memory" if execution.runner != "local" else None
+        reason = reason or ("a column of graphs is written from host memory" if has_graphs else None)
         reason = reason or _not_on_rapids(problem, derived) or rapids_unavailable_reason(problem)
         if reason is None:
             tier = Tier(RAPIDS, _ENGINE, "cuDF, cuGraph and the CUDA engine run here")
@@ -250,7 +255,8 @@ def on_a_tier_that_fits(
     MemoryBudgetExceeded
         No other tier may take over.
     """
-    tier = choose_tier(config.execution, config.problem, derived_of(config))
+    has_graphs = config.input.by is not None
+    tier = choose_tier(config.execution, config.problem, derived_of(config), has_graphs=has_graphs)
     try:
         with noting_the_beginning(on_progress) as note:
             return work(tier, (), note)

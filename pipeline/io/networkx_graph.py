@@ -66,7 +66,9 @@ def _attributes(
     attributes: list[dict[str, Any]], config: InputConfig, *, has_edges: bool = True
 ) -> dict[str, pa.Array]:
     """Return the configured edge attributes as columns. A graph without edges lacks none."""
-    names = {name for name in (*config.right_columns, config.weight, config.timestamp) if isinstance(name, str)}
+    names = {
+        name for name in (*config.right_columns, config.weight, config.timestamp, config.by) if isinstance(name, str)
+    }
     return {
         name: _values([data.get(name) for data in attributes], name)
         for name in sorted(names - {"left", "right"})

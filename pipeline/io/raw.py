@@ -155,7 +155,7 @@ def shortened(value: object) -> str:
 
 
 def refuse_several(config: InputConfig, source: str, has: str) -> None:
-    """Refuse a right key of several columns for a format with a single key column.
+    """Refuse a right key of several columns, and a column of graphs, for a format with a single key column.
 
     Raises
     ------
@@ -167,6 +167,13 @@ def refuse_several(config: InputConfig, source: str, has: str) -> None:
             found=f"{has}, while {setting('input.right')} is {list(config.right_columns)}",
             expected="one right column",
             remedy="write the edges as a table with a column for each part, for example as CSV or Parquet",
+        )
+    if config.by is not None:
+        raise InputError.at(
+            source,
+            found=f"{has}, while {setting('input.by')} is {config.by!r}",
+            expected="one graph",
+            remedy="write the edges as a table with a column of graphs, for example as CSV or Parquet",
         )
 
 
@@ -194,6 +201,8 @@ def _positions(available: Sequence[str], config: InputConfig, source: str) -> di
         wanted["weight"] = config.weight
     if config.timestamp is not None:
         wanted["timestamp"] = config.timestamp
+    if config.by is not None:
+        wanted["by"] = config.by
     return {role: _position(available, key, role, source) for role, key in wanted.items()}
 
 
@@ -207,6 +216,9 @@ def _refuse_one_twice(
     elif len(set(right)) < len(right):
         found, expected = f"{setting('input.right')} repeats", "each column once"
         again = next(key for i, key in enumerate(config.right_columns) if right[i] in right[:i])
+    elif chosen.get("by") in (chosen["left"], *right):
+        found, expected = f"{setting('input.by')} and another key are both", "a column of graphs"
+        again = available[chosen["by"]]
     else:
         return
     raise InputError.at(

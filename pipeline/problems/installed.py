@@ -10,6 +10,7 @@ from typing import cast
 
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline.config.model import Config, InputConfig
+from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.config.registry import derived_facts, forget_publications, problem_facts, published_problems
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import ConfigError
@@ -112,9 +113,12 @@ def reading_of(config: Config, **given: str) -> InputConfig:
     Raises
     ------
     ConfigError
-        As `derived_of`; or columns that make right keys only, for a graph that has no right side.
+        As `derived_of`; columns that make right keys only, for a graph that has no right side; or a column of graphs
+        for what does not keep them apart.
     """
     section = config.input.model_copy(update=given)
+    if section.by is not None:
+        _refuse_what_mixes_graphs(config)
     if publication_of(config.problem).undirected(config):
         _refuse_right_keys(config)
         section = section.of_one_set()
@@ -122,6 +126,20 @@ def reading_of(config: Config, **given: str) -> InputConfig:
     if any(each.tries_keys(config) for each in outputs):
         section = section.trying_keys()
     return section.keeping_events() if any(each.events for each in outputs) else section
+
+
+def _refuse_what_mixes_graphs(config: Config) -> None:
+    """A column of graphs is for bicliques alone, whose rows say which graph they are of, and for tables of the host."""
+    others = [setting(each.name) for each in derived_of(config)]
+    if config.problem != OURS:
+        others = [f"{setting('problem')} {config.problem}"]
+    if config.execution.engine == "rapids":
+        others.append(f"{setting('execution.engine')} rapids")
+    if others:
+        raise ConfigError(
+            f"{setting('input.by')} lists the bicliques of each graph by itself, which {others[0]} does not; leave one "
+            "of the two out"
+        )
 
 
 def _refuse_right_keys(config: Config) -> None:

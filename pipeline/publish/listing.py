@@ -19,7 +19,7 @@ from mbe_stage.pipeline.stores.open_store import store_at
 # Configuration keys that select edges and limit results; columns are part of the input's facts. The rest of a query is
 # in the sections of the problem and of derived outputs.
 _ASKED = {
-    "input": ("min_weight", "time_from", "time_until", "time_bucket", "time_offset"),
+    "input": ("min_weight", "time_from", "time_until", "time_bucket", "time_offset", "by"),
     "execution": ("max_bicliques", "max_cliques", "max_output_bytes", "time_limit_seconds"),
 }
 

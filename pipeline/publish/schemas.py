@@ -15,6 +15,9 @@ BICLIQUES = pa.schema(
     ]
 )
 
+GRAPH = pa.field("graph", pa.string(), nullable=False)
+"""The last column of `bicliques` in a run with `input.by`: its value, as text."""
+
 MEMBERS = pa.schema(
     [
         pa.field("biclique_key", pa.int64(), nullable=False),

@@ -14,7 +14,7 @@ from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import has_bicliques
 from mbe_stage.pipeline.report.charts import degree_plot
 from mbe_stage.pipeline.report.heat_map import heat_map
-from mbe_stage.pipeline.report.request import conditions, right_key, side_name
+from mbe_stage.pipeline.report.request import conditions, left_key, right_key, side_name
 from mbe_stage.pipeline.report.tables import SideSummary, Sizes, read_side, read_sizes
 from mbe_stage.pipeline.report.wording import count, fragment, key, percent
 from mbe_stage.pipeline.views.near_copies import Distinct, affordable, distinct_of, largest_distinct
@@ -69,7 +69,7 @@ def page(run_path: Path, manifest: Manifest, top: int, seen: Largest | None = No
             PageSection(
                 "largest",
                 "The largest, by edges",
-                _largest(known, right_key(manifest.config)),
+                _largest(known, (left_key(manifest.config), right_key(manifest.config))),
             ),
             PageSection(
                 "vertices", "The vertices in most bicliques", fragment(_TEMPLATE, "vertices", sides, sizes.total)
@@ -122,7 +122,7 @@ class _Largest:
         return largest_distinct(self.run_path, self.top, conditions=on_both, most=most)
 
 
-def _largest(known: _Largest, written: Callable[[object], str]) -> str:
+def _largest(known: _Largest, written: tuple[Callable[[object], str], Callable[[object], str]]) -> str:
     """Return the largest by edges; if most are stars or nearly so, the largest broad ones come first."""
     sizes = known.sizes
     if not sizes.total:

@@ -36,6 +36,8 @@ def _query(config: Config) -> Iterator[str]:
 
 def _filters(config: Config) -> Iterator[str]:
     filters = config.input
+    if filters.by is not None:
+        yield f"a graph of its own for each value of {key(filters.by)}"
     if filters.min_weight is not None:
         yield f"edges of weight {filters.min_weight:g} or more"
     if filters.time_bucket is not None:
@@ -66,8 +68,13 @@ def side_name(config: Config, side: str) -> str:
     return Markup(f"{side} ({', '.join(map(key, columns))})") if named else side
 
 
+def left_key(config: Config) -> Callable[[object], str]:
+    """Return the formatter of left keys: part by part if there is a column of graphs."""
+    return key if config.input.by is None else tuple_key
+
+
 def right_key(config: Config) -> Callable[[object], str]:
-    """Return the formatter of right keys: part by part if several columns or a time bucket form the key."""
+    """Return the formatter of right keys: part by part if several columns form the key, or a time bucket does."""
     return tuple_key if has_parts(config) else key
 
 

@@ -7,6 +7,7 @@ bicliques, they come from the run it was made of. Otherwise the engine `cpu` enu
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import PublishError, VerificationError
 from mbe_stage.pipeline.publish.manifest import Manifest, lost_file, read_manifest
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
-from mbe_stage.pipeline.publish.schemas import BICLIQUES
+from mbe_stage.pipeline.publish.schemas import BICLIQUES, GRAPH
 from mbe_stage.pipeline.safe_paths import is_directory
 from mbe_stage.pipeline.verify import closure, rows, two_hop
 from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, check_nothing_missing, judge_rows
@@ -96,6 +97,8 @@ class _Bicliques:
                 self.members.add_batch(batch)
             job.progress(self.tally.n_rows / n_rows)
         job.passed("rows", f"{n_rows:,} bicliques: members, sizes, keys and the query's conditions")
+        if self.manifest.config.input.by is not None and self.manifest.config.output.bicliques:
+            job.passed("graphs", check_graphs(self.parts, self.keys))
         if self.graph is None:
             job.not_checked("complete and maximal, degrees, nothing missing: the input is not given")
             return
@@ -170,6 +173,27 @@ class _Bicliques:
                     f"{self.run / 'manifest.json'}: input.n_edges is {facts.n_edges}; "
                     f"the degrees in {path} add up to {n_edges}"
                 )
+
+
+def check_graphs(parts: list[Path], keys: tuple[pa.ChunkedArray, pa.ChunkedArray]) -> str:
+    """Check that all members of each biclique are of one graph, and that the column `graph` has its name."""
+    of_vertices = [np.array([str(json.loads(key)[0]) for key in side.to_pylist()], object) for side in keys]
+    seen: set[str] = set()
+    for part in parts:
+        start = 0
+        for batch in pq.ParquetFile(part).iter_batches(1 << 16, columns=["left", "right", GRAPH.name]):
+            graphs = np.array(batch[GRAPH.name].to_pylist(), object)
+            seen.update(graphs)
+            for side, names in zip(("left", "right"), of_vertices, strict=True):
+                members = names[batch[side].flatten().to_numpy()]
+                row_of = np.repeat(np.arange(graphs.size), batch[side].value_lengths().to_numpy())
+                if (wrong := np.flatnonzero(members != graphs[row_of])).size:
+                    row, found = int(row_of[wrong[0]]), members[wrong[0]]
+                    raise VerificationError(
+                        f"{part}, row {start + row}: graph is {graphs[row]!r}; a {side} member is of {found!r}"
+                    )
+            start += batch.num_rows
+    return f"{len(seen):,} graphs with bicliques"
 
 
 def _choose(n_rows: int, sample: int, rng: np.random.Generator) -> np.ndarray:

@@ -27,7 +27,7 @@ from mbe_stage.cliques.reference import maximal_cliques
 from mbe_stage.cliques.results import CliqueTableSink
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.run_limits import Checkpoints, LimitWatch, RunLimits
-from mbe_stage.search.cpu import quanta
+from mbe_stage.search.cpu import pool, quanta
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.search.cuda import barriers
 from mbe_stage.search.cuda.barriers import begun_all_the_same, ranges_from, with_barriers
@@ -45,6 +45,7 @@ def small_quanta() -> Iterator[None]:
     """A quantum is a few steps: barriers fall into the middle of subtrees, and these are split."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quanta, "_FIRST_WORK_LIMIT", 8)
+        patch.setattr(pool, "_ALONE_SECONDS", 0.0)
         patch.setattr(quanta, "_REPORT_SECONDS", 0.0)
         # Quanta do not grow.
         patch.setattr(quanta, "_QUANTUM_SECONDS", 0.0)

@@ -154,6 +154,7 @@ def test_real_graphs(engine: str, data_dir: Path, name: str, n_bicliques: int) -
 def test_every_pause_grow_and_share_path(threads: int, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arenas of one entry, blocks smaller than a biclique, quanta of one child: the set stays the same."""
     monkeypatch.setattr("mbe_stage.search.cpu.quanta._FIRST_WORK_LIMIT", 1)
+    monkeypatch.setattr("mbe_stage.search.cpu.pool._ALONE_SECONDS", 0.0)
     monkeypatch.setattr("mbe_stage.search.cpu.quanta._QUANTUM_SECONDS", 0.0)
     for seed, shape, density in [(1, (14, 14), 0.5), (2, (100, 9), 0.5), (3, (130, 40), 0.1)]:
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))

@@ -58,6 +58,14 @@ def test_time_limit_stops_and_leaves_no_thread() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("bicliques-")]
 
 
+@pytest.mark.parametrize(("n", "n_threads"), [(6, 0), (20, 3)])
+def test_only_a_search_of_some_length_starts_threads(n: int, n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, start = [], threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self.name), start(self)))
+    enumerate_into(sink := CountSink(), graphs.crown(n), None, Execution(threads=3), "cpu")
+    assert (sink.n_bicliques, len(started)) == (2**n - 2, n_threads)
+
+
 def test_an_error_in_the_sink_stops_the_threads() -> None:
     class Failing(TableSink):
         def accept(self, block) -> None:  # noqa: ARG002

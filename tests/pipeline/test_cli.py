@@ -187,6 +187,7 @@ def test_every_option_reaches_its_key(tmp_path: Path) -> None:
         "format": "csv",
         "left": "0",
         "right": "1",
+        "by": None,
         "weight": "2",
         "timestamp": "3",
         "delimiter": ";",

@@ -5,7 +5,8 @@ The host's side of the tree walk makes, grows and splits the states of workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -201,8 +202,6 @@ def new_sizes(
         True if members are written, too.
     """
     writes_sizes = n_bicliques > 0 and not has_members
-    least = int(constraints[MIN_LEFT])
-    wide = sum(1 << subset for subset in range(1 << CLOSED_SET_WIDTH) if subset.bit_count() >= least)
     return Sizes(
         left_multiplicities,
         right_multiplicities,
@@ -213,8 +212,14 @@ def new_sizes(
         are_exact=writes_sizes
         or bool(constraints[MIN_EDGES] > 1 or min(constraints[MAX_LEFT], constraints[MAX_RIGHT]) < NO_LIMIT),
         most_out=n_bicliques - _MOST_OF_A_CHILD if writes_sizes else 0,
-        wide_subsets=np.uint64(wide),
+        wide_subsets=_wide_subsets(int(constraints[MIN_LEFT])),
     )
+
+
+@functools.cache
+def _wide_subsets(least: int) -> np.uint64:
+    """The subsets of six columns that hold so many, a bit each."""
+    return np.uint64(sum(1 << subset for subset in range(1 << CLOSED_SET_WIDTH) if subset.bit_count() >= least))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,11 +281,11 @@ class Worker(QuantumWorker):
         self.n_visited = 0
         self._n_out = self._left_used = self._right_used = 0
 
-    def work(self) -> None:
-        """Work until the pool has no more subproblems."""
+    def work(self) -> Generator[None]:
+        """Work until the pool has no more subproblems, quantum by quantum."""
         self._reserve(self._output_bytes)
         self._new_buffers()
-        super().work()
+        yield from super().work()
 
     def _new_buffers(self) -> None:
         self._sizes = self._plan.new_sizes(self._output_bytes)

@@ -5,7 +5,7 @@ The host's side of the tree walk makes, grows and splits the states of workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -206,12 +206,12 @@ class Worker(QuantumWorker):
         self._n_found = self._n_out = self._members_used = 0
         self.n_visited = 0
 
-    def work(self) -> None:
-        """Work until the pool has no more subproblems."""
+    def work(self) -> Generator[None]:
+        """Work until the pool has no more subproblems, quantum by quantum."""
         if self._plan.detail > Detail.COUNT:
             self._output = self._plan.new_output()
             self._reserve(sum(array.nbytes for array in self._output))
-        super().work()
+        yield from super().work()
 
     def _new_state(self) -> WorkerState:
         n_ints, n_words, n_frames = self._plan.first_sizes

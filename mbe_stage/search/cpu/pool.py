@@ -11,6 +11,7 @@ from __future__ import annotations
 import platform
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from mbe_stage.options import Execution
 from mbe_stage.tasks import split
 
 _POLL_SECONDS = 0.05
+# Starting threads takes longer than a small search.
+_ALONE_SECONDS = 1e-3
 # Steps of a worker before it waits at a barrier, and of the last one to arrive.
 _FLUSH, _MARK = "flush", "mark"
 
@@ -56,10 +59,11 @@ def subproblems_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int)
     ranges : sequence of (int, int)
         Ascending.
     """
-    total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
+    of_ranges = [float(costs[first:end].sum()) for first, end in ranges]
+    total = max(1e-9, sum(of_ranges))
     subproblems = []
-    for first, end in ranges:
-        n_of_range = max(1, round(n * float(costs[first:end].sum()) / total))
+    for (first, end), cost in zip(ranges, of_ranges, strict=True):
+        n_of_range = max(1, round(n * cost / total))
         subproblems += [(first + start, first + stop) for start, stop in split(costs[first:end], n_of_range)]
     return [Subproblem(cost=float(costs[first:end].sum()), first=first, end=end) for first, end in subproblems[::-1]]
 
@@ -101,7 +105,6 @@ class WorkerPool:
     def __init__(
         self,
         subproblems: list[Subproblem],
-        n_workers: int,
         budget_bytes: int,
         barrier: Barrier | None = None,
         marker: Callable[[list[tuple[int, int]]], Any] = tuple,
@@ -111,32 +114,38 @@ class WorkerPool:
         self._split_off: deque[Subproblem] = deque()
         self._barrier = Barrier() if barrier is None else barrier
         self._marker = marker
-        self._n_workers = n_workers
+        # Until there are threads.
+        self._n_workers = 1
         self._n_idle = 0
         self._bytes = 0
         self._budget_bytes = budget_bytes
         self._total_cost = max(1e-9, sum(subproblem.cost for subproblem in subproblems))
         self._finished_cost = 0.0
-        self._blocks: queue.Queue[Iterable[Any] | BaseException | None] = queue.Queue(maxsize=n_workers + 1)
+        self._blocks: queue.Queue[Iterable[Any] | BaseException | None] = queue.Queue()
         self._is_over = False
         self._is_marking = False
         self.stopped = False
 
-    def run(self, works: Sequence[Callable[[], None]], name: str) -> Iterator[Any]:
-        """Start a thread for the work of each worker, and yield what they deliver; closing stops and joins them.
+    def run(self, works: Sequence[Callable[[], Iterator[None]]], name: str) -> Iterator[Any]:
+        """Yield the results of the workers; closing stops them.
 
-        Threads get this name with a number.
+        The first worker begins in this thread. A search that is not over in a moment gets a thread for each worker, and
+        closing joins them. Threads get this name with a number.
         """
-        threads = [
-            threading.Thread(target=self._guarded, args=(work,), name=f"{name}-{k}", daemon=True)
-            for k, work in enumerate(works)
-        ]
+        steps = [work() for work in works]
+        threads: list[threading.Thread] = []
+        if not self._ends_soon(steps[0]):
+            self._n_workers, self._blocks.maxsize = len(steps), len(steps) + 1
+            threads = [
+                threading.Thread(target=self._guarded, args=(of_worker,), name=f"{name}-{k}", daemon=True)
+                for k, of_worker in enumerate(steps)
+            ]
         started: list[threading.Thread] = []
         try:
             for thread in threads:
                 thread.start()
                 started.append(thread)
-            n_working = len(threads)
+            n_working = max(1, len(threads))
             while n_working:
                 item = self._blocks.get()
                 if item is None:
@@ -150,9 +159,22 @@ class WorkerPool:
             for thread in started:
                 thread.join()
 
-    def _guarded(self, work: Callable[[], None]) -> None:
+    def _ends_soon(self, steps: Iterator[None]) -> bool:
+        """Work in this thread for a moment, or until there are results; True if that was all of it."""
+        until = time.perf_counter() + _ALONE_SECONDS
         try:
-            work()
+            if not all(time.perf_counter() < until and self._blocks.empty() for _ in steps):
+                return False
+        except Exception as error:  # noqa: BLE001 - raised behind the results so far
+            self._put(error)
+        else:
+            self._put(None)
+        return True
+
+    def _guarded(self, steps: Iterator[None]) -> None:
+        try:
+            for _ in steps:
+                pass
         except BaseException as error:  # noqa: BLE001 - the consumer raises it
             self._put(error)
         else:

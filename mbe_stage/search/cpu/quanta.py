@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ DONE = 1
 QUANTUM_OVER = 2
 OUTPUT_FULL = 3
 _QUANTUM_SECONDS = 0.02
-_FIRST_WORK_LIMIT = 1 << 20
+_FIRST_WORK_LIMIT = 1 << 16
 _REPORT_SECONDS = 0.1
 
 
@@ -168,22 +168,22 @@ class QuantumWorker(ABC):
     def _flush(self) -> None:
         """Deliver the results so far."""
 
-    def work(self) -> None:
-        """Work until the pool has no more subproblems."""
+    def work(self) -> Generator[None]:
+        """Work until the pool has no more subproblems, quantum by quantum."""
         own: Any = None
         while (subproblem := self._pool.next_subproblem(self._flush)) is not None:
             if subproblem.state is not None:
-                state = self._walk(subproblem.state, subproblem.cost)
+                state = yield from self._walk(subproblem.state, subproblem.cost)
                 self._reserve(-nbytes(state))
                 continue
             if own is None:
                 own = self._new_state()
                 self._reserve(nbytes(own))
             self._set_subproblem(own, subproblem.first, subproblem.end)
-            own = self._walk(own, subproblem.cost)
+            own = yield from self._walk(own, subproblem.cost)
         self._flush()
 
-    def _walk(self, state: Any, cost: float) -> Any:
+    def _walk(self, state: Any, cost: float) -> Generator[None, None, Any]:
         """Walk a subproblem, quantum by quantum; returns the state, whose arenas may have grown."""
         ahead = self._share_left(state)
         while not self._pool.stopped:
@@ -197,6 +197,7 @@ class QuantumWorker(ABC):
             elif status == DONE:
                 self._pool.finish(cost)
                 self._report()
+                yield
                 break
             elif status == QUANTUM_OVER:
                 self._adapt(time.perf_counter() - began)
@@ -213,6 +214,7 @@ class QuantumWorker(ABC):
                 short = self._short_of(state, status)
                 self._reserve(growth_bytes(state, short))
                 state = grown(state, short)
+            yield
         return state
 
     def _returned(self, state: Any, cost: float) -> float:

@@ -29,6 +29,7 @@ __all__ = [
     "as_utf8",
     "factorised",
     "first_true",
+    "graphs_of",
     "joined",
     "json_arrays",
     "merged",
@@ -42,6 +43,8 @@ _EXACT_FLOATS = 2.0**53
 _CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _INTEGER = r"^-?[0-9]+$"
 _AS_STRING: dict[str, object] = {"input.key_type": "string"}
+# The first part of a key of several columns, as JSON.
+_FIRST_PART = r'^\[(?P<first>"(?:[^"\\]|\\.)*"|-?[0-9]+),'
 # Characters that JSON escapes within quotes. The backslash comes first, because the other escapes add backslashes.
 _ESCAPED = {character: json.dumps(character)[1:-1] for character in ("\\", '"', *map(chr, range(32)))}
 _TO_ESCAPE = r'[\x00-\x1f"\\]'
@@ -252,3 +255,16 @@ def _narrowest(keys: pa.Array) -> pa.Array:
 
 def _as_string() -> str:
     return f"set {setting('input.key_type')} to string"
+
+
+def graphs_of(keys: pa.Array) -> pa.Array:
+    """Return the first part of each key of several columns, as text: the value of the column of graphs.
+
+    Examples
+    --------
+    >>> graphs_of(pa.array(['["acme","u1"]', '["acme","u2"]', '[7,"u1"]'])).to_pylist()
+    ['acme', 'acme', '7']
+    """
+    first = pc.struct_field(pc.extract_regex(keys, _FIRST_PART), "first").dictionary_encode()
+    values = pa.array([str(json.loads(each)) for each in first.dictionary.to_pylist()], pa.string())
+    return values.take(first.indices)

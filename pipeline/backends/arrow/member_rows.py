@@ -19,6 +19,9 @@ from mbe_stage.pipeline.backends.arrow.summaries import Summaries
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.base import DerivedCollector
 
+# Bytes of a short text, with its offset.
+_SHORT_TEXT = 32
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberRows:
@@ -36,6 +39,8 @@ class MemberRows:
         Takes a block, and returns the sizes, offsets and members of each list.
     product : str, optional
         The column of the product of all sizes.
+    others : callable
+        Takes a block, and returns further columns by name.
     """
 
     schema: pa.Schema
@@ -44,6 +49,7 @@ class MemberRows:
     block: Callable[..., Any]
     lists_of: Callable[[Any], Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]]
     product: str | None = None
+    others: Callable[[Any], Mapping[str, pa.Array]] = lambda _block: {}
 
     def batch(self, block: Any, keys: np.ndarray) -> pa.RecordBatch:
         """Return a block as rows; the members are not copied.
@@ -65,6 +71,7 @@ class MemberRows:
             product = product * sizes if self.product else product
         if self.product:
             columns[self.product] = pa.array(product)
+        columns |= self.others(block)
         return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
     def block_of(self, batch: pa.RecordBatch) -> tuple[Any, np.ndarray]:
@@ -83,8 +90,15 @@ class MemberRows:
 
     @property
     def fixed_bytes(self) -> int:
-        """Bytes in memory of a row without its members: the plain columns, and an offset for each list."""
-        plain = (field.type.byte_width for field in self.schema if field.name not in self.lists)
+        """Bytes in memory of a row without its members: the plain columns, and an offset for each list.
+
+        A text is taken to be short.
+        """
+        plain = (
+            _SHORT_TEXT if pa.types.is_string(field.type) else field.type.byte_width
+            for field in self.schema
+            if field.name not in self.lists
+        )
         return sum(plain) + 4 * len(self.lists)
 
     def row_bytes(self, rows: pa.RecordBatch) -> np.ndarray:

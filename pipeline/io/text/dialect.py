@@ -378,7 +378,8 @@ def _is_header(path: Path, config: InputConfig, data: list[list[str]], line: int
     The chosen columns decide. If they do not, the other columns do, unless they contradict each other.
     """
     first, below = data[0], data[1:]
-    chosen = [key for key in (config.left, *config.right_columns, config.weight, config.timestamp) if key is not None]
+    named = (config.left, *config.right_columns, config.weight, config.timestamp, config.by)
+    chosen = [key for key in named if key is not None]
     stripped = [cell.strip() for cell in first]
     if any(isinstance(key, str) and not key.isdecimal() and key in stripped for key in chosen):
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -13,13 +14,14 @@ import pyarrow as pa
 from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.bicliques.vertex_statistics import SizeCounts, VertexStatistics, long_form
+from mbe_stage.pipeline.backends.arrow.keys import graphs_of
 from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows, MemberRows, vertex_columns
 from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
 from mbe_stage.pipeline.backends.arrow.summaries import LockedSums, Summaries
 from mbe_stage.pipeline.backends.arrow.worker_parts import sink_within
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.bicliques.largest import Largest, n_shown
-from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
+from mbe_stage.pipeline.publish.schemas import BICLIQUES, GRAPH, MEMBERS, SIZE_HISTOGRAM, vertices
 
 _STATISTICS = ("n_bicliques", "largest_edges", "largest_keys")
 
@@ -126,6 +128,16 @@ ROWS = MemberRows(
 """The table `bicliques`."""
 
 
+def rows_with_graphs(graphs: pa.Array) -> MemberRows:
+    """The table `bicliques` with the column of graphs, given the graph of each left vertex."""
+
+    def of_block(block: BicliqueBlock) -> dict[str, pa.Array]:
+        assert block.left_members is not None
+        return {GRAPH.name: graphs.take(pa.array(block.left_members[block.left_offsets[:-1]]))}
+
+    return replace(ROWS, schema=BICLIQUES.append(GRAPH), others=of_block)
+
+
 def members_batch(bicliques: pa.RecordBatch) -> pa.RecordBatch:
     """Rows of `bicliques/` in long form, one row per member, in the same order."""
     keys, sides, members = long_form(
@@ -174,6 +186,8 @@ class ParquetSink(RowSink[Summary]):
         How many of the largest the report shows; none are kept for 0.
     derived : sequence of DerivedCollector
         Collectors that take each block too, with its keys.
+    graphs : pa.Array, optional
+        The graph of each left vertex, where the input has a column of graphs.
     **writing
         As `RowSink` takes it.
     """
@@ -190,17 +204,19 @@ class ParquetSink(RowSink[Summary]):
         members: bool = False,
         n_shown: int = 20,
         derived: Sequence[DerivedCollector] = (),
+        graphs: pa.Array | None = None,
         **writing: Any,
     ) -> None:
+        table = ROWS if graphs is None else rows_with_graphs(graphs)
         sizes = left_hashes.size, right_hashes.size
         rows = BlockRows(
-            ROWS,
+            table,
             lambda block: biclique_keys(block, left_hashes, right_hashes),
             sizes,
             Summaries(lambda: Summary(*sizes, n_shown)),
             derived,
         )
-        schemas = ({"bicliques": BICLIQUES} if bicliques else {}) | ({"members": MEMBERS} if members else {})
+        schemas = ({"bicliques": table.schema} if bicliques else {}) | ({"members": MEMBERS} if members else {})
         super().__init__(rows, run_path, schemas, spread=_with_members if members else None, **writing)
 
 
@@ -222,5 +238,6 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         members=output.members,
         sort=output.sort,
         n_shown=n_shown(output),
+        graphs=None if collecting.config.input.by is None else graphs_of(collecting.edges.left_keys),
     )
     return sink_within(collecting, sink, has_rows=output.bicliques)

@@ -80,10 +80,11 @@ class BicliquesPublication(Publication):
         )
 
     def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
-        from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
+        from mbe_stage.pipeline.publish.schemas import BICLIQUES, GRAPH, MEMBERS, SIZE_HISTOGRAM, vertices
 
+        bicliques = BICLIQUES if config.input.by is None else BICLIQUES.append(GRAPH)
         schemas = {
-            **({"bicliques": BICLIQUES} if config.output.bicliques else {}),
+            **({"bicliques": bicliques} if config.output.bicliques else {}),
             "size_histogram.parquet": SIZE_HISTOGRAM,
             "left_vertices.parquet": vertices(key_types[0]),
             "right_vertices.parquet": vertices(key_types[1]),

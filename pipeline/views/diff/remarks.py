@@ -13,7 +13,7 @@ from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import key_type
 
 # Settings that select columns and edges. The time window is not among them, because it moves from run to run.
-_COLUMNS = ("left", "right", "weight", "timestamp")
+_COLUMNS = ("left", "right", "weight", "timestamp", "by")
 _FILTERS = ("min_weight", "time_bucket", "time_offset")
 
 

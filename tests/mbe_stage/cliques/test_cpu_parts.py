@@ -59,6 +59,7 @@ def real(directory: Path, name: str) -> UndirectedCSR:
 def test_every_pause_grow_and_share_path(threads: int, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arenas of one entry, blocks smaller than a clique, quanta of one child: the set stays the same."""
     monkeypatch.setattr("mbe_stage.search.cpu.quanta._FIRST_WORK_LIMIT", 1)
+    monkeypatch.setattr("mbe_stage.search.cpu.pool._ALONE_SECONDS", 0.0)
     monkeypatch.setattr("mbe_stage.search.cpu.quanta._QUANTUM_SECONDS", 0.0)
     rng = np.random.default_rng(threads)
     several = [graphs.random_graph(rng, 30, 0.5), graphs.nearly_complete(rng, 90, 10, 12), graphs.complete(100)]
