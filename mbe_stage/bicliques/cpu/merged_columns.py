@@ -14,18 +14,20 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu import layout
+from mbe_stage.bicliques.cpu.prefetch import prefetch_column
 from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.techniques import MERGED_COLUMNS
 from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
 _ONE = _U(1)
+_HASH_FACTOR = _U(0x9E3779B97F4A7C15)
 
 
 @njit(inline="always")
 def columns_room(n_left, n_members):
-    """Entries of the arenas of ints and words that `collect_columns` may use."""
-    return 5 * n_left + n_members, table_size(n_left) + n_left
+    """Entries of the arenas of ints and words that collecting columns may use."""
+    return 6 * n_left + n_members, table_size(n_left) + n_left
 
 
 @compiled(nrt=False)
@@ -35,7 +37,7 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
     Parameters
     ----------
     counts : (n_rows + 1,) int32
-        Number of columns of the left set that each row holds; 0 for rows that no longer matter.
+        Number of columns of the left set that each later row holds; 0 for rows that no longer matter.
     scratch_at : int
         Top of the arena of ints.
     top : int
@@ -56,24 +58,23 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
     n_kept = 0
     n_columns = 0
     for k in range(child.left_at, child.left_end):
+        prefetch_column(child, k, 1)
         column = child.column_offsets + node[k]
-        first, end = child.column_members + node[column], child.column_members + node[column + 1]
+        first = child.column_members + node[column]
         start = members_end
         hashed = _U(0)
-        j = end - 1
-        while j >= first and node[j] > row:
-            if counts[node[j]]:
-                ints[members_end] = node[j]
+        j = child.column_members + node[column + 1] - 1
+        while node[j] > row:
+            other = node[j]
+            ints[members_end] = other
+            if counts[other]:
                 members_end += 1
-                hashed = (hashed + _U(node[j]) + _ONE) * _U(0x9E3779B97F4A7C15)
-                hashed ^= hashed >> _U(29)
+                hashed += (_U(other) ^ (_U(other) << _U(32))) * _HASH_FACTOR
             j -= 1
         n_candidates = members_end - start
         if n_candidates == 0:
             continue
-        for i in range(first, j + 1):
-            ints[members_end] = node[i]
-            members_end += counts[node[i]] != 0
+        hashed ^= hashed >> _U(29)
         ints[kept_at + n_kept] = node[k]
         twin = -1
         if MERGED_COLUMNS:
@@ -81,15 +82,13 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
         if twin >= 0:
             ints[groups_at + n_kept] = twin
             n_kept += 1
-            ints[excluded_at + twin] = _intersect(
-                ints,
-                ints[starts_at + twin] + n_candidates,
-                ints[excluded_at + twin],
-                start + n_candidates,
-                members_end - start - n_candidates,
-            )
+            twin_at, n_excluded = ints[starts_at + twin] + n_candidates, ints[excluded_at + twin]
+            ints[excluded_at + twin] = intersect(ints, twin_at, n_excluded, node, first, j)
             members_end = start
             continue
+        for i in range(first, j):
+            ints[members_end] = node[i]
+            members_end += 1
         ints[groups_at + n_kept] = n_columns
         n_kept += 1
         place = hashed & last
@@ -102,6 +101,39 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
         ints[excluded_at + n_columns] = members_end - start - n_candidates
         n_columns += 1
     return n_columns, n_kept, members_end
+
+
+@compiled(nrt=False)
+def drop_narrow_excluded(child, collected, n_counted, least, worker):
+    """Take excluded rows out of new columns if these stand for fewer than `least` left vertices in each row.
+
+    No wanted left set lies inside such a row.
+
+    Returns
+    -------
+    int
+        Rows with a count, listed in `nonzero`: the `n_counted` from before, and excluded ones.
+    """
+    ints, counts, nonzero = worker.ints, worker.counts, worker.nonzero
+    n_left = child.left_end - child.left_at
+    candidates_at, excluded_at = collected.scratch + n_left, collected.scratch + 2 * n_left
+    kept_at, groups_at, weights_at = collected.scratch + 3 * n_left, collected.scratch + 4 * n_left, collected.end
+    kept = layout.KeptColumns(ints, kept_at, collected.n_kept, collected.n_columns, groups_at)
+    write_column_weights(child, kept, ints, weights_at)
+    for k in range(collected.n_columns):
+        start = ints[collected.scratch + k] + ints[candidates_at + k]
+        for j in range(start, start + ints[excluded_at + k]):
+            nonzero[n_counted] = ints[j]
+            n_counted += counts[ints[j]] == 0
+            counts[ints[j]] += ints[weights_at + k]
+    for k in range(collected.n_columns):
+        start = ints[collected.scratch + k] + ints[candidates_at + k]
+        end = start
+        for j in range(start, start + ints[excluded_at + k]):
+            ints[end] = ints[j]
+            end += counts[ints[j]] >= least
+        ints[excluded_at + k] = end - start
+    return n_counted
 
 
 @compiled(nrt=False)
@@ -135,15 +167,15 @@ def _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, s
 
 
 @compiled(nrt=False)
-def _intersect(ints, at, n, other_at, n_other):
-    """Intersect the ascending list at `at` with the other ascending list, in place; return the length."""
-    kept = k = j = 0
-    while k < n and j < n_other:
-        a, b = ints[at + k], ints[other_at + j]
+def intersect(ints, at, n, node, first, end):
+    """Keep of the ascending list at ``ints[at]`` what is in ``node[first:end]``, ascending; return the length."""
+    kept = k = 0
+    while k < n and first < end:
+        a, b = ints[at + k], node[first]
         ints[at + kept] = a
         kept += a == b
         k += a <= b
-        j += b <= a
+        first += b <= a
     return kept
 
 

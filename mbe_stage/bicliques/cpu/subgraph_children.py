@@ -29,10 +29,13 @@ from mbe_stage.bicliques.cpu.emit import (
 from mbe_stage.bicliques.cpu.merged_columns import (
     collect_columns,
     columns_room,
+    drop_narrow_excluded,
+    intersect,
     weighed_columns,
     write_column_ids,
     write_column_weights,
 )
+from mbe_stage.bicliques.cpu.prefetch import prefetch_column
 from mbe_stage.bicliques.cpu.row_words import sort_rows, table_size
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
 from mbe_stage.bits import popcount
@@ -43,13 +46,14 @@ _parts = njit(inline="always")(layout.subgraph_parts)
 _U = np.uint64
 _ONE = _U(1)
 _LOW = _U(0xFFFFFFFF)
+_PROBES = 16
 # Numba compiles functions that are called with plain numbers once more, for those very numbers.
 _NONE: Any = np.int64(0)
 _NO_GROUPS: Any = np.int64(-1)
 
 
 @compiled(nrt=False)
-def open_subgraph(child, collected, n_path, n_nonzero, worker, sizes, output):
+def open_subgraph(child, collected, n_path, n_edges, n_nonzero, worker, sizes, output):
     """Visit a child and push it as a subgraph over the columns that were collected.
 
     Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
@@ -59,8 +63,8 @@ def open_subgraph(child, collected, n_path, n_nonzero, worker, sizes, output):
     ----------
     n_path : int
         Right members on the path, those that hold the whole left set included.
-    n_nonzero : int
-        Rows in the accumulator.
+    n_edges, n_nonzero : int
+        Entries of the new columns, and the rows in the accumulator, which holds how many columns they have.
 
     Returns
     -------
@@ -70,7 +74,6 @@ def open_subgraph(child, collected, n_path, n_nonzero, worker, sizes, output):
     words, ints, control = worker.words, worker.ints, worker.control
     top = worker.frames[child.depth, layout.WORDS_TOP]
     start = collected.end
-    n_edges = _count_edges(child, collected, worker)
     needed = start + 3 * collected.n_columns + 2 * n_nonzero + 3 + 2 * n_edges + child.n_ids
     if needed > ints.size:
         control[layout.NEEDED] = needed
@@ -99,23 +102,6 @@ def open_subgraph(child, collected, n_path, n_nonzero, worker, sizes, output):
     end -= start - collected.scratch
     _push(child.depth + 1, n_excluded, n_rows, collected, end, top, n_path, worker)
     return OK
-
-
-@njit(inline="always")
-def _count_edges(child, collected, worker):
-    """Count in `bits` how many of the new columns each row holds; returns how many edges that are."""
-    ints, bits = worker.ints, worker.bits
-    n_left = child.left_end - child.left_at
-    lists_at = collected.scratch
-    candidates_at, excluded_at = lists_at + n_left, lists_at + 2 * n_left
-    n_edges = 0
-    for k in range(collected.n_columns):
-        list_at = ints[lists_at + k]
-        n_members = ints[candidates_at + k] + ints[excluded_at + k]
-        for j in range(list_at, list_at + n_members):
-            bits[ints[j]] += _U(1)
-        n_edges += n_members
-    return n_edges
 
 
 @njit(inline="always")
@@ -252,29 +238,36 @@ def visit_subgraph_child(node, offset, worker, sizes, output):
     """
     frames, control = worker.frames, worker.control
     depth = control[layout.DEPTH]
-    row = frames[depth, layout.CURSOR]
     n_rows, n_columns = frames[depth, layout.N_ROWS], frames[depth, layout.N_COLUMNS]
     column_starts = offset + n_columns
     row_ids = column_starts + n_columns + 1
     row_offsets = row_ids + n_rows
-    row_members = row_offsets + n_rows + n_columns + 2
-    left_at, left_end = row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]
+    column_offsets = row_offsets + n_rows + 1
+    row_members = column_offsets + n_columns + 1
     column_members = row_members + node[row_offsets + n_rows]
     column_ids = column_members + node[row_offsets + n_rows]
-    n_left = n_ids = _NONE
-    for k in range(left_at, left_end):
-        n_left += node[offset + node[k]]
-        if output is not None:
-            n_ids += node[column_starts + node[k] + 1] - node[column_starts + node[k]]
-    if n_left < sizes.constraints[MIN_LEFT]:
-        frames[depth, layout.CURSOR] = row + 1
+    row, end = frames[depth, layout.CURSOR], frames[depth, layout.END]
+    left_at = left_end = n_left = n_ids = _NONE
+    while row < end:
+        left_at, left_end = row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]
+        # A single column is a left set of the first row that holds it.
+        if left_end - left_at > 1 or node[column_members + node[column_offsets + node[left_at]]] == row:
+            n_left = _weight(node, offset, left_at, left_end)
+            if n_left >= sizes.constraints[MIN_LEFT]:
+                break
+        row += 1
+    frames[depth, layout.CURSOR] = row
+    if row == end:
         return OK
+    if output is not None:
+        for k in range(left_at, left_end):
+            n_ids += node[column_starts + node[k] + 1] - node[column_starts + node[k]]
     child = layout.Child(
         node,
         offset,
         column_starts,
         row_ids,
-        row_offsets + n_rows + 1,
+        column_offsets,
         column_members,
         column_ids,
         row,
@@ -295,12 +288,22 @@ def visit_subgraph_child(node, offset, worker, sizes, output):
 
 
 @njit(inline="always")
+def _weight(node, offset, left_at, left_end):
+    """The user's left vertices behind the columns ``node[left_at:left_end]``."""
+    weight = np.int64(0)
+    for k in range(left_at, left_end):
+        weight += node[offset + node[k]]
+    return weight
+
+
+@njit(inline="always")
 def _visit_bitmap_child(child, worker, sizes, output):
     """A child whose left set fits one word: its rows are built in a single pass."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
     n_nonzero = _NONE
     bit = _ONE
     for k in range(child.left_at, child.left_end):
+        prefetch_column(child, k, 0)
         column = child.column_offsets + node[k]
         for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
             other = node[j]
@@ -431,64 +434,147 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
 @compiled(nrt=False)
 def _visit_list_child(child, worker, sizes, output):
     """A child with more left vertices than a word has bits."""
-    bits, counts, nonzero, node = worker.bits, worker.counts, worker.nonzero, child.node
-    n_nonzero = n_wedges = _NONE
+    counts, nonzero, node, row = worker.counts, worker.nonzero, child.node, child.row
+    n_counted = n_members = _NONE
     for k in range(child.left_at, child.left_end):
+        prefetch_column(child, k, 1)
         column = child.column_offsets + node[k]
         weight = node[child.column_weights + node[k]]
-        n_wedges += node[column + 1] - node[column]
-        for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
+        n_members += node[column + 1] - node[column]
+        j = child.column_members + node[column + 1] - 1
+        while node[j] > row:
             other = node[j]
-            nonzero[n_nonzero] = other
-            n_nonzero += counts[other] == 0
+            nonzero[n_counted] = other
+            n_counted += counts[other] == 0
             counts[other] += weight
-    worker.control[layout.WORK] += 8 + 4 * n_nonzero
-    status = _open_list_child(child, n_nonzero, n_wedges, worker, sizes, output)
-    for k in range(n_nonzero):
+            j -= 1
+    worker.control[layout.WORK] += 8 + 8 * n_counted
+    status, n_path, n_counted, collected = _collect(child, n_counted, n_members, worker, sizes, output)
+    for k in range(n_counted):
         counts[nonzero[k]] = 0
+    if status != OK or n_path == 0:
+        return status
+    return _open_collected(child, collected, n_path, worker, sizes, output)
+
+
+@njit(inline="always")
+def _collect(child, n_counted, n_members, worker, sizes, output):
+    """Collect the columns of a list child, whose candidates are counted.
+
+    Parameters
+    ----------
+    n_counted, n_members : int
+        Candidates with a count; entries of the lists of all columns.
+
+    Returns
+    -------
+    status : int
+        ``OK``, or the arena that is short.
+    n_path : int
+        Right members on the path; 0 if an earlier row holds the whole left set.
+    n_counted : int
+        Rows with a count now.
+    collected : Collected
+    """
+    counts, nonzero, ints, words, control = worker.counts, worker.nonzero, worker.ints, worker.words, worker.control
+    n_left = child.left_end - child.left_at
+    scratch_at, top = worker.frames[child.depth, layout.INTS_TOP], worker.frames[child.depth, layout.WORDS_TOP]
+    ints_room, words_room = columns_room(n_left, n_members)
+    nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE)
+    if scratch_at + ints_room > ints.size:
+        control[layout.NEEDED] = scratch_at + ints_room
+        return layout.INTS_SHORT, _NONE, n_counted, nothing
+    if top + words_room > words.size:
+        control[layout.NEEDED] = top + words_room
+        return layout.WORDS_SHORT, _NONE, n_counted, nothing
+    if _is_excluded(child, ints, scratch_at):
+        return OK, _NONE, n_counted, nothing
+    # Rows that hold the whole left set join the path and lose their counts, as those do that no wanted left set is in:
+    # other counted rows can still be children.
+    n_path = _join_path(child, child.row, worker.frames[child.depth, layout.N_PATH], worker, sizes, output)
+    for k in range(n_counted):
+        other = nonzero[k]
+        if counts[other] == child.n_left:
+            n_path = _join_path(child, other, n_path, worker, sizes, output)
+            counts[other] = 0
+        elif counts[other] < sizes.constraints[MIN_LEFT]:
+            counts[other] = 0
+    n_columns, n_kept, end = collect_columns(child, counts, ints, scratch_at, words, top)
+    collected = layout.Collected(scratch_at, end, n_columns, n_kept)
+    if n_columns > layout.WORD_BITS and sizes.constraints[MIN_LEFT] > 1:
+        n_counted = drop_narrow_excluded(child, collected, n_counted, sizes.constraints[MIN_LEFT], worker)
+    return OK, n_path, n_counted, collected
+
+
+@compiled(nrt=False)
+def _is_excluded(child, ints, scratch_at):
+    """True if an earlier row holds the whole left set of a child; the arena of ints is free from `scratch_at` on."""
+    node = child.node
+    column = child.column_offsets + node[child.left_at]
+    first = child.column_members + node[column]
+    n = np.int64(0)
+    while node[first + n] < child.row:
+        ints[scratch_at + n] = node[first + n]
+        n += 1
+    # Neighbours in the list tend to be alike: look at some that are far apart first.
+    stride = (child.left_end - child.left_at) // _PROBES + 1
+    for begin in range(stride):
+        for k in range(child.left_at + begin, child.left_end, stride):
+            if n == 0:
+                return False
+            column = child.column_offsets + node[k]
+            first, end = child.column_members + node[column], child.column_members + node[column + 1]
+            n = intersect(ints, scratch_at, n, node, first, end)
+    return n > 0
+
+
+@njit(inline="always")
+def _join_path(child, row, n_path, worker, sizes, output):
+    """Put a row on the path; returns the new number of right members there."""
+    row_id = child.node[child.row_ids + row]
+    if output is None:
+        return n_path + np.int64(sizes.right_multiplicities[row_id])
+    worker.path[n_path] = row_id
+    return n_path + 1
+
+
+@compiled(nrt=False)
+def _open_collected(child, collected, n_path, worker, sizes, output):
+    """Visit a list child whose columns are collected, and open what is below it."""
+    bits, nonzero = worker.bits, worker.nonzero
+    n_left = child.left_end - child.left_at
+    is_wide = collected.n_columns > layout.WORD_BITS
+    n_edges, n_nonzero = _fill_bits(collected, n_left, is_wide, worker)
+    if is_wide:
+        status = open_subgraph(child, collected, n_path, n_edges, n_nonzero, worker, sizes, output)
+    else:
+        kept_at, groups_at = collected.scratch + 3 * n_left, collected.scratch + 4 * n_left
+        kept = layout.KeptColumns(worker.ints, kept_at, collected.n_kept, collected.n_columns, groups_at)
+        status = _open_bitset_frame(child, kept, _U(0), n_path, n_nonzero, collected.end, worker, sizes, output)
+    for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
     return status
 
 
 @njit(inline="always")
-def _open_list_child(child, n_nonzero, n_wedges, worker, sizes, output):
-    counts, nonzero, bits = worker.counts, worker.nonzero, worker.bits
-    ints, words, control = worker.ints, worker.words, worker.control
-    n_left = child.left_end - child.left_at
-    for k in range(n_nonzero):
-        if nonzero[k] < child.row and counts[nonzero[k]] == child.n_left:
-            return OK
-    scratch_at, top = worker.frames[child.depth, layout.INTS_TOP], worker.frames[child.depth, layout.WORDS_TOP]
-    ints_room, words_room = columns_room(n_left, n_wedges)
-    if scratch_at + ints_room > ints.size:
-        control[layout.NEEDED] = scratch_at + ints_room
-        return layout.INTS_SHORT
-    if top + words_room > words.size:
-        control[layout.NEEDED] = top + words_room
-        return layout.WORDS_SHORT
-    # Rows that hold the whole left set join the path and lose their counts, as those do that no wanted left set is in:
-    # other counted rows can still be children.
-    n_path = worker.frames[child.depth, layout.N_PATH]
-    for k in range(n_nonzero):
-        other = nonzero[k]
-        if counts[other] == child.n_left:
-            row_id = child.node[child.row_ids + other]
-            if output is None:
-                n_path += sizes.right_multiplicities[row_id]
-            else:
-                worker.path[n_path] = row_id
-                n_path += 1
-            counts[other] = 0
-        elif counts[other] < sizes.constraints[MIN_LEFT]:
-            counts[other] = 0
-    n_columns, n_kept, scratch_end = collect_columns(child, counts, ints, scratch_at, words, top)
-    if n_columns > layout.WORD_BITS:
-        collected = layout.Collected(scratch_at, scratch_end, n_columns, n_kept)
-        return open_subgraph(child, collected, n_path, n_nonzero, worker, sizes, output)
-    for k in range(n_columns):
-        start = ints[scratch_at + k]
-        n_members = ints[scratch_at + n_left + k] + ints[scratch_at + 2 * n_left + k]
+def _fill_bits(collected, n_left, is_wide, worker):
+    """Set in `bits` which of the new columns each row holds or, if these are too many for a word, how many.
+
+    Returns
+    -------
+    n_edges, n_nonzero : int
+        Entries of the columns, and the rows that are listed in `nonzero`.
+    """
+    ints, bits, nonzero = worker.ints, worker.bits, worker.nonzero
+    n_edges = n_nonzero = _NONE
+    bit = _ONE
+    for k in range(collected.scratch, collected.scratch + collected.n_columns):
+        start, n_members = ints[k], ints[k + n_left] + ints[k + 2 * n_left]
         for j in range(start, start + n_members):
-            bits[ints[j]] |= _ONE << _U(k)
-    kept = layout.KeptColumns(ints, scratch_at + 3 * n_left, n_kept, n_columns, scratch_at + 4 * n_left)
-    return _open_bitset_frame(child, kept, _U(0), n_path, n_nonzero, scratch_end, worker, sizes, output)
+            known = bits[ints[j]]
+            nonzero[n_nonzero] = ints[j]
+            n_nonzero += known == _U(0)
+            bits[ints[j]] = known + bit
+        n_edges += n_members
+        bit <<= _U(0) if is_wide else _ONE
+    return n_edges, n_nonzero
