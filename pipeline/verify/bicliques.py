@@ -138,8 +138,8 @@ class _Bicliques:
             self.job.not_checked(f"{side} two-hop degrees: {n_skipped:,} vertices outside the random sample")
 
     def _two_hop_steps(self) -> int:
-        is_whole = self.manifest.input.n_edges_held is None
-        return self.manifest.config.output.two_hop_steps if is_whole else 0
+        facts, output = self.manifest.input, self.manifest.config.output
+        return output.most_two_hop_steps(facts.n_edges) if facts.n_edges_held is None else 0
 
     def check_distinct(self) -> None:
         """Check that keys are distinct, and sort them."""
