@@ -170,7 +170,7 @@ def _ours(path: Path, case: str, stages: _Stages) -> tuple[int, int]:
         edges = ingest.ingest(config)
     with stages.at("csr"):
         graph = edges.graph()
-    most_steps = OutputConfig().most_two_hop_steps(graph.n_edges)
+    most_steps = edges.facts.most_two_hop_steps(OutputConfig().two_hop_steps)
     with stages.at("facts"), ARROW.graph_facts(graph, most_steps, Execution()) as facts:
         facts()
     return edges.facts.n_edges, edges.left_keys.nbytes + edges.right_keys.nbytes

@@ -322,11 +322,6 @@ class ExecutionConfig(Section):
         )
 
 
-QUICK_TWO_HOP_STEPS, QUICK_TWO_HOP_EDGES = 50_000_000, 5_000_000
-"""Without a limit of its own, a run counts two-hop degrees within so many steps, a tenth of a second, and up to so many
-edges: beyond them, reading takes less time than bounding the steps allows."""
-
-
 class OutputConfig(Section):
     """The published outputs and their place."""
 
@@ -343,12 +338,6 @@ class OutputConfig(Section):
     checkpoint_seconds: float | None = Field(10.0, gt=0, allow_inf_nan=False)
     keep_unfinished_days: float = Field(7.0, ge=0, allow_inf_nan=False)
     _of_this_machine = field_validator("directory")(place_of)
-
-    def most_two_hop_steps(self, n_edges: int) -> int:
-        """Return the most steps that counting two-hop degrees of a side may take in a graph of that many edges."""
-        if self.two_hop_steps is not None:
-            return self.two_hop_steps
-        return QUICK_TWO_HOP_STEPS if n_edges <= QUICK_TWO_HOP_EDGES else 0
 
     @model_validator(mode="after")
     def _nothing_about_a_table_that_is_left_out(self) -> OutputConfig:

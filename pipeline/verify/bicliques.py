@@ -138,8 +138,7 @@ class _Bicliques:
             self.job.not_checked(f"{side} two-hop degrees: {n_skipped:,} vertices outside the random sample")
 
     def _two_hop_steps(self) -> int:
-        facts, output = self.manifest.input, self.manifest.config.output
-        return output.most_two_hop_steps(facts.n_edges) if facts.n_edges_held is None else 0
+        return self.manifest.input.most_two_hop_steps(self.manifest.config.output.two_hop_steps)
 
     def check_distinct(self) -> None:
         """Check that keys are distinct, and sort them."""

@@ -31,7 +31,7 @@ def check_presence(run: Path, side: str, most_steps: int) -> None:
     Parameters
     ----------
     most_steps : int
-        Most steps of the run (`OutputConfig.most_two_hop_steps`).
+        Most steps of the run (`InputFacts.most_two_hop_steps`).
 
     Raises
     ------
@@ -57,7 +57,7 @@ def check_two_hop(
     adjacency : Adjacency
         With this side as its left.
     most_steps : int
-        Most steps of the run (`OutputConfig.most_two_hop_steps`).
+        Most steps of the run (`InputFacts.most_two_hop_steps`).
 
     Returns
     -------

@@ -21,8 +21,8 @@ from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
-from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.config.model import QUICK_TWO_HOP_EDGES, QUICK_TWO_HOP_STEPS, Config
+from mbe_stage.pipeline.clean.facts import QUICK_TWO_HOP_EDGES, QUICK_TWO_HOP_STEPS, InputFacts
+from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying, core_sizes
 from mbe_stage.pipeline.execution.tiers import RAPIDS, tier_named
 from mbe_stage.pipeline.problems.base import Publication

@@ -21,8 +21,8 @@ from mbe_stage.bicliques.keys import edge_fingerprint, hash_integers, hash_text
 from mbe_stage.bicliques.keys import vertex_hashes as stage_vertex_hashes
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.graphs.two_hop import two_hop_steps
+from mbe_stage.pipeline.clean import facts
 from mbe_stage.pipeline.clean.facts import InputColumn
-from mbe_stage.pipeline.config import model
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.edges import EdgeData, InputFacts
 from mbe_stage.pipeline.errors import PublishError, VerificationError
@@ -417,8 +417,8 @@ def test_by_default_two_hop_degrees_are_counted_only_if_that_is_quick(
 ) -> None:
     steps = two_hop_steps(edges.graph())
     assert steps[0] != steps[1]
-    monkeypatch.setattr(model, "QUICK_TWO_HOP_STEPS", min(steps))
-    monkeypatch.setattr(model, "QUICK_TWO_HOP_EDGES", edges.facts.n_edges + n_edges_more)
+    monkeypatch.setattr(facts, "QUICK_TWO_HOP_STEPS", min(steps))
+    monkeypatch.setattr(facts, "QUICK_TWO_HOP_EDGES", edges.facts.n_edges + n_edges_more)
     run = publish(tmp_path, edges)
     counted = [each == min(steps) and n_edges_more == 0 for each in steps]
     tables = (pq.read_table(run / f"{side}_vertices.parquet") for side in ("left", "right"))

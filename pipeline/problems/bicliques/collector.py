@@ -41,10 +41,11 @@ class BicliqueCollector(SinkCollector):
         return self._collecting.config.output.bicliques or can_be_kept(self._collecting.derived)
 
     def _begin(self, context: ExitStack) -> None:
-        config, graph, start = self._collecting.config, self._collecting.graph, time.perf_counter()
-        # Two-hop degrees need all edges.
-        most_steps = config.output.most_two_hop_steps(graph.n_edges) if self._collecting.edges.degrees is None else 0
-        wait = context.enter_context(self._backend.graph_facts(graph, most_steps, config.execution.to_execution()))
+        config, start = self._collecting.config, time.perf_counter()
+        most_steps = self._collecting.edges.facts.most_two_hop_steps(config.output.two_hop_steps)
+        wait = context.enter_context(
+            self._backend.graph_facts(self._collecting.graph, most_steps, config.execution.to_execution())
+        )
         self._two_hop_seconds = time.perf_counter() - start
         context.push(self._waiting_for(wait))
 

@@ -24,7 +24,7 @@ from mbe_stage.pipeline.backends.cudf.frames import Frame, Series, frame_of
 from mbe_stage.pipeline.backends.cudf.graph_facts import graph_facts
 from mbe_stage.pipeline.backends.cudf.parquet import read_frame
 from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.config.model import Config, InputConfig, Key, OutputConfig, QueryConfig
+from mbe_stage.pipeline.config.model import Config, InputConfig, Key, QueryConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
@@ -176,7 +176,7 @@ def enumerate_bicliques(
     sections = {} if groups is None else {"groups": dict(groups)}
     config = Config.from_mapping({"query": wanted.model_dump(), **sections})
     query, graph = to_query(wanted, clean), clean.graph()
-    most_steps = OutputConfig(two_hop_steps=two_hop_steps).most_two_hop_steps(graph.n_edges)
+    most_steps = clean.facts.most_two_hop_steps(two_hop_steps)
     facts = graph_facts(graph, most_steps, cp.cuda.Device().mem_info[0] // 4)
     execution = Execution(max_bicliques=max_bicliques, device_memory_bytes=device_memory)
     with derived_frames(config, clean, graph) as derived:
