@@ -104,7 +104,7 @@ def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Ba
         tuples, ids = xp.divmod(distinct[tuples], n_keys)
         columns[place] = backend.taken(columns[place], ids)
     columns[0] = backend.taken(columns[0], tuples)
-    return codes, backend.json_arrays(columns)
+    return backend.ranked(codes, backend.json_arrays(columns))
 
 
 def _refuse_too_many(n_keys: int, refuse: Refusal) -> None:
