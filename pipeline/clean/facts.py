@@ -51,7 +51,7 @@ class UndirectedFacts:
     lone_vertices: int
 
 
-QUICK_TWO_HOP_STEPS, QUICK_TWO_HOP_EDGES = 50_000_000, 5_000_000
+QUICK_TWO_HOP_STEPS, QUICK_TWO_HOP_EDGES = 50_000_000, 1_000_000
 """Without a limit of its own, a run counts two-hop degrees within so many steps, a tenth of a second, and up to so many
 edges: beyond them, bounding the steps alone takes longer than a tenth of reading."""
 
