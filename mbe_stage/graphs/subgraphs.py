@@ -14,7 +14,7 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
 # Sweeps go on while each clears one vertex of so many.
-_FEWEST_PER_SWEEP = 32
+_FEWEST_PER_SWEEP = 64
 
 
 def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -204,6 +204,7 @@ def _sweep(offsets, members, alive, degree, other_degree, least):
         if alive[vertex] and degree[vertex] < least:
             alive[vertex] = False
             n_cleared += 1
-            for k in range(offsets[vertex], offsets[vertex + 1]):
-                other_degree[members[k]] -= 1
+            # Unsigned indices spare the check for negative ones.
+            for k in range(np.uint64(offsets[vertex]), np.uint64(offsets[vertex + 1])):
+                other_degree[np.uint64(members[k])] -= 1
     return n_cleared
