@@ -85,7 +85,7 @@ COLUMNS = {
     "`truncated` or `not tried`",
     "surprise": "see [surprise](groups.md#surprise), in nats",
     "tfidf_eigenvector": "how central the vertex is among similar ones; see [scores](groups.md)",
-    "two_hop_degree": "other vertices of the side that share a neighbour; null above `output.two_hop_steps`",
+    "two_hop_degree": "other vertices of the side that share a neighbour; null if counting takes too many steps",
     "verdict": "`fraud`, `fine` or `open`: the [verdict](groups.md#verdicts) on the case; null without one",
     "vertex": "id: the rank of the key among the side's keys; null if the graph has no such key",
     "vertices": "ids of the members, ascending",

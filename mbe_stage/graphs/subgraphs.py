@@ -13,6 +13,9 @@ from mbe_stage.graphs.csr import filtered
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
+# Sweeps go on while each clears one vertex of so many.
+_FEWEST_PER_SWEEP = 64
+
 
 def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
     """The left vertices adjacent to all of `right`, and the right vertices adjacent to all of `left`.
@@ -33,7 +36,12 @@ def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[
 
 
 def peel_to_core(
-    graph: BipartiteCSR, left_alive: np.ndarray, right_alive: np.ndarray, min_left: int, min_right: int
+    graph: BipartiteCSR,
+    left_alive: np.ndarray,
+    right_alive: np.ndarray,
+    min_left: int,
+    min_right: int,
+    degrees: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> int:
     """Clear vertices until every left one has `min_right` live neighbours, and every right one `min_left`.
 
@@ -44,9 +52,17 @@ def peel_to_core(
     left_alive : (n_left,) bool
         Changed in place, as `right_alive`.
     right_alive : (n_right,) bool
+    degrees : pair of int32 arrays, optional
+        Those of `live_degrees`. They are changed in place, and serve a next core inside this one.
     """
+    degrees = live_degrees(graph, left_alive, right_alive) if degrees is None else degrees
     lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
-    return int(_peel_to_core(*lists, left_alive, right_alive, min_left, min_right))
+    return int(_peel_to_core(*lists, left_alive, right_alive, *degrees, min_left, min_right))
+
+
+def live_degrees(graph: BipartiteCSR, left_alive: np.ndarray, right_alive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of live neighbours of each left and right vertex that lives, int32."""
+    return _live_degrees(graph.left_offsets, graph.left_members, graph.right_offsets, left_alive, right_alive)
 
 
 def subgraph(
@@ -80,22 +96,11 @@ def ranks(alive: np.ndarray) -> np.ndarray:
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module, and those that filter adjacency arrays."""
-    return (*csr.compile_steps(), *steps_of(_peel_to_core))
+    return (*csr.compile_steps(), *steps_of(_live_degrees, _peel_to_core))
 
 
-@compiled(LONGS, INTS, LONGS, INTS, FLAGS, FLAGS, int64, int64)
-def _peel_to_core(
-    left_offsets, left_members, right_offsets, right_members, left_alive, right_alive, min_left, min_right
-):
-    """Clear vertices until every left one has `min_right` live neighbours and every right one `min_left`.
-
-    Parameters
-    ----------
-    left_offsets, right_offsets : (n + 1,) int64
-    left_members, right_members : (n_edges,) int32
-    left_alive, right_alive : (n,) bool
-        Changed in place.
-    """
+@compiled(LONGS, INTS, LONGS, FLAGS, FLAGS)
+def _live_degrees(left_offsets, left_members, right_offsets, left_alive, right_alive):
     n_left, n_right = left_alive.size, right_alive.size
     left_degree, right_degree = np.empty(n_left, np.int32), np.empty(n_right, np.int32)
     is_whole = True
@@ -116,6 +121,39 @@ def _peel_to_core(
                     if right_alive[left_members[k]]:
                         left_degree[u] += 1
                         right_degree[left_members[k]] += 1
+    return left_degree, right_degree
+
+
+@compiled(LONGS, INTS, LONGS, INTS, FLAGS, FLAGS, INTS, INTS, int64, int64)
+def _peel_to_core(
+    left_offsets,
+    left_members,
+    right_offsets,
+    right_members,
+    left_alive,
+    right_alive,
+    left_degree,
+    right_degree,
+    min_left,
+    min_right,
+):
+    """Clear vertices until every left one has `min_right` live neighbours and every right one `min_left`.
+
+    Parameters
+    ----------
+    left_offsets, right_offsets : (n + 1,) int64
+    left_members, right_members : (n_edges,) int32
+    left_alive, right_alive : (n,) bool
+        Changed in place, as the degrees.
+    left_degree, right_degree : (n,) int32
+        Live neighbours of each live vertex.
+    """
+    n_left, n_right = left_alive.size, right_alive.size
+    # While many vertices go, sweeps read their lists in order. A queue would go from one cache miss to the next.
+    n_cleared = n_left + n_right
+    while n_cleared * _FEWEST_PER_SWEEP > n_left + n_right:
+        n_cleared = _sweep(left_offsets, left_members, left_alive, left_degree, right_degree, min_right)
+        n_cleared += _sweep(right_offsets, right_members, right_alive, right_degree, left_degree, min_left)
     queue = np.empty(n_left + n_right, np.int64)
     n_queued = 0
     for u in range(n_left):
@@ -156,3 +194,17 @@ def _peel_to_core(
         if left_alive[u]:
             n_edges += left_degree[u]
     return n_edges
+
+
+@compiled()
+def _sweep(offsets, members, alive, degree, other_degree, least):
+    """Clear the vertices of a side with fewer than `least` live neighbours; return their number."""
+    n_cleared = 0
+    for vertex in range(alive.size):
+        if alive[vertex] and degree[vertex] < least:
+            alive[vertex] = False
+            n_cleared += 1
+            # Unsigned indices spare the check for negative ones.
+            for k in range(np.uint64(offsets[vertex]), np.uint64(offsets[vertex + 1])):
+                other_degree[np.uint64(members[k])] -= 1
+    return n_cleared

@@ -2,7 +2,9 @@
 
 Each vertex has the sum of `w` over its edges into the other side of the group, and their number. A vertex that joins a
 side is added to the accumulators of its neighbours, and one that leaves is subtracted; sums of integers are exact. So
-a step with few changes is cheap, and its cost does not depend on the size of the graph.
+a step with few changes is cheap, and its cost does not depend on the size of the graph. Nearly all time goes to
+vertices and lists that are in no cache. So loads that do not depend on each other stand together, where they overlap;
+and indices of inner loops are unsigned, which spares the check for negative ones.
 """
 
 from __future__ import annotations
@@ -310,15 +312,16 @@ def _choose(side, n_other, density, least):
     log_share = np.int64(np.rint(math.log(density) * UNIT))
     log_missing = np.int64(np.rint(math.log(1.0 - density) * UNIT))
     side.counts[_N_STEPS] += side.counts[_N_TOUCHED]
-    cost, n = _least_cost(side, side.counts[_N_TOUCHED]), 0
-    for i in range(side.counts[_N_TOUCHED]):
-        vertex = side.touched[i]
-        shared = _shared(side, vertex)
+    cost, n_kept = _least_cost(side, side.counts[_N_TOUCHED]), np.uint64(0)
+    touched, vertices, wanted, values = side.touched, side.vertices, side.wanted, side.values
+    for i in range(np.uint64(side.counts[_N_TOUCHED])):
+        vertex = np.uint64(touched[i])
+        shared = vertices[vertex, _DEGREE_AND_SHARED] & _SHARED_MASK
+        value = vertices[vertex, _EVIDENCE] + shared * log_share + (n_other - shared) * log_missing
         # No branch, since it would be unpredictable.
-        side.wanted[n] = vertex
-        side.values[n] = side.vertices[vertex, _EVIDENCE] + shared * log_share + (n_other - shared) * log_missing
-        n += side.values[n] > cost
-    n_wanted, n_edges, weight = 0, 0, 0
+        wanted[n_kept], values[n_kept] = touched[i], value
+        n_kept += np.uint64(value > cost)
+    n, n_wanted, n_edges, weight = np.int64(n_kept), 0, 0, 0
     if n >= least:
         above = _prefix_end(side, n)
         for i in range(n):
@@ -370,7 +373,11 @@ def _prefix_end(side, n):
 def _settle(side, other, weights):
     """Make the wanted vertices the members; returns how many joined or left."""
     marks, counts = side.marks, side.counts
-    n_joined, n_left = 0, 0
+    n_joined, n_left, seen = 0, 0, np.int32(0)
+    for i in range(counts[_N_WANTED]):
+        seen ^= side.neighbours[side.offsets[side.wanted[i]]]
+    # Kept, or the compiler would leave the loads out.
+    counts[_LOADED] = seen
     for i in range(counts[_N_WANTED]):
         vertex = side.wanted[i]
         if marks[vertex] == 0:
@@ -394,33 +401,34 @@ def _settle(side, other, weights):
 
 @compiled()
 def _add_edges(vertex, side, other, weights):
-    log_degree = _log_degree(side, vertex)
-    side.counts[_N_STEPS] += side.offsets[vertex + 1] - side.offsets[vertex]
-    n_touched, seen = other.counts[_N_TOUCHED], np.int64(0)
-    # Loads without anything between them overlap. They are kept, or the compiler would leave them out.
-    for i in range(side.offsets[vertex], side.offsets[vertex + 1]):
-        seen ^= other.vertices[side.neighbours[i], _EVIDENCE]
+    neighbours, vertices, touched = side.neighbours, other.vertices, other.touched
+    log_degree, first, end = _log_degree(side, vertex), side.offsets[vertex], side.offsets[vertex + 1]
+    side.counts[_N_STEPS] += end - first
+    n_touched, seen = np.uint64(other.counts[_N_TOUCHED]), np.int64(0)
+    for i in range(np.uint64(first), np.uint64(end)):
+        seen ^= vertices[np.uint64(neighbours[i]), _EVIDENCE]
     other.counts[_LOADED] = seen
-    for i in range(side.offsets[vertex], side.offsets[vertex + 1]):
-        neighbour = side.neighbours[i]
+    for i in range(np.uint64(first), np.uint64(end)):
+        neighbour = np.uint64(neighbours[i])
+        degree_and_shared = vertices[neighbour, _DEGREE_AND_SHARED]
         # No branch, since it would be unpredictable.
-        other.touched[n_touched] = neighbour
-        n_touched += _shared(other, neighbour) == 0
-        weight = pair_weight(log_degree + _log_degree(other, neighbour), weights)
-        other.vertices[neighbour, _EVIDENCE] += weight
-        other.vertices[neighbour, _DEGREE_AND_SHARED] += 1
-    other.counts[_N_TOUCHED] = n_touched
+        touched[n_touched] = neighbours[i]
+        n_touched += np.uint64(degree_and_shared & _SHARED_MASK == 0)
+        vertices[neighbour, _EVIDENCE] += pair_weight(log_degree + (degree_and_shared >> DEGREE_BIT), weights)
+        vertices[neighbour, _DEGREE_AND_SHARED] = degree_and_shared + 1
+    other.counts[_N_TOUCHED] = np.int64(n_touched)
 
 
 @compiled()
 def _take_edges(vertex, side, other, weights):
-    log_degree = _log_degree(side, vertex)
-    side.counts[_N_STEPS] += side.offsets[vertex + 1] - side.offsets[vertex]
-    for i in range(side.offsets[vertex], side.offsets[vertex + 1]):
-        neighbour = side.neighbours[i]
-        weight = pair_weight(log_degree + _log_degree(other, neighbour), weights)
-        other.vertices[neighbour, _EVIDENCE] -= weight
-        other.vertices[neighbour, _DEGREE_AND_SHARED] -= 1
+    neighbours, vertices = side.neighbours, other.vertices
+    log_degree, first, end = _log_degree(side, vertex), side.offsets[vertex], side.offsets[vertex + 1]
+    side.counts[_N_STEPS] += end - first
+    for i in range(np.uint64(first), np.uint64(end)):
+        neighbour = np.uint64(neighbours[i])
+        degree_and_shared = vertices[neighbour, _DEGREE_AND_SHARED]
+        vertices[neighbour, _EVIDENCE] -= pair_weight(log_degree + (degree_and_shared >> DEGREE_BIT), weights)
+        vertices[neighbour, _DEGREE_AND_SHARED] = degree_and_shared - 1
 
 
 @compiled()
@@ -437,9 +445,10 @@ def _drop_untouched(side):
 
 @compiled()
 def _clear(side):
-    for i in range(side.counts[_N_TOUCHED]):
-        side.vertices[side.touched[i], _EVIDENCE] = 0
-        side.vertices[side.touched[i], _DEGREE_AND_SHARED] &= ~_SHARED_MASK
+    touched, vertices = side.touched, side.vertices
+    for i in range(np.uint64(side.counts[_N_TOUCHED])):
+        vertices[np.uint64(touched[i]), _EVIDENCE] = 0
+        vertices[np.uint64(touched[i]), _DEGREE_AND_SHARED] &= ~_SHARED_MASK
     for i in range(side.counts[_N_MEMBERS]):
         side.marks[side.members[i]] = 0
     side.counts[_N_TOUCHED] = 0

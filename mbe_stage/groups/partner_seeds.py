@@ -154,27 +154,32 @@ def _find_partners(part, largest, lists, in_pairs, in_stars):
     offsets, members, other_offsets, other_members = lists
     n = offsets.size - 1
     n_in_pairs, n_in_stars = in_pairs.size // max(1, n), in_stars.size // max(1, n)
-    shared, degrees = np.zeros(n, np.int32), np.empty(n, np.int32)
+    # Of each left vertex: the shared neighbours, and the degree beside them in the cache.
+    counts = np.zeros((n, 2), np.int32)
     for vertex in range(n):
-        degrees[vertex] = offsets[vertex + 1] - offsets[vertex]
+        counts[vertex, 1] = offsets[vertex + 1] - offsets[vertex]
     # One more entry is scratch.
     met, values, often = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64), np.empty(n + 1, np.int32)
     kept = np.empty(max(n_in_pairs, n_in_stars), np.float64)
     for vertex in range(part[0], part[1]):
-        n_met, n_often = 0, 0
+        n_met, n_often, seen = 0, 0, np.int32(0)
+        # Loads without anything between them overlap. They are kept, or the compiler would leave them out.
+        for v in members[offsets[vertex] : offsets[vertex + 1]]:
+            seen ^= other_members[other_offsets[v]]
+        often[n] = seen
         for v in members[offsets[vertex] : offsets[vertex + 1]]:
             if other_offsets[v + 1] - other_offsets[v] <= largest:
                 for other in other_members[other_offsets[v] : other_offsets[v + 1]]:
                     # No branch here and below, since it would be unpredictable.
                     met[n_met] = other
-                    n_met += shared[other] == 0
-                    shared[other] += 1
-        shared[vertex] = 0
+                    n_met += counts[other, 0] == 0
+                    counts[other, 0] += 1
+        counts[vertex, 0] = 0
         for i in range(n_met):
-            other, common = met[i], np.float64(shared[met[i]])
-            shared[other] = 0
+            other, common = met[i], np.float64(counts[met[i], 0])
+            counts[other, 0] = 0
             # Squared: one division of exact numbers is rounded alike everywhere.
-            values[i] = common * common / np.float64(degrees[other])
+            values[i] = common * common / np.float64(counts[other, 1])
             often[n_often] = i
             n_often += int(common > 1)
         _keep_best(met, values, n_met, in_stars[n_in_stars * vertex : n_in_stars * (vertex + 1)], kept)
@@ -225,14 +230,23 @@ def _mark_shared(rows, starts, lists, shared):
     starts : (n + 1,) int64
         Where the neighbours of each first member begin in `shared`.
     shared : int32
+
+    Returns
+    -------
+    int32
+        Of no use: it keeps loads that the compiler would leave out.
     """
     offsets, members = lists[0], lists[1]
-    n = starts.size - 1
+    n, seen = starts.size - 1, np.int32(0)
     k = rows.size // max(1, n)
     for row in range(n):
         start, end = offsets[rows[k * row]], offsets[rows[k * row] + 1]
         # Where a neighbour has its entry in `shared`, less its place.
         ahead = starts[row] - start
+        # As in `_find_partners`: loads that overlap.
+        for member in rows[k * row : k * (row + 1)]:
+            if member >= 0:
+                seen ^= members[offsets[member]]
         for partner in rows[k * row + 1 : k * (row + 1)]:
             if partner < 0:
                 break
@@ -247,3 +261,4 @@ def _mark_shared(rows, starts, lists, shared):
                     place = first_not_below(members, place, end, members[i])
                     if place < end and members[place] == members[i]:
                         shared[ahead + place] = members[i]
+    return seen

@@ -51,6 +51,11 @@ class UndirectedFacts:
     lone_vertices: int
 
 
+QUICK_TWO_HOP_STEPS, QUICK_TWO_HOP_EDGES = 50_000_000, 1_000_000
+"""Without a limit of its own, a run counts two-hop degrees within so many steps, a tenth of a second, and up to so many
+edges: beyond them, bounding the steps alone takes longer than a tenth of reading."""
+
+
 @dataclass(frozen=True, slots=True)
 class InputFacts:
     """Facts about the input, published in the manifest.
@@ -120,6 +125,15 @@ class InputFacts:
             return how
         total = "" if self.n_columns is None else f" of {self.n_columns} columns"
         return f"{how}; {', '.join(map(column_text, self.columns))}{total}"
+
+    def most_two_hop_steps(self, limit: int | None) -> int:
+        """Return the most steps for two-hop degrees of a side, given `output.two_hop_steps`; 0 counts none."""
+        if self.n_edges_held is not None:
+            # They need all edges.
+            return 0
+        if limit is not None:
+            return limit
+        return QUICK_TWO_HOP_STEPS if self.n_edges <= QUICK_TWO_HOP_EDGES else 0
 
     def as_json(self) -> dict[str, Any]:
         """The facts as plain values, with `taken`."""

@@ -80,23 +80,31 @@ def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Ba
     if len(parts) == 1:
         return parts[0]
     xp = backend.xp
-    codes, levels = parts[0][0], []
-    for ids, keys in parts[1:]:
+    columns, codes, levels = [], None, []
+    for number, (ids, keys) in enumerate(parts, 1):
+        json = backend.as_json(keys)
+        # A part and the comma or bracket behind it are never the beginning of another part. So tuples are in the order
+        # of their texts if the parts are, with what follows them: few texts are sorted instead of many.
+        ranks, _ = backend.ordered(backend.json_arrays([json] if number == len(parts) else [json, json]))
+        columns.append(backend.taken(json, xp.argsort(ranks)))
+        if codes is None:
+            codes = ranks[ids]
+            continue
         # Renumber after each part, so that numbers of many parts stay within int64.
-        codes, distinct = backend.renumbered(codes.astype(xp.int64) * len(keys) + ids)
+        codes = codes.astype(xp.int64)
+        codes *= len(keys)
+        codes += ranks[ids]
+        codes, distinct = backend.renumbered(codes)
         levels.append((distinct, len(keys)))
     _refuse_too_many(len(levels[-1][0]), refuse)
-    # The part ids of each tuple, from the last part to the first.
-    of_parts, tuples = [], xp.arange(len(levels[-1][0]))
-    for distinct, n_keys in reversed(levels):
+    # The part of each tuple, from the last part to the first.
+    tuples = xp.arange(len(levels[-1][0]))
+    for place in range(len(parts) - 1, 0, -1):
+        distinct, n_keys = levels[place - 1]
         tuples, ids = xp.divmod(distinct[tuples], n_keys)
-        of_parts.append(ids)
-    of_parts.append(tuples)
-    columns = [
-        backend.taken(backend.as_json(keys), ids) for (_, keys), ids in zip(parts, reversed(of_parts), strict=True)
-    ]
-    ranks, keys = backend.ordered(backend.json_arrays(columns))
-    return ranks[codes], keys
+        columns[place] = backend.taken(columns[place], ids)
+    columns[0] = backend.taken(columns[0], tuples)
+    return backend.ranked(codes, backend.json_arrays(columns))
 
 
 def _refuse_too_many(n_keys: int, refuse: Refusal) -> None:

@@ -64,7 +64,7 @@ def number_buckets(
             expected="times within these years",
             remedy=f"correct them, or leave {setting('input.time_bucket')} out",
         )
-    ids, distinct = backend.renumbered(begins.astype(backend.xp.int64))
+    ids, distinct = backend.renumbered(begins.astype(backend.xp.int64, copy=False))
     whole = width % _SECOND == 0 and offset % _SECOND == 0
     precision = "seconds" if whole else "milliseconds"
     names = [

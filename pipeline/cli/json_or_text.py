@@ -428,7 +428,7 @@ def _two_hop_lines(sides: Sequence[tuple[str, SideFacts]]) -> list[str]:
     for name, side in sides:
         found = side.two_hop_degrees
         if found is None:
-            lines.append(f"{name}: not counted, because it takes more steps than output.two_hop_steps")
+            lines.append(f"{name}: not counted, because it takes too many steps (output.two_hop_steps)")
         else:
             most = f"estimates from {found.n_sampled:,} vertices" if found.max is None else f"most {found.max:,}"
             lines.append(

@@ -330,7 +330,7 @@ class OutputConfig(Section):
     bicliques: bool = True
     members: bool = False
     sort: bool = False
-    two_hop_steps: int = Field(2_000_000_000, ge=0, lt=NO_LIMIT)
+    two_hop_steps: int | None = Field(None, ge=0, lt=NO_LIMIT)
     report: bool = True
     compression: Literal["zstd", "snappy", "lz4", "none"] = "zstd"
     keep_runs: int | None = Field(None, ge=1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.graphs.subgraphs import peel_to_core
+from mbe_stage.graphs.subgraphs import live_degrees, peel_to_core
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.config.model import Config
 
@@ -31,9 +31,9 @@ def core_sizes(graph: BipartiteCSR, sizes: Sequence[tuple[int, int]]) -> tuple[C
     Vertices with too few neighbours leave until none does. Both minimum sizes ascend: each core lies in the one before.
     """
     alive = np.ones(graph.n_left, np.bool_), np.ones(graph.n_right, np.bool_)
-    cores = []
+    degrees, cores = live_degrees(graph, *alive), []
     for min_left, min_right in sizes:
-        n_edges = peel_to_core(graph, *alive, min_left, min_right)
+        n_edges = peel_to_core(graph, *alive, min_left, min_right, degrees)
         n_left, n_right = (int(np.count_nonzero(side)) for side in alive)
         cores.append(CoreSize(min_left, min_right, n_left, n_right, n_edges))
     return tuple(cores)

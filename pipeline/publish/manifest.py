@@ -248,6 +248,9 @@ def question(config: Config) -> dict[str, Any]:
         "execution": config.execution.model_dump(mode="json", include={"max_bicliques", "time_limit_seconds"}),
         "output": config.output.model_dump(mode="json", include={"members", "sort", "two_hop_steps", "report", "top"}),
     }
+    if settings["output"]["two_hop_steps"] is None:
+        # The default of earlier versions: runs with either default have one fingerprint.
+        settings["output"]["two_hop_steps"] = 2_000_000_000
     if config.execution.max_cliques is not None:
         # Runs without it keep the fingerprint of earlier versions.
         settings["execution"]["max_cliques"] = config.execution.max_cliques

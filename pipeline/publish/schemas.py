@@ -40,7 +40,7 @@ def vertices(key_type: pa.DataType) -> pa.Schema:
 
     `vertex` is the dense id, the rank of the key among the side's keys (integers by value, strings by bytes).
     `two_hop_degree` is the number of other vertices of the side that share a neighbour with the vertex; all null if
-    counting would take more than `output.two_hop_steps`, or if not all edges were held (`InputFacts.n_edges_held`).
+    counting would take more steps than `InputFacts.most_two_hop_steps`.
     `largest_biclique_key` names the vertex's biclique with the most edges; ties go to the smallest key. Vertices in no
     published biclique have 0, null and 0 in the last three columns.
     """

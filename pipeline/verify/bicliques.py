@@ -141,8 +141,7 @@ class _Bicliques:
             self.job.not_checked(f"{side} two-hop degrees: {n_skipped:,} vertices outside the random sample")
 
     def _two_hop_steps(self) -> int:
-        is_whole = self.manifest.input.n_edges_held is None
-        return self.manifest.config.output.two_hop_steps if is_whole else 0
+        return self.manifest.input.most_two_hop_steps(self.manifest.config.output.two_hop_steps)
 
     def check_distinct(self) -> None:
         """Check that keys are distinct, and sort them."""

@@ -299,6 +299,9 @@ def _config_fingerprint(manifest: Manifest) -> str:
         "execution": {key: config["execution"][key] for key in _ASKED_EXECUTION},
         "output": {key: config["output"][key] for key in _ASKED_OUTPUT},
     }
+    if config["output"]["two_hop_steps"] is None:
+        # The default of earlier versions.
+        settings["output"]["two_hop_steps"] = 2_000_000_000
     if config["execution"]["max_cliques"] is not None:
         settings["execution"]["max_cliques"] = config["execution"]["max_cliques"]
     if config["execution"]["max_output_bytes"] is not None:

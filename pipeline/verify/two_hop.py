@@ -31,7 +31,7 @@ def check_presence(run: Path, side: str, most_steps: int) -> None:
     Parameters
     ----------
     most_steps : int
-        `output.two_hop_steps` of the run.
+        Most steps of the run (`InputFacts.most_two_hop_steps`).
 
     Raises
     ------
@@ -42,8 +42,8 @@ def check_presence(run: Path, side: str, most_steps: int) -> None:
     column = pq.read_table(path, columns=["two_hop_degree"])["two_hop_degree"]
     if column.null_count not in ((0, len(column)) if most_steps else (len(column),)):
         raise VerificationError(
-            f"{path}: {column.null_count} of {len(column)} two_hop_degree are null; output.two_hop_steps is "
-            f"{most_steps}: expected {'none or all' if most_steps else 'all'}"
+            f"{path}: {column.null_count} of {len(column)} two_hop_degree are null; counting them may take "
+            f"{most_steps} steps: expected {'none or all' if most_steps else 'all'}"
         )
 
 
@@ -57,7 +57,7 @@ def check_two_hop(
     adjacency : Adjacency
         With this side as its left.
     most_steps : int
-        `output.two_hop_steps` of the run.
+        Most steps of the run (`InputFacts.most_two_hop_steps`).
 
     Returns
     -------
@@ -71,15 +71,16 @@ def check_two_hop(
     """
     path = run / f"{side}_vertices.parquet"
     column = pq.read_table(path, columns=["two_hop_degree"])["two_hop_degree"]
-    steps = _steps(adjacency)
-    is_asked = steps <= most_steps > 0
+    steps = _steps(adjacency) if most_steps else None
+    is_asked = steps is not None and steps <= most_steps
+    bound = f"counting takes {steps:,} steps, {most_steps:,} are allowed" if most_steps else "no steps are allowed"
     if column.null_count != (0 if is_asked else len(column)):
         raise VerificationError(
-            f"{path}: {column.null_count} of {len(column)} two_hop_degree are null; counting them takes {steps} steps, "
-            f"output.two_hop_steps is {most_steps}: expected {'none' if is_asked else 'all'}"
+            f"{path}: {column.null_count} of {len(column)} two_hop_degree are null; {bound}: "
+            f"expected {'none' if is_asked else 'all'}"
         )
     if not is_asked:
-        return f"left out: {steps:,} steps, output.two_hop_steps is {most_steps:,}", 0
+        return f"left out: {bound}", 0
     vertices = _affordable(adjacency, rng)
     found, counted = column.to_numpy()[vertices], np.empty(vertices.size, np.int64)
     # Each slice allocates marks for all vertices, so the number of slices is limited.

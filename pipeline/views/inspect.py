@@ -21,7 +21,7 @@ from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
-from mbe_stage.pipeline.clean.facts import InputFacts
+from mbe_stage.pipeline.clean.facts import QUICK_TWO_HOP_EDGES, QUICK_TWO_HOP_STEPS, InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying, core_sizes
 from mbe_stage.pipeline.execution.tiers import RAPIDS, tier_named
@@ -37,11 +37,8 @@ from mbe_stage.sampling import SAMPLED_ENGINE, sampler_of
 from mbe_stage.stream import Progress, stream
 
 _CORES = ((2, 2), (3, 3), (5, 5), (10, 10))
-# Two-hop degrees are counted within so many steps, a second or so; else they are estimated from so many vertices.
-_FEW_STEPS = 50_000_000
-_FEWEST_SAMPLED, _MOST_SAMPLED = 100, 2_000
-# Counting the steps looks at every edge: with more of them, vertices are sampled where enough can be.
-_MANY_EDGES = 5_000_000
+# If counting two-hop degrees takes long, they are estimated from so many vertices.
+_FEWEST_SAMPLED, _MOST_SAMPLED = 100, 1_000
 _SHORT_TRIAL = ("estimate the time of an enumeration with a short trial: --trial 2",)
 
 
@@ -50,8 +47,7 @@ class SideFacts:
     """Degrees of one side; `two_hop` is the sum of squared degrees of the *other* side.
 
     `two_hop` counts, with multiplicity, the pairs of this side's vertices that share a neighbour, including each vertex
-    with itself. A search from this side visits all of them. `two_hop_degrees` counts each pair once, if that takes at
-    most `output.two_hop_steps`.
+    with itself. A search from this side visits all of them. `two_hop_degrees` counts each pair once.
     """
 
     n: int
@@ -242,10 +238,11 @@ def _engine(config: Config) -> str:
 def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, SideFacts]:
     """Return the density and the degrees of both sides."""
     # A look is to cost little beside reading. Counting every vertex may take minutes where a sample is enough.
-    most_steps = min(config.output.two_hop_steps, max(_FEW_STEPS, graph.n_edges))
+    most_steps, limit = max(QUICK_TWO_HOP_STEPS, graph.n_edges), config.output.two_hop_steps
+    most_steps = most_steps if limit is None else min(limit, most_steps)
     degrees = graph.left_degrees, graph.right_degrees
     sides = _side(*degrees), _side(*degrees[::-1])
-    if graph.n_edges <= _MANY_EDGES or min(_n_sampled(side, most_steps) for side in sides) < _FEWEST_SAMPLED:
+    if graph.n_edges <= QUICK_TWO_HOP_EDGES or min(_n_sampled(side, most_steps) for side in sides) < _FEWEST_SAMPLED:
         with two_hop_beside(graph, most_steps, config.execution.to_execution()) as counted:
             left, right = counted()
             sides = _with_all(sides[0], left), _with_all(sides[1], right)

@@ -129,7 +129,7 @@ def test_two_hop_degrees_that_take_long_are_estimated(monkeypatch: pytest.Monkey
     left, right = np.random.default_rng(2).integers(0, (600, 40), (3000, 2)).T
     edges = edge_data(left, right)
     counted = inspected(edges)
-    monkeypatch.setattr(view, "_FEW_STEPS", 100_000)
+    monkeypatch.setattr(view, "QUICK_TWO_HOP_STEPS", 100_000)
     found = inspected(edges)
     assert found.right == counted.right
     exact, estimated = counted.left.two_hop_degrees, found.left.two_hop_degrees
@@ -221,7 +221,7 @@ def test_what_is_switched_off_does_not_take_too_long(tmp_path: Path) -> None:
     )
     result = CliRunner().invoke(app, ["inspect", str(tmp_path / "asked.yaml")])
     assert result.exit_code == 0
-    assert "two-hop    left: not counted, because it takes more steps than output.two_hop_steps" in result.stdout
+    assert "two-hop    left: not counted, because it takes too many steps (output.two_hop_steps)" in result.stdout
     assert "1 biclique: counted" in result.stdout
 
 

@@ -21,6 +21,7 @@ from mbe_stage.bicliques.keys import edge_fingerprint, hash_integers, hash_text
 from mbe_stage.bicliques.keys import vertex_hashes as stage_vertex_hashes
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.graphs.two_hop import two_hop_steps
+from mbe_stage.pipeline.clean import facts
 from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.edges import EdgeData, InputFacts
@@ -408,6 +409,22 @@ def test_two_hop_degrees_are_there_all_or_none(tmp_path: Path, run: Path, edges:
     edit_rows(path, lambda rows: [row.update(two_hop_degree=1) for row in rows])
     refresh_files(without)
     refused(without, edges, str(path), "expected all")
+
+
+@pytest.mark.parametrize("n_edges_more", [0, -1])
+def test_by_default_two_hop_degrees_are_counted_only_if_that_is_quick(
+    tmp_path: Path, edges: EdgeData, monkeypatch: pytest.MonkeyPatch, n_edges_more: int
+) -> None:
+    steps = two_hop_steps(edges.graph())
+    assert steps[0] != steps[1]
+    monkeypatch.setattr(facts, "QUICK_TWO_HOP_STEPS", min(steps))
+    monkeypatch.setattr(facts, "QUICK_TWO_HOP_EDGES", edges.facts.n_edges + n_edges_more)
+    run = publish(tmp_path, edges)
+    counted = [each == min(steps) and n_edges_more == 0 for each in steps]
+    tables = (pq.read_table(run / f"{side}_vertices.parquet") for side in ("left", "right"))
+    assert [table["two_hop_degree"].null_count == 0 for table in tables] == counted
+    details = [check.detail for check in verify_run(run, edges).checks if "two-hop" in check.name]
+    assert [not detail.startswith("left out") for detail in details] == counted
 
 
 def test_too_many_two_step_paths_are_sampled(run: Path, edges: EdgeData, monkeypatch: pytest.MonkeyPatch) -> None:

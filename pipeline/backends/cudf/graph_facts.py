@@ -38,7 +38,7 @@ def graph_facts(graph: BipartiteCSR, most_steps: int, memory_bytes: int) -> Grap
     graph : BipartiteCSR
         With CuPy arrays, and no isolated vertices.
     most_steps : int
-        As `output.two_hop_steps`: a side that takes more has no two-hop degrees; with 0 neither has.
+        A side that takes more has no two-hop degrees; with 0 neither has.
     memory_bytes : int
         Device memory that may be used.
     """
@@ -129,9 +129,9 @@ def _degrees(network: Network, graph: BipartiteCSR) -> tuple[cp.ndarray, cp.ndar
 
 def _sides_within(graph: BipartiteCSR, most_steps: int) -> dict[str, bool]:
     # With 0 nothing is counted, however few steps it takes.
-    return {
-        side: n_steps <= most_steps > 0 for side, n_steps in zip(("left", "right"), two_hop_steps(graph), strict=True)
-    }
+    if most_steps == 0:
+        return {"left": False, "right": False}
+    return {side: n_steps <= most_steps for side, n_steps in zip(("left", "right"), two_hop_steps(graph), strict=True)}
 
 
 def _two_hop(network: Network, graph: BipartiteCSR, first: int, memory_bytes: int) -> tuple[str, cp.ndarray]:

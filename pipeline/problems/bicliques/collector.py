@@ -42,8 +42,7 @@ class BicliqueCollector(SinkCollector):
 
     def _begin(self, context: ExitStack) -> None:
         config, start = self._collecting.config, time.perf_counter()
-        # Two-hop degrees need all edges.
-        most_steps = config.output.two_hop_steps if self._collecting.edges.degrees is None else 0
+        most_steps = self._collecting.edges.facts.most_two_hop_steps(config.output.two_hop_steps)
         wait = context.enter_context(
             self._backend.graph_facts(self._collecting.graph, most_steps, config.execution.to_execution())
         )

@@ -24,7 +24,7 @@ from mbe_stage.pipeline.backends.cudf.frames import Frame, Series, frame_of
 from mbe_stage.pipeline.backends.cudf.graph_facts import graph_facts
 from mbe_stage.pipeline.backends.cudf.parquet import read_frame
 from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.config.model import Config, InputConfig, Key, OutputConfig, QueryConfig
+from mbe_stage.pipeline.config.model import Config, InputConfig, Key, QueryConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
@@ -115,7 +115,7 @@ def enumerate_bicliques(
     left_vertices: Series | None = None,
     max_bicliques: int | None = None,
     device_memory: int | None = None,
-    two_hop_steps: int = OutputConfig().two_hop_steps,
+    two_hop_steps: int | None = None,
     on_frame: Callable[[Frame], None] | None = None,
     groups: Mapping[str, Any] | None = None,
 ) -> BicliqueTables:
@@ -135,7 +135,7 @@ def enumerate_bicliques(
         Stop after so many.
     device_memory : int, optional
         Bytes that the enumeration may take; what is free, by default.
-    two_hop_steps : int
+    two_hop_steps : int, optional
         As `OutputConfig.two_hop_steps`.
     on_frame : callable, optional
         Takes the rows of `bicliques` piece by piece instead of all at the end: for results that one column, or the
@@ -176,7 +176,8 @@ def enumerate_bicliques(
     sections = {} if groups is None else {"groups": dict(groups)}
     config = Config.from_mapping({"query": wanted.model_dump(), **sections})
     query, graph = to_query(wanted, clean), clean.graph()
-    facts = graph_facts(graph, two_hop_steps, cp.cuda.Device().mem_info[0] // 4)
+    most_steps = clean.facts.most_two_hop_steps(two_hop_steps)
+    facts = graph_facts(graph, most_steps, cp.cuda.Device().mem_info[0] // 4)
     execution = Execution(max_bicliques=max_bicliques, device_memory_bytes=device_memory)
     with derived_frames(config, clean, graph) as derived:
         sink = _FrameSink(clean, on_frame, derived.collectors)

@@ -96,7 +96,7 @@ class BicliquesPublication(Publication):
         from mbe_stage.graphs import two_hop
 
         with_members = config is None or config.output.members
-        with_two_hop = config is None or config.output.two_hop_steps > 0
+        with_two_hop = config is None or config.output.two_hop_steps != 0
         return (
             *keys.compile_steps(),
             *vertex_statistics.compile_steps(with_members),
@@ -118,7 +118,7 @@ class BicliquesPublication(Publication):
             kernels.append(vertex_statistics.long_form_warp_per_biclique)
         if config is None or n_shown(config.output):
             kernels.append(copying.take_warp_per_list)
-        if config is None or config.output.two_hop_steps:
+        if config is None or config.output.two_hop_steps != 0:
             kernels += [two_hop.hub_warp_per_vertex, two_hop.walk_warp_per_neighbour, two_hop.ask_warp_per_pair]
         return compile_steps_of(*kernels)
 
