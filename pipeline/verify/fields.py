@@ -305,6 +305,8 @@ def _config_fingerprint(manifest: Manifest) -> str:
         settings["execution"]["max_output_bytes"] = config["execution"]["max_output_bytes"]
     if not config["output"]["bicliques"]:
         settings["output"]["bicliques"] = False
+    if config["input"]["by"] is not None:
+        settings["output"]["graph"] = True
     if derived := derived_of(manifest.config):
         settings["derived"] = {
             each.name: {
