@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from mbe_stage.options import Execution
 
 # Ids of a side that reach beyond so many for each edge are numbered again.
 _IDS_PER_EDGE = 8
+# Integers in an array of names, and among floats.
+_LARGEST, _EXACT = 2**63 - 1, 2**53
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +96,7 @@ def enumerate_many(
     (['a', 'b'], [((0,), (5,)), ((0, 1), (0,))])
     """
     query = BicliqueQuery(min_left, min_right, max_left, max_right, min_edges)
-    names, numbers = _numbered(np.asarray(graphs))
+    names, numbers = _numbered(_flat(graphs, "graphs"))
     sides = {"left_ids": _as_numbers(left_ids, "left_ids"), "right_ids": _as_numbers(right_ids, "right_ids")}
     if any(ids.shape != numbers.shape for ids in sides.values()):
         sizes = ", ".join(f"{name} has {ids.size} entries" for name, ids in sides.items())
@@ -170,13 +173,22 @@ def _numbered(graphs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     InvalidArgument
         A row has no integer and no text.
     """
-    is_text = graphs.dtype.kind == "U" or isinstance(next(iter(graphs), None), str)
-    values = graphs if is_text else _as_numbers(graphs, "graphs")
-    is_usable = [isinstance(each, str) for each in graphs] if is_text else values == np.floor(values)
-    for row in np.flatnonzero(~np.array(is_usable, np.bool_)):
+    kind = graphs.dtype.kind
+    is_text, is_usable = kind == "U" or isinstance(next(iter(graphs), None), str), np.ones(graphs.size, np.bool_)
+    if kind in "iuf":
+        is_usable = (graphs == np.floor(graphs)) & (np.abs(graphs) <= (_EXACT if kind == "f" else _LARGEST))
+    elif kind != "U":
+        # Texts lose zero bytes at their end in an array.
+        is_usable[:] = [
+            (isinstance(each, str) and not each.endswith("\0"))
+            if is_text
+            else isinstance(each, int | np.integer) and -_LARGEST <= each <= _LARGEST
+            for each in graphs
+        ]
+    for row in np.flatnonzero(~is_usable):
         expected = "text" if is_text else "an integer, or text in each row,"
         raise InvalidArgument(f"graphs holds {graphs[row]!r} in row {row}: expected {expected} as the graph's name")
-    values = values.astype(str if is_text else np.int64)
+    values = graphs.astype(object if kind == "T" else graphs.dtype).astype(str if is_text else np.int64)
     if (values[1:] < values[:-1]).any():
         return np.unique(values, return_inverse=True)
     is_first = np.ones(values.size, np.bool_)
@@ -184,12 +196,19 @@ def _numbered(graphs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values[is_first], np.cumsum(is_first) - 1
 
 
+def _flat(values: ArrayLike, name: str) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidArgument(f"{name} has {array.ndim} dimensions: expected one entry per edge, a flat array")
+    return array
+
+
 def _as_numbers(ids: ArrayLike, name: str) -> np.ndarray:
     """Ids as an array of numbers, NaN for those that are missing."""
-    values = np.asarray(ids)
-    if values.dtype.kind == "O":
-        values = np.array([each if isinstance(each, int | np.integer) else np.nan for each in values], np.float64)
-    if values.dtype.kind not in "iuf" and values.size:
+    values = _flat(ids, name)
+    if values.dtype.kind == "O" or not values.size:
+        values = np.array([each if isinstance(each, Real) else np.nan for each in values], np.float64)
+    if values.dtype.kind not in "iuf":
         raise InvalidArgument(f"{name} has dtype {values.dtype}: expected integer ids")
     return values
 

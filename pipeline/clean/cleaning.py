@@ -225,7 +225,7 @@ def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
     first = {role: int(mask.argmin()) for role, mask in masks.items() if not bool(mask.all())}
     role = min(first, key=lambda role: first[role])
     n_nulls = rows.n_rows - int(masks[role].sum())
-    every = f"all {n_nulls} values are null or empty: this side has no vertex"
+    every = f"all {n_nulls} values are null or empty"
     some = f"no value ({n_nulls} of {rows.n_rows} are null or empty)"
     refused = rows.refusal(
         first[role],

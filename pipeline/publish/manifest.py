@@ -234,9 +234,9 @@ def question(config: Config) -> dict[str, Any]:
 
     Included: the sections of the problem and of derived outputs; limits of results, time and bytes; the key type. From
     the output: sorting, `bicliques/`, `members/`, the report and the length of its tables, and the limit of two-hop
-    steps. Not included: the source and filters of the edges (covered by the input fingerprint), the files of derived
-    outputs (covered by `derived_inputs`), the output directory, `keep_runs`, compression, engine, threads and memory.
-    None of these changes the results.
+    steps; whether there is a column of graphs. Not included: the source and filters of the edges (covered by the input
+    fingerprint), the files of derived outputs (covered by `derived_inputs`), the output directory, `keep_runs`,
+    compression, engine, threads and memory. None of these changes the results.
     """
     # Without other sections, no other package is imported.
     outputs = derived_facts(config.problem) if config.model_extra else ()
@@ -259,6 +259,9 @@ def question(config: Config) -> dict[str, Any]:
     if not config.output.bicliques:
         # Runs with the table keep the fingerprint of earlier versions, which always had it.
         settings["output"]["bicliques"] = False
+    if config.input.by is not None:
+        # The table has another column.
+        settings["output"]["graph"] = True
     if derived:
         settings["derived"] = {each.name: _asked(config.section(each.name), each) for each in derived}
     return settings

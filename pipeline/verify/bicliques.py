@@ -176,7 +176,10 @@ class _Bicliques:
 
 def check_graphs(parts: list[Path], keys: tuple[pa.ChunkedArray, pa.ChunkedArray]) -> str:
     """Check that all members of each biclique are of one graph, and that the column `graph` has its name."""
-    of_vertices = [np.array([str(json.loads(key)[0]) for key in side.to_pylist()], object) for side in keys]
+    try:
+        of_vertices = [np.array([str(json.loads(key)[0]) for key in side.to_pylist()], object) for side in keys]
+    except (TypeError, ValueError, LookupError):
+        raise VerificationError("a key is no JSON array that begins with the value of the column of graphs") from None
     seen: set[str] = set()
     for part in parts:
         start = 0

@@ -56,7 +56,6 @@ UNTOLD = {
         "min_weight",
         "time_from",
         "time_until",
-        "by",
         "time_bucket",
         "time_offset",
     ),
@@ -92,7 +91,7 @@ UNTOLD_NOTE = f"manifest.json, fields found nowhere else: {_listing(UNTOLD)}"
 # as a limit that was not reached. The sections of problem and derived outputs are all of this kind. Every setting is
 # here, in `UNTOLD`, or visible in the files: `bicliques`, `members`, `report`, `compression`.
 BY_EFFECT = {
-    "config.input": ("key_type",),
+    "config.input": ("key_type", "by"),
     "config.execution": ("max_bicliques", "time_limit_seconds"),
     "config.output": ("sort", "two_hop_steps"),
 }
@@ -308,6 +307,8 @@ def _config_fingerprint(manifest: Manifest) -> str:
         settings["execution"]["max_output_bytes"] = config["execution"]["max_output_bytes"]
     if not config["output"]["bicliques"]:
         settings["output"]["bicliques"] = False
+    if config["input"]["by"] is not None:
+        settings["output"]["graph"] = True
     if derived := derived_of(manifest.config):
         settings["derived"] = {
             each.name: {

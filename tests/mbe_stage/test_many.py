@@ -85,6 +85,13 @@ def test_refusals() -> None:
         (["a", "b", None], 2),
         ([None, "a"], 0),
         (np.array(["a", 5], object), 1),
+        ([1, 2**63, 2**63 + 1], 1),
+        (np.array([0, 2**64 - 1], np.uint64), 1),
+        ([1e300, 2e300], 0),
+        ([1, np.inf], 1),
+        (np.array(["a", "a\0"], object), 1),
+        ([b"a"], 0),
+        ([True], 0),
     ):
         with pytest.raises(InvalidArgument, match=f"in row {row}: expected"):
             enumerate_many(graphs, [0] * len(graphs), [0] * len(graphs))
@@ -92,3 +99,14 @@ def test_refusals() -> None:
         enumerate_many([1, 1], [0], [0, 0])
     with pytest.raises(InvalidArgument, match="right_ids has dtype <U1"):
         enumerate_many([1], [0], ["a"])
+    for edges_of_two in (([[1, 2]], [[0, 1]], [[0, 1]]), ("a", 0, 0), ([1], [[0]], [0])):
+        with pytest.raises(InvalidArgument, match="dimensions: expected one entry per edge, a flat array"):
+            enumerate_many(*edges_of_two)
+
+
+def test_names_and_ids_of_any_kind_of_array() -> None:
+    large = np.array([2**53 + 1, 2**53], object)
+    for names in (large, large.astype(np.int64), np.array(["b", "ab"], np.dtypes.StringDType())):
+        many = enumerate_many(names, np.array([0, 1.0], object), [3, 4], engine="cpu")
+        assert found(many) == {(names[0], (0,), (3,)): 1, (names[1], (1,), (4,)): 1}
+    assert found(enumerate_many(np.array([], str), np.array([], str), [], engine="cpu")) == Counter()

@@ -14,9 +14,11 @@ import pytest
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.backends.arrow.keys import graphs_of
 from mbe_stage.pipeline.errors import ConfigError, InputError, VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.publish.manifest import config_fingerprint
 from mbe_stage.pipeline.verify import verify_run
 from mbe_stage.pipeline.verify.bicliques import check_graphs
 from tests.pipeline.output_support import assert_sound
@@ -92,6 +94,22 @@ def test_a_run_is_verified_and_a_wrong_graph_found(tmp_path: Path, output: dict)
     keys = tuple(pq.read_table(run_dir / f"{side}_vertices.parquet")["key"] for side in ("left", "right"))
     with pytest.raises(VerificationError, match="row 5: graph is 'another'; a left member is of"):
         check_graphs([part], keys)
+    for other in ("u1", 7, "{}", "[]"):
+        with pytest.raises(VerificationError, match="a key is no JSON array that begins with"):
+            check_graphs([part], (keys[0], pa.chunked_array([[other]])))
+
+
+def test_a_table_with_the_column_is_not_one_without() -> None:
+    # Keys that are JSON as texts of their own make the same edges.
+    with_column, without = (config_fingerprint(Config(input=section)) for section in (COLUMNS, {}))
+    assert with_column != without
+
+
+def test_names_are_held_once() -> None:
+    names = ["n" * 5000, "m" * 5000]
+    found = graphs_of(pa.array([f'["{name}",{number}]' for name in names for number in range(100)]))
+    assert found.to_pylist() == [name for name in names for _ in range(100)]
+    assert found.nbytes < 20_000
 
 
 @pytest.mark.parametrize("columns", [{"right": ["item", "shop"]}, {"right": "item", "by": "shop"}])

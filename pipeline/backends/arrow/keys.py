@@ -77,8 +77,7 @@ def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.A
         None,
         found=f"values of type {kind}",
         expected="integers or text as keys",
-        remedy=f"choose another column ({setting('input.left')}, {setting('input.right')}), or convert this one to "
-        "text",
+        remedy="choose another column, or convert this one to text",
     )
 
 
@@ -257,7 +256,7 @@ def _as_string() -> str:
     return f"set {setting('input.key_type')} to string"
 
 
-def graphs_of(keys: pa.Array) -> pa.Array:
+def graphs_of(keys: pa.Array) -> pa.DictionaryArray:
     """Return the first part of each key of several columns, as text: the value of the column of graphs.
 
     Examples
@@ -267,4 +266,4 @@ def graphs_of(keys: pa.Array) -> pa.Array:
     """
     first = pc.struct_field(pc.extract_regex(keys, _FIRST_PART), "first").dictionary_encode()
     values = pa.array([str(json.loads(each)) for each in first.dictionary.to_pylist()], pa.string())
-    return values.take(first.indices)
+    return pa.DictionaryArray.from_arrays(first.indices, values)

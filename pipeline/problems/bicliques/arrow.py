@@ -128,12 +128,12 @@ ROWS = MemberRows(
 """The table `bicliques`."""
 
 
-def rows_with_graphs(graphs: pa.Array) -> MemberRows:
+def rows_with_graphs(graphs: pa.DictionaryArray) -> MemberRows:
     """The table `bicliques` with the column of graphs, given the graph of each left vertex."""
 
     def of_block(block: BicliqueBlock) -> dict[str, pa.Array]:
         assert block.left_members is not None
-        return {GRAPH.name: graphs.take(pa.array(block.left_members[block.left_offsets[:-1]]))}
+        return {GRAPH.name: graphs.take(pa.array(block.left_members[block.left_offsets[:-1]])).dictionary_decode()}
 
     return replace(ROWS, schema=BICLIQUES.append(GRAPH), others=of_block)
 
@@ -186,7 +186,7 @@ class ParquetSink(RowSink[Summary]):
         How many of the largest the report shows; none are kept for 0.
     derived : sequence of DerivedCollector
         Collectors that take each block too, with its keys.
-    graphs : pa.Array, optional
+    graphs : pa.DictionaryArray, optional
         The graph of each left vertex, where the input has a column of graphs.
     **writing
         As `RowSink` takes it.
@@ -204,7 +204,7 @@ class ParquetSink(RowSink[Summary]):
         members: bool = False,
         n_shown: int = 20,
         derived: Sequence[DerivedCollector] = (),
-        graphs: pa.Array | None = None,
+        graphs: pa.DictionaryArray | None = None,
         **writing: Any,
     ) -> None:
         table = ROWS if graphs is None else rows_with_graphs(graphs)
