@@ -396,6 +396,7 @@ def test_a_refused_budget_does_not_end_the_gpu_table(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(bench_gpu, "_median", lambda work, _repeats: (0.5, work()))
     monkeypatch.setattr(bench_gpu, "count", count)
     monkeypatch.setattr(bench_gpu, "_materialise", lambda _graph: bench_gpu.TARGETS["bookcrossing"][0])
+    monkeypatch.setattr(bench_gpu, "_host_blocks", lambda _graph: [range(bench_gpu.TARGETS["bookcrossing"][0])])
     row = bench_gpu._measured_graph("bookcrossing", None, 5)
     assert row["visited"] == dict.fromkeys(("opened", "closed_sets", "list_children", "donated", "quanta"), 1.0)
     assert row["small_budget_seconds"] is None

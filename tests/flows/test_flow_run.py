@@ -103,7 +103,7 @@ def test_run_publishes_and_shows_artifacts(edges_file, out):
 
 def test_what_is_not_installed_is_said_at_debug_only(edges_file, out, monkeypatch, caplog):
     tier = Tier("reference", "reference", "not rapids: cudf is not installed")
-    monkeypatch.setattr("mbe_stage.pipeline.execution.tiers.choose_tier", lambda *_: tier)
+    monkeypatch.setattr("mbe_stage.pipeline.execution.tiers.choose_tier", lambda *_, **__: tier)
     with caplog.at_level(logging.DEBUG, "prefect.flow_runs"):
         run(edges_file, out)
     said = [(record.levelno, record.getMessage()) for record in caplog.records]
@@ -269,7 +269,7 @@ def test_reading_holds_a_gpu_only_where_it_reads_there(edges_file, out, monkeypa
     def refuse(*_):
         raise InputError("read no further")
 
-    monkeypatch.setattr("mbe_stage.pipeline.execution.tiers.choose_tier", lambda *_: tier)
+    monkeypatch.setattr("mbe_stage.pipeline.execution.tiers.choose_tier", lambda *_, **__: tier)
     monkeypatch.setattr(flow_module, "tier_named", lambda *_: tier)
     monkeypatch.setattr(flow_module, "device_slot", slot)
     monkeypatch.setattr(flow_module, "read_edges", refuse)

@@ -110,7 +110,7 @@ def test_runs_that_have_them_are_called_what_they_were_called() -> None:
 
 
 def test_a_truncated_run_is_marked_and_verified(tmp_path: Path) -> None:
-    limited = {"engine": "cpu", "max_bicliques": 60}
+    limited = {"engine": "cpu", "max_bicliques": 74}
     result = run(settings(tmp_path, "cpu", execution=limited, groups={"kind": "short_list"}, **LEFT_OUT), planted(2))
     assert result.manifest.truncated is not None
     assert "better groups may be missing" in (result.run_dir / "report.html").read_text()
