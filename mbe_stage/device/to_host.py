@@ -28,7 +28,7 @@ _BYTES_WITHOUT = 64 << 20
 # Ordinary memory is filled by way of pinned memory, in steps: while one comes over the bus, threads copy others.
 _STEP_BYTES = 2 << 20
 _N_STEPS = _PIECE_BYTES // _STEP_BYTES
-_MOST_THREADS = 16
+_MOST_THREADS = 8
 # The arrays of a block begin on cache lines.
 _LINE = 64
 
