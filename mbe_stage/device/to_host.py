@@ -71,7 +71,7 @@ class _Pinned:
         return ThreadPoolExecutor(min(_MOST_THREADS, Execution().worker_count), "to-host")
 
     def fill(self, targets: list[np.ndarray], sources: tuple[cp.ndarray, ...]) -> None:
-        """Copy arrays of bytes into ordinary memory, step by step."""
+        """Copy arrays into ordinary memory, step by step."""
         with self._lock:
             copying: deque[Future[None]] = deque()
             for number, (to, source) in enumerate(_in_steps(targets, sources)):
@@ -86,8 +86,9 @@ class _Pinned:
 
 def _in_steps(targets: list[np.ndarray], sources: tuple[cp.ndarray, ...]) -> Iterator[tuple[np.ndarray, cp.ndarray]]:
     for target, source in zip(targets, sources, strict=True):
-        for start in range(0, target.size, _STEP_BYTES):
-            yield target[start : start + _STEP_BYTES], source[start : start + _STEP_BYTES]
+        to, bytes_of_source = target.view(np.uint8), source.view(np.uint8)
+        for start in range(0, to.size, _STEP_BYTES):
+            yield to[start : start + _STEP_BYTES], bytes_of_source[start : start + _STEP_BYTES]
 
 
 _PINNED = _Pinned()
@@ -96,19 +97,21 @@ _PINNED = _Pinned()
 def to_host(*arrays: cp.ndarray) -> list[np.ndarray]:
     """Copy arrays of one dimension to the host; what the caller keeps stays valid.
 
-    Arrays of up to 32 MiB in all come in pinned memory, of which 128 MiB are used again and again, once the process has
-    copied 64 MiB and as long as the caller drops what it got before.
+    The first 64 MiB of a process come in ordinary memory. Later, arrays of up to 32 MiB in all come in pinned memory if
+    some of its 128 MiB are free: the caller has dropped what it got earlier.
     """
     ends = np.cumsum([0, *(-(-array.nbytes // _LINE) * _LINE for array in arrays)]).tolist()
     if not _PINNED.is_worth(ends[-1]):
         return [cp.asnumpy(array) for array in arrays]
     piece = _PINNED.piece() if ends[-1] <= _PIECE_BYTES else None
     memory = np.empty(ends[-1], np.uint8) if piece is None else piece
-    copies = [memory[begin : begin + array.nbytes] for begin, array in zip(ends, arrays, strict=False)]
+    copies = [
+        memory[begin : begin + array.nbytes].view(array.dtype) for begin, array in zip(ends, arrays, strict=False)
+    ]
     if piece is None:
-        _PINNED.fill(copies, tuple(array.view(np.uint8) for array in arrays))
+        _PINNED.fill(copies, arrays)
     else:
         for copy, array in zip(copies, arrays, strict=True):
-            cp.asnumpy(array, out=copy.view(array.dtype), blocking=False)
+            cp.asnumpy(array, out=copy, blocking=False)
         wait_for_device()
-    return [copy.view(array.dtype) for copy, array in zip(copies, arrays, strict=True)]
+    return copies

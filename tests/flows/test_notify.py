@@ -209,7 +209,7 @@ def test_an_address_that_cannot_be_used(notify: Notify, words: str, monkeypatch:
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_no base64"])
-def test_a_secret_that_anybody_knows_is_refused(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_or_malformed_secret_is_refused(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SECRET, secret)
     with pytest.raises(ConfigError, match=f"no secret to sign requests with in {SECRET}"):
         Notify("https://example.org/x").check()
