@@ -19,9 +19,9 @@ from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
 from mbe_stage.bicliques.cpu.worker import FirstSizes, Plan, Worker, as_subgraph
-from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree, task_costs
+from mbe_stage.bicliques.ordering import enumerates_left, rows_among, rows_by_degree, task_costs
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
+from mbe_stage.bicliques.reduction import ReducedGraph, core_of
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
@@ -58,6 +58,8 @@ class Prepared:
         The same in the layout of a subgraph, from which the walk starts.
     costs : (n_rows,) float64
         Expected work below each row.
+    places : (n_rows,) int64
+        Root of each row, ascending. There is nothing below roots without a row.
     roots : Roots
         The rows as tasks identify them.
     """
@@ -66,7 +68,19 @@ class Prepared:
     rows_are_left: bool
     node: np.ndarray
     costs: np.ndarray
+    places: np.ndarray
     roots: Roots
+
+    def rows_of(self, tasks: Iterable[Task] | None) -> list[tuple[int, int]]:
+        """Ranges of rows: those of the tasks, or all."""
+        if tasks is None:
+            return [(0, self.places.size)]
+        return [tuple(np.searchsorted(self.places, range_).tolist()) for range_ in ranges_of(tasks, self.roots)]
+
+    def task_of(self, first: int, end: int) -> Task:
+        """The task of a range of rows, which is not empty."""
+        places, cost = self.places, float(self.costs[first:end].sum())
+        return Task(self.roots, int(places[first]), int(places[end - 1]) + 1, cost)
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
@@ -112,7 +126,7 @@ def run(
     """
     ready = prepare(graph, query) if prepared is None else prepared
     reduced, rows_are_left = ready.reduced, ready.rows_are_left
-    ranges = [(0, reduced.graph.n_right)] if tasks is None else ranges_of(tasks, ready.roots)
+    ranges = ready.rows_of(tasks)
     n_threads = execution.worker_count
     plan = Plan(
         graph=ready.node,
@@ -128,7 +142,7 @@ def run(
     )
 
     def marker(left: list[tuple[int, int]]) -> BicliqueBlock:
-        remaining = tuple(Task(ready.roots, first, end, float(ready.costs[first:end].sum())) for first, end in left)
+        remaining = tuple(ready.task_of(first, end) for first, end in left)
         return BicliqueBlock.empty(detail, pool.work_done, remaining)
 
     n_subproblems = 1 if ready.costs.sum() < _SMALL_COST else n_threads * _SUBPROBLEMS_PER_THREAD
@@ -148,22 +162,32 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
     """
     compile_ahead((*reduction.compile_steps(), *ordering.compile_steps()))
     ready = prepare(graph, query)
-    return cut(ready.roots, ready.costs, n)
+    costs = np.zeros(ready.roots.n)
+    costs[ready.places] = ready.costs
+    return cut(ready.roots, costs, n)
 
 
 def prepare(graph: BipartiteCSR, query: BicliqueQuery) -> Prepared:
     """Prepare any task: reduction, side, order, costs. What this needs is compiled."""
-    reduced = reduce_graph(graph, query, merge_twins=techniques.TWINS, drop_edges=True)
+    core = core_of(graph, query)
+    reduced = core.reduced(techniques.TWINS)
     rows_are_left = enumerates_left(reduced.graph) == techniques.SIDE
     if rows_are_left:
         reduced = reduced.swapped()
     if techniques.ORDER:
         reduced = rows_by_degree(reduced)
     first_twins = reduced.right_groups.first_members
+    places = np.arange(first_twins.size)
+    searched = core.without_weak_edges(query, graph.n_edges)
+    if searched is not core:
+        # The roots, and their order, are those of engines that keep these edges.
+        without = searched.reduced(techniques.TWINS)
+        reduced, places = rows_among(without.swapped() if rows_are_left else without, reduced.right_groups)
     return Prepared(
         reduced=reduced,
         rows_are_left=rows_are_left,
         node=as_subgraph(reduced),
         costs=task_costs(reduced.graph),
+        places=places,
         roots=Roots.of("bicliques", first_twins, rows_are_left, *query.identity, graph.n_right, graph.edges_checksum),
     )

@@ -27,11 +27,32 @@ def rows_by_degree(reduced: ReducedGraph) -> ReducedGraph:
     Vertices with many neighbours come last, where few candidates are left for them: iMBEA's order of candidates, which
     also makes for balanced trees (cuMBE 3.1.2).
     """
-    graph = reduced.graph
-    degrees = graph.right_degrees
+    degrees = reduced.graph.right_degrees
     # NumPy sorts 16-bit integers in linear time; few graphs need more.
     narrow = degrees.astype(np.uint16) if degrees.size and degrees.max() < 2**16 else degrees
-    order = np.argsort(narrow, kind="stable")
+    return _reordered(reduced, np.argsort(narrow, kind="stable"))
+
+
+def rows_among(reduced: ReducedGraph, roots: Groups) -> tuple[ReducedGraph, np.ndarray]:
+    """The graph with its right vertices in the order of `roots`, each of which is in one of them, or left out.
+
+    Returns
+    -------
+    reordered : ReducedGraph
+    places : (n_right,) int64
+        The first root of each right vertex: its position in `roots`.
+    """
+    place_of = np.empty(int(roots.members.max(initial=-1)) + 1, np.int64)
+    place_of[roots.members] = np.repeat(np.arange(roots.offsets.size - 1), roots.multiplicities)
+    groups = reduced.right_groups
+    places = np.minimum.reduceat(place_of[groups.members], groups.offsets[:-1])
+    order = np.argsort(places)
+    return _reordered(reduced, order), places[order]
+
+
+def _reordered(reduced: ReducedGraph, order: np.ndarray) -> ReducedGraph:
+    """The graph with its right vertices renumbered: ``i`` is the former ``order[i]``."""
+    graph = reduced.graph
     right_offsets, right_members = reordered(graph.right_offsets, graph.right_members, order)
     renumbered = BipartiteCSR(
         n_left=graph.n_left,
@@ -41,8 +62,7 @@ def rows_by_degree(reduced: ReducedGraph) -> ReducedGraph:
         right_offsets=right_offsets,
         right_members=right_members,
     )
-    groups: Groups = reduced.right_groups.reordered(order)
-    return ReducedGraph(renumbered, reduced.left_groups, groups)
+    return ReducedGraph(renumbered, reduced.left_groups, reduced.right_groups.reordered(order))
 
 
 def task_costs(graph: BipartiteCSR) -> np.ndarray:

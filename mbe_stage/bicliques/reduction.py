@@ -13,6 +13,7 @@ Four steps, each exact:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import int64, njit
@@ -77,20 +78,14 @@ class ReducedGraph:
         return ReducedGraph(self.graph.swapped(), self.right_groups, self.left_groups)
 
 
-def reduce_graph(
-    graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = True, drop_edges: bool = False
-) -> ReducedGraph:
-    """Leave out what cannot be in a wanted biclique, and let one vertex stand for its twins.
+def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery) -> ReducedGraph:
+    """Leave out vertices that are in no wanted biclique, and let one vertex stand for its twins.
 
     Parameters
     ----------
     query : BicliqueQuery
         Its `containing_*` and minimum sizes are used; the sizes still have to be checked, with the groups'
         multiplicities.
-    merge_twins : bool
-        Without it every vertex stands for itself alone.
-    drop_edges : bool
-        True to look for edges of no wanted biclique, too, where that pays.
 
     Returns
     -------
@@ -98,29 +93,66 @@ def reduce_graph(
         The maximal bicliques of `graph` that satisfy the query are exactly those of the reduced graph, with groups in
         place of vertices, that satisfy its size constraints.
     """
+    return core_of(graph, query).reduced()
+
+
+class Core(NamedTuple):
+    """A part of the user's graph.
+
+    Attributes
+    ----------
+    graph : BipartiteCSR
+    left_vertices, right_vertices : integers
+        The user's ids of its vertices, ascending.
+    """
+
+    graph: BipartiteCSR
+    left_vertices: np.ndarray
+    right_vertices: np.ndarray
+
+    def only(self, left_alive: np.ndarray, right_alive: np.ndarray) -> Core:
+        """Return the part that these vertices induce, given by a flag each."""
+        part = subgraph(self.graph, left_alive, right_alive, ranks(left_alive), ranks(right_alive))
+        return Core(part, self.left_vertices[left_alive], self.right_vertices[right_alive])
+
+    def reduced(self, merge_twins: bool = True) -> ReducedGraph:
+        """Return it with one vertex for its twins, or, if they are not merged, for itself."""
+        graph = self.graph
+        if merge_twins:
+            left_group = _twin_groups(graph.left_offsets, graph.left_members)
+            right_group = _twin_groups(graph.right_offsets, graph.right_members)
+        else:
+            left_group, right_group = np.arange(graph.n_left), np.arange(graph.n_right)
+        left_groups, left_first = _gather(left_group, self.left_vertices)
+        right_groups, right_first = _gather(right_group, self.right_vertices)
+        collapsed = subgraph(graph, left_first, right_first, left_group, right_group)
+        return ReducedGraph(collapsed, left_groups, right_groups)
+
+    def without_weak_edges(self, query: BicliqueQuery, n_edges: int) -> Core:
+        """Return it without edges of no wanted biclique, where that pays: itself if not.
+
+        Parameters
+        ----------
+        n_edges : int
+            Edges of the graph that it is the core of: if it has nearly as many, few edges are in no wanted biclique.
+        """
+        core = self
+        while min(query.min_left, query.min_right) > 1 and core.graph.n_edges < _SPARSE * n_edges:
+            n_edges = core.graph.n_edges
+            graph = _without_weak_edges(core.graph, query.min_left, query.min_right)
+            left_alive, right_alive = np.ones(graph.n_left, np.bool_), np.ones(graph.n_right, np.bool_)
+            peel_to_core(graph, left_alive, right_alive, query.min_left, query.min_right)
+            core = core._replace(graph=graph).only(left_alive, right_alive)
+        return core
+
+
+def core_of(graph: BipartiteCSR, query: BicliqueQuery) -> Core:
+    """The part of the graph whose vertices pass the query's minimum sizes and are neighbours of all it contains."""
     left_alive, right_alive = common_neighbours(graph, query.containing_left, query.containing_right)
     if not (left_alive[list(query.containing_left)].all() and right_alive[list(query.containing_right)].all()):
         left_alive[:] = False
     peel_to_core(graph, left_alive, right_alive, query.min_left, query.min_right)
-    left_vertices, right_vertices = np.flatnonzero(left_alive), np.flatnonzero(right_alive)
-    core = subgraph(graph, left_alive, right_alive, ranks(left_alive), ranks(right_alive))
-    n_before = graph.n_edges
-    while drop_edges and min(query.min_left, query.min_right) > 1 and core.n_edges < _SPARSE * n_before:
-        n_before = core.n_edges
-        core = _without_weak_edges(core, query.min_left, query.min_right)
-        left_alive, right_alive = np.ones(core.n_left, np.bool_), np.ones(core.n_right, np.bool_)
-        peel_to_core(core, left_alive, right_alive, query.min_left, query.min_right)
-        core = subgraph(core, left_alive, right_alive, ranks(left_alive), ranks(right_alive))
-        left_vertices, right_vertices = left_vertices[left_alive], right_vertices[right_alive]
-    if merge_twins:
-        left_group = _twin_groups(core.left_offsets, core.left_members)
-        right_group = _twin_groups(core.right_offsets, core.right_members)
-    else:
-        left_group, right_group = np.arange(core.n_left), np.arange(core.n_right)
-    left_groups, left_first = _gather(left_group, left_vertices)
-    right_groups, right_first = _gather(right_group, right_vertices)
-    collapsed = subgraph(core, left_first, right_first, left_group, right_group)
-    return ReducedGraph(collapsed, left_groups, right_groups)
+    return Core(graph, np.arange(graph.n_left), np.arange(graph.n_right)).only(left_alive, right_alive)
 
 
 def _without_weak_edges(graph: BipartiteCSR, min_left: int, min_right: int) -> BipartiteCSR:

@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 
-from mbe_stage import BicliqueQuery, Execution, TableSink
+from mbe_stage import BicliqueQuery, BipartiteCSR, Execution, TableSink
 from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
 from mbe_stage.bicliques.results import Detail
 from tests.mbe_stage import graphs
@@ -33,6 +33,7 @@ def main(part: str) -> None:
         ("twins", graphs.from_matrix(twins), BicliqueQuery()),
         ("sizes", graphs.from_matrix(graphs.random_matrix(5, 20, 20, 0.4)), BicliqueQuery(min_left=2, min_right=3)),
         ("containing", graphs.from_matrix(graphs.random_matrix(6, 14, 18, 0.5)), BicliqueQuery(containing_left=(3,))),
+        ("edges that the CPU leaves out", _with_weak_edges(), BicliqueQuery(min_left=2, min_right=3)),
         ("nothing left", graphs.path(5), BicliqueQuery(min_left=9)),
     ]
     for seed, (n_left, n_right, density) in enumerate([(12, 12, 0.5), (30, 12, 0.3), (9, 40, 0.4), (60, 50, 0.06)]):
@@ -52,6 +53,15 @@ def main(part: str) -> None:
         wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
         same = found == wanted and len(found) == len(sink.table())
         print(json.dumps({"case": name, "same": same, "counted": counted, "wanted": len(wanted), "parts": len(parts)}))
+
+
+def _with_weak_edges() -> BipartiteCSR:
+    """A core that is sparse but for a block, and leaves."""
+    core, leaves = graphs.random_matrix(13, 40, 30, 0.1), np.zeros((40, 100), bool)
+    core[:5, :6] = True
+    core[3, 2] = False
+    leaves[np.arange(100) % 40, np.arange(100)] = True
+    return graphs.from_matrix(np.hstack([core, leaves]))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbe_stage import BicliqueQuery, BipartiteCSR
-from mbe_stage.bicliques import reduction, reference
+from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
+from mbe_stage.bicliques import engine_cpu, reduction, reference
 from mbe_stage.bicliques.cpu.closed_sets import (
     SUPERSETS,
     TOUCHING,
@@ -34,8 +34,9 @@ from mbe_stage.bicliques.cpu.row_words import (
     table_size,
 )
 from mbe_stage.bicliques.cpu.twin_expansion import SORT_SLACK, Found, Translation, expand_blocks, sort_ids
-from mbe_stage.bicliques.reduction import Groups, reduce_graph
-from mbe_stage.bicliques.results import TableSink
+from mbe_stage.bicliques.reduction import Groups, core_of, reduce_graph
+from mbe_stage.bicliques.results import Detail, TableSink
+from mbe_stage.tasks import Task
 from tests.mbe_stage import graphs
 
 words = st.integers(0, 2**64 - 1)
@@ -183,13 +184,37 @@ def test_reduction_keeps_exactly_the_wanted_bicliques(
     )
     # Whenever a step before has left out anything.
     with mock.patch.object(reduction, "_SPARSE", 1.0):
-        reduced = reduce_graph(graph, query, drop_edges=drop_edges)
+        core = core_of(graph, query)
+        reduced = (core.without_weak_edges(query, graph.n_edges) if drop_edges else core).reduced()
     expanded = {
         (_behind(reduced.left_groups, left), _behind(reduced.right_groups, right))
         for left, right in reference.maximal_bicliques(reduced.graph)
     }
     wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
     assert {pair for pair in expanded if query.accepts(len(pair[0]), len(pair[1]))} == wanted
+
+
+@given(graphs.matrices(max_left=9, max_right=9), st.integers(2, 3), st.integers(2, 3))
+@settings(max_examples=200, deadline=None)
+def test_edges_that_are_left_out_change_no_task(matrix: np.ndarray, min_left: int, min_right: int) -> None:
+    """An engine that keeps them goes on with the tasks of one that does not."""
+    graph, query = graphs.from_matrix(matrix), BicliqueQuery(min_left=min_left, min_right=min_right)
+    wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
+
+    def found(task: Task, share: float) -> set:
+        sink = TableSink()
+        with mock.patch.object(reduction, "_SPARSE", share):
+            for block in engine_cpu.run(graph, query, Execution(threads=1), Detail.MEMBERS, [task]):
+                sink.accept(block)
+        return sink.table().as_set()
+
+    for leaves_out in (0.0, 1.0):
+        with mock.patch.object(reduction, "_SPARSE", leaves_out):
+            tasks = engine_cpu.tasks_of(graph, query, 4)
+        parts = [found(task, leaves_out) for task in tasks]
+        assert parts == [found(task, 1.0 - leaves_out) for task in tasks]
+        assert sum(map(len, parts)) == len(set().union(*parts))
+        assert set().union(*parts) == wanted
 
 
 def _behind(groups, members: tuple[int, ...]) -> tuple[int, ...]:
@@ -215,8 +240,9 @@ def test_edges_of_no_wanted_biclique_are_left_out(flip: bool) -> None:
     graph, query = graphs.from_matrix(np.hstack([matrix, leaves])), BicliqueQuery(min_left=6, min_right=5)
     if flip:
         graph, query = graph.swapped(), query.swapped()
-    assert reduce_graph(graph, query, merge_twins=False).graph.n_edges > 2000
-    reduced = reduce_graph(graph, query, merge_twins=False, drop_edges=True)
+    core = core_of(graph, query)
+    assert core.graph.n_edges > 2000
+    reduced = core.without_weak_edges(query, graph.n_edges).reduced(False)
     assert reduced.graph.n_edges == 6 * 7
     sides = [reduced.left_groups.members.tolist(), reduced.right_groups.members.tolist()]
     assert sides[:: -1 if flip else 1] == [list(range(6)), list(range(7))]
