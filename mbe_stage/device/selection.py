@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Literal
 
 import cupy as cp
@@ -57,6 +58,7 @@ def free_bytes(number: int) -> int:
         return int(cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes())
 
 
+@cache
 def name_of(number: int) -> str:
-    """The maker's name of a device."""
+    """The maker's name of a device: asking takes a millisecond."""
     return cp.cuda.runtime.getDeviceProperties(number)["name"].decode()

@@ -220,6 +220,8 @@ class Session:
         self._starting = threading.Lock()
         self._stop_words: WordsBeside | None = None
         self._is_stopped = False
+        # A session that has not worked has nothing to drop.
+        self._has_worked = False
 
     def _new_pool(self, graph: DeviceGraph, rows: np.ndarray | None) -> layout.Pool:
         plan = self.plan
@@ -245,6 +247,7 @@ class Session:
 
     def start_quantum(self) -> None:
         """Enqueue work for a quantum. Earlier output must have been taken."""
+        self._has_worked = True
         if self.mode > layout.COUNT:
             self._output.left_sizes.fill(0)
         if self.mode == layout.SIZES:
@@ -405,15 +408,16 @@ class Session:
 
     def restart(self, rows: np.ndarray) -> None:
         """Drop the work in progress, and begin with these roots; statistics stay."""
-        n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
-        self._pool.nodes[1:n_nodes] = 0
-        self._pool.cursors[1:n_nodes] = 0
-        self._control.host_64[layout.POOL_TOP] = self._whole_graph_ints
-        self._control.host[layout.N_NODES] = 1
-        self._control.host[layout.N_OPEN] = self._n_roots_taken() < self._roots.n
-        self._warps.state[:] = cp.asarray(state_without_tasks(cp.asnumpy(self._warps.state), self.plan.n_warps))
-        self._warps.state[:, layout.N_OWN] = 0
-        self._suspended = []
+        if self._has_worked:
+            n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
+            self._pool.nodes[1:n_nodes] = 0
+            self._pool.cursors[1:n_nodes] = 0
+            self._control.host_64[layout.POOL_TOP] = self._whole_graph_ints
+            self._control.host[layout.N_NODES] = 1
+            self._control.host[layout.N_OPEN] = self._n_roots_taken() < self._roots.n
+            self._warps.state[:] = cp.asarray(state_without_tasks(cp.asnumpy(self._warps.state), self.plan.n_warps))
+            self._warps.state[:, layout.N_OWN] = 0
+            self._suspended = []
         self.replace_roots(rows)
 
     @property
@@ -453,6 +457,7 @@ class Session:
     def take_in(self, transfer: WorkTransfer) -> None:
         """Begin with work from another device; this one has none in progress."""
         self.restart(transfer.rows)
+        self._has_worked = True
         n = put_nodes(transfer, self._pool, 1, self._whole_graph_ints)
         self._control.host[layout.N_NODES] += n
         self._control.host[layout.N_OPEN] += n
