@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu.techniques import DISTINCT_EXCLUDED
-from mbe_stage.bicliques.cpu.word_vectors import is_inside_any
+from mbe_stage.bicliques.cpu.word_vectors import is_inside_any, restrict_eight
 from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.runtime.jit import compiled
 
@@ -150,32 +150,38 @@ def restrict_distinct(words, excluded, mask, kept_at, heavy, least):
     singles : uint64
     """
     n_all = excluded.end - excluded.start + excluded.siblings_end - excluded.siblings
-    table_at = kept_at + n_all
-    size = table_size(n_all)
-    table, kept = words[table_at : table_at + size], words[kept_at:table_at]
+    kept_end, singles = _restrict(words, excluded.start, excluded.end, mask, kept_at, heavy, least)
+    kept_end, more = _restrict(words, excluded.siblings, excluded.siblings_end, mask, kept_end, heavy, least)
+    singles |= more | (excluded.singles & mask)
+    if not DISTINCT_EXCLUDED:
+        return kept_end, singles
+    size = table_size(kept_end - kept_at)
+    table, kept = words[kept_at + n_all : kept_at + n_all + size], words[kept_at:kept_end]
     table[:] = _U(0)
     shift = _U(64 - lowest_bit_index(_U(size)))
-    n_kept, singles = _restrict(words[excluded.start : excluded.end], mask, kept, _U(0), table, shift, heavy, least)
-    siblings = words[excluded.siblings : excluded.siblings_end]
-    n_kept, more = _restrict(siblings, mask, kept, n_kept, table, shift, heavy, least)
-    return kept_at + np.int64(n_kept), singles | more | (excluded.singles & mask)
+    n_kept = _U(0)
+    for k in range(kept.size):
+        row = kept[k]
+        place = (row * _HASH_FACTOR) >> shift
+        # A row that takes another one's place may let that one through a second time.
+        kept[n_kept] = row
+        n_kept += _U(table[place] != row)
+        table[place] = row
+    return kept_at + np.int64(n_kept), singles
 
 
 @njit(inline="always")
-def _restrict(rows, mask, kept, n_kept, table, shift, heavy, least):
-    """Append restricted rows, those of a single column as bits of a word; return the new number, and the word.
+def _restrict(words, start, end, mask, kept_end, heavy, least):
+    """Append restricted rows, those of a single column as bits of a word; returns the new end, and the word.
 
-    Without branches, since the number of remaining columns is unpredictable. Unsigned places need no look at their sign.
+    Without branches, since the number of remaining columns is unpredictable.
     """
-    singles = _U(0)
-    for k in range(rows.size):
+    rows, kept = words[start:end], words[kept_end:]
+    n_done, n_kept, singles = restrict_eight(rows, mask, kept, heavy, least)
+    for k in range(n_done, rows.size):
         row = rows[k] & mask
         is_single = row & (row - _ONE) == _U(0)
-        singles |= row if is_single else _U(0)
-        place = (row * _HASH_FACTOR) >> shift
-        known = table[place]
-        table[place] = known if is_single else row
         kept[n_kept] = row
-        is_wanted = (not is_single) & ((popcount(row) >= least) | (row & heavy != _U(0)))
-        n_kept += _U(is_wanted & ((known != row) | (not DISTINCT_EXCLUDED)))
-    return n_kept, singles
+        n_kept += _U((not is_single) & ((popcount(row) >= least) | (row & heavy != _U(0))))
+        singles |= row if is_single else _U(0)
+    return kept_end + np.int64(n_kept), singles

@@ -92,6 +92,9 @@ def open_subgraph(child, collected, n_path, n_edges, n_nonzero, worker, sizes, o
     if is_bounded and _is_hopeless_below(child, collected, n_path, n_nonzero, worker, sizes, output):
         return OK
 
+    n_edges -= _drop_single_columns(
+        collected, child.left_end - child.left_at, not is_bounded and output is None, worker
+    )
     n_rows, n_excluded = _order_rows(child.row, top, n_nonzero, ints[start:], collected.n_columns, worker)
     end = _write_edges(child, collected, n_rows, n_edges, top, worker)
     n_left = child.left_end - child.left_at
@@ -136,6 +139,55 @@ def _common_weight(child, collected, n_candidates, worker):
         if ints[candidates_at + ints[kept_at + n_left + k]] == n_candidates:
             weight += child.node[child.column_weights + ints[kept_at + k]]
     return weight
+
+
+@njit(inline="always")
+def _drop_single_columns(collected, n_left, drops_candidates, worker):
+    """Drop rows that hold one of the new columns alone, but for what they say: no left set is that column alone.
+
+    Of those of a column one stays if no other excluded row holds it. Excluded ones do not tell candidates apart, and
+    candidates say no more than the first of them, unless weights are wanted.
+
+    Returns
+    -------
+    int
+        Number of entries dropped from the columns.
+    """
+    ints, bits = worker.ints, worker.bits
+    candidates_at, excluded_at = collected.scratch + n_left, collected.scratch + 2 * n_left
+    n_dropped = np.int64(0)
+    for k in range(collected.n_columns):
+        start = ints[collected.scratch + k]
+        first = start + ints[candidates_at + k]
+        last = first + ints[excluded_at + k]
+        end = first
+        for j in range(first, last):
+            other = ints[j]
+            ints[end] = other
+            end += bits[other] != _ONE
+            bits[other] = _U(0) if bits[other] == _ONE else bits[other]
+        if end == first and last > first:
+            bits[ints[first]] = _ONE
+            end += 1
+        n_dropped += last - end
+        ints[excluded_at + k] = end - first
+        if not drops_candidates:
+            continue
+        begin, lone = first, np.int64(-1)
+        for j in range(first - 1, start - 1, -1):
+            other = ints[j]
+            ints[begin - 1] = other
+            lone = np.int64(other) if bits[other] == _ONE else lone
+            begin -= bits[other] != _ONE
+            bits[other] = _U(0) if bits[other] == _ONE else bits[other]
+        if lone >= 0 and end == first:
+            begin -= 1
+            ints[begin] = lone
+            bits[lone] = _ONE
+        n_dropped += begin - start
+        ints[collected.scratch + k] = begin
+        ints[candidates_at + k] = first - begin
+    return n_dropped
 
 
 @njit(inline="always")
