@@ -15,12 +15,12 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu.techniques import DISTINCT_EXCLUDED
-from mbe_stage.bits import popcount
+from mbe_stage.bicliques.cpu.word_vectors import is_inside_any, restrict_eight
+from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
 _ONE = _U(1)
-_BATCH = 32
 _HASH_FACTOR = _U(0x9E3779B97F4A7C15)
 
 
@@ -72,26 +72,7 @@ def merge_equal(words, start, end):
     return kept
 
 
-@compiled(nrt=False)
-def is_inside_any(row, words, start, end):
-    """True if `row` is a subset of one of the rows; whole batches without branches, so that they are vector code."""
-    rows = words[start:end]
-    n = rows.size
-    done = 0
-    while done + _BATCH <= n:
-        hits = 0
-        for k in range(done, done + _BATCH):
-            hits += (row & ~rows[k]) == _U(0)
-        if hits != 0:
-            return True
-        done += _BATCH
-    hits = 0
-    for k in range(done, n):
-        hits += (row & ~rows[k]) == _U(0)
-    return hits != 0
-
-
-@compiled(nrt=False)
+@njit(inline="always")
 def is_excluded(row, words, excluded):
     """True if `row` lies inside an excluded row: one of two lists, or a single column of `singles`."""
     if row & (row - _ONE) == _U(0) and row & excluded.singles != _U(0):
@@ -169,26 +150,24 @@ def restrict_distinct(words, excluded, mask, kept_at, heavy, least):
     singles : uint64
     """
     n_all = excluded.end - excluded.start + excluded.siblings_end - excluded.siblings
-    table_at = kept_at + n_all
-    table = words[table_at : table_at + table_size(n_all)]
-    several_end, singles = _restrict(words, excluded.start, excluded.end, mask, kept_at, heavy, least)
-    several_end, more = _restrict(words, excluded.siblings, excluded.siblings_end, mask, several_end, heavy, least)
+    kept_end, singles = _restrict(words, excluded.start, excluded.end, mask, kept_at, heavy, least)
+    kept_end, more = _restrict(words, excluded.siblings, excluded.siblings_end, mask, kept_end, heavy, least)
     singles |= more | (excluded.singles & mask)
     if not DISTINCT_EXCLUDED:
-        return several_end, singles
+        return kept_end, singles
+    size = table_size(kept_end - kept_at)
+    table, kept = words[kept_at + n_all : kept_at + n_all + size], words[kept_at:kept_end]
     table[:] = _U(0)
-    last = _U(table.size - 1)
-    kept_end = kept_at
-    for k in range(kept_at, several_end):
-        row = words[k]
-        place = (row * _HASH_FACTOR) >> _U(32) & last
-        while table[place] != _U(0) and table[place] != row:
-            place = (place + _ONE) & last
-        if table[place] == _U(0):
-            table[place] = row
-            words[kept_end] = row
-            kept_end += 1
-    return kept_end, singles
+    shift = _U(64 - lowest_bit_index(_U(size)))
+    n_kept = _U(0)
+    for k in range(kept.size):
+        row = kept[k]
+        place = (row * _HASH_FACTOR) >> shift
+        # A row that takes another one's place may let that one through a second time.
+        kept[n_kept] = row
+        n_kept += _U(table[place] != row)
+        table[place] = row
+    return kept_at + np.int64(n_kept), singles
 
 
 @njit(inline="always")
@@ -197,11 +176,12 @@ def _restrict(words, start, end, mask, kept_end, heavy, least):
 
     Without branches, since the number of remaining columns is unpredictable.
     """
-    singles = _U(0)
-    for k in range(start, end):
-        row = words[k] & mask
+    rows, kept = words[start:end], words[kept_end:]
+    n_done, n_kept, singles = restrict_eight(rows, mask, kept, heavy, least)
+    for k in range(n_done, rows.size):
+        row = rows[k] & mask
         is_single = row & (row - _ONE) == _U(0)
-        words[kept_end] = row
-        kept_end += (not is_single) & ((popcount(row) >= least) | (row & heavy != _U(0)))
+        kept[n_kept] = row
+        n_kept += _U((not is_single) & ((popcount(row) >= least) | (row & heavy != _U(0))))
         singles |= row if is_single else _U(0)
-    return kept_end, singles
+    return kept_end + np.int64(n_kept), singles

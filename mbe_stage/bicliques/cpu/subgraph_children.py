@@ -16,7 +16,13 @@ from numba import njit
 from mbe_stage.bicliques.constraints import MAX_LEFT, MIN_LEFT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.bitset_walk import push_bitset_frame
-from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, closed_sets, column_groups, subsets_of
+from mbe_stage.bicliques.cpu.closed_sets import (
+    CLOSED_SET_WIDTH,
+    closed_sets,
+    column_groups,
+    subsets_of,
+    subsets_of_singles,
+)
 from mbe_stage.bicliques.cpu.emit import (
     count_subsets,
     drop_narrow,
@@ -36,7 +42,7 @@ from mbe_stage.bicliques.cpu.merged_columns import (
     write_column_weights,
 )
 from mbe_stage.bicliques.cpu.prefetch import prefetch_column
-from mbe_stage.bicliques.cpu.row_words import sort_rows, table_size
+from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
 from mbe_stage.bits import popcount
 from mbe_stage.runtime.jit import compiled
@@ -45,7 +51,6 @@ from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL
 _parts = njit(inline="always")(layout.subgraph_parts)
 _U = np.uint64
 _ONE = _U(1)
-_LOW = _U(0xFFFFFFFF)
 _PROBES = 16
 # Numba compiles functions that are called with plain numbers once more, for those very numbers.
 _NONE: Any = np.int64(0)
@@ -87,7 +92,10 @@ def open_subgraph(child, collected, n_path, n_edges, n_nonzero, worker, sizes, o
     if is_bounded and _is_hopeless_below(child, collected, n_path, n_nonzero, worker, sizes, output):
         return OK
 
-    n_rows, n_excluded = _order_rows(child.row, top, n_nonzero, worker)
+    n_edges -= _drop_single_columns(
+        collected, child.left_end - child.left_at, not is_bounded and output is None, worker
+    )
+    n_rows, n_excluded = _order_rows(child.row, top, n_nonzero, ints[start:], collected.n_columns, worker)
     end = _write_edges(child, collected, n_rows, n_edges, top, worker)
     n_left = child.left_end - child.left_at
     kept = layout.KeptColumns(
@@ -134,8 +142,60 @@ def _common_weight(child, collected, n_candidates, worker):
 
 
 @njit(inline="always")
-def _order_rows(row, top, n_nonzero, worker):
-    """List the rows that hold something, from ``words[top]`` on; returns how many, and how many excluded ones."""
+def _drop_single_columns(collected, n_left, drops_candidates, worker):
+    """Drop rows that hold one of the new columns alone, but for what they say: no left set is that column alone.
+
+    Of those of a column one stays if no other excluded row holds it. Excluded ones do not tell candidates apart, and
+    candidates say no more than the first of them, unless weights are wanted.
+
+    Returns
+    -------
+    int
+        Number of entries dropped from the columns.
+    """
+    ints, bits = worker.ints, worker.bits
+    candidates_at, excluded_at = collected.scratch + n_left, collected.scratch + 2 * n_left
+    n_dropped = np.int64(0)
+    for k in range(collected.n_columns):
+        start = ints[collected.scratch + k]
+        first = start + ints[candidates_at + k]
+        last = first + ints[excluded_at + k]
+        end = first
+        for j in range(first, last):
+            other = ints[j]
+            ints[end] = other
+            end += bits[other] != _ONE
+            bits[other] = _U(0) if bits[other] == _ONE else bits[other]
+        if end == first and last > first:
+            bits[ints[first]] = _ONE
+            end += 1
+        n_dropped += last - end
+        ints[excluded_at + k] = end - first
+        if not drops_candidates:
+            continue
+        begin, lone = first, np.int64(-1)
+        for j in range(first - 1, start - 1, -1):
+            other = ints[j]
+            ints[begin - 1] = other
+            lone = np.int64(other) if bits[other] == _ONE else lone
+            begin -= bits[other] != _ONE
+            bits[other] = _U(0) if bits[other] == _ONE else bits[other]
+        if lone >= 0 and end == first:
+            begin -= 1
+            ints[begin] = lone
+            bits[lone] = _ONE
+        n_dropped += begin - start
+        ints[collected.scratch + k] = begin
+        ints[candidates_at + k] = first - begin
+    return n_dropped
+
+
+@njit(inline="always")
+def _order_rows(row, top, n_nonzero, places, n_columns, worker):
+    """List the rows that hold something, from ``words[top]`` on; returns how many, and how many excluded ones.
+
+    There are ``n_columns + 1`` `places` to count with.
+    """
     words, bits, nonzero = worker.words, worker.bits, worker.nonzero
     n_rows = 0
     for k in range(n_nonzero):
@@ -143,11 +203,22 @@ def _order_rows(row, top, n_nonzero, worker):
             words[top + n_rows] = _U(nonzero[k])
             n_rows += 1
     n_excluded = n_rows
+    # A counting sort: sizes are few numbers.
+    for size in range(n_columns + 1):
+        places[size] = 0
     for k in range(n_nonzero):
-        if bits[nonzero[k]] and nonzero[k] > row:
-            words[top + n_rows] = (bits[nonzero[k]] << _U(32)) | _U(nonzero[k])
-            n_rows += 1
-    sort_rows(words, top + n_excluded, top + n_rows)
+        if nonzero[k] > row:
+            places[bits[nonzero[k]]] += 1
+    n_rows -= places[0]
+    for size in range(n_columns + 1):
+        n_before = n_rows
+        n_rows += places[size]
+        places[size] = n_before
+    for k in range(n_nonzero):
+        size = bits[nonzero[k]]
+        if size and nonzero[k] > row:
+            words[top + places[size]] = _U(nonzero[k])
+            places[size] += 1
     return n_rows, n_excluded
 
 
@@ -173,7 +244,7 @@ def _write_edges(child, collected, n_rows, n_edges, top, worker):
     ints[row_offsets] = 0
     filled = np.int64(0)
     for local in range(n_rows):
-        other = np.int64(words[top + local] & _LOW)
+        other = np.int64(words[top + local])
         ints[row_ids + local] = child.node[child.row_ids + other]
         ints[row_offsets + local + 1] = filled
         filled += np.int64(bits[other])
@@ -305,12 +376,13 @@ def _visit_bitmap_child(child, worker, sizes, output):
     for k in range(child.left_at, child.left_end):
         prefetch_column(child, k, 0)
         column = child.column_offsets + node[k]
-        for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
-            other = node[j]
-            known = bits[other]
-            nonzero[n_nonzero] = other
+        members = node[child.column_members + node[column] : child.column_members + node[column + 1]]
+        for j in range(members.size):
+            other = members[j]
+            known = bits[_U(other)]
+            nonzero[_U(n_nonzero)] = other
             n_nonzero += known == _U(0)
-            bits[other] = known | bit
+            bits[_U(other)] = known | bit
         bit <<= _ONE
     control[layout.WORK] += 8 + 2 * n_nonzero
     width = child.left_end - child.left_at
@@ -331,14 +403,19 @@ def _count_small_child(child, n_nonzero, worker, sizes):
     """Count the bicliques of a child with at most six columns, and of its subtree; `bits` holds the rows."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
     candidates = forbidden = _U(0)
+    is_weighed = sizes.are_checked
     for k in range(n_nonzero):
         other = nonzero[k]
-        member = _ONE << bits[other]
+        member = _ONE << bits[_U(other)]
         candidates |= member if other >= child.row else _U(0)
         forbidden |= member if other < child.row else _U(0)
+        bits[_U(other)] = bits[_U(other)] if is_weighed else _U(0)
     # The child's own row is among the candidates: its left set is a result itself.
     closed = closed_sets(candidates, forbidden)
-    if sizes.are_checked and closed != _U(0):
+    if not is_weighed:
+        control[layout.COUNT] += popcount(closed)
+        return
+    if closed != _U(0):
         weights = worker.weights
         for k in range(child.left_end - child.left_at):
             weights[k] = node[child.column_weights + node[child.left_at + k]]
@@ -348,8 +425,6 @@ def _count_small_child(child, n_nonzero, worker, sizes):
                 weights[CLOSED_SET_WIDTH + np.int64(bits[nonzero[k]])] += weight
         n_path = worker.frames[child.depth, layout.N_PATH]
         count_subsets(closed, candidates, n_path, worker, sizes)
-    else:
-        control[layout.COUNT] += popcount(closed)
     for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
 
@@ -384,27 +459,43 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
     # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
     excluded_end = words.size
     excluded_at = excluded_end
+    # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if no
+    # weights stand behind them.
+    singles = lone = covered = _U(0)
+    can_merge = output is None and not needs_weights(n_path, sizes)
     for k in range(n_nonzero):
         other = nonzero[k]
-        known = bits[other]
+        known = bits[_U(other)]
         if known == _U(0):
             continue
+        is_single = known & (known - _ONE) == _U(0)
         if other < child.row:
             if known == full:
                 return OK
-            excluded_at -= 1
-            words[excluded_at] = known
+            singles |= known if is_single else _U(0)
+            covered |= known
+            words[excluded_at - 1] = known
+            excluded_at -= not is_single
         elif known == full:
             if output is None:
                 n_path += sizes.right_multiplicities[child.node[child.row_ids + other]]
             else:
                 worker.path[n_path] = child.node[child.row_ids + other]
                 n_path += 1
+        elif can_merge:
+            lone |= known if is_single else _U(0)
+            words[raw_end] = known
+            raw_end += not is_single
         else:
             row_id = child.node[child.row_ids + other]
             words[raw_end] = known
             ints[payload_at + raw_end - top] = row_id if output is not None else sizes.right_multiplicities[row_id]
             raw_end += 1
+    lone &= ~covered
+    while lone != _U(0):
+        words[raw_end] = lone & (~lone + _ONE)
+        raw_end += 1
+        lone &= lone - _ONE
     if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
     if raw_end == top:
@@ -421,11 +512,11 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
     behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
-        forbidden = subsets_of(words, excluded_at, excluded_end, everything, masks)
+        forbidden = subsets_of(words, excluded_at, excluded_end, everything, masks) | subsets_of_singles(singles, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, everything, masks), forbidden)
         is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, columns, worker, sizes, output)
         return OK if is_taken else OUTPUT_FULL
-    excluded = layout.Excluded(excluded_at, excluded_end, _U(0), top, top)
+    excluded = layout.Excluded(excluded_at, excluded_end, singles, top, top)
     push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
     return OK
 

@@ -1,0 +1,173 @@
+"""Eight rows of 64 bits at a time. Numba leaves loops with early ends to the processor's words; LLVM knows vectors."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_LANES = 8
+_WORD, _BIT = ir.IntType(64), ir.IntType(1)
+_ROWS = ir.VectorType(_WORD, _LANES)
+_HITS = ir.IntType(_LANES)
+
+
+@intrinsic
+def is_inside_any(typing_context, row, words, start, end):  # noqa: ARG001 - the signature is Numba's
+    """True if `row` is a subset of one of the rows ``words[start:end]``; it must not be empty."""
+
+    def build(context, builder, signature, args):
+        row, words, start, end = args
+        data = context.make_array(signature.args[1])(context, builder, words).data
+        return builder.call(_inside_any(builder.module), [row, builder.gep(data, [start]), builder.sub(end, start)])
+
+    return types.boolean(row, words, types.int64, types.int64), build
+
+
+def _inside_any(module):
+    """The function in LLVM: rows in steps of eight, the last step over the last eight again."""
+    kind = ir.FunctionType(_BIT, [_WORD, _WORD.as_pointer(), _WORD])
+    function = cgutils.get_or_insert_function(module, kind, "mbe_is_inside_any")
+    if function.blocks:
+        return function
+    function.linkage = "linkonce_odr"
+    row, rows, n = function.args
+    blocks = [
+        function.append_basic_block(name) for name in ("entry", "many", "step", "next", "few", "one", "hit", "none")
+    ]
+    entry, many, step, following, few, one, hit, none = blocks
+    builder = ir.IRBuilder(entry)
+
+    builder.cbranch(builder.icmp_signed(">=", n, _number(_LANES)), many, few)
+
+    builder.position_at_end(many)
+    splat = _all_lanes(builder, row)
+    last = builder.sub(n, _number(_LANES))
+    builder.branch(step)
+
+    builder.position_at_end(step)
+    at = builder.phi(_WORD)
+    at.add_incoming(_number(0), many)
+    held = builder.load(builder.bitcast(builder.gep(rows, [at]), _ROWS.as_pointer()), align=8)
+    missing = builder.and_(splat, builder.xor(held, ir.Constant(_ROWS, [-1] * _LANES)))
+    hits = builder.bitcast(builder.icmp_signed("==", missing, ir.Constant(_ROWS, [0] * _LANES)), _HITS)
+    builder.cbranch(builder.icmp_signed("!=", hits, ir.Constant(_HITS, 0)), hit, following)
+
+    builder.position_at_end(following)
+    later = builder.add(at, _number(_LANES))
+    later = builder.select(builder.icmp_signed("<", later, last), later, last)
+    at.add_incoming(later, following)
+    builder.cbranch(builder.icmp_signed("<", at, last), step, none)
+
+    builder.position_at_end(few)
+    at = builder.phi(_WORD)
+    at.add_incoming(_number(0), entry)
+    builder.cbranch(builder.icmp_signed("<", at, n), one, none)
+    builder.position_at_end(one)
+    missing = builder.and_(row, builder.not_(builder.load(builder.gep(rows, [at]))))
+    at.add_incoming(builder.add(at, _number(1)), one)
+    builder.cbranch(builder.icmp_signed("==", missing, _number(0)), hit, few)
+
+    for block, answer in ((hit, 1), (none, 0)):
+        builder.position_at_end(block)
+        builder.ret(ir.Constant(_BIT, answer))
+    return function
+
+
+@intrinsic
+def restrict_eight(typing_context, rows, mask, kept, heavy, least):  # noqa: ARG001 - the signature is Numba's
+    """Restrict rows to a mask, eight at a time, where the processor has AVX-512; elsewhere it leaves all of them.
+
+    Parameters
+    ----------
+    rows : uint64
+        The last few, fewer than eight, are left.
+    kept : uint64
+        Restricted rows of several columns, those with `least` or a `heavy` one. Room: that of `rows` and eight more.
+
+    Returns
+    -------
+    n_done : int
+    n_kept : uint64
+    singles : uint64
+        The union of the rows of a single column.
+    """
+
+    def build(context, builder, signature, args):
+        _, mask, _, heavy, least = args
+        if "+avx512f" not in context.codegen().magic_tuple()[2].split(","):
+            return context.make_tuple(builder, signature.return_type, [_number(0)] * 3)
+        rows, kept = (context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2))
+        result = builder.call(
+            _restrict(builder.module),
+            [rows.data, builder.extract_value(rows.shape, 0), mask, kept.data, heavy, least],
+        )
+        parts = [builder.extract_value(result, k) for k in range(3)]
+        return context.make_tuple(builder, signature.return_type, parts)
+
+    results = types.Tuple((types.int64, types.uint64, types.uint64))
+    return results(rows, types.uint64, kept, types.uint64, types.int64), build
+
+
+def _restrict(module):
+    """The function in LLVM."""
+    place = _WORD.as_pointer()
+    kind = ir.FunctionType(ir.LiteralStructType([_WORD] * 3), [place, _WORD, _WORD, place, _WORD, _WORD])
+    function = cgutils.get_or_insert_function(module, kind, "mbe_restrict_eight")
+    if function.blocks:
+        return function
+    function.linkage = "linkonce_odr"
+    rows, n, mask, kept, heavy, least = function.args
+    entry, step, done = (function.append_basic_block(name) for name in ("entry", "step", "done"))
+    builder = ir.IRBuilder(entry)
+    zeros, ones = (ir.Constant(_ROWS, [value] * _LANES) for value in (0, 1))
+    masks, heavies, leasts = (_all_lanes(builder, each) for each in (mask, heavy, least))
+    end = builder.and_(n, ir.Constant(_WORD, -_LANES))
+    builder.cbranch(builder.icmp_signed(">", end, _number(0)), step, done)
+
+    builder.position_at_end(step)
+    at, n_kept = builder.phi(_WORD), builder.phi(_WORD)
+    found = builder.phi(_ROWS)
+    row = builder.and_(masks, builder.load(builder.bitcast(builder.gep(rows, [at]), _ROWS.as_pointer()), align=8))
+    is_single = builder.icmp_signed("==", builder.and_(row, builder.sub(row, ones)), zeros)
+    n_columns = cgutils.get_or_insert_function(module, ir.FunctionType(_ROWS, [_ROWS]), "llvm.ctpop.v8i64")
+    is_wide = builder.icmp_signed(">=", builder.call(n_columns, [row]), leasts)
+    is_heavy = builder.icmp_signed("!=", builder.and_(row, heavies), zeros)
+    is_kept = builder.and_(builder.not_(is_single), builder.or_(is_wide, is_heavy))
+    lanes = ir.VectorType(_BIT, _LANES)
+    compress = cgutils.get_or_insert_function(
+        module, ir.FunctionType(_ROWS, [_ROWS, _ROWS, lanes]), "llvm.x86.avx512.mask.compress.v8i64"
+    )
+    together = builder.call(compress, [row, zeros, is_kept])
+    builder.store(together, builder.bitcast(builder.gep(kept, [n_kept]), _ROWS.as_pointer()), align=8)
+    number = builder.zext(builder.ctpop(builder.bitcast(is_kept, _HITS)), _WORD)
+    later, n_later = builder.add(at, _number(_LANES)), builder.add(n_kept, number)
+    all_found = builder.or_(found, builder.select(is_single, row, zeros))
+    for phi, first, following in ((at, _number(0), later), (n_kept, _number(0), n_later), (found, zeros, all_found)):
+        phi.add_incoming(first, entry)
+        phi.add_incoming(following, step)
+    builder.cbranch(builder.icmp_signed("<", later, end), step, done)
+
+    builder.position_at_end(done)
+    total, lanes_found = builder.phi(_WORD), builder.phi(_ROWS)
+    for phi, first, last in ((total, _number(0), n_later), (lanes_found, zeros, all_found)):
+        phi.add_incoming(first, entry)
+        phi.add_incoming(last, step)
+    union = cgutils.get_or_insert_function(module, ir.FunctionType(_WORD, [_ROWS]), "llvm.vector.reduce.or.v8i64")
+    result = ir.Constant(kind.return_type, ir.Undefined)
+    for k, part in enumerate((end, total, builder.call(union, [lanes_found]))):
+        result = builder.insert_value(result, part, k)
+    builder.ret(result)
+    return function
+
+
+def _number(value):
+    return ir.Constant(_WORD, value)
+
+
+def _all_lanes(builder, word):
+    """A vector of one word eight times."""
+    undefined, number = ir.Constant(_ROWS, ir.Undefined), ir.IntType(32)
+    first = builder.insert_element(undefined, word, ir.Constant(number, 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(number, _LANES), [0] * _LANES))
