@@ -57,13 +57,9 @@ class VertexStatistics:
 
     def merge(self, other: VertexStatistics) -> None:
         """Take in what other bicliques of the same vertices sum up to."""
-        is_larger = other.largest_edges > self.largest_edges
-        is_first = (other.largest_edges == self.largest_edges) & (other.largest_keys < self.largest_keys)
-        # A vertex that is in none has 0 edges, which no biclique has.
-        takes = is_larger | (is_first & (other.largest_edges > 0))
-        self.largest_edges[takes] = other.largest_edges[takes]
-        self.largest_keys[takes] = other.largest_keys[takes]
-        self.n_bicliques[:] += other.n_bicliques
+        names = ("n_bicliques", "largest_edges", "largest_keys")
+        own, others = ([getattr(each, name) for name in names] for each in (self, other))
+        _merge(*own, *map(readonly_view, others))
 
 
 class SizeCounts:
@@ -140,7 +136,7 @@ def long_form(
 
 def compile_steps(with_members: bool = True) -> tuple[CompileStep, ...]:
     """Compile the sums, and `long_form` if it is wanted."""
-    return steps_of(_add_members, _count_sizes, *([_long_form] if with_members else []))
+    return steps_of(_add_members, _merge, _count_sizes, *([_long_form] if with_members else []))
 
 
 @compiled(INTS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS)
@@ -167,6 +163,19 @@ def _add_members(sizes, members, n_edges, keys, n_bicliques, largest_edges, larg
             if edges > largest_edges[vertex] or (edges == largest_edges[vertex] and key < largest_keys[vertex]):
                 largest_edges[vertex] = edges
                 largest_keys[vertex] = key
+
+
+@compiled(LONGS, LONGS, LONGS, *3 * [readonly(LONGS)])
+def _merge(n_bicliques, largest_edges, largest_keys, other_n_bicliques, other_edges, other_keys):
+    """Add sums of other bicliques to those of the same vertices, as `_add_members` does."""
+    for vertex in range(n_bicliques.size):
+        n_bicliques[vertex] += other_n_bicliques[vertex]
+        edges, key = other_edges[vertex], other_keys[vertex]
+        # A vertex that is in none has 0 edges, which no biclique has.
+        is_first = edges == largest_edges[vertex] and edges > 0 and key < largest_keys[vertex]
+        if edges > largest_edges[vertex] or is_first:
+            largest_edges[vertex] = edges
+            largest_keys[vertex] = key
 
 
 @compiled(INTS, INTS, int64[:, ::1])

@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.005
 _AGAIN_SECONDS = 0.05
 _REST_SECONDS = 0.01
 _LONG_REST_SECONDS = 0.05
-# An epoch lasts this many times as long as its end takes.
+# An epoch lasts this many times as long as its end takes, even if it finds more than is held back.
 _TIMES_ITS_END = 50.0
 _PROGRESS_SECONDS = 0.1
 
@@ -165,7 +165,7 @@ class Exchange:
         self._back: list[np.ndarray] = []
         self._is_closing = self._is_over = self._is_stopped = self._has_flushed = False
         self._began = self._closed = self._told = time.perf_counter()
-        self._epoch_seconds = terms.epoch_seconds
+        self._epoch_seconds, self._least_seconds = terms.epoch_seconds, 0.0
         self._held: list[Any] = []
         self._ready: deque[Any] = deque()
         self._held_bytes = self._ready_bytes = 0
@@ -275,10 +275,12 @@ class Exchange:
             # The consumer may release them while this thread waits.
             del found
             now = time.perf_counter()
-            is_long = now - self._began > self._epoch_seconds or self._held_bytes > self._terms.most_bytes // 2
+            seconds, is_full = now - self._began, self._held_bytes > self._terms.most_bytes // 2
+            is_long = seconds > self._epoch_seconds or (is_full and seconds > self._least_seconds)
             if self._barrier.is_requested or (self._terms.holds and is_long and len(self._members) > 1):
                 self._close()
-            if not self._terms.holds or len(self._members) == 1 or self._held_bytes > self._terms.most_bytes:
+            is_too_much = self._has_flushed or self._held_bytes > self._terms.most_bytes
+            if not self._terms.holds or len(self._members) == 1 or is_too_much:
                 # From here on the results of this epoch cannot be taken back.
                 self._has_flushed = self._has_flushed or bool(self._held)
                 self._flush()
@@ -414,7 +416,8 @@ class Exchange:
         if self._barrier.is_requested:
             self._ready.append(self._lead.empty(self._share_with([]), rows))
             self._barrier.reached()
-        self._epoch_seconds = max(self._terms.epoch_seconds, _TIMES_ITS_END * (now - self._closed))
+        self._least_seconds = _TIMES_ITS_END * (now - self._closed)
+        self._epoch_seconds = max(self._terms.epoch_seconds, self._least_seconds)
         self._began = now
         self._deal(rows)
 

@@ -24,6 +24,7 @@ from pydantic import (
     field_validator,
 )
 
+from mbe_stage.options import Execution
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config, PublishedConfig
 from mbe_stage.pipeline.config.plugin_sections import OURS, is_here
@@ -312,8 +313,8 @@ def file_entries(run_path: Path, known: Iterable[FileEntry] = ()) -> tuple[FileE
     """
     paths = sorted(path for path in run_path.rglob("*") if path.is_file() and path.name != MANIFEST_NAME)
     entries = {run_path / entry.path: entry for entry in known}
-    # Hashing releases the GIL and runs at memory speed, so a few threads saturate the disk.
-    with ThreadPoolExecutor(max_workers=4) as pool:
+    # Hashing releases the GIL and is slower than memory: a gigabyte takes up to three seconds.
+    with ThreadPoolExecutor(Execution().worker_count) as pool:
         return tuple(pool.map(lambda path: entries.get(path) or file_entry(run_path, path), paths))
 
 

@@ -292,3 +292,22 @@ def test_budgets_of_devices_that_are_shared_and_of_others() -> None:
     on_host = devices._Budgets.of(Execution(), (0, 1), {0: 4000, 1: 800}, None)
     assert [on_host.of_search(number) for number in (0, 1)] == [3000, 600]
     assert on_host.for_search(1, 600) == 600
+
+
+def test_ends_of_full_epochs_take_little_of_the_time(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices idle at the end of an epoch: where each moment finds more than is held back, results are handed on."""
+    ends = []
+    end_round = device_exchange.Exchange._end_round
+
+    def counted(self: device_exchange.Exchange) -> None:
+        ends.append(time.perf_counter())
+        end_round(self)
+
+    monkeypatch.setattr(device_exchange.Exchange, "_end_round", counted)
+    rows = np.arange(100, 0, -1, dtype=np.int32)
+    searches = iter([Search(rows, seed, float("inf")) for seed in range(3)])
+    engine.device_search = lambda *_given, **_others: next(searches)
+    runner = devices.DeviceRunner(range(3), epoch_seconds=1e9)
+    execution = Execution(memory_budget_bytes=64)
+    assert sum(map(len, runner.run("p", "cuda", GRAPH, None, execution, None, barrier=Barrier()))) == rows.sum()
+    assert len(ends) <= 5

@@ -325,6 +325,6 @@ def test_threads_make_no_more_sums_than_memory_allows() -> None:
         return made[-1]
 
     summaries: Summaries[Any] = Summaries(make, most_bytes=2)
-    summaries._n_more = Slow(2)
-    at_once(lambda: summaries.add(None, np.zeros(0)))
+    summaries._n_more = Slow(0)
+    at_once(lambda: summaries.add(None, np.zeros(1)))
     assert len(made) == 3

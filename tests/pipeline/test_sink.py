@@ -170,6 +170,27 @@ def test_there_are_as_many_encoders_as_memory_and_cores_allow(tmp_path, monkeypa
     assert sink.summary.fingerprint.n_items == 30
 
 
+@pytest.mark.parametrize(("block_bytes", "n_waiting"), [(1, 64), (4 << 20, 32), (16 << 20, 8), (1 << 30, 1)])
+def test_a_block_may_wait_for_each_encoder(tmp_path, monkeypatch, block_bytes, n_waiting):
+    monkeypatch.setattr(block_writer.Execution, "worker_count", 8)
+    sink = ParquetSink(tmp_path, *HASHES, memory_budget=1 << 30, block_bytes=block_bytes)
+    assert sink._writer._slots._value == n_waiting
+
+
+@pytest.mark.parametrize(
+    ("free", "container", "n_encoders"), [(64 << 30, "max", 64), (64 << 30, str(8 << 30), 16), (2 << 30, "max", 8)]
+)
+def test_without_a_budget_the_free_memory_decides(tmp_path, monkeypatch, free, container, n_encoders):
+    monkeypatch.setattr(block_writer.Execution, "worker_count", 64)
+    (tmp_path / "memory.max").write_text(f"{container}\n")
+    (tmp_path / "meminfo").write_text(f"MemTotal: 999 kB\nMemAvailable: {free >> 10} kB\nBuffers: 1 kB\n")
+    monkeypatch.setattr(block_writer, "_CONTAINER_LIMITS", (tmp_path / "missing", tmp_path / "memory.max"))
+    monkeypatch.setattr(block_writer, "_MEMORY_FACTS", tmp_path / "meminfo")
+    monkeypatch.setattr(block_writer.os, "sysconf", lambda _: 1 << 20)
+    assert block_writer.most_encoders(block_writer.writing_budget(None)) == n_encoders
+    assert block_writer.most_encoders(block_writer.writing_budget(256 << 20)) == 2
+
+
 def test_few_rows_have_one_encoder_and_one_part(tmp_path):
     with ParquetSink(tmp_path, *HASHES) as sink:
         for _ in range(50):

@@ -182,15 +182,18 @@ def fed(run_path: Path, graph: UndirectedCSR, cliques: CliqueTable, plan: dict[s
     import cupy as cp
 
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
+    from mbe_stage.pipeline.backends.cudf.block_writer import ParquetSink
     from mbe_stage.pipeline.backends.cudf.parquet import write_frame
     from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
-    from mbe_stage.pipeline.problems.cliques.cudf import ParquetSink
+    from mbe_stage.pipeline.problems.cliques.cudf import Summary, rows_of
+    from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES
 
     hashes = cp.asarray(key_hashes(pa.array(np.arange(graph.n)), "left"))
     whole = DeviceCliqueBlock(cp.asarray(cliques.sizes, cp.int32), cp.asarray(cliques.members, cp.int32))
     cuts = np.linspace(0, len(cliques), 6).astype(int).tolist()
     write_file = functools.partial(write_frame, compression="zstd")
-    with ParquetSink(run_path, hashes, WritingPlan(**plan), write_file, sort=sort) as sink:
+    rows, schemas = rows_of(hashes, Summary.of(hashes.size)), {"cliques": (CLIQUES, 1)}
+    with ParquetSink(rows, run_path, schemas, WritingPlan(**plan), write_file, sort=sort) as sink:
         for first, stop in itertools.pairwise(cuts):
             sink.accept(whole.part(first, stop))
         sink.accept(DeviceCliqueBlock.empty(work_done=1.0))

@@ -71,16 +71,20 @@ def device_sink(edges, run_path: Path, plan: dict, *, compression="zstd", encode
     return sink_of(edges, run_path, plan, write_file, **options)
 
 
-def sink_of(edges, run_path: Path, plan: dict, write_file, **options):
+def sink_of(edges, run_path: Path, plan: dict, write_file, *, members=False, **options):
     import cupy as cp
 
+    from mbe_stage.pipeline.backends.cudf.block_writer import ParquetSink
     from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
-    from mbe_stage.pipeline.problems.bicliques.cudf import ParquetSink
+    from mbe_stage.pipeline.problems.bicliques.cudf import rows_of, schemas_of, with_members
+    from mbe_stage.pipeline.problems.bicliques.cudf_summary import Summary
 
     hashes = tuple(
         cp.asarray(key_hashes(keys, side)) for keys, side in ((edges.left_keys, "left"), (edges.right_keys, "right"))
     )
-    return ParquetSink(run_path, hashes, WritingPlan(**plan), write_file, **options)
+    rows = rows_of(hashes, Summary.of(hashes[0].size, hashes[1].size), ())
+    schemas, spread = schemas_of(bicliques=True, members=members), with_members if members else None
+    return ParquetSink(rows, run_path, schemas, WritingPlan(**plan), write_file, spread=spread, **options)
 
 
 def host_sink(edges, run_path: Path, **options) -> ParquetSink:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,16 +20,38 @@ from mbe_stage.pipeline.backends.arrow.order import KeyOrder, Spill
 from mbe_stage.pipeline.backends.arrow.parts import ROW_GROUP_BYTES, PartNames, PartWriter, write_table
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
-# Limit on the bytes of blocks waiting for an encoder; it also limits their number, however small they are.
+# Limit on the bytes of blocks waiting for encoders, and on their number, however small they are. Results come in
+# bursts: one block may wait for each encoder.
 _WAITING_BYTES = 64 << 20
 _MOST_WAITING = 64
 # Most memory of one encoder; the run's budget decides how many there may be.
 _ENCODER_BYTES = 128 << 20
+_LEAST_BUDGET = 1 << 30
+_MEMORY_FACTS = "/proc/meminfo"
+_CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def writing_budget(memory_budget: int | None) -> int:
+    """Return the bytes that writing may take: the run's budget, or without one a quarter of the free memory."""
+    return max(_LEAST_BUDGET, _free_bytes() // 4) if memory_budget is None else memory_budget
 
 
 def most_encoders(memory_budget: int) -> int:
     """Return how many threads may convert between blocks and files at once within that many bytes."""
     return min(max(1, memory_budget // _ENCODER_BYTES), Execution().worker_count)
+
+
+def _free_bytes() -> int:
+    """Return the free memory of this machine or, if it has less, all memory of the container."""
+    known = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for path in _CONTAINER_LIMITS:
+        # Without a limit the file is missing, or says "max".
+        with suppress(OSError, ValueError):
+            known.append(int(Path(path).read_text()))
+    with suppress(OSError):
+        facts = Path(_MEMORY_FACTS).read_text()
+        known += [1024 * int(kilobytes) for kilobytes in re.findall(r"^MemAvailable: +(\d+)", facts, re.MULTILINE)]
+    return min(known)
 
 
 class _Pause:
@@ -88,10 +112,11 @@ class BlockWriter:
         self._parts = [(PartNames(run_path / name, is_begun=is_begun), schema) for name, schema in schemas.items()]
         self._rows, self._spread, self._order = rows, spread, order
         self._blocks: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._slots = threading.Semaphore(min(_MOST_WAITING, max(1, _WAITING_BYTES // block_bytes)))
         self._failure: BaseException | None = None
         self._stopped = False
         self._most_encoders = 1 if order is not None else most_encoders(memory_budget)
+        waiting_bytes = max(_WAITING_BYTES, self._most_encoders * ROW_GROUP_BYTES)
+        self._slots = threading.Semaphore(min(_MOST_WAITING, max(1, waiting_bytes // block_bytes)))
         self._encoders: list[threading.Thread] = []
         self._accepted_bytes = 0
         self._spilled: list[Path] = []

@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from mbe_stage.pipeline.backends.arrow.block_writer import BlockWriter, most_encoders
+from mbe_stage.pipeline.backends.arrow.block_writer import BlockWriter, most_encoders, writing_budget
 from mbe_stage.pipeline.backends.arrow.kept_rows import KeptRows
 from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows
 from mbe_stage.pipeline.backends.arrow.order import Spill, SpillOrder, spilled
@@ -27,6 +27,9 @@ from mbe_stage.runners.parts import Part
 from mbe_stage.tasks import Task
 
 _S = TypeVar("_S", bound=LockedSums)
+
+# This part of the budget may hold further sums.
+_OF_SUMS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,8 @@ class RowSink(Generic[_S]):
         With `sort`: the rows stay in spill files, to be merged with those of other workers.
     block_bytes : int
         Size of the blocks that will come.
-    memory_budget : int
-        Bytes that decide how many threads may write.
+    memory_budget : int or None
+        Bytes that decide how many threads may write; None takes the machine's free memory into account.
     journal : Journal, optional
         Of the run: its records are restored, and `checkpoint` adds to it. Without a data set there are no rows to
         restore: the summary and all of `BlockRows.derived` then have to provide sums
@@ -91,13 +94,15 @@ class RowSink(Generic[_S]):
         spills: bool = False,
         compression: str = "zstd",
         block_bytes: int = 16 << 20,
-        memory_budget: int = 1 << 30,
+        memory_budget: int | None = 1 << 30,
         journal: Journal | None = None,
         parts: WorkerParts | WorkerSums | None = None,
     ) -> None:
         self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
         self.parts = parts
         self._rows, self._run_path, self._is_written = rows, run_path, bool(schemas)
+        memory_budget = writing_budget(memory_budget)
+        rows.summaries.most_bytes = memory_budget // _OF_SUMS
         self._context = ExitStack()
         self._data_set = next(iter(schemas), "")
         self._kept = KeptRows(journal, run_path, self._data_set, rows.members)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from mbe_stage.bicliques.keys import Fingerprint
 
-_MOST_BYTES = 64 << 20
+# A further sum takes time to fill and to merge. It saves more once the keys of all results take this share of its
+# bytes.
+_LEAST_SHARE = 0.5
 
 
 class _Summary(Protocol):
@@ -58,21 +61,25 @@ class Summaries(Generic[_S]):
     ----------
     make : callable
         Makes an empty, thread-safe sum.
+
+    Attributes
+    ----------
     most_bytes : int
         Limit for all sums but the first; threads wait if there is no spare one.
     """
 
-    def __init__(self, make: Callable[[], _S], most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, make: Callable[[], _S], most_bytes: int = 0) -> None:
+        self.most_bytes = most_bytes
         self._make = make
         self._whole = make()
-        self._n_more = most_bytes // max(1, self._whole.n_bytes)
+        self._n_more = self._key_bytes = 0
         self._adding = threading.Lock()
         self._spare: queue.SimpleQueue[_S] = queue.SimpleQueue()
         self._spare.put(self._whole)
 
     def add(self, block: Any, keys: np.ndarray) -> None:
         """Add one block and the keys of its results."""
-        summary = self._taken()
+        summary = self._taken(keys.nbytes)
         try:
             summary.add(block, keys)
         finally:
@@ -85,19 +92,27 @@ class Summaries(Generic[_S]):
     def whole(self) -> _S:
         """Return everything added as one sum; only call it while no thread adds."""
         spare = [self._spare.get() for _ in range(self._spare.qsize())]
-        for summary in spare:
-            if summary is not self._whole:
-                self._whole.merge(summary)
-                self._n_more += 1
+        rest = [self._whole, *(each for each in spare if each is not self._whole)]
+        if len(rest) > 1:
+            # In pairs, and the pairs side by side.
+            with ThreadPoolExecutor(len(rest) // 2) as pool:
+                while len(rest) > 1:
+                    half = (len(rest) + 1) // 2
+                    list(pool.map(lambda one, other: one.merge(other), rest, rest[half:]))
+                    del rest[half:]
+        self._n_more = self._key_bytes = 0
         self._spare.put(self._whole)
         return self._whole
 
-    def _taken(self) -> _S:
+    def _taken(self, key_bytes: int) -> _S:
         """Return a sum that no other thread uses."""
+        with self._adding:
+            self._key_bytes += key_bytes
         try:
             return self._spare.get_nowait()
         except queue.Empty:
             with self._adding:
-                is_new = self._n_more > 0
-                self._n_more -= is_new
+                more = (self._n_more + 1) * self._whole.n_bytes
+                is_new = more <= self.most_bytes and _LEAST_SHARE * more <= self._key_bytes
+                self._n_more += is_new
             return self._make() if is_new else self._spare.get()

@@ -297,7 +297,7 @@ def sink_within(collecting: Collecting, sink: Callable[..., _Sink], *, has_rows:
     return sink(
         collecting.run_path,
         block_bytes=execution.block_bytes,
-        memory_budget=execution.memory_bytes,
+        memory_budget=execution.memory_budget,
         derived=collecting.derived,
         journal=collecting.journal,
         parts=parts_of(collecting, sink, has_rows=has_rows),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cupy as cp
 import pyarrow as pa
@@ -19,24 +19,27 @@ from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows
 from mbe_stage.pipeline.backends.cudf.order import KeyOrder
 from mbe_stage.pipeline.backends.cudf.parts import DataSet, WriterPool
 from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
-from mbe_stage.pipeline.backends.cudf.writing import EngineShare
+from mbe_stage.pipeline.backends.cudf.writing import EngineShare, writing_of
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.tasks import Task
 
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.problems.base import Collecting
 
-class BlockWriter:
-    """Writes blocks as data sets of parts; the base of a problem's sink.
+
+class ParquetSink:
+    """Writes blocks of any problem as data sets of parts, and sums them up.
 
     Parameters
     ----------
     schemas : mapping of str to (pa.Schema, int)
         Schemas by the names of the data sets' directories, and their size as a multiple of a frame of rows; without one
         nothing is written.
-    spread : callable
-        Takes such a frame, and returns the rows of each data set in the order of `schemas`.
-    order : callable, optional
-        Takes a directory for spills, and returns an order of frames.
+    spread : callable, optional
+        Takes such a frame, and returns the rows of each data set in the order of `schemas`; not needed for one.
+    sort : bool
+        Rows in canonical order, ascending by key.
     journal : Journal, optional
         Of the run: its records are restored from the rows of the first data set, and `checkpoint` adds to it. Without a
         data set there are no rows to restore: `rows.summary` and all derived outputs then have to provide sums
@@ -67,17 +70,20 @@ class BlockWriter:
         schemas: Mapping[str, tuple[pa.Schema, int]],
         plan: WritingPlan,
         write_file: FrameWriter,
-        spread: Callable[[Frame], Iterator[Frame]],
-        order: Callable[[Path], KeyOrder] | None = None,
+        *,
+        spread: Callable[[Frame], Iterator[Frame]] | None = None,
+        sort: bool = False,
         journal: Journal | None = None,
     ) -> None:
         self.seconds = {"name": 0.0, "write": 0.0}
         self.shares: EngineShare | None = None
         self.write_file = write_file
-        self._rows, self._spread, self._path = rows, spread, run_path
+        self._rows, self._spread, self._path = rows, _alone if spread is None else spread, run_path
         self._piece_bytes = plan.piece_bytes
         self._kept = KeptRows(journal, run_path, next(iter(schemas), ""), rows.members)
-        self._order = None if order is None else order(self._kept.scratch)
+        self._order: KeyOrder | None = None
+        if sort:
+            self._order = rows.table.canonical_order(self._kept.scratch, plan.sort_bytes, plan.piece_bytes)
         self._settled: list[Path] = []
         self._take_back(plan.n_writers, has_rows=bool(schemas))
         self._writers = WriterPool(plan.n_writers, write_file)
@@ -90,6 +96,11 @@ class BlockWriter:
             )
             for name, (schema, times) in schemas.items()
         ]
+
+    @property
+    def summary(self) -> Any:
+        """The summary of all accepted results."""
+        return self._rows.summary
 
     def planned(self, engine: EngineShare, seconds: float) -> Self:
         """Return this writer with the engine's share, and the seconds of planning as ``plan``."""
@@ -131,7 +142,7 @@ class BlockWriter:
         # Without remaining tasks the run ends now, and publishes.
         if not remaining or not self._kept.is_begun:
             return
-        start, summary = time.perf_counter(), self._rows.summary
+        start, summary = time.perf_counter(), self.summary
         if self._data_sets:
             self._settle()
             self._kept.book(self, remaining, work_done, summary.fingerprint.n_items)
@@ -187,3 +198,37 @@ class BlockWriter:
             return
         for data_set, empty in zip(self._data_sets, self._spread(self._rows.no_rows()), strict=True):
             data_set.finish(empty)
+
+
+def sink_within(
+    collecting: Collecting,
+    rows: Callable[[], BlockRows],
+    schemas: Mapping[str, tuple[pa.Schema, int]],
+    spread: Callable[[Frame], Iterator[Frame]] | None = None,
+) -> ParquetSink:
+    """Make the sink of a run, as its configuration asks for it, within what the run may take of the device's memory.
+
+    Parameters
+    ----------
+    rows : callable
+        Makes the rows; called once the memory is planned.
+    schemas, spread
+        As for `ParquetSink`.
+    """
+    start = time.perf_counter()
+    writing = writing_of(collecting, members=len(schemas) > 1)
+    sink = ParquetSink(
+        rows(),
+        collecting.run_path,
+        schemas,
+        writing.plan,
+        writing.write_file,
+        spread=spread,
+        sort=collecting.config.output.sort,
+        journal=collecting.journal,
+    )
+    return sink.planned(writing.engine, time.perf_counter() - start)
+
+
+def _alone(frame: Frame) -> Iterator[Frame]:
+    yield frame

@@ -12,6 +12,8 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.pipeline.config.model import OutputConfig
 from mbe_stage.pipeline.views.near_copies import LOOKED_THROUGH
 from mbe_stage.pipeline.views.top import BicliqueIds
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 FEWEST = (1, 2, 3)
 """The largest of all may be stars: those with at least so many vertices on both sides are kept by themselves."""
@@ -90,17 +92,44 @@ class Largest:
             At `Detail.MEMBERS`.
         n_edges, keys : (n_bicliques,) int64
         """
-        # One look at most of them, and at few more than once.
-        rows = np.flatnonzero(n_edges >= min(kept.least for kept in self._kept.values()))
-        if not rows.size:
-            return
         assert block.left_sizes is not None
         assert block.right_sizes is not None
+        least, last = np.array([each.floor or (0, 0) for each in self._kept.values()]).T.copy()
+        rows = _no_worse(block.left_sizes, block.right_sizes, n_edges, keys, least, last)
+        if not rows.size:
+            return
         narrow, edges, named = np.minimum(block.left_sizes[rows], block.right_sizes[rows]), n_edges[rows], keys[rows]
         for fewest, kept in self._kept.items():
             chosen = np.flatnonzero((edges >= kept.least) & (narrow >= fewest))
             if chosen.size:
                 kept.add(block, rows[chosen], edges[chosen], named[chosen])
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Compile the choice of those that may be kept."""
+    return steps_of(_no_worse)
+
+
+@compiled(INTS, INTS, LONGS, LONGS, LONGS, LONGS)
+def _no_worse(left_sizes, right_sizes, n_edges, keys, least, last):
+    """Return the rows that are no worse than the floor of one of their kinds.
+
+    Parameters
+    ----------
+    least, last : (3,) int64
+        Edges and key of the floor of each kind. Those of the first kind have 1 vertex or more on both sides, those of
+        the second 2, and so on.
+    """
+    rows = np.empty(n_edges.size, np.int64)
+    n = 0
+    for row in range(n_edges.size):
+        edges = n_edges[row]
+        for kind in range(min(left_sizes[row], right_sizes[row], least.size)):
+            if edges > least[kind] or (edges == least[kind] and keys[row] <= last[kind]):
+                rows[n] = row
+                n += 1
+                break
+    return rows[:n].copy()
 
 
 @dataclass(slots=True)

@@ -94,12 +94,14 @@ class BicliquesPublication(Publication):
     def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
         from mbe_stage.bicliques import keys, vertex_statistics
         from mbe_stage.graphs import two_hop
+        from mbe_stage.pipeline.problems.bicliques import largest
 
         with_members = config is None or config.output.members
         with_two_hop = config is None or config.output.two_hop_steps != 0
         return (
             *keys.compile_steps(),
             *vertex_statistics.compile_steps(with_members),
+            *(largest.compile_steps() if config is None or largest.n_shown(config.output) else ()),
             *(two_hop.compile_steps() if with_two_hop else ()),
         )
 
@@ -107,7 +109,7 @@ class BicliquesPublication(Publication):
         from mbe_stage.bicliques.cuda import keys, vertex_statistics
         from mbe_stage.device import copying, two_hop
         from mbe_stage.device.jit import compile_steps_of
-        from mbe_stage.pipeline.problems.bicliques.largest import n_shown
+        from mbe_stage.pipeline.problems.bicliques import largest
 
         kernels = [
             keys.hash_sum_warp_per_list,
@@ -116,11 +118,11 @@ class BicliquesPublication(Publication):
         ]
         if config is None or config.output.members:
             kernels.append(vertex_statistics.long_form_warp_per_biclique)
-        if config is None or n_shown(config.output):
+        if shows_some := config is None or largest.n_shown(config.output) > 0:
             kernels.append(copying.take_warp_per_list)
         if config is None or config.output.two_hop_steps != 0:
             kernels += [two_hop.hub_warp_per_vertex, two_hop.walk_warp_per_neighbour, two_hop.ask_warp_per_pair]
-        return compile_steps_of(*kernels)
+        return (*compile_steps_of(*kernels), *(largest.compile_steps() if shows_some else ()))
 
     def detail(self, config: Config | None) -> Detail:
         from mbe_stage.bicliques.results import Detail

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import cupy as cp
 import numpy as np
@@ -18,15 +15,11 @@ from mbe_stage.bicliques.cuda.vertex_statistics import DeviceVertexStatistics
 from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
-from mbe_stage.cliques.results import CliqueHistogramSink, Detail
-from mbe_stage.pipeline.backends.backend import FrameWriter
-from mbe_stage.pipeline.backends.cudf.block_writer import BlockWriter
+from mbe_stage.cliques.results import CliqueHistogramSink
+from mbe_stage.pipeline.backends.cudf.block_writer import ParquetSink, sink_within
 from mbe_stage.pipeline.backends.cudf.buffers import published_type
 from mbe_stage.pipeline.backends.cudf.frames import Frame, Series, frame_of
 from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows, MemberRows, vertex_frame
-from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
-from mbe_stage.pipeline.backends.cudf.writing import writing_of
-from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.cliques import arrow as host
 from mbe_stage.pipeline.problems.cliques.query import hashes_of
@@ -108,60 +101,9 @@ def vertex_schema(keys: Series) -> pa.Schema:
     return vertices(published_type(keys))
 
 
-class ParquetSink(BlockWriter):
-    """Writes `cliques/` under a run path; keeps a `Summary`.
-
-    Parameters
-    ----------
-    hashes : (n,) uint64
-        Vertex hash of each key as a left one, on the device.
-    sort : bool
-        Rows in canonical order, ascending by `clique_key`.
-    derived : sequence of DerivedCollector
-        Collectors that take each piece of a block too, with its keys.
-    journal : Journal, optional
-        As in `BlockWriter`.
-
-    Attributes
-    ----------
-    summary : Summary
-    """
-
-    detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
-
-    def __init__(
-        self,
-        run_path: Path,
-        hashes: cp.ndarray,
-        plan: WritingPlan,
-        write_file: FrameWriter,
-        *,
-        sort: bool = False,
-        derived: Sequence[DerivedCollector] = (),
-        journal: Journal | None = None,
-    ) -> None:
-        self.summary = Summary.of(hashes.size)
-        order = partial(ROWS.canonical_order, most_bytes=plan.sort_bytes, group_bytes=plan.piece_bytes)
-        rows, schemas = rows_of(hashes, self.summary, derived), {"cliques": (CLIQUES, 1)}
-        super().__init__(rows, run_path, schemas, plan, write_file, _alone, order if sort else None, journal)
-
-
 def sink_of(collecting: Collecting) -> ParquetSink:
-    """The sink of a run, as its configuration asks for it, within what the run may take of the device's memory."""
-    start, config = time.perf_counter(), collecting.config
-    hashes = hashes_of(config.problem_section, collecting.edges, collecting.backend)
-    writing = writing_of(collecting)
-    sink = ParquetSink(
-        collecting.run_path,
-        hashes,
-        writing.plan,
-        writing.write_file,
-        sort=config.output.sort,
-        derived=collecting.derived,
-        journal=collecting.journal,
+    """The sink of a run, as its configuration asks for it."""
+    hashes = hashes_of(collecting.config.problem_section, collecting.edges, collecting.backend)
+    return sink_within(
+        collecting, lambda: rows_of(hashes, Summary.of(hashes.size), collecting.derived), {"cliques": (CLIQUES, 1)}
     )
-    return sink.planned(writing.engine, time.perf_counter() - start)
-
-
-def _alone(frame: Frame) -> Iterator[Frame]:
-    yield frame
