@@ -151,16 +151,13 @@ def device_blocks(
 
 
 def _found_on_device(quantum: Quantum[Session]) -> Iterator[DeviceCliqueBlock]:
-    """Results of a quantum. The next quantum, if there is one, overwrites them."""
+    """Results of a quantum."""
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
     if quantum.remaining is not None:
         yield DeviceCliqueBlock.empty(quantum.share, quantum.remaining)
         return
-    sizes, members = quantum.found.written()
-    if not quantum.found.is_output_kept:
-        sizes, members = sizes.copy(), members.copy()
-    yield DeviceCliqueBlock(sizes, members, quantum.share)
+    yield DeviceCliqueBlock(*quantum.found.take_written(), quantum.share)
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:

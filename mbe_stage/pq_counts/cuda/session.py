@@ -314,7 +314,7 @@ class Session(PoolSession):
         if self._waiting or is_stuck or is_full:
             began = time.perf_counter()
             self._hand_back_roots(state, are_wanted=False)
-            self._waiting.fetch(self._device, self._plan, kept.live, state)
+            self._waiting.fetch(self._device, self._plan, cp.asnumpy(kept.live), state)
             self._waiting.take_roots(self._undone_roots)
             self._undone_roots, self._is_draining = self._undone_roots[:0], False
             self._replace_pool(plan)
@@ -322,7 +322,7 @@ class Session(PoolSession):
             self._n_waits += bool(self._waiting)
             self._waiting_seconds += time.perf_counter() - began
         else:
-            self._move_together(kept, plan)
+            self._move_together(kept, plan, plan.moved_words)
             state[:, layout.PENDING_NODE] = kept.numbers(pending)
             self._is_draining = 2 * kept.n_words > plan.pool_words
             self._n_drains += self._is_draining
@@ -377,26 +377,6 @@ class Session(PoolSession):
                 f"places for {self._plan.n_warps:,} warps, and some task needs more. The plan of the memory is wrong: "
                 "please report this, with the graph's sizes; the engine cpu counts the same"
             )
-
-    def _move_together(self, kept: KeptNodes, plan: MemoryPlan) -> None:
-        """Move nodes to the beginning of the table, and their words to that of the pool, in the plan's sizes."""
-        if plan is self._plan:
-            kept.slide(self._device.words, plan.moved_words)
-        else:
-            moved = cp.empty(kept.n_words, cp.uint32)
-            kept.copy(self._device.words, moved)
-            self._replace_pool(plan)
-            self._device.words[: kept.n_words] = moved
-        kept.write(self._device.nodes, self._control)
-
-    def _replace_pool(self, plan: MemoryPlan) -> None:
-        """Allocate pool and table of another plan; the old ones are freed first, without keeping anything."""
-        if plan is self._plan:
-            return
-        self._device = self._device._replace(words=None, nodes=None)
-        self._plan = plan
-        words, nodes = self._new_pool()
-        self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
 
     def _grown(self, n_words: int, n_nodes: int) -> MemoryPlan:
         """Return the plan, enlarged within the budget if live nodes and shortages would take more than half.

@@ -38,7 +38,7 @@ class KeptNodes:
 
     Attributes
     ----------
-    live : (n,) int64, on the host
+    live : (n,) int64
         The numbers of the nodes, ascending.
     fields : (n, NODE_FIELDS) int64
         A copy of the nodes. `write` changes where their blocks begin.
@@ -50,19 +50,25 @@ class KeptNodes:
     def __init__(self, nodes: cp.ndarray, pending: np.ndarray) -> None:
         is_kept = nodes[:, layout.CURSOR] < nodes[:, layout.END]
         is_kept[cp.asarray(pending[pending >= 0])] = True
-        kept = cp.flatnonzero(is_kept)
-        self.live, self.fields = cp.asnumpy(kept), nodes[kept]
-        blocks = cp.asnumpy(self.fields[:, [layout.OFFSET, layout.WORDS]])
-        self._starts, first, block_of = np.unique(blocks[:, 0], return_index=True, return_inverse=True)
-        self._sizes, self._block_of = blocks[first, 1], block_of.reshape(-1)
-        self._ends = np.cumsum(whole_lines(self._sizes))
-        self._places = self._ends - whole_lines(self._sizes)
-        self.n, self.n_words = self.live.size, int(self._ends[-1]) if self._ends.size else 0
+        self.live = cp.flatnonzero(is_kept)
+        self.fields, self.n = nodes[self.live], self.live.size
+        offsets = self.fields[:, layout.OFFSET]
+        by_offset = cp.argsort(offsets)
+        in_order = offsets[by_offset]
+        is_first = cp.concatenate([in_order[:1] >= 0, in_order[1:] != in_order[:-1]])
+        first = cp.flatnonzero(is_first)
+        self._starts, self._sizes = in_order[first], self.fields[by_offset[first], layout.WORDS]
+        room = whole_lines(self._sizes)
+        self._ends = cp.cumsum(room)
+        self._places = self._ends - room
+        self._new_offsets = cp.empty_like(offsets)
+        self._new_offsets[by_offset] = self._places[cp.cumsum(is_first) - 1]
+        is_open = self.fields[:, layout.CURSOR] < self.fields[:, layout.END]
+        self.n_words, self._n_open = cp.asnumpy(cp.stack([room.sum(), is_open.sum()])).tolist()
 
-    def copy(self, words: cp.ndarray, target: cp.ndarray, first: int = 0, stop: int | None = None) -> None:
-        """Copy some blocks, by default all, to the beginning of another array, contiguously."""
-        starts, sizes, places = self._starts[first:stop], self._sizes[first:stop], self._places[first:stop]
-        copy_pieces(words.view(cp.int32), starts, sizes, target.view(cp.int32), places - places[:1])
+    def copy(self, words: cp.ndarray, target: cp.ndarray) -> None:
+        """Copy all blocks to the beginning of another array, contiguously."""
+        copy_pieces(words.view(cp.int32), self._starts, self._sizes, target.view(cp.int32), self._places)
 
     def slide(self, words: cp.ndarray, room: int) -> None:
         """Move all blocks to the beginning of their pool. No block moves towards the end, so none is overwritten.
@@ -73,28 +79,33 @@ class KeptNodes:
         room : int
             Words of device memory available for this, at least the size of the largest block.
         """
-        is_elsewhere = self._starts != self._places
-        first = int(np.argmax(is_elsewhere)) if is_elsewhere.any() else self._ends.size
-        while first < self._ends.size:
-            place = int(self._places[first])
-            stop = max(first + 1, int(np.searchsorted(self._ends, place + room, side="right")))
-            together = cp.empty(int(self._ends[stop - 1]) - place, cp.uint32)
-            self.copy(words, together, first, stop)
-            words[place : int(self._ends[stop - 1])] = together
+        if self.n_words <= room:
+            moved = cp.empty(self.n_words, cp.uint32)
+            self.copy(words, moved)
+            words[: self.n_words] = moved
+            return
+        starts, sizes, places, ends = cp.asnumpy(cp.stack([self._starts, self._sizes, self._places, self._ends]))
+        is_elsewhere = starts != places
+        first = int(np.argmax(is_elsewhere)) if is_elsewhere.any() else ends.size
+        while first < ends.size:
+            place = int(places[first])
+            stop = max(first + 1, int(np.searchsorted(ends, place + room, side="right")))
+            together, some = cp.empty(int(ends[stop - 1]) - place, cp.int32), slice(first, stop)
+            copy_pieces(words.view(cp.int32), starts[some], sizes[some], together, places[some] - place)
+            words[place : int(ends[stop - 1])] = together.view(cp.uint32)
             first = stop
 
     def write(self, nodes: cp.ndarray, control: np.ndarray) -> None:
         """Write the nodes to the beginning of a table, and their number into the control words on the host."""
-        self.fields[:, layout.OFFSET] = cp.asarray(self._places[self._block_of])
+        self.fields[:, layout.OFFSET] = self._new_offsets
         self.fields[:, layout.LINK] = layout.ANYBODYS
         nodes.fill(0)
         nodes[: self.n] = self.fields
-        control[layout.N_NODES], control[layout.POOL_TOP] = self.n, self.n_words
-        control[layout.N_OPEN] = int((self.fields[:, layout.CURSOR] < self.fields[:, layout.END]).sum())
+        control[layout.N_NODES], control[layout.POOL_TOP], control[layout.N_OPEN] = self.n, self.n_words, self._n_open
 
     def numbers(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the new numbers of some nodes; numbers below 0 stay."""
-        return np.where(nodes >= 0, np.searchsorted(self.live, nodes), nodes)
+        """Return the new numbers of some nodes, on the host; numbers below 0 stay."""
+        return np.where(nodes >= 0, cp.asnumpy(cp.searchsorted(self.live, cp.asarray(nodes))), nodes)
 
 
 class SearchSession:
@@ -194,6 +205,38 @@ class PoolSession(SearchSession):
         """Allocate words and nodes of the plan, without a node in them."""
         plan = self._plan
         return cp.empty(plan.all_words, cp.uint32), cp.zeros((plan.all_nodes, layout.NODE_FIELDS), cp.int64)
+
+    def _move_together(self, kept: KeptNodes, plan: Any, room: int) -> None:
+        """Move nodes to the beginning of the table, and their words to that of the pool, in the plan's sizes.
+
+        Parameters
+        ----------
+        kept : KeptNodes
+        plan : PoolPlan
+        room : int
+            As in `KeptNodes.slide`. If the pool is replaced, all words exist twice meanwhile.
+        """
+        if self._has_same_pool(plan):
+            kept.slide(self._device.words, room)
+            self._plan = plan
+        else:
+            moved = cp.empty(kept.n_words, cp.uint32)
+            kept.copy(self._device.words, moved)
+            self._replace_pool(plan)
+            self._device.words[: kept.n_words] = moved
+        kept.write(self._device.nodes, self._control)
+
+    def _has_same_pool(self, plan: Any) -> bool:
+        return (plan.all_words, plan.all_nodes) == (self._plan.all_words, self._plan.all_nodes)
+
+    def _replace_pool(self, plan: Any) -> None:
+        """Allocate pool and table of another plan; the old ones are freed first, without keeping anything."""
+        if self._has_same_pool(plan):
+            return
+        self._device = self._device._replace(words=None, nodes=None)
+        self._plan = plan
+        words, nodes = self._new_pool()
+        self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
 
     @property
     def statistics(self) -> dict[str, int]:
