@@ -262,7 +262,10 @@ def _written(
 
     if sizes.size == 0:
         yield CliqueBlock.empty(detail, share)
-    at = 0
+    at, n_entries = 0, members.size + (len(part.held) + 1) * sizes.size
+    if 0 < sizes.size <= _CLIQUES_AT_ONCE and 4 * n_entries <= block_bytes:
+        yield _block(*to_host(sizes, members), part, detail, share)
+        return
     for start in range(0, sizes.size, _CLIQUES_AT_ONCE):
         (some,) = to_host(sizes[start : start + _CLIQUES_AT_ONCE])
         for cliques, n_members in _cuts(some, len(part.held), block_bytes):

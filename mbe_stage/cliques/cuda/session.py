@@ -19,6 +19,7 @@ from mbe_stage.cliques.cuda.memory_plan import MemoryPlan, SearchSizes, plan_mem
 from mbe_stage.cliques.cuda.prepare import DeviceGraph, prepare
 from mbe_stage.cliques.cuda.root_order import RootOrder, task_costs
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SUB_WARPS
+from mbe_stage.device.arrays import copied_together
 from mbe_stage.device.launch import resident_blocks
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.undirected import UndirectedCSR
@@ -66,17 +67,18 @@ class Session(PoolSession):
         self._n_large = self._n_wanted - n_small
         self._n_large_held = 0
         n_warps = plan.n_warps
+        state, histogram = self._new_state(((n_warps, plan.histogram), np.int64))
         self._warps = Warps(
             cp.empty((n_warps, plan.scratch_columns), cp.int32),
             cp.empty((n_warps, plan.scratch_rows), cp.int32),
             cp.empty((n_warps, plan.scratch_words), cp.uint32),
             cp.empty((n_warps, plan.scratch_words), cp.uint32),
-            cp.zeros((n_warps, plan.histogram), cp.int64),
+            histogram,
             cp.empty((n_warps, plan.page_members), cp.int32),
             cp.empty((n_warps, plan.page_cliques), cp.int32),
-            self._new_state(),
+            state,
         )
-        self._device = Device(*self._new_pool(), cp.zeros(layout.CONTROL_WORDS, cp.int64), cp.asarray(self._settings()))
+        self._device = Device(*self._new_pool(), *self._new_words())
         self._output = Output(cp.empty(plan.members, cp.int32), cp.empty(plan.cliques, cp.int32))
 
     def _bundles(self) -> tuple[Any, ...]:
@@ -174,18 +176,13 @@ class Session(PoolSession):
         # Of the roots ahead, large ones come first, and small ones are taken in full groups.
         self._n_large_held = large_ahead.size - int(np.isin(roots, large_ahead).sum())
         super().replace_roots(roots)
-        self._set_large(self._n_large - self._n_large_held)
+        self._n_large -= self._n_large_held
 
     def restart(self, roots: np.ndarray) -> None:
         """As in `SearchSession`; counted cliques stay."""
         super().restart(roots)
         self._n_roots_done = 0
-        self._set_large(self._n_large_held)
-
-    def _set_large(self, n_large: int) -> None:
-        """Set the number of large roots, which come first in the order."""
-        self._n_large = n_large
-        self._device = self._device._replace(settings=cp.asarray(self._settings()))
+        self._n_large = self._n_large_held
 
     @property
     def n_found(self) -> int:
@@ -343,4 +340,7 @@ class Search(HeldSearch[Session]):
 
 
 def _on_device(graph: UndirectedCSR) -> UndirectedCSR:
-    return UndirectedCSR(graph.n, cp.asarray(graph.offsets, cp.int64), cp.asarray(graph.members, cp.int32))
+    if not graph.is_on_host:
+        return graph
+    typed = graph.offsets.astype(np.int64, copy=False), graph.members.astype(np.int32, copy=False)
+    return UndirectedCSR(graph.n, *copied_together(*typed))

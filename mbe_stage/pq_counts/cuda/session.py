@@ -216,20 +216,15 @@ class Session(PoolSession):
         self._waiting_seconds = 0.0
         self._n_fruitless, self._left = 0, (-1, -1, -1, -1)
         self._size_bounds, self._keys = size_bounds, keys
-        n_warps = plan.n_warps
+        n_warps, table = plan.n_warps, ((plan.n_slots,), np.int64)
+        state, keys, times, counts = self._new_state(table, table, ((n_warps, plan.scratch_rows), np.int32))
         self._warps = Warps(
-            cp.zeros((n_warps, plan.scratch_rows), cp.int32),
+            counts,
             cp.empty((n_warps, plan.matrix_rows), cp.int32),
             cp.empty((n_warps, plan.scratch_words), cp.uint32),
-            self._new_state(),
+            state,
         )
-        self._device = Device(
-            *self._new_pool(),
-            cp.zeros(plan.n_slots, cp.int64),
-            cp.zeros(plan.n_slots, cp.int64),
-            cp.zeros(layout.CONTROL_WORDS, cp.int64),
-            cp.asarray(self._settings()),
-        )
+        self._device = Device(*self._new_pool(), keys, times, *self._new_words())
         self._waiting = PendingTasks()
         # While much of the pool is in use no root begins; roots that did not fit come first then.
         self._is_draining, self._undone_roots = False, np.empty(0, np.int64)

@@ -14,7 +14,7 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.device import whole_lines
-from mbe_stage.device.arrays import kernel_bundles, upload
+from mbe_stage.device.arrays import kernel_bundles, upload, zeros_together
 from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.memory_budget import device_work
@@ -191,15 +191,21 @@ class PoolSession(SearchSession):
         """Return the settings that kernels read from the plan."""
         raise NotImplementedError
 
+    def _new_words(self) -> tuple[cp.ndarray, cp.ndarray]:
+        """Allocate control words and settings; one copy sets both before a quantum."""
+        n_control = self._control.size
+        self._shared = cp.empty(n_control + self._settings().size, cp.int64)
+        return self._shared[:n_control], self._shared[n_control:]
+
     def _bundles(self) -> tuple[Any, ...]:
         """Return the arguments of the kernel."""
         return self._graph, self._warps, self._device
 
-    def _new_state(self) -> cp.ndarray:
-        """Return the state of warps without a task."""
-        state = cp.zeros((self._plan.n_warps, layout.STATE_FIELDS), cp.int64)
+    def _new_state(self, *others: tuple[tuple[int, ...], Any]) -> list[cp.ndarray]:
+        """Return the state of warps without a task, and other arrays of zeros (`zeros_together`)."""
+        state, *rest = zeros_together(((self._plan.n_warps, layout.STATE_FIELDS), np.int64), *others)
         state[:, layout.PENDING_NODE] = layout.NOTHING
-        return state
+        return [state, *rest]
 
     def _new_pool(self) -> tuple[cp.ndarray, cp.ndarray]:
         """Allocate words and nodes of the plan, without a node in them."""
@@ -236,7 +242,7 @@ class PoolSession(SearchSession):
         self._device = self._device._replace(words=None, nodes=None)
         self._plan = plan
         words, nodes = self._new_pool()
-        self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
+        self._device = self._device._replace(words=words, nodes=nodes)
 
     @property
     def statistics(self) -> dict[str, int]:
@@ -267,7 +273,7 @@ class PoolSession(SearchSession):
         """Launch a quantum, with these further control words set to zero."""
         for word in (layout.STATUS, layout.LOW_NODE, layout.N_IDLE, layout.NEEDED, *words):
             self._control[word] = 0
-        upload(self._control, self._device.control)
+        upload(np.concatenate([self._control, self._settings()]), self._shared)
         began = time.perf_counter()
         on_grid(self._kernel, self._plan.n_blocks, THREADS)(*kernel_bundles(self._kernel, *self._bundles()))
         self._control = cp.asnumpy(self._device.control).copy()
