@@ -264,7 +264,8 @@ def _written(
         yield CliqueBlock.empty(detail, share)
     at, n_entries = 0, members.size + (len(part.held) + 1) * sizes.size
     if 0 < sizes.size <= _CLIQUES_AT_ONCE and 4 * n_entries <= block_bytes:
-        yield _block(*to_host(sizes, members), part, detail, share)
+        some, theirs = to_host(sizes, members)
+        yield _block(some, theirs, part, detail, share)
         return
     for start in range(0, sizes.size, _CLIQUES_AT_ONCE):
         (some,) = to_host(sizes[start : start + _CLIQUES_AT_ONCE])
