@@ -5,6 +5,7 @@ One search on the current device, quantum by quantum: what is prepared, planned 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -30,6 +31,7 @@ from mbe_stage.tasks import Task
 
 _MOST_OF_IT = 0.875
 """Share of an output that has to be written for the caller to get it as it is."""
+_PROGRESS_SECONDS = 0.1
 
 
 class Session(PoolSession):
@@ -65,7 +67,7 @@ class Session(PoolSession):
         # Small roots fit into any frame, except if a test makes frames narrower.
         n_small = prepared.n_small if techniques & SUB_WARPS and plan.narrow >= layout.SMALL_ROOT else 0
         self._n_large = self._n_wanted - n_small
-        self._n_large_held = 0
+        self._n_large_held, self._looked_at = 0, 0.0
         n_warps = plan.n_warps
         state, histogram = self._new_state(((n_warps, plan.histogram), np.int64))
         self._warps = Warps(
@@ -131,8 +133,11 @@ class Session(PoolSession):
     def _look_at_what_is_left(self) -> None:
         """Find the nodes to keep for the next quantum, and count the finished roots."""
         self._state = cp.asnumpy(self._warps.state[:, : layout.PAGE + 1])
-        self._kept = KeptNodes(self._device.nodes, self._state[:, layout.PENDING_NODE])
-        self._n_roots_done = self.n_roots_taken - self._n_unfinished()
+        self._kept = KeptNodes(self._device.nodes, self._state[:, layout.PENDING_NODE], self._plan.all_words)
+        # Of quanta that end as soon as the output is full, some are enough to show progress.
+        if time.perf_counter() - self._looked_at >= _PROGRESS_SECONDS:
+            self._n_roots_done = self.n_roots_taken - self._n_unfinished()
+            self._looked_at = time.perf_counter()
 
     def _n_unfinished(self) -> int:
         """Count begun roots that are not finished: with open nodes, or in a warp's task."""
@@ -237,7 +242,7 @@ class Session(PoolSession):
         is_all_written = (self._state[:, layout.PAGE] == 0).all()
         if kept.n == 0 and (pending == layout.NOTHING).all() and not roots_left and is_all_written:
             self._check_all_is_written()
-            self.is_over = True
+            self.is_over, self._n_roots_done = True, self.n_roots_taken
             return
         output, plan = (self._plan.members, self._plan.cliques), self._with_room(kept.n_words, kept.n)
         self._move_together(kept, plan, (self._budget - plan.total_bytes) // 4)

@@ -292,7 +292,7 @@ class Session(PoolSession):
         """
         state = cp.asnumpy(self._warps.state).copy()
         pending = state[:, layout.PENDING_NODE]
-        kept = KeptNodes(self._device.nodes, pending)
+        kept = KeptNodes(self._device.nodes, pending, self._plan.all_words)
         n_pending = int((pending != layout.NOTHING).sum())
         n_left = kept.n + n_pending + self._undone_roots.size + len(self._waiting)
         if n_left == 0 and self.n_roots_taken == self._graph.order.size:

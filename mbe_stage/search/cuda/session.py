@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import cupy as cp
 import numpy as np
 
-from mbe_stage.device import whole_lines
+from mbe_stage.device import LINE_WORDS, whole_lines
 from mbe_stage.device.arrays import kernel_bundles, upload, zeros_together
 from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.grid import THREADS, on_grid
@@ -35,6 +35,8 @@ class KeptNodes:
     nodes : (n_nodes, NODE_FIELDS) int64
     pending : (n_warps,) int64, on the host
         Nodes whose child a warp has to start over; below 0 for none.
+    n_words : int
+        Words of the pool.
 
     Attributes
     ----------
@@ -47,24 +49,21 @@ class KeptNodes:
         one.
     """
 
-    def __init__(self, nodes: cp.ndarray, pending: np.ndarray) -> None:
+    def __init__(self, nodes: cp.ndarray, pending: np.ndarray, n_words: int) -> None:
         is_kept = nodes[:, layout.CURSOR] < nodes[:, layout.END]
+        n_open = is_kept.sum()
         is_kept[cp.asarray(pending[pending >= 0])] = True
         self.live = cp.flatnonzero(is_kept)
         self.fields, self.n = nodes[self.live], self.live.size
-        offsets = self.fields[:, layout.OFFSET]
-        by_offset = cp.argsort(offsets)
-        in_order = offsets[by_offset]
-        is_first = cp.concatenate([in_order[:1] >= 0, in_order[1:] != in_order[:-1]])
-        first = cp.flatnonzero(is_first)
-        self._starts, self._sizes = in_order[first], self.fields[by_offset[first], layout.WORDS]
-        room = whole_lines(self._sizes)
-        self._ends = cp.cumsum(room)
-        self._places = self._ends - room
-        self._new_offsets = cp.empty_like(offsets)
-        self._new_offsets[by_offset] = self._places[cp.cumsum(is_first) - 1]
-        is_open = self.fields[:, layout.CURSOR] < self.fields[:, layout.END]
-        self.n_words, self._n_open = cp.asnumpy(cp.stack([room.sum(), is_open.sum()])).tolist()
+        self._starts, self._sizes = self.fields[:, layout.OFFSET], self.fields[:, layout.WORDS]
+        # Cache lines of the block that begins at each line of the pool; several nodes may have the same block.
+        lines = cp.zeros(n_words // LINE_WORDS, cp.int64)
+        first = self._starts // LINE_WORDS
+        lines[first] = whole_lines(self._sizes) // LINE_WORDS
+        ends = cp.cumsum(lines)
+        self._places = LINE_WORDS * (ends[first] - lines[first])
+        self.n_words = LINE_WORDS * int(ends[-1])
+        self._n_open = int(n_open)
 
     def copy(self, words: cp.ndarray, target: cp.ndarray) -> None:
         """Copy all blocks to the beginning of another array, contiguously."""
@@ -84,7 +83,8 @@ class KeptNodes:
             self.copy(words, moved)
             words[: self.n_words] = moved
             return
-        starts, sizes, places, ends = cp.asnumpy(cp.stack([self._starts, self._sizes, self._places, self._ends]))
+        starts, sizes, places = np.unique(cp.asnumpy(cp.stack([self._starts, self._sizes, self._places])), axis=1)
+        ends = places + whole_lines(sizes)
         is_elsewhere = starts != places
         first = int(np.argmax(is_elsewhere)) if is_elsewhere.any() else ends.size
         while first < ends.size:
@@ -97,7 +97,7 @@ class KeptNodes:
 
     def write(self, nodes: cp.ndarray, control: np.ndarray) -> None:
         """Write the nodes to the beginning of a table, and their number into the control words on the host."""
-        self.fields[:, layout.OFFSET] = self._new_offsets
+        self.fields[:, layout.OFFSET] = self._places
         self.fields[:, layout.LINK] = layout.ANYBODYS
         nodes.fill(0)
         nodes[: self.n] = self.fields
