@@ -151,16 +151,13 @@ def device_blocks(
 
 
 def _found_on_device(quantum: Quantum[Session]) -> Iterator[DeviceCliqueBlock]:
-    """Results of a quantum. The next quantum, if there is one, overwrites them."""
+    """Results of a quantum."""
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
     if quantum.remaining is not None:
         yield DeviceCliqueBlock.empty(quantum.share, quantum.remaining)
         return
-    sizes, members = quantum.found.written()
-    if not quantum.found.is_output_kept:
-        sizes, members = sizes.copy(), members.copy()
-    yield DeviceCliqueBlock(sizes, members, quantum.share)
+    yield DeviceCliqueBlock(*quantum.found.take_written(), quantum.share)
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
@@ -265,7 +262,11 @@ def _written(
 
     if sizes.size == 0:
         yield CliqueBlock.empty(detail, share)
-    at = 0
+    at, n_entries = 0, members.size + (len(part.held) + 1) * sizes.size
+    if 0 < sizes.size <= _CLIQUES_AT_ONCE and 4 * n_entries <= block_bytes:
+        some, theirs = to_host(sizes, members)
+        yield _block(some, theirs, part, detail, share)
+        return
     for start in range(0, sizes.size, _CLIQUES_AT_ONCE):
         (some,) = to_host(sizes[start : start + _CLIQUES_AT_ONCE])
         for cliques, n_members in _cuts(some, len(part.held), block_bytes):

@@ -7,6 +7,8 @@ from typing import Any
 WARP_SIZE = 32
 WARPS_PER_BLOCK = 8
 """Warps per block in grids of `mbe_stage.device.grid`."""
+LINE_WORDS = 32
+"""Words of 32 bits on a cache line."""
 
 
 def whole_lines(n: Any) -> Any:
@@ -15,4 +17,4 @@ def whole_lines(n: Any) -> Any:
     Two warps must not share a cache line that one of them changes with atomics. The other's reading would put the line
     back into the multiprocessor's cache during an atomic, and the first would then read an old value.
     """
-    return -(-n // 32) * 32
+    return -(-n // LINE_WORDS) * LINE_WORDS

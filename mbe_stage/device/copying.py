@@ -5,6 +5,8 @@ Some of many lists in CSR form, copied out.
 
 from __future__ import annotations
 
+from typing import Any
+
 import cupy as cp
 import numpy as np
 from numba import cuda
@@ -15,19 +17,19 @@ from mbe_stage.device.jit import I32, I64, I64_2D, kernel
 from mbe_stage.device.launch import launch_warps
 
 
-def copy_pieces(
-    source: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, target: cp.ndarray, places: np.ndarray
-) -> None:
+def copy_pieces(source: cp.ndarray, starts: Any, sizes: Any, target: cp.ndarray, places: Any) -> None:
     """Copy ``source[start : start + size]`` to ``target[place:]`` for each piece.
 
     Parameters
     ----------
     source, target : int32, one dimension
         One array only if no piece overlaps the new or old place of another.
-    starts, sizes, places : (n,) int64, on the host
+    starts, sizes, places : (n,) int64
+        All on the host, or all on the device.
     """
     if starts.size:
-        moves = cp.asarray(np.stack([starts, sizes, places]).astype(np.int64, copy=False))
+        stack = np.stack if isinstance(starts, np.ndarray) else cp.stack
+        moves = cp.asarray(stack([starts, sizes, places]), cp.int64)
         on_grid(copy_pieces_block_per_piece, starts.size, THREADS)(*kernel_views(moves, source, target))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cupy as cp
 import numpy as np
 
+from mbe_stage.device.arrays import copied_together
 from mbe_stage.device.peers import brought_here
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -121,11 +122,8 @@ def copy_bytes(graph: BipartiteCSR) -> int:
 
 def on_device(graph: BipartiteCSR) -> BipartiteCSR:
     """Return the graph with CuPy arrays; CuPy arrays are not copied."""
-    return BipartiteCSR(
-        graph.n_left,
-        graph.n_right,
-        cp.asarray(graph.left_offsets, cp.int64),
-        cp.asarray(graph.left_members, cp.int32),
-        cp.asarray(graph.right_offsets, cp.int64),
-        cp.asarray(graph.right_members, cp.int32),
-    )
+    if not graph.is_on_host:
+        return graph
+    arrays = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
+    typed = (array.astype(kind, copy=False) for array, kind in zip(arrays, (np.int64, np.int32) * 2, strict=True))
+    return BipartiteCSR(graph.n_left, graph.n_right, *copied_together(*typed))

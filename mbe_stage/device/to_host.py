@@ -23,8 +23,10 @@ from mbe_stage.options import Execution
 
 _PIECE_BYTES = 32 << 20
 _MOST_PIECES = 4
-# Smaller results are over before pinned memory is allocated: tens of milliseconds.
+# Smaller results are over before so much pinned memory is allocated: tens of milliseconds.
 _BYTES_WITHOUT = 64 << 20
+# A result of this size takes as long to ask for as to copy: its arrays are waited for together.
+_SMALL_BYTES = 1 << 20
 # Ordinary memory is filled by way of pinned memory, in steps: while one comes over the bus, threads copy others.
 _STEP_BYTES = 2 << 20
 _N_STEPS = _PIECE_BYTES // _STEP_BYTES
@@ -40,6 +42,7 @@ class _Pinned:
         self._lock = threading.Lock()
         self._free: deque[Any] = deque()
         self._n_pieces = self._n_bytes = 0
+        self._small = threading.local()
 
     def piece(self) -> np.ndarray | None:
         """Return a piece of bytes that is free once nobody has this array, or one made of it; None if all are used."""
@@ -60,6 +63,12 @@ class _Pinned:
         """True if enough has been copied by now for pinned memory to be allocated."""
         self._n_bytes += n_bytes
         return self._n_bytes > _BYTES_WITHOUT
+
+    def of_this_thread(self) -> np.ndarray:
+        """Return memory for small results, which are copied on from there at once."""
+        if not hasattr(self._small, "memory"):
+            self._small.memory = np.frombuffer(cp.cuda.alloc_pinned_memory(_SMALL_BYTES), np.uint8, _SMALL_BYTES)
+        return self._small.memory
 
     @functools.cached_property
     def _steps(self) -> list[np.ndarray]:
@@ -97,21 +106,31 @@ _PINNED = _Pinned()
 def to_host(*arrays: cp.ndarray) -> list[np.ndarray]:
     """Copy arrays of one dimension to the host; what the caller keeps stays valid.
 
-    The first 64 MiB of a process come in ordinary memory. Later, arrays of up to 32 MiB in all come in pinned memory if
-    some of its 128 MiB are free: the caller has dropped what it got earlier.
+    The first 64 MiB of a process, and results of up to 1 MiB, come in ordinary memory. Other results of up to 32 MiB
+    come in pinned memory if some of its 128 MiB are free: the caller has dropped what it got earlier.
     """
     ends = np.cumsum([0, *(-(-array.nbytes // _LINE) * _LINE for array in arrays)]).tolist()
-    if not _PINNED.is_worth(ends[-1]):
+    is_worth = _PINNED.is_worth(ends[-1])
+    if ends[-1] <= _SMALL_BYTES:
+        return _copied(arrays, ends, _PINNED.of_this_thread(), is_kept=False)
+    if not is_worth:
         return [cp.asnumpy(array) for array in arrays]
     piece = _PINNED.piece() if ends[-1] <= _PIECE_BYTES else None
-    memory = np.empty(ends[-1], np.uint8) if piece is None else piece
-    copies = [
-        memory[begin : begin + array.nbytes].view(array.dtype) for begin, array in zip(ends, arrays, strict=False)
-    ]
-    if piece is None:
-        _PINNED.fill(copies, arrays)
-    else:
-        for copy, array in zip(copies, arrays, strict=True):
-            cp.asnumpy(array, out=copy, blocking=False)
-        wait_for_device()
+    if piece is not None:
+        return _copied(arrays, ends, piece, is_kept=True)
+    copies = _views(arrays, ends, np.empty(ends[-1], np.uint8))
+    _PINNED.fill(copies, arrays)
     return copies
+
+
+def _views(arrays: tuple[cp.ndarray, ...], ends: list[int], memory: np.ndarray) -> list[np.ndarray]:
+    return [memory[begin : begin + array.nbytes].view(array.dtype) for begin, array in zip(ends, arrays, strict=False)]
+
+
+def _copied(arrays: tuple[cp.ndarray, ...], ends: list[int], pinned: np.ndarray, *, is_kept: bool) -> list[np.ndarray]:
+    """Copy arrays to pinned memory, which the caller gets if it may keep it."""
+    copies = _views(arrays, ends, pinned)
+    for copy, array in zip(copies, arrays, strict=True):
+        cp.asnumpy(array, out=copy, blocking=False)
+    wait_for_device()
+    return copies if is_kept else _views(arrays, ends, pinned[: ends[-1]].copy())

@@ -33,6 +33,8 @@ def put_in_place() -> Any:
     arrays.upload = lambda host, array: np.copyto(array, host)
     arrays.zeroed_beside = _zeroed
     arrays.wait_for_device = lambda: None
+    arrays.copied_together = lambda *arrays: [array.copy() for array in arrays]
+    arrays.zeros_together = lambda *wanted: [np.zeros(shape, kind) for shape, kind in wanted]
     arrays.WordsBeside = WordsBeside
     peers = python_types.ModuleType("mbe_stage.device.peers")
     peers.copied_from = lambda *pairs: [np.copyto(array, source) for array, source in pairs]
@@ -73,8 +75,9 @@ def put_in_place() -> Any:
     ):
         for name in names:
             setattr(module, name, Launcher(getattr(module, name)))
-    # Fewer warps than tiles.
+    # Fewer warps than tiles, and fewer first slots than bicliques.
     twin_expansion.MOST_BLOCKS = 1
+    session._SLOTS_PER_EDGE, session._CHUNKS_PER_WARP = 0, 1
     return Launcher
 
 

@@ -154,6 +154,30 @@ def test_what_stays_on_the_device_equals_what_the_host_computes() -> None:
     assert len(run_module("emulated_device").splitlines()) == 11
 
 
+# Launches, copies and waits of a small run.
+_MOST_ASKED = {
+    "bicliques COUNT": (15, 4, 2),
+    "bicliques SIZES": (19, 6, 4),
+    "bicliques MEMBERS": (29, 9, 4),
+    "cliques COUNT": (8, 4, 2),
+    "cliques SIZES": (10, 5, 3),
+    "cliques MEMBERS": (8, 6, 3),
+    "pq 2": (24, 8, 6),
+    "pq 3": (32, 12, 8),
+    "pq 4": (94, 7, 10),
+}
+
+
+@on_the_emulator
+@pytest.mark.parametrize("part", ["enumerations", "counts"])
+def test_a_small_run_asks_little_of_the_device(part: str) -> None:
+    """Each launch takes 5 us of the host and more, each copy and each wait 10 and more."""
+    for line in run_module("emulated_launches", part).splitlines():
+        asked = json.loads(line)
+        found = [asked[kind] for kind in ("launches", "copies", "waits")]
+        assert all(n <= most for n, most in zip(found, _MOST_ASKED[asked["run"]], strict=True)), asked
+
+
 @on_the_emulator
 def test_the_device_prepares_the_graph_as_the_host_does() -> None:
     cases = [json.loads(line) for line in run_module("emulated_preparation").splitlines()]

@@ -168,9 +168,11 @@ class Search:
             self.session.start_quantum()
             if self.detail == Detail.MEMBERS:
                 # The host finishes its part before the walk ends.
-                if self.list_sizes is None:
+                n_slots = self.session.found.starts.size
+                if self.list_sizes is None or self.list_sizes.full.shape[1] != n_slots:
+                    self.list_sizes = None
                     rows, columns = self._prepared.groups()
-                    self.list_sizes = room_for_sizes(self.session.plan.descriptors, (columns, rows))
+                    self.list_sizes = room_for_sizes(n_slots, (columns, rows))
                 work_out_sizes(self.list_sizes, self.session.found, self.session.taken)
             self.is_done = self.session.finish_quantum()
             return Quantum(self, self._share())
@@ -267,6 +269,10 @@ def _cuts(block: DeviceBlock, most_entries: int) -> Iterator[tuple[int, int, sli
     Each is given by its first biclique, the one behind its last, and its members on each side. One offset in `_STRIDE`
     comes to the host; the others only of a stretch that is too large for a part.
     """
+    n_left, n_right = block.left_members.size, block.right_members.size
+    if 0 < 2 * block.n_bicliques + n_left + n_right <= most_entries:
+        yield 0, block.n_bicliques, slice(0, n_left), slice(0, n_right)
+        return
     places = np.append(np.arange(0, block.n_bicliques, _STRIDE), block.n_bicliques)
     offsets = _offsets(block, cp.asarray(places))
     first, begin = 0, offsets[:, 0]

@@ -39,13 +39,23 @@ from mbe_stage.bicliques.cuda.work_handover import (
     task_bytes,
 )
 from mbe_stage.device import whole_lines
-from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, upload, wait_for_device, zeroed_beside
+from mbe_stage.device.arrays import (
+    WordsBeside,
+    kernel_bundles,
+    kernel_views,
+    upload,
+    wait_for_device,
+    zeroed_beside,
+    zeros_together,
+)
 from mbe_stage.device.grid import on_grid
 
 _STOPPED_BY_HOST = layout.STOP_BIT + (1 << 20)
 """A warp that resumes decrements the idle count, so the stop bit must stay above it."""
 _MUCH_OF_THE_WORK = 0.25
 """Share of the expected work in roots that have not begun, above which only roots are transferred."""
+_SLOTS_PER_EDGE, _CHUNKS_PER_WARP = 64, 4
+"""Slots of the first output. Once it is full, it gets all planned ones."""
 _REHEARSED: set[tuple[str, int]] = set()
 """Devices and modes for which this process has loaded the code of transfers."""
 
@@ -146,9 +156,12 @@ def scratch_of(warps: layout.Warps) -> dict[str, cp.ndarray]:
 def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]) -> layout.Warps:
     """Make warps without work, with this scratch."""
     n = plan.n_warps
-    state = cp.zeros((n, layout.STATE_FIELDS), cp.int64)
-    state[:, layout.DEPTH] = -1
-    state[:, layout.PENDING_NODE] = -1
+    state, frames, own_nodes = zeros_together(
+        ((n, layout.STATE_FIELDS), np.int64),
+        ((n, layout.MAX_DEPTH, layout.FRAME_FIELDS), np.int32),
+        ((n, layout.MAX_OWN_NODES), np.int32),
+    )
+    state[:, layout.DEPTH : layout.PENDING_NODE + 1] = -1
     ints = cp.empty((n, plan.ints), cp.int32)
     if plan.descriptors:
         # A donated task copies the whole header, even if there are no columns behind its bits.
@@ -156,23 +169,22 @@ def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]
     return layout.Warps(
         words=cp.empty((n, plan.words), cp.uint32),
         ints=ints,
-        frames=cp.zeros((n, layout.MAX_DEPTH, layout.FRAME_FIELDS), cp.int32),
+        frames=frames,
         state=state,
-        own_nodes=cp.zeros((n, layout.MAX_OWN_NODES), cp.int32),
+        own_nodes=own_nodes,
         idle_mask=control.idle_mask,
         mailbox=control.mailbox,
         **scratch,
     )
 
 
-def new_output(plan: MemoryPlan) -> layout.Output:
-    """Allocate an output buffer, of at least one entry even if nothing is written."""
-    return layout.Output(
-        members=cp.empty(max(1, plan.members), cp.int32),
-        starts=cp.empty(max(1, plan.descriptors), cp.int64),
-        left_sizes=cp.empty(max(1, plan.descriptors), cp.int32),
-        right_sizes=cp.empty(max(1, plan.descriptors), cp.int32),
-    )
+def slots_of(n: int) -> dict[str, cp.ndarray]:
+    """Allocate slots for `n` bicliques, at least one."""
+    return {
+        "starts": cp.empty(max(1, n), cp.int64),
+        "left_sizes": cp.empty(max(1, n), cp.int32),
+        "right_sizes": cp.empty(max(1, n), cp.int32),
+    }
 
 
 class Session:
@@ -212,7 +224,10 @@ class Session:
         # Zero the scratch, hundreds of megabytes, while the graph is written.
         with zeroed_beside(self._warps.bits, self._warps.counts):
             self._pool = self._new_pool(graph, rows)
-        self._output = new_output(plan)
+        # All slots are cleared for each quantum; more than a small graph needs would take longer than its search.
+        n_first = max(_SLOTS_PER_EDGE * graph.facts.n_edges, _CHUNKS_PER_WARP * layout.CHUNK_DESCRIPTORS * plan.n_warps)
+        members = cp.empty(max(1, plan.members), cp.int32)
+        self._output = layout.Output(members, **slots_of(min(plan.descriptors, n_first)))
         self._arguments: tuple[Any, ...] | None = None
         self._n_taken = 0
         self._suspended: list[SuspendedTasks] = []
@@ -226,7 +241,7 @@ class Session:
     def _new_pool(self, graph: DeviceGraph, rows: np.ndarray | None) -> layout.Pool:
         plan = self.plan
         ints = cp.empty(plan.pool, cp.int32)
-        nodes = cp.zeros((plan.nodes, layout.NODE_FIELDS), cp.int64)
+        nodes, cursors = zeros_together(((plan.nodes, layout.NODE_FIELDS), np.int64), ((plan.nodes,), np.int32))
         self._roots = graph.write(ints, nodes)
         if rows is not None:
             self._roots = self._roots.only(rows)
@@ -238,7 +253,7 @@ class Session:
         return layout.Pool(
             ints=ints,
             nodes=nodes,
-            cursors=cp.zeros(plan.nodes, cp.int32),
+            cursors=cursors,
             order=self._roots.order,
             row_multiplicities=row_multiplicities,
             column_multiplicities=column_multiplicities,
@@ -296,7 +311,12 @@ class Session:
         return self.status == 0
 
     def make_room(self) -> None:
-        """Make room for the single biclique that did not fit. The output must have been taken."""
+        """Make room for all planned bicliques, and for a single one that did not fit. The output must be taken."""
+        if self._output.starts.size < self.plan.descriptors:
+            # Freed before the others are allocated.
+            self._output = self._output._replace(starts=None, left_sizes=None, right_sizes=None)
+            self._output = self._output._replace(**slots_of(self.plan.descriptors))
+            self._arguments = None
         needed = int(self._control.host_64[layout.NEEDED_MEMBERS])
         if needed > self.plan.members:
             self.plan = check_growth(replace(self.plan, members=needed), 4 * self.plan.members, self._budget_bytes)
@@ -518,7 +538,7 @@ class Session:
     @property
     def n_slots(self) -> int:
         """Number of slots taken by the last quantum."""
-        return min(int(self._control.host_64[layout.DESCRIPTORS_TOP]), self.plan.descriptors)
+        return min(int(self._control.host_64[layout.DESCRIPTORS_TOP]), self.plan.descriptors, self._output.starts.size)
 
     def take_sizes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return left and right sizes written by the last quantum in `SIZES` mode, (n,) int32 each, by user's vertices.

@@ -14,7 +14,7 @@ _MOST_POOL_WORDS, _LEAST_POOL_WORDS = 1 << 28, 1 << 18
 # Members of the first output; a search that fills it gets more.
 _MOST_MEMBERS, _LEAST_MEMBERS = 1 << 27, 1 << 16
 _MOST_MEMBERS_LATER = 1 << 29
-_GROWTH = 8
+_GROWTH = 16
 _PAGE_MEMBERS, _PAGE_CLIQUES = 1024, 128
 
 

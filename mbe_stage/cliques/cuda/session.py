@@ -5,6 +5,7 @@ One search on the current device, quantum by quantum: what is prepared, planned 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ from mbe_stage.cliques.cuda.memory_plan import MemoryPlan, SearchSizes, plan_mem
 from mbe_stage.cliques.cuda.prepare import DeviceGraph, prepare
 from mbe_stage.cliques.cuda.root_order import RootOrder, task_costs
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SUB_WARPS
-from mbe_stage.device.arrays import upload
+from mbe_stage.device.arrays import copied_together
 from mbe_stage.device.launch import resident_blocks
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.undirected import UndirectedCSR
@@ -27,6 +28,10 @@ from mbe_stage.search.cuda.barriers import tasks_from
 from mbe_stage.search.cuda.plan import budget_refusal
 from mbe_stage.search.cuda.session import HeldSearch, KeptNodes, PoolSession
 from mbe_stage.tasks import Task
+
+_MOST_OF_IT = 0.875
+"""Share of an output that has to be written for the caller to get it as it is."""
+_PROGRESS_SECONDS = 0.1
 
 
 class Session(PoolSession):
@@ -62,19 +67,20 @@ class Session(PoolSession):
         # Small roots fit into any frame, except if a test makes frames narrower.
         n_small = prepared.n_small if techniques & SUB_WARPS and plan.narrow >= layout.SMALL_ROOT else 0
         self._n_large = self._n_wanted - n_small
-        self._n_large_held, self._holds_back = 0, False
+        self._n_large_held, self._looked_at = 0, 0.0
         n_warps = plan.n_warps
+        state, histogram = self._new_state(((n_warps, plan.histogram), np.int64))
         self._warps = Warps(
             cp.empty((n_warps, plan.scratch_columns), cp.int32),
             cp.empty((n_warps, plan.scratch_rows), cp.int32),
             cp.empty((n_warps, plan.scratch_words), cp.uint32),
             cp.empty((n_warps, plan.scratch_words), cp.uint32),
-            cp.zeros((n_warps, plan.histogram), cp.int64),
+            histogram,
             cp.empty((n_warps, plan.page_members), cp.int32),
             cp.empty((n_warps, plan.page_cliques), cp.int32),
-            self._new_state(),
+            state,
         )
-        self._device = Device(*self._new_pool(), cp.zeros(layout.CONTROL_WORDS, cp.int64), cp.asarray(self._settings()))
+        self._device = Device(*self._new_pool(), *self._new_words())
         self._output = Output(cp.empty(plan.members, cp.int32), cp.empty(plan.cliques, cp.int32))
 
     def _bundles(self) -> tuple[Any, ...]:
@@ -107,6 +113,8 @@ class Session(PoolSession):
         RuntimeError
             The numbers of written and of found cliques differ.
         """
+        if self._output.members is None:
+            self._output = self._output._replace(members=cp.empty(self._plan.members, cp.int32))
         control = self._control
         control[layout.OUTPUT_END] = control[layout.BEGAN] = layout.NEVER
         self._run(layout.FOUND, layout.OUTPUT_TOP, layout.OUTPUT_NEEDED, layout.ENDED)
@@ -124,30 +132,27 @@ class Session(PoolSession):
 
     def _look_at_what_is_left(self) -> None:
         """Find the nodes to keep for the next quantum, and count the finished roots."""
-        self._state = cp.asnumpy(self._warps.state).copy()
-        pending = self._state[:, [layout.PENDING_NODE, layout.PENDING_CHILD]]
-        self._kept = KeptNodes(self._device.nodes, pending[:, 0])
-        self._n_roots_done = self.n_roots_taken - self._n_unfinished(pending)
+        self._state = cp.asnumpy(self._warps.state[:, : layout.PAGE + 1])
+        self._kept = KeptNodes(self._device.nodes, self._state[:, layout.PENDING_NODE], self._plan.all_words)
+        # Of quanta that end as soon as the output is full, some are enough to show progress.
+        if time.perf_counter() - self._looked_at >= _PROGRESS_SECONDS:
+            self._n_roots_done = self.n_roots_taken - self._n_unfinished()
+            self._looked_at = time.perf_counter()
 
-    def _n_unfinished(self, pending: np.ndarray) -> int:
-        """Count begun roots that are not finished: with open nodes, or in a warp's task.
-
-        Parameters
-        ----------
-        pending : (n_warps, 2) int64, on the host
-            The node and the child of each warp's task.
-        """
+    def _n_unfinished(self) -> int:
+        """Count begun roots that are not finished: with open nodes, or in a warp's task."""
         nodes, order = self._kept.fields, self._graph.order
         places = nodes[:, layout.OFFSET] + cp.where(
             nodes[:, layout.KIND] == layout.FRAME, layout.BASE_AT, nodes[:, layout.N_CANDIDATES]
         )
+        is_unfinished = cp.zeros(self._graph.later_ends.size, cp.bool_)
         # The root is the first vertex of every base.
-        of_nodes = self._device.words[places].astype(cp.int64)
-        begun = pending[pending[:, 0] == layout.ROOT, 1]
-        firsts = pending[pending[:, 0] == layout.SMALL, 1]
-        numbers = (firsts[:, None] + np.arange(layout.ROOTS_AT_ONCE)).reshape(-1)
-        small = order[cp.asarray(numbers[numbers < order.size])].astype(cp.int64)
-        return int(cp.unique(cp.concatenate([of_nodes, cp.asarray(begun), small])).size)
+        is_unfinished[self._device.words[places].astype(cp.int64)] = True
+        pending, children = self._state[:, layout.PENDING_NODE], self._state[:, layout.PENDING_CHILD]
+        is_unfinished[cp.asarray(children[pending == layout.ROOT])] = True
+        numbers = (children[pending == layout.SMALL][:, None] + np.arange(layout.ROOTS_AT_ONCE)).reshape(-1)
+        is_unfinished[order[cp.asarray(numbers[numbers < order.size])]] = True
+        return int(is_unfinished.sum())
 
     @property
     def _n_turns(self) -> int:
@@ -176,19 +181,13 @@ class Session(PoolSession):
         # Of the roots ahead, large ones come first, and small ones are taken in full groups.
         self._n_large_held = large_ahead.size - int(np.isin(roots, large_ahead).sum())
         super().replace_roots(roots)
-        self._set_large(self._n_large - self._n_large_held)
-        self._holds_back = True
+        self._n_large -= self._n_large_held
 
     def restart(self, roots: np.ndarray) -> None:
         """As in `SearchSession`; counted cliques stay."""
         super().restart(roots)
-        self._n_roots_done, self._holds_back = 0, False
-        self._set_large(self._n_large_held)
-
-    def _set_large(self, n_large: int) -> None:
-        """Set the number of large roots, which come first in the order."""
-        self._n_large = n_large
-        self._device = self._device._replace(settings=cp.asarray(self._settings()))
+        self._n_roots_done = 0
+        self._n_large = self._n_large_held
 
     @property
     def n_found(self) -> int:
@@ -207,10 +206,13 @@ class Session(PoolSession):
         n_members = end & layout.MEMBERS_MASK
         return self._output.sizes[: end >> layout.CLIQUES_SHIFT], self._output.members[:n_members]
 
-    @property
-    def is_output_kept(self) -> bool:
-        """True if `written` may be kept: it is not overwritten any more, and uses most of the memory."""
-        return self.is_over and not self._holds_back and 2 * self.written()[1].size >= self._output.members.size
+    def take_written(self) -> tuple[cp.ndarray, cp.ndarray]:
+        """Return the same to keep: a copy, or members that use most of their memory; the next quantum gets other."""
+        sizes, members = self.written()
+        if members.size < _MOST_OF_IT * self._output.members.size:
+            return sizes.copy(), members.copy()
+        self._output = self._output._replace(members=None)
+        return sizes.copy(), members
 
     @property
     def _written_end(self) -> int:
@@ -231,28 +233,21 @@ class Session(PoolSession):
         Raises
         ------
         MemoryBudgetExceeded
-            The larger pool does not fit the budget, beside the old one.
+            The larger pool does not fit the budget.
         RuntimeError
             Nothing is left to do, but the numbers of written and of found cliques differ.
         """
-        state, kept = self._state, self._kept
-        pending = state[:, layout.PENDING_NODE]
+        pending, kept = self._state[:, layout.PENDING_NODE], self._kept
         roots_left = int(self._control[layout.NEXT_ROOT]) < self._n_turns
-        is_all_written = (state[:, layout.PAGE] == 0).all()
+        is_all_written = (self._state[:, layout.PAGE] == 0).all()
         if kept.n == 0 and (pending == layout.NOTHING).all() and not roots_left and is_all_written:
             self._check_all_is_written()
-            self.is_over = True
+            self.is_over, self._n_roots_done = True, self.n_roots_taken
             return
-        old, self._plan = self._plan, self._with_room(kept.n_words, kept.n)
-        words, nodes = cp.empty(self._plan.all_words, cp.uint32), self._device.nodes
-        if self._plan.n_nodes != old.n_nodes:
-            nodes = cp.empty((self._plan.all_nodes, layout.NODE_FIELDS), cp.int64)
-        kept.copy(self._device.words, words)
-        kept.write(nodes, self._control)
-        state[:, layout.PENDING_NODE] = kept.numbers(pending)
-        upload(state, self._warps.state)
-        self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
-        if (self._plan.members, self._plan.cliques) != (old.members, old.cliques):
+        output, plan = (self._plan.members, self._plan.cliques), self._with_room(kept.n_words, kept.n)
+        self._move_together(kept, plan, (self._budget - plan.total_bytes) // 4)
+        self._warps.state[:, layout.PENDING_NODE] = cp.asarray(kept.numbers(pending))
+        if (self._plan.members, self._plan.cliques) != output:
             # Freed before the larger one is allocated.
             self._output = self._output._replace(members=None, sizes=None)
             self._output = Output(cp.empty(self._plan.members, cp.int32), cp.empty(self._plan.cliques, cp.int32))
@@ -262,12 +257,11 @@ class Session(PoolSession):
         plan: MemoryPlan = self._plan.with_room(n_words + int(self._control[layout.NEEDED]), n_nodes, self._control)
         if int(self._control[layout.OUTPUT_NEEDED]) > plan.members:
             plan = replace(plan, members=int(self._control[layout.OUTPUT_NEEDED]))
-        if int(self._control[layout.STATUS]) & layout.OUTPUT_FULL:
-            plan = plan.with_more_output(self._budget - 4 * self._plan.all_words)
-        needed = plan.total_bytes + 4 * self._plan.all_words
-        if needed > self._budget:
+        needed = plan.total_bytes + 4 * n_words
+        if plan is not self._plan and needed > self._budget:
             raise budget_refusal("the search", needed, self._budget, " to go on")
-        return plan
+        is_full = int(self._control[layout.STATUS]) & layout.OUTPUT_FULL
+        return plan.with_more_output(self._budget) if is_full else plan
 
     def _settings(self) -> np.ndarray:
         settings = self._plan.settings(layout.N_SETTINGS)
@@ -351,4 +345,7 @@ class Search(HeldSearch[Session]):
 
 
 def _on_device(graph: UndirectedCSR) -> UndirectedCSR:
-    return UndirectedCSR(graph.n, cp.asarray(graph.offsets, cp.int64), cp.asarray(graph.members, cp.int32))
+    if not graph.is_on_host:
+        return graph
+    typed = graph.offsets.astype(np.int64, copy=False), graph.members.astype(np.int32, copy=False)
+    return UndirectedCSR(graph.n, *copied_together(*typed))

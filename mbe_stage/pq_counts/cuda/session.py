@@ -216,20 +216,15 @@ class Session(PoolSession):
         self._waiting_seconds = 0.0
         self._n_fruitless, self._left = 0, (-1, -1, -1, -1)
         self._size_bounds, self._keys = size_bounds, keys
-        n_warps = plan.n_warps
+        n_warps, table = plan.n_warps, ((plan.n_slots,), np.int64)
+        state, keys, times, counts = self._new_state(table, table, ((n_warps, plan.scratch_rows), np.int32))
         self._warps = Warps(
-            cp.zeros((n_warps, plan.scratch_rows), cp.int32),
+            counts,
             cp.empty((n_warps, plan.matrix_rows), cp.int32),
             cp.empty((n_warps, plan.scratch_words), cp.uint32),
-            self._new_state(),
+            state,
         )
-        self._device = Device(
-            *self._new_pool(),
-            cp.zeros(plan.n_slots, cp.int64),
-            cp.zeros(plan.n_slots, cp.int64),
-            cp.zeros(layout.CONTROL_WORDS, cp.int64),
-            cp.asarray(self._settings()),
-        )
+        self._device = Device(*self._new_pool(), keys, times, *self._new_words())
         self._waiting = PendingTasks()
         # While much of the pool is in use no root begins; roots that did not fit come first then.
         self._is_draining, self._undone_roots = False, np.empty(0, np.int64)
@@ -297,7 +292,7 @@ class Session(PoolSession):
         """
         state = cp.asnumpy(self._warps.state).copy()
         pending = state[:, layout.PENDING_NODE]
-        kept = KeptNodes(self._device.nodes, pending)
+        kept = KeptNodes(self._device.nodes, pending, self._plan.all_words)
         n_pending = int((pending != layout.NOTHING).sum())
         n_left = kept.n + n_pending + self._undone_roots.size + len(self._waiting)
         if n_left == 0 and self.n_roots_taken == self._graph.order.size:
@@ -314,7 +309,7 @@ class Session(PoolSession):
         if self._waiting or is_stuck or is_full:
             began = time.perf_counter()
             self._hand_back_roots(state, are_wanted=False)
-            self._waiting.fetch(self._device, self._plan, kept.live, state)
+            self._waiting.fetch(self._device, self._plan, cp.asnumpy(kept.live), state)
             self._waiting.take_roots(self._undone_roots)
             self._undone_roots, self._is_draining = self._undone_roots[:0], False
             self._replace_pool(plan)
@@ -322,7 +317,7 @@ class Session(PoolSession):
             self._n_waits += bool(self._waiting)
             self._waiting_seconds += time.perf_counter() - began
         else:
-            self._move_together(kept, plan)
+            self._move_together(kept, plan, plan.moved_words)
             state[:, layout.PENDING_NODE] = kept.numbers(pending)
             self._is_draining = 2 * kept.n_words > plan.pool_words
             self._n_drains += self._is_draining
@@ -377,26 +372,6 @@ class Session(PoolSession):
                 f"places for {self._plan.n_warps:,} warps, and some task needs more. The plan of the memory is wrong: "
                 "please report this, with the graph's sizes; the engine cpu counts the same"
             )
-
-    def _move_together(self, kept: KeptNodes, plan: MemoryPlan) -> None:
-        """Move nodes to the beginning of the table, and their words to that of the pool, in the plan's sizes."""
-        if plan is self._plan:
-            kept.slide(self._device.words, plan.moved_words)
-        else:
-            moved = cp.empty(kept.n_words, cp.uint32)
-            kept.copy(self._device.words, moved)
-            self._replace_pool(plan)
-            self._device.words[: kept.n_words] = moved
-        kept.write(self._device.nodes, self._control)
-
-    def _replace_pool(self, plan: MemoryPlan) -> None:
-        """Allocate pool and table of another plan; the old ones are freed first, without keeping anything."""
-        if plan is self._plan:
-            return
-        self._device = self._device._replace(words=None, nodes=None)
-        self._plan = plan
-        words, nodes = self._new_pool()
-        self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
 
     def _grown(self, n_words: int, n_nodes: int) -> MemoryPlan:
         """Return the plan, enlarged within the budget if live nodes and shortages would take more than half.

@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar
 import cupy as cp
 import numpy as np
 
-from mbe_stage.device import whole_lines
-from mbe_stage.device.arrays import kernel_bundles, upload
+from mbe_stage.device import LINE_WORDS, whole_lines
+from mbe_stage.device.arrays import kernel_bundles, upload, zeros_together
 from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.memory_budget import device_work
@@ -35,10 +35,12 @@ class KeptNodes:
     nodes : (n_nodes, NODE_FIELDS) int64
     pending : (n_warps,) int64, on the host
         Nodes whose child a warp has to start over; below 0 for none.
+    n_words : int
+        Words of the pool.
 
     Attributes
     ----------
-    live : (n,) int64, on the host
+    live : (n,) int64
         The numbers of the nodes, ascending.
     fields : (n, NODE_FIELDS) int64
         A copy of the nodes. `write` changes where their blocks begin.
@@ -47,22 +49,25 @@ class KeptNodes:
         one.
     """
 
-    def __init__(self, nodes: cp.ndarray, pending: np.ndarray) -> None:
+    def __init__(self, nodes: cp.ndarray, pending: np.ndarray, n_words: int) -> None:
         is_kept = nodes[:, layout.CURSOR] < nodes[:, layout.END]
+        n_open = is_kept.sum()
         is_kept[cp.asarray(pending[pending >= 0])] = True
-        kept = cp.flatnonzero(is_kept)
-        self.live, self.fields = cp.asnumpy(kept), nodes[kept]
-        blocks = cp.asnumpy(self.fields[:, [layout.OFFSET, layout.WORDS]])
-        self._starts, first, block_of = np.unique(blocks[:, 0], return_index=True, return_inverse=True)
-        self._sizes, self._block_of = blocks[first, 1], block_of.reshape(-1)
-        self._ends = np.cumsum(whole_lines(self._sizes))
-        self._places = self._ends - whole_lines(self._sizes)
-        self.n, self.n_words = self.live.size, int(self._ends[-1]) if self._ends.size else 0
+        self.live = cp.flatnonzero(is_kept)
+        self.fields, self.n = nodes[self.live], self.live.size
+        self._starts, self._sizes = self.fields[:, layout.OFFSET], self.fields[:, layout.WORDS]
+        # Cache lines of the block that begins at each line of the pool; several nodes may have the same block.
+        lines = cp.zeros(n_words // LINE_WORDS, cp.int64)
+        first = self._starts // LINE_WORDS
+        lines[first] = whole_lines(self._sizes) // LINE_WORDS
+        ends = cp.cumsum(lines)
+        self._places = LINE_WORDS * (ends[first] - lines[first])
+        self.n_words = LINE_WORDS * int(ends[-1])
+        self._n_open = int(n_open)
 
-    def copy(self, words: cp.ndarray, target: cp.ndarray, first: int = 0, stop: int | None = None) -> None:
-        """Copy some blocks, by default all, to the beginning of another array, contiguously."""
-        starts, sizes, places = self._starts[first:stop], self._sizes[first:stop], self._places[first:stop]
-        copy_pieces(words.view(cp.int32), starts, sizes, target.view(cp.int32), places - places[:1])
+    def copy(self, words: cp.ndarray, target: cp.ndarray) -> None:
+        """Copy all blocks to the beginning of another array, contiguously."""
+        copy_pieces(words.view(cp.int32), self._starts, self._sizes, target.view(cp.int32), self._places)
 
     def slide(self, words: cp.ndarray, room: int) -> None:
         """Move all blocks to the beginning of their pool. No block moves towards the end, so none is overwritten.
@@ -73,28 +78,34 @@ class KeptNodes:
         room : int
             Words of device memory available for this, at least the size of the largest block.
         """
-        is_elsewhere = self._starts != self._places
-        first = int(np.argmax(is_elsewhere)) if is_elsewhere.any() else self._ends.size
-        while first < self._ends.size:
-            place = int(self._places[first])
-            stop = max(first + 1, int(np.searchsorted(self._ends, place + room, side="right")))
-            together = cp.empty(int(self._ends[stop - 1]) - place, cp.uint32)
-            self.copy(words, together, first, stop)
-            words[place : int(self._ends[stop - 1])] = together
+        if self.n_words <= room:
+            moved = cp.empty(self.n_words, cp.uint32)
+            self.copy(words, moved)
+            words[: self.n_words] = moved
+            return
+        starts, sizes, places = np.unique(cp.asnumpy(cp.stack([self._starts, self._sizes, self._places])), axis=1)
+        ends = places + whole_lines(sizes)
+        is_elsewhere = starts != places
+        first = int(np.argmax(is_elsewhere)) if is_elsewhere.any() else ends.size
+        while first < ends.size:
+            place = int(places[first])
+            stop = max(first + 1, int(np.searchsorted(ends, place + room, side="right")))
+            together, some = cp.empty(int(ends[stop - 1]) - place, cp.int32), slice(first, stop)
+            copy_pieces(words.view(cp.int32), starts[some], sizes[some], together, places[some] - place)
+            words[place : int(ends[stop - 1])] = together.view(cp.uint32)
             first = stop
 
     def write(self, nodes: cp.ndarray, control: np.ndarray) -> None:
         """Write the nodes to the beginning of a table, and their number into the control words on the host."""
-        self.fields[:, layout.OFFSET] = cp.asarray(self._places[self._block_of])
+        self.fields[:, layout.OFFSET] = self._places
         self.fields[:, layout.LINK] = layout.ANYBODYS
         nodes.fill(0)
         nodes[: self.n] = self.fields
-        control[layout.N_NODES], control[layout.POOL_TOP] = self.n, self.n_words
-        control[layout.N_OPEN] = int((self.fields[:, layout.CURSOR] < self.fields[:, layout.END]).sum())
+        control[layout.N_NODES], control[layout.POOL_TOP], control[layout.N_OPEN] = self.n, self.n_words, self._n_open
 
     def numbers(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the new numbers of some nodes; numbers below 0 stay."""
-        return np.where(nodes >= 0, np.searchsorted(self.live, nodes), nodes)
+        """Return the new numbers of some nodes, on the host; numbers below 0 stay."""
+        return np.where(nodes >= 0, cp.asnumpy(cp.searchsorted(self.live, cp.asarray(nodes))), nodes)
 
 
 class SearchSession:
@@ -180,20 +191,58 @@ class PoolSession(SearchSession):
         """Return the settings that kernels read from the plan."""
         raise NotImplementedError
 
+    def _new_words(self) -> tuple[cp.ndarray, cp.ndarray]:
+        """Allocate control words and settings; one copy sets both before a quantum."""
+        n_control = self._control.size
+        self._shared = cp.empty(n_control + self._settings().size, cp.int64)
+        return self._shared[:n_control], self._shared[n_control:]
+
     def _bundles(self) -> tuple[Any, ...]:
         """Return the arguments of the kernel."""
         return self._graph, self._warps, self._device
 
-    def _new_state(self) -> cp.ndarray:
-        """Return the state of warps without a task."""
-        state = cp.zeros((self._plan.n_warps, layout.STATE_FIELDS), cp.int64)
+    def _new_state(self, *others: tuple[tuple[int, ...], Any]) -> list[cp.ndarray]:
+        """Return the state of warps without a task, and other arrays of zeros (`zeros_together`)."""
+        state, *rest = zeros_together(((self._plan.n_warps, layout.STATE_FIELDS), np.int64), *others)
         state[:, layout.PENDING_NODE] = layout.NOTHING
-        return state
+        return [state, *rest]
 
     def _new_pool(self) -> tuple[cp.ndarray, cp.ndarray]:
         """Allocate words and nodes of the plan, without a node in them."""
         plan = self._plan
         return cp.empty(plan.all_words, cp.uint32), cp.zeros((plan.all_nodes, layout.NODE_FIELDS), cp.int64)
+
+    def _move_together(self, kept: KeptNodes, plan: Any, room: int) -> None:
+        """Move nodes to the beginning of the table, and their words to that of the pool, in the plan's sizes.
+
+        Parameters
+        ----------
+        kept : KeptNodes
+        plan : PoolPlan
+        room : int
+            As in `KeptNodes.slide`. If the pool is replaced, all words exist twice meanwhile.
+        """
+        if self._has_same_pool(plan):
+            kept.slide(self._device.words, room)
+            self._plan = plan
+        else:
+            moved = cp.empty(kept.n_words, cp.uint32)
+            kept.copy(self._device.words, moved)
+            self._replace_pool(plan)
+            self._device.words[: kept.n_words] = moved
+        kept.write(self._device.nodes, self._control)
+
+    def _has_same_pool(self, plan: Any) -> bool:
+        return (plan.all_words, plan.all_nodes) == (self._plan.all_words, self._plan.all_nodes)
+
+    def _replace_pool(self, plan: Any) -> None:
+        """Allocate pool and table of another plan; the old ones are freed first, without keeping anything."""
+        if self._has_same_pool(plan):
+            return
+        self._device = self._device._replace(words=None, nodes=None)
+        self._plan = plan
+        words, nodes = self._new_pool()
+        self._device = self._device._replace(words=words, nodes=nodes)
 
     @property
     def statistics(self) -> dict[str, int]:
@@ -224,7 +273,7 @@ class PoolSession(SearchSession):
         """Launch a quantum, with these further control words set to zero."""
         for word in (layout.STATUS, layout.LOW_NODE, layout.N_IDLE, layout.NEEDED, *words):
             self._control[word] = 0
-        upload(self._control, self._device.control)
+        upload(np.concatenate([self._control, self._settings()]), self._shared)
         began = time.perf_counter()
         on_grid(self._kernel, self._plan.n_blocks, THREADS)(*kernel_bundles(self._kernel, *self._bundles()))
         self._control = cp.asnumpy(self._device.control).copy()

@@ -236,10 +236,13 @@ def device_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Blocks that stay on the device, and some of their cliques; and what is planned for those that are held."""
     launcher.seed = 5
     graph = graphs.random_graph(np.random.default_rng(8), 22, 0.5)
+    n_handed_over = 0
     for query in (CliqueQuery(), CliqueQuery(2, 4, (3,))):
         found_cliques: list[tuple[int, ...]] = []
         sizes = SMALL | {"members": 90, "cliques": 64}
-        for block in engine_cuda.device_blocks(graph, query, Execution(), sizes=sizes):
+        # All of them are kept: none is overwritten later.
+        for block in list(engine_cuda.device_blocks(graph, query, Execution(), sizes=sizes)):
+            n_handed_over += block.members.base is not None
             for part in (block, block.first(len(block) // 2)):
                 table = CliqueTable(part.offsets, part.members)
                 assert len(table) == len(part)
@@ -251,6 +254,7 @@ def device_cases(launcher: Any) -> Iterator[dict[str, Any]]:
             found_cliques += whole.as_set()
         is_same = sorted(found_cliques) == sorted(specified(graph, query, Detail.MEMBERS))
         yield {"case": "on the device", "same": is_same}
+    yield {"case": "handed over", "same": n_handed_over > 0}
     planned: list[dict[str, int]] = [{}, {}]
     list(engine_cuda.run(graph, CliqueQuery(), Execution(), Detail.MEMBERS, sizes=SMALL, statistics=planned[0]))
     list(engine_cuda.device_blocks(graph, CliqueQuery(), Execution(), sizes=SMALL, statistics=planned[1]))

@@ -106,7 +106,7 @@ def test_parts_of_the_work_are_all_of_it() -> None:
 
 @on_the_emulator
 def test_blocks_stay_on_the_device() -> None:
-    assert len(emulated("on the device")) == 3
+    assert len(emulated("on the device")) == 4
 
 
 @on_the_emulator

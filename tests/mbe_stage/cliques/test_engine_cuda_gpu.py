@@ -220,7 +220,9 @@ def test_more_cliques_than_a_word_had_bits_for(data_dir: Path) -> None:
         pytest.skip("the GPU has less than 30 GiB of memory")
     graph = recorded(data_dir, "blogcatalog")
     sizes = {"cliques": 2 * COUNTS["blogcatalog"], "members": 20 * COUNTS["blogcatalog"]}
-    blocks = list(engine_cuda.device_blocks(graph, CliqueQuery(), PLENTY, sizes=sizes | {"quantum_seconds": 30.0}))
+    # Beside this output, the plan has room for two blocks as large.
+    plenty = Execution(device_memory_bytes=40 << 30)
+    blocks = list(engine_cuda.device_blocks(graph, CliqueQuery(), plenty, sizes=sizes | {"quantum_seconds": 30.0}))
     assert len(blocks[0]) > 1 << 26
     assert sum(len(block) for block in blocks) == COUNTS["blogcatalog"]
     for block in blocks:
