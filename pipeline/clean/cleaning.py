@@ -10,6 +10,7 @@ from operator import and_
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
@@ -56,6 +57,8 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         The host must process the rows.
     """
     columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles if not is_further(role)}
+    # Columns that were converted are not needed as they were read.
+    rows = rows.with_roles([role for role in rows.roles if is_further(role)])
     kept = KeptRows(rows, backend)
     kept.keep("null", present(rows, columns, config, backend.xp))
     if config.min_weight is not None:
@@ -76,6 +79,8 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     of_graphs = [numbered["by"]] if "by" in numbered else []
     left_of_rows, left_keys = number_tuples([*of_graphs, numbered["left"]], kept.refusal("left"), backend)
     right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
+    if not config.keeps_events:
+        numbered.clear()
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
     events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
     events = _with_further(events, rows, kept, of_rows, backend)
@@ -165,6 +170,11 @@ def _number_right(
         width = config.bucket_seconds * 1_000_000
         offset = config.offset_seconds * 1_000_000 + (width // 2 if half_later else 0)
         parts.append(number_buckets(times, moments, width, offset, kept.refusal("timestamp"), backend))
+        if not config.keeps_events:
+            # Numbering tuples needs the memory of the times.
+            columns.clear()
+            del times
+            pa.default_memory_pool().release_unused()
     return number_tuples(parts, kept.refusal(roles[0]), backend)
 
 

@@ -97,14 +97,16 @@ def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Ba
         codes, distinct = backend.renumbered(codes)
         levels.append((distinct, len(keys)))
     _refuse_too_many(len(levels[-1][0]), refuse)
-    # The part of each tuple, from the last part to the first.
-    tuples = xp.arange(len(levels[-1][0]))
-    for place in range(len(parts) - 1, 0, -1):
-        distinct, n_keys = levels[place - 1]
-        tuples, ids = xp.divmod(distinct[tuples], n_keys)
-        columns[place] = backend.taken(columns[place], ids)
-    columns[0] = backend.taken(columns[0], tuples)
-    return backend.ranked(codes, backend.json_arrays(columns))
+
+    def texts_of(tuples: Any) -> Any:
+        found = []
+        # From the last part to the first.
+        for (distinct, n_keys), json in zip(reversed(levels), reversed(columns[1:]), strict=True):
+            tuples, ids = xp.divmod(distinct[tuples], n_keys)
+            found.append(backend.taken(json, ids))
+        return backend.json_arrays([backend.taken(columns[0], tuples), *reversed(found)])
+
+    return backend.ranked(codes, backend.made_in_parts(texts_of, len(levels[-1][0])))
 
 
 def _refuse_too_many(n_keys: int, refuse: Refusal) -> None:

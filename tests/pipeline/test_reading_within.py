@@ -404,8 +404,9 @@ print(json.dumps([status("VmHWM") - base, facts.n_edges, facts.n_edges_held, fac
 
 
 @pytest.mark.slow
-def test_twenty_million_edges_are_read_within_256_mebibytes(tmp_path: Path) -> None:
-    paths = [write_edges("int", n, tmp_path) for n in (40_000, 20_000_000)]
+@pytest.mark.parametrize("case", ["int", "csv"])
+def test_twenty_million_edges_are_read_within_256_mebibytes(tmp_path: Path, case: str) -> None:
+    paths = [write_edges(case, n, tmp_path) for n in (40_000, 20_000_000)]
     ended = completed([sys.executable, "-c", _MEASURED, *map(str, paths)], check=True)
     peak, n_edges, n_held, fingerprint = json.loads(ended.stdout)
     assert peak < 256 * MIB

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -62,6 +63,9 @@ class HostRows:
 
     def called(self, source: str) -> HostRows:
         return replace(self, raw=replace(self.raw, source=source))
+
+    def with_roles(self, roles: Sequence[str]) -> HostRows:
+        return replace(self, raw=replace(self.raw, table=self.raw.table.select(roles)))
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
         return self.raw.refusal(row, role, found=found, expected=expected, remedy=remedy)
