@@ -13,8 +13,8 @@ from mbe_stage.graphs.csr import filtered
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
-# Sweeps go on while each clears one vertex of so many.
-_FEWEST_PER_SWEEP = 64
+# Sweeps go on while each clears one vertex of so many. Lists are copied if one clears one vertex of so few.
+_FEWEST_PER_SWEEP, _MANY = 64, 4
 
 
 def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -153,16 +153,20 @@ def _peel_to_core(
     n_cleared = n_left + n_right
     while n_cleared * _FEWEST_PER_SWEEP > n_left + n_right:
         n_cleared = _sweep(left_offsets, left_members, left_alive, left_degree, right_degree, min_right)
+        if n_cleared * _MANY > n_left:
+            lists = left_offsets, left_members
+            _squeeze(*lists, left_alive, right_alive, left_degree, right_degree, min_right, min_left)
+            break
         n_cleared += _sweep(right_offsets, right_members, right_alive, right_degree, left_degree, min_left)
     queue = np.empty(n_left + n_right, np.int64)
     n_queued = 0
     for u in range(n_left):
-        if left_alive[u] and left_degree[u] < min_right:
+        if left_alive[u] & (left_degree[u] < min_right):
             left_alive[u] = False
             queue[n_queued] = u
             n_queued += 1
     for v in range(n_right):
-        if right_alive[v] and right_degree[v] < min_left:
+        if right_alive[v] & (right_degree[v] < min_left):
             right_alive[v] = False
             queue[n_queued] = n_left + v
             n_queued += 1
@@ -191,8 +195,7 @@ def _peel_to_core(
                         n_queued += 1
     n_edges = 0
     for u in range(n_left):
-        if left_alive[u]:
-            n_edges += left_degree[u]
+        n_edges += left_alive[u] * left_degree[u]
     return n_edges
 
 
@@ -201,10 +204,46 @@ def _sweep(offsets, members, alive, degree, other_degree, least):
     """Clear the vertices of a side with fewer than `least` live neighbours; return their number."""
     n_cleared = 0
     for vertex in range(alive.size):
-        if alive[vertex] and degree[vertex] < least:
+        # One branch, which is nearly always foreseen.
+        if alive[vertex] & (degree[vertex] < least):
             alive[vertex] = False
             n_cleared += 1
             # Unsigned indices spare the check for negative ones.
             for k in range(np.uint64(offsets[vertex]), np.uint64(offsets[vertex + 1])):
                 other_degree[np.uint64(members[k])] -= 1
     return n_cleared
+
+
+@compiled()
+def _squeeze(offsets, members, alive, other_alive, degree, other_degree, least, other_least):
+    """Clear vertices of both sides while many go. Lists of the first side are copied without the cleared ones.
+
+    So they stay together in memory, and lists of the other side are not read.
+    """
+    rows, n = np.empty(alive.size, np.int32), 0
+    starts, ends = np.empty(alive.size, np.int64), np.empty(alive.size, np.int64)
+    for vertex in range(alive.size):
+        if alive[vertex]:
+            rows[n], starts[n], ends[n] = vertex, offsets[vertex], offsets[vertex + 1]
+            n += 1
+    source, copied, n_before = members, np.empty(members.size, np.int32), 2 * n
+    while (n_before - n) * _FEWEST_PER_SWEEP > n_before:
+        for other in range(other_alive.size):
+            other_alive[other] &= other_degree[other] >= other_least
+        n_before, n, end = n, 0, 0
+        for i in range(n_before):
+            start = end
+            for k in range(np.uint64(starts[i]), np.uint64(ends[i])):
+                member = source[k]
+                copied[np.uint64(end)] = member
+                end += other_alive[np.uint64(member)]
+            degree[rows[i]] = end - start
+            if end - start >= least:
+                rows[n], starts[n], ends[n] = rows[i], start, end
+                n += 1
+                continue
+            alive[rows[i]] = False
+            for k in range(np.uint64(start), np.uint64(end)):
+                other_degree[np.uint64(copied[k])] -= 1
+            end = start
+        source = copied

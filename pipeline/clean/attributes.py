@@ -40,7 +40,7 @@ def moments_of(columns: Iterable[tuple[str, pa.Array]]) -> np.ndarray | None:
     if pa.types.is_timestamp(times.type):
         return times.cast(pa.int64()).to_numpy()
     numbers = times.to_numpy()
-    if not numbers.size or unit_of(numbers, float(np.abs(numbers).max())) != "seconds":
+    if not numbers.size or unit_of([numbers], float(np.abs(numbers).max())) != "seconds":
         return None
     return (
         np.floor(numbers.astype(np.float64) * _SECOND).astype(np.int64)

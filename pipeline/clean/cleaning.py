@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
@@ -20,7 +21,7 @@ from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.clean.keys import KeptRows, number_keys, number_tuples, with_lone
 from mbe_stage.pipeline.clean.time_buckets import number_buckets, unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
-from mbe_stage.pipeline.clean.window import in_window
+from mbe_stage.pipeline.clean.window import window_of
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError, with_settings
@@ -56,14 +57,16 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         The host must process the rows.
     """
     columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles if not is_further(role)}
+    # Columns that were converted are not needed as they were read.
+    rows = rows.with_roles([role for role in rows.roles if is_further(role)])
     kept = KeptRows(rows, backend)
     kept.keep("null", present(rows, columns, config, backend.xp))
     if config.min_weight is not None:
         weights = kept.of(columns["weight"].values)
         kept.keep("weight", backend.at_least(weights, config.min_weight))
-    if _has_window(config):
+    if has_window(config):
         times, refuse = kept.of(columns["timestamp"].values), partial(_refuse, rows, "timestamp")
-        kept.keep("time", in_window(times, columns["timestamp"].moments, config, refuse, backend))
+        kept.keep("time", window_of(lambda: [times], columns["timestamp"].moments, config, refuse, backend)(times))
     if not kept.n:
         raise no_edges(rows, kept.dropped, config)
     if config.is_undirected:
@@ -76,6 +79,8 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     of_graphs = [numbered["by"]] if "by" in numbered else []
     left_of_rows, left_keys = number_tuples([*of_graphs, numbered["left"]], kept.refusal("left"), backend)
     right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
+    if not config.keeps_events:
+        numbered.clear()
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
     events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
     events = _with_further(events, rows, kept, of_rows, backend)
@@ -162,10 +167,19 @@ def _number_right(
     parts = [numbered[role] for role in ("by", *roles) if role in numbered]
     if config.bucket_seconds is not None:
         times, moments = kept.of(columns["timestamp"].values), columns["timestamp"].moments
-        width = config.bucket_seconds * 1_000_000
-        offset = config.offset_seconds * 1_000_000 + (width // 2 if half_later else 0)
-        parts.append(number_buckets(times, moments, width, offset, kept.refusal("timestamp"), backend))
+        parts.append(number_buckets(times, moments, *bucket_of(config, half_later), kept.refusal("timestamp"), backend))
+        if not config.keeps_events:
+            # Numbering tuples needs the memory of the times.
+            columns.clear()
+            del times
+            pa.default_memory_pool().release_unused()
     return number_tuples(parts, kept.refusal(roles[0]), backend)
+
+
+def bucket_of(config: InputConfig, half_later: bool) -> tuple[int, int]:
+    """Return the width of time buckets and their offset from 1970, in microseconds."""
+    width = (config.bucket_seconds or 0) * _SECOND
+    return width, config.offset_seconds * _SECOND + (width // 2 if half_later else 0)
 
 
 def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: Backend) -> Any:
@@ -198,7 +212,8 @@ def _refuse(
     return rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
 
 
-def _has_window(config: InputConfig) -> bool:
+def has_window(config: InputConfig) -> bool:
+    """Return whether rows are left out by their times."""
     return config.time_from is not None or config.time_until is not None
 
 
@@ -206,7 +221,7 @@ def present(rows: Rows, columns: dict[str, Column], config: InputConfig, xp: Any
     """Return a mask of rows without nulls, or None for all rows; refuse nulls unless `config.nulls` drops them."""
     judged = {
         "weight": config.min_weight is not None,
-        "timestamp": _has_window(config) or config.time_bucket is not None,
+        "timestamp": has_window(config) or config.time_bucket is not None,
     }
     masks = {
         role: column.present if is_key(role) else with_lone(column.present, rows.n_lone, xp)
@@ -280,31 +295,48 @@ def _events_of(
     if not columns.keys() & {"weight", "timestamp"}:
         return None, ()
     weights = times = None
-    warnings = []
+    warnings: tuple[str, ...] = ()
     if "weight" in columns:
-        values, is_there = _still_in(columns["weight"], kept, backend)
-        weights = values.astype(np.float64)
-        # One bit pattern for all missing values, and one for zero.
-        weights = np.where(is_there & np.isfinite(weights), weights, np.nan) + 0.0
+        weights = finite_weights(*_still_in(columns["weight"], kept, backend))
     if "timestamp" in columns:
-        values, is_there = _still_in(columns["timestamp"], kept, backend)
-        largest = float(np.abs(values[is_there]).max(initial=0))
-        unit = unit_of(values[is_there], largest)
-        if columns["timestamp"].moments:
-            times = _moments(values, is_there)
-        elif are_seconds or unit == "seconds":
-            # Wide enough for the checks: many columns of seconds have 32 bits.
-            is_float = values.dtype.kind == "f"
-            seconds = values.astype(np.float64 if is_float else np.int64) * _SECOND
-            times = _moments(np.rint(seconds) if is_float else seconds, is_there)
-        elif is_there.any():
-            looks = f", which look like {unit_words(unit)}" if unit else ""
-            warnings.append(
-                f"times of edges are left out: the column of times has numbers up to {largest:,.0f}{looks}; expected "
-                "seconds since 1970 (from 1973), or moments; convert the column"
-            )
+        column = _still_in(columns["timestamp"], kept, backend)
+        as_moments, warnings = moments_from(lambda: [column], columns["timestamp"].moments, are_seconds)
+        times = None if as_moments is None else as_moments(*column)
     left, right = (backend.on_host(side) for side in ids)
-    return Events(left, right, weights, times), tuple(warnings)
+    return Events(left, right, weights, times), warnings
+
+
+def finite_weights(values: np.ndarray, is_there: np.ndarray) -> np.ndarray:
+    """Return weights as `Events` has them, float64: one bit pattern for all missing values, and one for zero."""
+    weights = values.astype(np.float64)
+    return np.where(is_there & np.isfinite(weights), weights, np.nan) + 0.0
+
+
+def moments_from(
+    parts: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]], are_moments: bool, are_seconds: bool
+) -> tuple[Callable[[np.ndarray, np.ndarray], np.ndarray] | None, tuple[str, ...]]:
+    """Return what turns times, and a mask of those present, into those of `Events`; and warnings.
+
+    None if times are no moments and not known to be seconds since 1970.
+
+    Parameters
+    ----------
+    parts : callable
+        Returns all times with these masks, in parts.
+    """
+    if are_moments:
+        return _moments, ()
+    largest = max((float(np.abs(times[is_there]).max(initial=0)) for times, is_there in parts()), default=0.0)
+    unit = unit_of((times[is_there] for times, is_there in parts()), largest)
+    if are_seconds or unit == "seconds":
+        return _moments_of_seconds, ()
+    if not any(is_there.any() for _, is_there in parts()):
+        return None, ()
+    looks = f", which look like {unit_words(unit)}" if unit else ""
+    return None, (
+        f"times of edges are left out: the column of times has numbers up to {largest:,.0f}{looks}; expected "
+        "seconds since 1970 (from 1973), or moments; convert the column",
+    )
 
 
 def _still_in(column: Column, kept: KeptRows, backend: Backend) -> tuple[np.ndarray, np.ndarray]:
@@ -314,6 +346,13 @@ def _still_in(column: Column, kept: KeptRows, backend: Backend) -> tuple[np.ndar
         return values, np.ones(values.size, np.bool_)
     is_there = backend.on_host(kept.of(column.present))
     return np.where(is_there, values, values.dtype.type(0)), is_there
+
+
+def _moments_of_seconds(times: np.ndarray, is_there: np.ndarray) -> np.ndarray:
+    # Wide enough for the checks: many columns of seconds have 32 bits.
+    is_float = times.dtype.kind == "f"
+    seconds = times.astype(np.float64 if is_float else np.int64) * _SECOND
+    return _moments(np.rint(seconds) if is_float else seconds, is_there)
 
 
 def _moments(microseconds: np.ndarray, is_there: np.ndarray) -> np.ndarray:

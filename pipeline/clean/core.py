@@ -8,8 +8,12 @@ fit, edges of vertices with too few neighbours go, round by round, until no more
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
+from operator import and_
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,19 +27,30 @@ from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.backends.arrow.key_encoder import encoded, indices_of
+from mbe_stage.pipeline.backends.arrow.plain import is_text, plain_type
 from mbe_stage.pipeline.backends.arrow.rows import HostRows
-from mbe_stage.pipeline.backends.arrow.spooled import PIECE, SpooledEncoder, SpooledInts
-from mbe_stage.pipeline.backends.backend import Column
-from mbe_stage.pipeline.clean.cleaning import facts_of_rows, no_edges, present
+from mbe_stage.pipeline.backends.arrow.spooled import PIECE, Spooled, SpooledEncoder, Spools
+from mbe_stage.pipeline.backends.backend import Column, is_key, key_roles
+from mbe_stage.pipeline.clean.cleaning import (
+    bucket_of,
+    facts_of_rows,
+    finite_weights,
+    has_window,
+    moments_from,
+    no_edges,
+    present,
+)
 from mbe_stage.pipeline.clean.doubts import with_doubts
-from mbe_stage.pipeline.clean.keys import number_keys
+from mbe_stage.pipeline.clean.events import Events
+from mbe_stage.pipeline.clean.keys import number_keys, number_tuples
+from mbe_stage.pipeline.clean.time_buckets import beginnings, bucket_names
+from mbe_stage.pipeline.clean.window import window_of
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 
 log = logging.getLogger(__name__)
 
-_SIDES = ("left", "right")
 # Ids of an edge and its place in the graph; of a vertex the hash, degrees, offset and flags; of a row in a part the
 # ids, ordered ones, and those of the part before.
 _EDGE_BYTES, _VERTEX_BYTES, _ROW_BYTES = 12, 36, 24
@@ -44,20 +59,16 @@ _Pairs = tuple[np.ndarray, np.ndarray]
 
 
 def clean_within(
-    rows: HostRows,
-    encoders: Mapping[str, Sequence[SpooledEncoder]],
-    config: InputConfig,
-    most_bytes: int,
-    least: tuple[int, int],
+    rows: HostRows, spools: Spools, config: InputConfig, most_bytes: int, least: tuple[int, int]
 ) -> EdgeData:
-    """Clean rows of two keys as `pipeline.clean.cleaning.clean`, and leave out edges if not all fit.
+    """Clean rows as `pipeline.clean.cleaning.clean`, and leave out edges if not all fit.
 
-    Keys, facts and degrees are those of all edges.
+    Keys, facts and degrees are those of all edges. Weights and times of the rows are views of files.
 
     Parameters
     ----------
-    encoders : mapping
-        Those that took the columns ``left`` and ``right`` of each file.
+    spools : Spools
+        Those that took the columns of each file.
     least : (int, int)
         The fewest left and right vertices of a result.
 
@@ -68,138 +79,328 @@ def clean_within(
     MemoryBudgetExceeded
         The remaining edges do not fit; the message says what would do.
     """
-    numbered = _NumberedRows(rows, encoders, config)
-    keys, sizes, n_rows = numbered.keys, (len(numbered.keys[0]), len(numbered.keys[1])), numbered.n
-    hashes = key_hashes(keys[0], "left"), key_hashes(keys[1], "right")
+    numbered = _NumberedRows(rows, spools, config)
+    keys, n_rows, n_left = (
+        [side.keys for side in (numbered.left, *numbered.rights)],
+        numbered.n,
+        len(numbered.left.keys),
+    )
+    hashes = [key_hashes(keys[0], "left"), *(key_hashes(each, "right") for each in keys[1:])]
     of_vertices = sum(each.nbytes + _VERTEX_BYTES * len(each) for each in keys)
-    most_edges = (most_bytes - of_vertices) // _EDGE_BYTES
-    core, fingerprint = _Core(sizes, least), Fingerprint()
-    with run_state.at_part(f"ordering {n_rows:,} edges in parts"):
-        for left, right in numbered.parts(max(_FEWEST_ROWS, (most_bytes - of_vertices) // (2 * _ROW_BYTES))):
-            add_edges(fingerprint, left, right, *hashes)
-            core.add(left, right)
-    if core.n > most_edges:
-        core.reduce()
-    n_edges, n_held = fingerprint.n_items, core.n
+    most_rows = max(_FEWEST_ROWS, (most_bytes - of_vertices) // (2 * _ROW_BYTES))
+    cores = [_Core((n_left, len(right.keys)), least) for right in numbered.rights]
+    for core, right, of_right in zip(cores, numbered.rights, hashes[1:], strict=True):
+        with run_state.at_part(f"ordering {n_rows:,} edges in parts"):
+            for pairs in numbered.parts(right, most_rows):
+                add_edges(core.fingerprint, *pairs, hashes[0], of_right)
+                core.add(*pairs)
+    if sum(core.n for core in cores) * _EDGE_BYTES > most_bytes - of_vertices:
+        for core in cores:
+            core.reduce()
+    n_edges, n_held = (sum(of) for of in zip(*((core.fingerprint.n_items, core.n) for core in cores), strict=True))
     needed = of_vertices + _EDGE_BYTES * n_held
     if needed > most_bytes:
         raise MemoryBudgetExceeded(
-            f"{rows.source}: {n_held:,} of {n_edges:,} edges between {sizes[0]:,} x {sizes[1]:,} vertices can be in a "
-            f"result, and take {needed:,} bytes; expected at most {most_bytes:,} "
-            f"({setting('execution.memory_budget')}): raise it to {(needed >> 20) + 1}MiB, or raise the minimum sizes",
+            f"{rows.source}: {n_held:,} of {n_edges:,} edges between {n_left:,} x {sum(map(len, keys[1:])):,} "
+            f"vertices can matter to a result, and take {needed:,} bytes; expected at most {most_bytes:,} "
+            f"({setting('execution.memory_budget')}): raise it to {(needed >> 20) + 1}MiB"
+            + ("" if least == (1, 1) else ", or raise the minimum sizes"),
             needed_bytes=needed,
         )
     log.info("holding %s of %s edges; the others can be in no result", f"{n_held:,}", f"{n_edges:,}")
-    is_whole, dropped = n_held == n_edges, {"null": rows.n_rows - n_rows, "weight": 0, "time": 0}
-    beside = {"warnings": rows.warnings, "n_edges_held": None if is_whole else n_held}
-    facts = facts_of_rows(rows, dropped, (*sizes, n_edges), str(fingerprint), **beside)
+    core, is_whole = cores[0], n_held == n_edges
+    events, unread = numbered.events()
+    facts = facts_of_rows(
+        rows,
+        numbered.dropped,
+        (n_left, len(keys[1]), core.fingerprint.n_items),
+        str(core.fingerprint),
+        warnings=(*rows.warnings, *unread),
+        events_fingerprint=None if events is None else numbered.events_fingerprint(hashes[0], hashes[1]),
+        n_edges_held=None if is_whole else n_held,
+    )
     degrees = None if is_whole else core.degrees
-    edges = EdgeData(*core.edges(), keys[0], keys[1], facts, hashes, degrees=degrees)
-    doubted: EdgeData = with_doubts(edges, config, {"left": range(sizes[0]), "right": range(sizes[1])})
-    return doubted
+    ids = core.edges()
+    edges = EdgeData(*ids, keys[0], keys[1], facts, (hashes[0], hashes[1]), events, degrees=degrees)
+    found: EdgeData = with_doubts(edges, config, {"left": range(n_left), "right": range(len(keys[1]))})
+    if events is None or len(cores) == 1:
+        return found
+    later = cores[1].fingerprint
+    facts = replace(
+        found.facts,
+        duplicate_edges=n_rows - later.n_items,
+        n_right=len(keys[2]),
+        n_edges=later.n_items,
+        fingerprint=str(later),
+    )
+    events = replace(events, right=numbered.rights[1].numbers.whole())
+    of_later = EdgeData(*cores[1].edges(), keys[0], keys[2], facts, (hashes[0], hashes[2]), events)
+    return replace(found, half_later=of_later)
+
+
+class _Column(NamedTuple):
+    """The number of each row, and the keys by number."""
+
+    numbers: Spooled
+    keys: pa.Array
 
 
 class _NumberedRows:
-    """Rows as pairs of ids, which are the ranks of their keys.
+    """Rows with a value in every column that is read and within the filters, as ids that are the ranks of their keys.
 
     Attributes
     ----------
     n : int
-        Rows with both keys.
-    keys : list of pa.Array
-        Of each side, by id.
+    dropped : dict
+        As of `pipeline.clean.keys.KeptRows`.
+    left : _Column
+    rights : list of _Column
+        A second one has time buckets shifted by half, if weights and times are kept.
     """
 
-    def __init__(self, rows: HostRows, encoders: Mapping[str, Sequence[SpooledEncoder]], config: InputConfig) -> None:
-        self._rows = [[encoder.rows for encoder in encoders[side]] for side in _SIDES]
-        self.keys = [_merged(encoders[side], config) for side in _SIDES]
-        counts = [np.zeros(len(keys), np.int64) for keys in self.keys]
-        for pair in self.pairs():
-            for ids, of_side in zip(pair, counts, strict=True):
-                count_ids(ids, of_side)
-        self.n = int(counts[0].sum())
-        if self.n < rows.n_rows and config.nulls == "error":
-            masks = zip(*((left >= 0, right >= 0) for _, left, right in self._all_pairs()), strict=True)
-            present(
-                rows,
-                {side: Column(None, np.concatenate(of)) for side, of in zip(_SIDES, masks, strict=True)},
-                config,
-                np,
-            )
+    def __init__(self, rows: HostRows, spools: Spools, config: InputConfig) -> None:
+        self._spools, self._config = spools, config
+        self.n, self.dropped = rows.n_rows, dict.fromkeys(("null", "weight", "time"), 0)
+        self._measures = [role for role in rows.roles if not is_key(role)]
+        self._rows = reduce(self._with_numbers, self._measures, rows)
+        read = {role: self._read(role) for role in rows.roles if is_key(role)}
+        self._columns = {role: column.numbers for role, column in read.items()}
+        self._drop()
         if not self.n:
-            raise no_edges(rows, {"null": rows.n_rows, "weight": 0, "time": 0}, config)
-        new = [self._number(at, np.flatnonzero(counts[at]), rows, config) for at in range(len(_SIDES))]
-        self._ends = np.empty(len(self.keys[0]), np.int64)
-        self._ends[new[0][counts[0] > 0]] = counts[0][counts[0] > 0]
-        self._ends = np.cumsum(self._ends)
+            raise no_edges(rows, self.dropped, config)
+        numbered = {role: self._number(role, column) for role, column in read.items()}
+        shifts = [] if config.time_bucket is None else [False, True] if config.keeps_events else [False]
+        buckets = [[self._buckets(half_later)] for half_later in shifts] or [[]]
+        self._weights, self._times, self._unread = self._measured()
+        self._compact()
+        by = [numbered["by"]] if "by" in numbered else []
+        parts = [numbered[role] for role in key_roles("right", len(config.right_columns))]
+        self.left = self._tuples([*by, numbered["left"]])
+        self.rights = [self._tuples([*by, *parts, *bucket]) for bucket in buckets]
+        counts = np.zeros(len(self.left.keys), np.int64)
+        for start in range(0, self.n, PIECE):
+            count_ids(self.left.numbers.read(start, start + PIECE), counts)
+        self._ends = np.cumsum(counts)
 
-    def pairs(self) -> Iterator[_Pairs]:
-        """Yield the ids of rows with both keys, some rows at a time."""
-        for _, left, right in self._all_pairs():
-            kept = (left >= 0) & (right >= 0)
-            yield (left, right) if kept.all() else (left[kept], right[kept])
-
-    def parts(self, most_rows: int) -> Iterator[_Pairs]:
+    def parts(self, right: _Column, most_rows: int) -> Iterator[_Pairs]:
         """Yield distinct edges in order, those of so many rows at a time."""
         ends, first = self._ends, 0
         while first < ends.size:
             before = int(ends[first - 1]) if first else 0
             end = max(first + 1, int(np.searchsorted(ends, before + most_rows, "right")))
             n = int(ends[end - 1]) - before
-            yield self._of_many(first) if n > most_rows else self._distinct(first, end, n)
+            yield self._of_many(first, right) if n > most_rows else self._distinct(first, end, n, right)
             first = end
 
-    def _distinct(self, first: int, end: int, n: int) -> _Pairs:
-        left, right, at = np.empty(n, np.int32), np.empty(n, np.int32), 0
-        for lefts, rights in self.pairs():
-            is_in = (lefts >= first) & (lefts < end)
+    def events(self) -> tuple[Events | None, tuple[str, ...]]:
+        """Return weights and times of the rows, views of files, and warnings."""
+        if not (self._config.keeps_events and self._measures):
+            return None, ()
+        weights, times = (None if each is None else each.whole() for each in (self._weights, self._times))
+        return Events(self.left.numbers.whole(), self.rights[0].numbers.whole(), weights, times), self._unread
+
+    def events_fingerprint(self, left_hashes: np.ndarray, right_hashes: np.ndarray) -> str:
+        """Return `Events.fingerprint`."""
+        found, measures = Fingerprint(), (self._weights, self._times)
+        for start in range(0, self.n, PIECE):
+            end = start + PIECE
+            left, right = self.left.numbers.read(start, end), self.rights[0].numbers.read(start, end)
+            weights, times = (None if each is None else each.read(start, end) for each in measures)
+            Events(left, right, weights, times).add_to(found, left_hashes, right_hashes)
+        return str(found)
+
+    def _with_numbers(self, rows: HostRows, role: str) -> HostRows:
+        """Return the rows with numbers or moments in place of texts."""
+        if not is_text(plain_type(rows.raw.table.column(role).type)):
+            return rows
+        parts = (part.measured(role) for _, part in self._parts(rows))
+        kinds = {each.type for each in parts if each.null_count < len(each)}
+        if kinds <= {pa.int64(), pa.float64()}:
+            kinds = {pa.float64() if pa.float64() in kinds else pa.int64()}
+        if len(kinds) > 1:
+            # Numbers and moments, which are refused.
+            rows.measured(role)
+        (kind,) = kinds
+        spooled = self._spools.column(role, kind, False)
+        for _, part in self._parts(rows):
+            spooled.add(part.measured(role).cast(kind))
+        return rows.with_column(role, spooled.finish())
+
+    def _read(self, role: str) -> _Column:
+        """Return a column of keys of all files."""
+        if role not in self._spools.encoders:
+            encoder = self._spools.encoder(role)
+            for _, part in self._parts(self._rows):
+                encoder.add(part.column(role, self._config.key_type).values)
+            encoder.finish()
+        return _merged(self._spools.encoders[role], self._config)
+
+    def _drop(self) -> None:
+        """Drop rows without a value, and those that do not pass the filters."""
+        rows, config = self._rows, self._config
+
+        def columns(start: int, part: HostRows) -> dict[str, Column]:
+            keys = {role: Column(None, of.read(start, start + PIECE) >= 0) for role, of in self._columns.items()}
+            return keys | {role: part.column(role, "auto") for role in self._measures}
+
+        dropping = config.model_copy(update={"nulls": "drop"})
+        if config.nulls == "error" and any(
+            present(rows, columns(*of), dropping, np) is not None for of in self._parts(rows)
+        ):
+            every = [{role: _there(each) for role, each in columns(*of).items()} for of in self._parts(rows)]
+            whole = {role: Column(None, np.concatenate([of[role] for of in every])) for role in every[0]}
+            present(rows, whole, config, np)
+        self._keep("null", lambda *of: present(rows, columns(*of), dropping, np))
+        if (least := config.min_weight) is not None:
+            self._keep("weight", lambda _, part: part.column("weight", "auto").values >= least)
+        if has_window(config):
+            refuse = self._rows.refusal_of("timestamp")
+            inside = window_of(self._kept_times, self._are_moments, config, refuse, ARROW)
+            self._keep("time", lambda _, part: inside(part.column("timestamp", "auto").values))
+
+    def _keep(self, rule: str, passing: Callable[[int, HostRows], Any]) -> None:
+        """Drop rows that do not pass: their keys become -1."""
+        before, self.n = self.n, 0
+        for start, part in self._parts(self._rows):
+            keys = [column.read(start, start + PIECE) for column in self._columns.values()]
+            kept = reduce(and_, (of >= 0 for of in keys))
+            if (mask := passing(start, part)) is not None:
+                kept &= mask
+            self.n += int(np.count_nonzero(kept))
+            for column, of in zip(self._columns.values(), keys, strict=True):
+                if of[~kept].max(initial=-1) >= 0:
+                    column.write(start, np.where(kept, of, np.int32(-1)))
+        self.dropped[rule] = before - self.n
+
+    def _parts(self, rows: HostRows) -> Iterator[tuple[int, HostRows]]:
+        """Yield the first of some rows, and these."""
+        for start in range(0, rows.n_rows, PIECE):
+            yield start, rows.part(start, PIECE)
+            self._spools.release()
+
+    def _kept(self, role: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield weights or times of the remaining rows, and a mask of those present, some rows at a time."""
+        of_rows = next(iter(self._columns.values()))
+        for start, part in self._parts(self._rows):
+            column, kept = part.column(role, "auto"), of_rows.read(start, start + PIECE) >= 0
+            yield column.values[kept], _there(column)[kept]
+
+    def _kept_times(self) -> Iterator[np.ndarray]:
+        return (times for times, _ in self._kept("timestamp"))
+
+    @property
+    def _are_moments(self) -> bool:
+        return self._rows.part(0, 1).column("timestamp", "auto").moments
+
+    def _buckets(self, half_later: bool) -> _Column:
+        """Return the time bucket of each remaining row."""
+        of_bucket, encoder = bucket_of(self._config, half_later), self._spools.encoder("bucket")
+        for begins in beginnings(
+            self._kept_times, self._are_moments, *of_bucket, self._rows.refusal_of("timestamp"), ARROW
+        ):
+            encoder.add(pa.array(begins))
+        encoder.finish()
+        return _Column(encoder.rows, ARROW.text_column(bucket_names(encoder.keys.to_numpy(), *of_bucket)))
+
+    def _measured(self) -> tuple[Spooled | None, Spooled | None, tuple[str, ...]]:
+        """Return weights and times of the remaining rows as `Events` has them, if they are kept, and warnings."""
+        weights = times = None
+        warnings: tuple[str, ...] = ()
+        if not self._config.keeps_events:
+            return None, None, ()
+        if "weight" in self._measures:
+            weights = Spooled(np.float64)
+            for of_part in self._kept("weight"):
+                weights.write(weights.n, finite_weights(*of_part))
+        if "timestamp" in self._measures:
+            has_buckets = self._config.time_bucket is not None
+            as_moments, warnings = moments_from(lambda: self._kept("timestamp"), self._are_moments, has_buckets)
+            if as_moments is not None:
+                times = Spooled(np.int64)
+                for of_part in self._kept("timestamp"):
+                    times.write(times.n, as_moments(*of_part))
+        return weights, times, warnings
+
+    def _compact(self) -> None:
+        """Leave the remaining rows alone."""
+        for column in self._columns.values() if self.n < self._rows.n_rows else ():
+            end = 0
+            for start in range(0, column.n, PIECE):
+                numbers = column.read(start, start + PIECE)
+                column.write(end, kept := numbers[numbers >= 0])
+                end += kept.size
+            column.n = end
+
+    def _tuples(self, parts: Sequence[_Column]) -> _Column:
+        return _Column(*number_tuples(parts, self._rows.refusal_of("left"), ARROW, self._paired))
+
+    def _paired(
+        self, first: tuple[Spooled, np.ndarray], second: tuple[Spooled, np.ndarray], n_second: int
+    ) -> tuple[Spooled, np.ndarray]:
+        """Implement `pipeline.clean.keys.Paired`."""
+        encoder = self._spools.encoder("tuple")
+        for start in range(0, self.n, PIECE):
+            codes, others = (ranks[ids.read(start, start + PIECE)].astype(np.int64) for ids, ranks in (first, second))
+            encoder.add(pa.array(codes * n_second + others))
+        encoder.finish()
+        return encoder.rows, encoder.keys.to_numpy()
+
+    def _distinct(self, first: int, end: int, n: int, right: _Column) -> _Pairs:
+        left, rights, at = np.empty(n, np.int32), np.empty(n, np.int32), 0
+        for of_left, of_right in self._pairs(right):
+            is_in = (of_left >= first) & (of_left < end)
             size = int(np.count_nonzero(is_in))
-            left[at : at + size], right[at : at + size] = lefts[is_in] - np.int32(first), rights[is_in]
+            left[at : at + size], rights[at : at + size] = of_left[is_in] - np.int32(first), of_right[is_in]
             at += size
-        left, right = distinct_pairs(left, right, end - first, len(self.keys[1]))
+        left, rights = distinct_pairs(left, rights, end - first, len(right.keys))
         left += np.int32(first)
-        return left, right
+        return left, rights
 
-    def _of_many(self, vertex: int) -> _Pairs:
+    def _of_many(self, vertex: int, right: _Column) -> _Pairs:
         """Return the edges of a left vertex with too many rows."""
-        seen = np.zeros(len(self.keys[1]), np.bool_)
-        for left, right in self.pairs():
-            seen[right[left == vertex]] = True
-        right = np.flatnonzero(seen).astype(np.int32)
-        return np.full(right.size, vertex, np.int32), right
+        seen = np.zeros(len(right.keys), np.bool_)
+        for of_left, of_right in self._pairs(right):
+            seen[of_right[of_left == vertex]] = True
+        rights = np.flatnonzero(seen).astype(np.int32)
+        return np.full(rights.size, vertex, np.int32), rights
 
-    def _all_pairs(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield the first of some rows, and their ids, which are -1 without a key."""
-        first = 0
-        for left, right in zip(*self._rows, strict=True):
-            for start in range(0, left.n, PIECE):
-                yield first + start, left.read(start, start + PIECE), right.read(start, start + PIECE)
-            first += left.n
+    def _pairs(self, right: _Column) -> Iterator[_Pairs]:
+        for start in range(0, self.n, PIECE):
+            yield self.left.numbers.read(start, start + PIECE), right.numbers.read(start, start + PIECE)
 
-    def _number(self, at: int, used: np.ndarray, rows: HostRows, config: InputConfig) -> np.ndarray:
-        """Make the ids of a side the ranks of the keys in use; return the new id of each."""
+    def _number(self, role: str, column: _Column) -> _Column:
+        """Make the numbers of a column the ranks of the keys in use."""
+        numbers, keys = column
+        counts = np.zeros(len(keys), np.int64)
+        for start in range(0, numbers.n, PIECE):
+            of_part = numbers.read(start, start + PIECE)
+            count_ids(of_part[of_part >= 0], counts)
+        used = np.flatnonzero(counts)
 
         def refuse(number: int | None, *, found: str, expected: str, remedy: str) -> InputError:
-            row = None if number is None else self._first_row(at, used[number])
-            return rows.refusal(row, _SIDES[at], found=found, expected=expected, remedy=remedy)
+            row = None if number is None else _first_row(numbers, used[number])
+            return self._rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
 
-        keys, numbers = self.keys[at], pa.array(np.arange(used.size, dtype=np.int32))
-        values = pa.DictionaryArray.from_arrays(
-            numbers, keys if used.size == len(keys) else keys.take(pa.array(used)), safe=False
-        )
-        new = np.full(len(keys) + 1, -1, np.int32)
-        new[used], self.keys[at] = number_keys(values, config.key_type, rows.keys, refuse, ARROW)
-        for spooled in self._rows[at]:
-            _renumber(spooled, new)
-        return new[:-1]
-
-    def _first_row(self, at: int, number: int) -> int:
-        found = (first + np.flatnonzero((ids[at] == number) & (ids[1 - at] >= 0)) for first, *ids in self._all_pairs())
-        return next(int(rows[0]) for rows in found if rows.size)
+        keys = keys if used.size == len(keys) else keys.take(pa.array(used))
+        values = pa.DictionaryArray.from_arrays(pa.array(np.arange(used.size, dtype=np.int32)), keys, safe=False)
+        new = np.full(counts.size + 1, -1, np.int32)
+        new[used], keys = number_keys(values, self._config.key_type, self._rows.keys, refuse, ARROW)
+        _renumber(numbers, new)
+        return _Column(numbers, keys)
 
 
-def _merged(encoders: Sequence[SpooledEncoder], config: InputConfig) -> pa.Array:
-    """Return the keys of a column in all files, and let its rows number these; an empty text is no key."""
+def _there(column: Column) -> np.ndarray:
+    return np.ones(len(column.values), np.bool_) if column.present is None else column.present
+
+
+def _first_row(numbers: Spooled, number: int) -> int:
+    starts = range(0, numbers.n, PIECE)
+    found = (start + np.flatnonzero(numbers.read(start, start + PIECE) == number) for start in starts)
+    return next(int(rows[0]) for rows in found if rows.size)
+
+
+def _merged(encoders: Sequence[SpooledEncoder], config: InputConfig) -> _Column:
+    """Return a column of keys of all files; an empty text is no key."""
     of_files = [encoder.keys for encoder in encoders]
     if config.key_type == "string" or len({keys.type for keys in of_files}) > 1:
         of_files = [keys.cast(pa.large_string()) for keys in of_files]
@@ -210,12 +411,18 @@ def _merged(encoders: Sequence[SpooledEncoder], config: InputConfig) -> pa.Array
     if not pa.types.is_integer(keys.type):
         ids = np.where(ids == pc.index(keys, pa.scalar("", keys.type)).as_py(), np.int32(-1), ids)
     starts = np.cumsum([0, *map(len, of_files)])
+    numbers = encoders[0].rows
     for encoder, (start, stop) in zip(encoders, pairwise(starts), strict=True):
-        _renumber(encoder.rows, np.append(ids[start:stop], np.int32(-1)))
-    return keys
+        new = np.append(ids[start:stop], np.int32(-1))
+        if encoder is encoders[0]:
+            _renumber(numbers, new)
+            continue
+        for at in range(0, encoder.rows.n, PIECE):
+            numbers.write(numbers.n, new[encoder.rows.read(at, at + PIECE)])
+    return _Column(numbers, keys)
 
 
-def _renumber(spooled: SpooledInts, new: np.ndarray) -> None:
+def _renumber(spooled: Spooled, new: np.ndarray) -> None:
     """Replace numbers by new ones; the last new one replaces -1."""
     if not np.array_equal(new[:-1], np.arange(new.size - 1)):
         for part in spooled.parts():
@@ -229,13 +436,16 @@ class _Core:
     ----------
     degrees : pair of (n,) int64
         Of the vertices among all edges.
+    fingerprint : Fingerprint
+        Of all edges.
     """
 
     def __init__(self, sizes: tuple[int, int], least: tuple[int, int]) -> None:
         self.degrees = np.zeros(sizes[0], np.int64), np.zeros(sizes[1], np.int64)
         # A vertex needs as many neighbours as the other side of a result has members.
         self._fewest = least[::-1]
-        self._edges = SpooledInts(), SpooledInts()
+        self._edges = Spooled(), Spooled()
+        self.fingerprint = Fingerprint()
 
     @property
     def n(self) -> int:

@@ -89,6 +89,11 @@ class Events:
     def fingerprint(self, left_hashes: np.ndarray, right_hashes: np.ndarray) -> str:
         """Return a fingerprint of the rows' keys, weights and times that does not depend on their order."""
         found = Fingerprint()
+        self.add_to(found, left_hashes, right_hashes)
+        return str(found)
+
+    def add_to(self, found: Fingerprint, left_hashes: np.ndarray, right_hashes: np.ndarray) -> None:
+        """Add these rows to a fingerprint."""
         columns = [each.view(np.uint64) for each in (self.weights, self.times, self.moments) if each is not None]
         columns += [each.hashes()[each.codes] for each in self.attributes]
         for start in range(0, self.left.size, _CHUNK):
@@ -100,4 +105,3 @@ class Events:
             for column in columns:
                 words = finalised(words + column[part])
             found.add(words.view(np.int64))
-        return str(found)

@@ -5,13 +5,20 @@ An id is the rank of its key on its side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, KeyOrigin, KeyType, Refusal, Rows
 from mbe_stage.pipeline.errors import InputError
+
+Paired = Callable[[tuple[Any, Any], tuple[Any, Any], int], tuple[Any, Any]]
+"""Takes ids and the rank of each id, twice, and the number of second ranks; numbers the pairs of ranks of all rows.
+
+Returns the rank of each pair, and the distinct pairs in order: the first rank times that number plus the second.
+"""
 
 _MOST_VERTICES = 2**31 - 1
 # Rules about columns that only edges have.
@@ -59,13 +66,17 @@ def number_keys(
     return backend.ranked(codes, distinct)
 
 
-def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Backend) -> tuple[Any, Any]:
+def number_tuples(
+    parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Backend, paired: Paired | None = None
+) -> tuple[Any, Any]:
     """Number keys of several columns densely: each is the JSON array of its parts, ``["a",5]``.
 
     Parameters
     ----------
     parts : sequence of pair
         The result of `number_keys` for each column, all of the same rows.
+    paired : callable, optional
+        Numbers pairs for ids that are no arrays: see `Paired`.
 
     Returns
     -------
@@ -80,7 +91,7 @@ def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Ba
     if len(parts) == 1:
         return parts[0]
     xp = backend.xp
-    columns, codes, levels = [], None, []
+    columns, codes, levels, paired = [], None, [], paired or partial(_paired, backend)
     for number, (ids, keys) in enumerate(parts, 1):
         json = backend.as_json(keys)
         # A part and the comma or bracket behind it are never the beginning of another part. So tuples are in the order
@@ -88,23 +99,30 @@ def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Ba
         ranks, _ = backend.ordered(backend.json_arrays([json] if number == len(parts) else [json, json]))
         columns.append(backend.taken(json, xp.argsort(ranks)))
         if codes is None:
-            codes = ranks[ids]
+            codes, of_codes = ids, ranks
             continue
         # Renumber after each part, so that numbers of many parts stay within int64.
-        codes = codes.astype(xp.int64)
-        codes *= len(keys)
-        codes += ranks[ids]
-        codes, distinct = backend.renumbered(codes)
+        codes, distinct = paired((codes, of_codes), (ids, ranks), len(keys))
+        of_codes = xp.arange(len(distinct))
         levels.append((distinct, len(keys)))
     _refuse_too_many(len(levels[-1][0]), refuse)
-    # The part of each tuple, from the last part to the first.
-    tuples = xp.arange(len(levels[-1][0]))
-    for place in range(len(parts) - 1, 0, -1):
-        distinct, n_keys = levels[place - 1]
-        tuples, ids = xp.divmod(distinct[tuples], n_keys)
-        columns[place] = backend.taken(columns[place], ids)
-    columns[0] = backend.taken(columns[0], tuples)
-    return backend.ranked(codes, backend.json_arrays(columns))
+
+    def texts_of(tuples: Any) -> Any:
+        found = []
+        # From the last part to the first.
+        for (distinct, n_keys), json in zip(reversed(levels), reversed(columns[1:]), strict=True):
+            tuples, ids = xp.divmod(distinct[tuples], n_keys)
+            found.append(backend.taken(json, ids))
+        return backend.json_arrays([backend.taken(columns[0], tuples), *reversed(found)])
+
+    return backend.ranked(codes, backend.made_in_parts(texts_of, len(levels[-1][0])))
+
+
+def _paired(backend: Backend, first: tuple[Any, Any], second: tuple[Any, Any], n_second: int) -> tuple[Any, Any]:
+    codes = first[1][first[0]].astype(backend.xp.int64)
+    codes *= n_second
+    codes += second[1][second[0]]
+    return backend.renumbered(codes)
 
 
 def _refuse_too_many(n_keys: int, refuse: Refusal) -> None:

@@ -7,6 +7,7 @@ A bucket includes its beginning but not its end.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -55,27 +56,40 @@ def number_buckets(
     InputError, HostNeeded
         Numbers are not seconds since 1970, or moments lie outside the years 1 to 9999.
     """
-    microseconds = times if moments else _from_seconds(times, refuse, backend)
-    begins = (microseconds - offset) // width * width + offset
-    if begins.size and not (int(begins.min()) >= _FIRST and int(begins.max()) <= _LAST):
-        raise refuse(
-            None,
-            found=f"times outside the years 1 to 9999, for {setting('input.time_bucket')}",
-            expected="times within these years",
-            remedy=f"correct them, or leave {setting('input.time_bucket')} out",
-        )
-    ids, distinct = backend.renumbered(begins.astype(backend.xp.int64, copy=False))
+    (begins,) = beginnings(lambda: [times], moments, width, offset, refuse, backend)
+    ids, distinct = backend.renumbered(begins)
+    return ids, backend.text_column(bucket_names(distinct, width, offset))
+
+
+def beginnings(
+    parts: Callable[[], Iterable[Any]], moments: bool, width: int, offset: int, refuse: Refusal, backend: Backend
+) -> Iterator[Any]:
+    """Yield when the bucket of each time begins, in microseconds, for each of the parts; see `number_buckets`."""
+    if not moments:
+        _refuse_other_units(parts, refuse, backend)
+    for times in parts():
+        microseconds = times if moments else _from_seconds(times, backend)
+        begins = (microseconds - offset) // width * width + offset
+        if begins.size and not (int(begins.min()) >= _FIRST and int(begins.max()) <= _LAST):
+            raise refuse(
+                None,
+                found=f"times outside the years 1 to 9999, for {setting('input.time_bucket')}",
+                expected="times within these years",
+                remedy=f"correct them, or leave {setting('input.time_bucket')} out",
+            )
+        yield begins.astype(backend.xp.int64, copy=False)
+
+
+def bucket_names(begins: Any, width: int, offset: int) -> list[str]:
+    """Return the key of each bucket, given when it begins."""
     whole = width % _SECOND == 0 and offset % _SECOND == 0
     precision = "seconds" if whole else "milliseconds"
-    names = [
-        f"{(_EPOCH + timedelta(microseconds=begin)).isoformat(timespec=precision)}Z" for begin in distinct.tolist()
-    ]
-    return ids, backend.text_column(names)
+    return [f"{(_EPOCH + timedelta(microseconds=begin)).isoformat(timespec=precision)}Z" for begin in begins.tolist()]
 
 
-def _from_seconds(times: Any, refuse: Refusal, backend: Backend) -> Any:
-    most = backend.largest(times)
-    unit = unit_of(times, most)
+def _refuse_other_units(parts: Callable[[], Iterable[Any]], refuse: Refusal, backend: Backend) -> None:
+    most = max(map(backend.largest, parts()), default=0)
+    unit = unit_of(parts(), most)
     if unit not in (None, "seconds") or not most < _LATEST_SECONDS:
         looks = f"; they look like {unit_words(unit)}" if unit else ""
         by_digits = unit is not None and unit.startswith("%")
@@ -90,13 +104,16 @@ def _from_seconds(times: Any, refuse: Refusal, backend: Backend) -> Any:
         if isinstance(error, InputError) and by_digits:
             error.settings = ({"input.date_format": unit},)
         raise error
+
+
+def _from_seconds(times: Any, backend: Backend) -> Any:
     if times.dtype.kind == "f":
         return backend.xp.floor(times * _SECOND).astype(backend.xp.int64)
     return times.astype(backend.xp.int64) * _SECOND
 
 
-def unit_of(times: Any, largest: float) -> str | None:
-    """Return the unit of a NumPy or CuPy array with this largest magnitude; None if it is unclear.
+def unit_of(parts: Iterable[Any], largest: float) -> str | None:
+    """Return the unit of NumPy or CuPy arrays with this largest magnitude; None if it is unclear.
 
     It is ``seconds``, ``milliseconds`` and so on, or a value of `AS_DATES`.
     """
@@ -106,11 +123,14 @@ def unit_of(times: Any, largest: float) -> str | None:
     if digits in AS_DATES:
         # Year, month, day, hour, minute, second. Some rows may hold zero, or a date that means "never".
         limits = ((1900, 2100), (1, 12), (1, 31), (0, 23), (0, 59), (0, 59))[: digits // 2 - 1]
-        are_dates = times > 0
-        for at, (least, most) in zip(range(digits - 4, -1, -2), limits, strict=True):
-            part = times // 10**at % (10**4 if most == 2100 else 100)
-            are_dates &= (part >= least) & (part <= most)
-        if 2 * int(are_dates.sum()) > len(times):
+        n_more = 0
+        for times in parts:
+            are_dates = times > 0
+            for at, (least, most) in zip(range(digits - 4, -1, -2), limits, strict=True):
+                part = times // 10**at % (10**4 if most == 2100 else 100)
+                are_dates &= (part >= least) & (part <= most)
+            n_more += 2 * int(are_dates.sum()) - len(times)
+        if n_more > 0:
             return AS_DATES[digits]
     return next((unit for unit in _TICKS if range_of(unit)[0] <= largest < range_of(unit)[1]), None)
 
@@ -119,7 +139,7 @@ def unit_of_one(number: int | float) -> str | None:
     """Return the unit of one number, such as a bound."""
     if not math.isfinite(number):
         return None
-    unit = unit_of(np.array([number]), abs(number)) if abs(number) < 2**63 else None
+    unit = unit_of([np.array([number])], abs(number)) if abs(number) < 2**63 else None
     if unit in AS_DATES.values():
         try:
             moment_in(number, str(unit))

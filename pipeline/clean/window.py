@@ -7,6 +7,7 @@ column of its own unit (`pipeline.clean.time_buckets`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,8 +28,15 @@ from mbe_stage.pipeline.errors import InputError
 _MOMENTS = "moments"
 
 
-def in_window(times: Any, moments: bool, config: InputConfig, refuse: Refusal, backend: Backend) -> Any:
-    """Return a mask of the times within the configured window, ``(n,) bool``; no time may be missing.
+def window_of(
+    parts: Callable[[], Iterable[Any]], moments: bool, config: InputConfig, refuse: Refusal, backend: Backend
+) -> Callable[[Any], Any]:
+    """Return what gives a mask of times within the configured window, ``(n,) bool``.
+
+    Parameters
+    ----------
+    parts : callable
+        Returns all times, in parts; none may be missing.
 
     Raises
     ------
@@ -37,17 +45,21 @@ def in_window(times: Any, moments: bool, config: InputConfig, refuse: Refusal, b
     """
     given = {name: getattr(config, name) for name in ("time_from", "time_until")}
     bounds = {name: _read(bound, name, refuse) for name, bound in given.items() if bound is not None}
-    most = backend.largest(times) if bounds and not moments else 0
-    unit = _MOMENTS if moments else unit_of(times, most)
+    most = max(map(backend.largest, parts()), default=0) if bounds and not moments else 0
+    unit = _MOMENTS if moments else unit_of(parts(), most)
     for name, bound in bounds.items():
-        if not _is_comparable(times, most, unit, bound, backend):
+        if not _is_comparable(parts, most, unit, bound, backend):
             column = unit if moments else f"numbers up to {most}{_looks_like(unit)}"
             raise _refused(refuse, str(column), name, bounds, unit)
-    inside = backend.xp.ones(len(times), bool)
-    if "time_from" in bounds:
-        inside &= backend.at_least(times, _scaled(bounds["time_from"], moments))
-    if "time_until" in bounds:
-        inside &= backend.below(times, _scaled(bounds["time_until"], moments))
+
+    def inside(times: Any) -> Any:
+        mask = backend.xp.ones(len(times), bool)
+        if "time_from" in bounds:
+            mask &= backend.at_least(times, _scaled(bounds["time_from"], moments))
+        if "time_until" in bounds:
+            mask &= backend.below(times, _scaled(bounds["time_until"], moments))
+        return mask
+
     return inside
 
 
@@ -67,7 +79,13 @@ def _read(given: int | float | str, name: str, refuse: Refusal) -> int | float |
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
-def _is_comparable(times: Any, most: float, unit: str | None, bound: int | float | datetime, backend: Backend) -> bool:
+def _is_comparable(
+    parts: Callable[[], Iterable[Any]],
+    most: float,
+    unit: str | None,
+    bound: int | float | datetime,
+    backend: Backend,
+) -> bool:
     """Return whether a bound and the column share a scale; any number fits numbers of unknown unit."""
     if isinstance(bound, datetime):
         is_early = unit is None and max(most, abs(_scaled(bound, False))) < range_of("seconds")[0]
@@ -77,7 +95,9 @@ def _is_comparable(times: Any, most: float, unit: str | None, bound: int | float
         return unit != _MOMENTS
     least, end = range_of(of_bound)
     # One number of a larger unit, such as a time that means "never", does not give all others that unit.
-    return unit not in AS_DATES.values() and bool((backend.at_least(times, least) & backend.below(times, end)).any())
+    return unit not in AS_DATES.values() and any(
+        bool((backend.at_least(times, least) & backend.below(times, end)).any()) for times in parts()
+    )
 
 
 def _refused(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,19 +10,19 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.backends.arrow.rows import HostRows
-from mbe_stage.pipeline.backends.arrow.spooled import SpooledEncoder
+from mbe_stage.pipeline.backends.arrow.spooled import Spools, is_on_disk
 from mbe_stage.pipeline.clean.cleaning import clean
 from mbe_stage.pipeline.clean.core import clean_within
-from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.config.model import Config, InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.io import find_input, is_object, read_edges
+from mbe_stage.pipeline.io.further import is_further
 from mbe_stage.pipeline.io.sources import at_hand
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of, reading_of
 
-# What a row takes, with tables of usual keys, if all are in memory.
-_ROW_BYTES = 32
+# What a row takes, with tables of usual keys, if all are in memory; and with weights and times that are kept.
+_ROW_BYTES, _EVENT_BYTES = 32, 24
 _ON_DISK = ("parquet", "csv")
-_OUTSIDE = "results depend on edges that are in none of them"
 
 
 @run_state.at_step("read")
@@ -39,29 +38,24 @@ def ingest_within(config: Config, source: object | None = None) -> Any:
     """
     section = reading_of(config)
     with run_state.at_part():
+        spools = Spools(config.execution.memory_bytes)
         if is_object(source):
-            return _cleaned(HostRows(read_edges(section, source)), {}, config)
+            return _cleaned(HostRows(read_edges(section, source)), spools, config)
         with at_hand(section.path if source is None else source) as (places, named):
-            encoders: dict[str, list[SpooledEncoder]] = {}
-
-            def new_encoder(role: str, finds_integers: bool) -> SpooledEncoder:
-                encoder = SpooledEncoder(finds_integers, lambda: _check(encoders, config.execution.memory_bytes))
-                encoders.setdefault(role, []).append(encoder)
-                return encoder
-
-            how = {"new_encoder": new_encoder} if find_input(section, places).format in _ON_DISK else {}
+            how = {"new_column": spools.column} if find_input(section, places).format in _ON_DISK else {}
             rows = HostRows(read_edges(section, places, **how))
             pa.default_memory_pool().release_unused()
-            return _cleaned(rows.called(named(rows.source)), encoders, config)
+            return _cleaned(rows.called(named(rows.source)), spools, config)
 
 
-def _cleaned(rows: HostRows, encoders: Mapping[str, Sequence[SpooledEncoder]], config: Config) -> Any:
+def _cleaned(rows: HostRows, spools: Spools, config: Config) -> Any:
     section, budget = reading_of(config), config.execution.memory_bytes
-    least = None if derived_of(config) else publication_of(config.problem).least_sizes(config)
-    obstacle = _OUTSIDE if least is None else _obstacle(rows, encoders)
-    if least is not None and obstacle is None:
-        return clean_within(rows, encoders, section, budget, least)
-    if (needed := rows.n_rows * _ROW_BYTES) > budget:
+    obstacle = _obstacle(rows, spools, section)
+    if obstacle is None:
+        # Derived outputs look at edges outside of results, too.
+        least = None if derived_of(config) else publication_of(config.problem).least_sizes(config)
+        return clean_within(rows, spools, section, budget, least or (1, 1))
+    if (needed := rows.n_rows * (_ROW_BYTES + _EVENT_BYTES * section.keeps_events)) > budget:
         raise MemoryBudgetExceeded(
             f"{rows.source}: {rows.n_rows:,} rows, which cannot stay on disk because {obstacle}, and take about "
             f"{needed:,} bytes; expected at most {budget:,} ({setting('execution.memory_budget')}): raise it to "
@@ -71,22 +65,22 @@ def _cleaned(rows: HostRows, encoders: Mapping[str, Sequence[SpooledEncoder]], c
     return clean(rows, section, ARROW)
 
 
-def _obstacle(rows: HostRows, encoders: Mapping[str, object]) -> str | None:
+def _obstacle(rows: HostRows, spools: Spools, section: InputConfig) -> str | None:
     """Return why these rows have to be in memory; None if they need not."""
     if rows.format not in _ON_DISK:
         return f"the format is {rows.format}, not {' or '.join(_ON_DISK)}"
-    if sorted(rows.roles) != ["left", "right"]:
-        return f"these columns are read: {', '.join(rows.roles)}"
-    kinds = {role: rows.raw.table.column(role).type for role in rows.roles}
-    odd = [role for role, kind in kinds.items() if role not in encoders or not pa.types.is_dictionary(kind)]
-    return f"the column {rows.raw.names[odd[0]]!r} has keys of another type or blanks around them" if odd else None
+    if section.is_undirected:
+        return "edges have no direction"
+    if section.tries_keys and (tried := [role for role in rows.roles if is_further(role) or role == "timestamp"]):
+        names = ", ".join(repr(rows.raw.names[role]) for role in tried)
+        return f"keys are tried with {names} ({setting('groups.try_keys')} is auto, not plain)"
+    changed = [role for role in rows.roles if not _is_spooled(rows, role, spools)]
+    return f"the column {rows.raw.names[changed[0]]!r} was changed, such as by removing blanks" if changed else None
 
 
-def _check(encoders: Mapping[str, Sequence[SpooledEncoder]], budget: int) -> None:
-    n_bytes = sum(encoder.nbytes for of_role in encoders.values() for encoder in of_role)
-    if n_bytes > budget:
-        raise MemoryBudgetExceeded(
-            f"the tables of distinct keys take {n_bytes:,} bytes before all rows are read; expected at most {budget:,} "
-            f"({setting('execution.memory_budget')}): raise it",
-            needed_bytes=2 * n_bytes,
-        )
+def _is_spooled(rows: HostRows, role: str, spools: Spools) -> bool:
+    column = rows.raw.table.column(role)
+    encoders = spools.encoders.get(role)
+    if encoders is None:
+        return is_on_disk(column)
+    return pa.types.is_dictionary(column.type) and sum(encoder.rows.n for encoder in encoders) == rows.n_rows

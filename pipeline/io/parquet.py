@@ -19,9 +19,8 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from mbe_stage.pipeline import run_state
-from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder, NewEncoder, is_encodable, new_encoder
+from mbe_stage.pipeline.backends.arrow.key_encoder import NewColumn, PlainColumn, new_column
 from mbe_stage.pipeline.backends.arrow.plain import plain_type
-from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.clean.facts import written_integer
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
@@ -99,13 +98,11 @@ class ParquetPlan:
         raise AssertionError("a row beyond the last file")
 
 
-def read(
-    path: Path, config: InputConfig, choose: Choose | None = None, new_encoder: NewEncoder = new_encoder
-) -> RawEdges:
+def read(path: Path, config: InputConfig, choose: Choose | None = None, new_column: NewColumn = new_column) -> RawEdges:
     """Read a Parquet file or directory; `choose` selects the columns, by default those of edges."""
     plan = plan_reading(path, config, choose)
     try:
-        columns = _columns(plan, _encoders(plan, new_encoder) if choose is None else {})
+        columns = _columns(plan, new_column if choose is None else lambda _, kind, __: PlainColumn(kind))
     except (pa.ArrowException, OSError) as error:
         lack_of_memory.pass_on(error)
         raise unreadable(path, error) from None
@@ -224,28 +221,16 @@ def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:
     )
 
 
-def _encoders(plan: ParquetPlan, new_encoder: NewEncoder) -> dict[str, KeyEncoder]:
-    """Return an encoder for each column of keys that needs none of the host's rules for odd types."""
-    kinds = {role: plan.schema.field(position).type for role, position in plan.chosen.items() if is_key(role)}
-    return {role: new_encoder(role, False) for role, kind in kinds.items() if is_encodable(kind)}
-
-
-def _columns(plan: ParquetPlan, encoders: dict[str, KeyEncoder]) -> dict[str, pa.ChunkedArray]:
-    """Return the column of each role; those with an encoder as dictionaries."""
-    parts: dict[str, list[pa.Array]] = {role: [] for role in plan.chosen if role not in encoders}
+def _columns(plan: ParquetPlan, new_column: NewColumn) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """Return the column of each role."""
+    columns = {role: new_column(role, plan.schema.field(at).type, False) for role, at in plan.chosen.items()}
     for at in range(len(plan.files)):
         for batch in _batches(plan, at):
             run_state.count_edges_read(len(next(iter(batch.values()))))
             for role, column in batch.items():
                 for chunk in column.chunks:
-                    encoders[role].add(chunk) if role in encoders else parts[role].append(chunk)
-    kinds = {role: plan.schema.field(position).type for role, position in plan.chosen.items()}
-    return {
-        role: pa.chunked_array([encoders[role].finish()])
-        if role in encoders
-        else pa.chunked_array(parts[role], kinds[role])
-        for role in plan.chosen
-    }
+                    columns[role].add(chunk)
+    return {role: column.finish() for role, column in columns.items()}
 
 
 def _batches(plan: ParquetPlan, at: int) -> Iterator[dict[str, pa.ChunkedArray]]:

@@ -22,7 +22,7 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pipeline import Config, EdgeData, count, run
 from mbe_stage.pipeline.backends.arrow import spooled
 from mbe_stage.pipeline.backends.arrow.rows import HostRows
-from mbe_stage.pipeline.backends.arrow.spooled import SpooledEncoder, SpooledInts
+from mbe_stage.pipeline.backends.arrow.spooled import Spooled, Spools
 from mbe_stage.pipeline.clean import core
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError, PublishError
@@ -79,14 +79,9 @@ def written(table: pa.Table, directory: Path, seed: int) -> Path | list[Path]:
 
 
 def read_within(config: InputConfig, source: Any, most_bytes: int, least: tuple[int, int]) -> EdgeData:
-    encoders: dict[str, list[SpooledEncoder]] = {"left": [], "right": []}
-
-    def new_encoder(role: str, finds_integers: bool) -> SpooledEncoder:
-        encoders[role].append(SpooledEncoder(finds_integers, lambda: None))
-        return encoders[role][-1]
-
-    rows = HostRows(read_edges(config, source, new_encoder=new_encoder))
-    return core.clean_within(rows, encoders, config, most_bytes, least)
+    spools = Spools(1 << 30)
+    rows = HostRows(read_edges(config, source, new_column=spools.column))
+    return core.clean_within(rows, spools, config, most_bytes, least)
 
 
 def outcome(read: Callable[[], EdgeData]) -> EdgeData | str:
@@ -170,6 +165,94 @@ def check_within(
     return "part"
 
 
+def wide(random: np.random.Generator) -> pa.Table:
+    """Random rows with weights, times, graphs, a second part of right keys, and keys of odd types."""
+    n = int(random.integers(1, 300))
+
+    def column(most: int, *kinds: Callable[[np.ndarray], pa.Array]) -> pa.Array:
+        ids = random.integers(0, most, n)
+        values = kinds[int(random.integers(len(kinds)))](ids)
+        return pa.array(values.to_pylist(), values.type, mask=random.random(n) < random.choice([0, 0.05]))
+
+    text = lambda ids: pa.array([f'k{i}"' if i else "" for i in ids.tolist()])  # noqa: E731
+    integers, decimals = (lambda ids: pa.array(ids - 3)), lambda ids: pa.array(ids.tolist()).cast(pa.decimal128(20))
+    as_text = lambda ids: pa.array([f"{i % 9}{i / 10 if i % 3 else i}" for i in ids.tolist()])  # noqa: E731
+    first = 1_700_000_000
+    seconds = lambda ids: pa.array(first + 7200 * ids)  # noqa: E731
+    moments = lambda ids: seconds(ids).cast(pa.timestamp("s"))  # noqa: E731
+    return pa.table(
+        {
+            "u": column(20, text, integers, decimals),
+            "v": column(12, text, integers, lambda ids: pa.array(ids.astype(np.float64))),
+            "v2": column(3, text, integers),
+            "g": column(3, text, integers),
+            "w": column(40, lambda ids: pa.array(ids, pa.int32()), lambda ids: pa.array(ids / 4), as_text),
+            "t": column(
+                60,
+                seconds,
+                moments,
+                lambda ids: pa.array([f"{each.isoformat()}" for each in moments(ids).to_pylist()]),
+                lambda ids: pa.array(20240101 + ids % 28),
+                lambda ids: pa.array(ids, pa.int16()),
+            ),
+        }
+    )
+
+
+def asked(random: np.random.Generator) -> InputConfig:
+    """Random filters and keys."""
+    settings: list[dict[str, Any]] = [
+        {"right": ["v", "v2"]},
+        {"by": "g"},
+        {"weight": "w", "min_weight": 3.5},
+        {"timestamp": "t", "time_from": 1_700_100_000},
+        {"timestamp": "t", "time_until": "2023-11-18"},
+        {"timestamp": "t", "time_from": 20240105},
+        {"timestamp": "t", "time_bucket": "12h", "time_offset": "1h"},
+        {"weight": "w", "timestamp": "t"},
+        {"key_type": "string"},
+    ]
+    chosen = [each for each in settings if random.random() < 0.25] + [{"nulls": "drop"}] * (random.random() < 0.85)
+    config = InputConfig(**{"left": "u", "right": "v"} | {key: value for each in chosen for key, value in each.items()})
+    return config.keeping_events() if random.random() < 0.5 and config.by is None else config
+
+
+def everything(edges: EdgeData | str) -> Any:
+    """Return all that the edges hold, as plain values."""
+    if isinstance(edges, str):
+        return edges
+    events = edges.events
+    columns = () if events is None else (events.left, events.right, events.weights, events.times)
+    return (
+        pairs(edges),
+        [(keys.type, keys.to_pylist()) for keys in (edges.left_keys, edges.right_keys)],
+        edges.facts,
+        [None if each is None else (each.dtype, each.tobytes()) for each in columns],
+        None if edges.half_later is None else everything(edges.half_later),
+    )
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_filters_and_keys_of_several_columns_are_those_without_a_budget(tmp_path: Path, block: int) -> None:
+    seen = Counter[str]()
+    for seed in range(120 * block, 120 * (block + 1)):
+        random = np.random.default_rng(seed)
+        source, config = written(wide(random), tmp_path, seed), asked(random)
+        expected = outcome(lambda: ingest(config, source))  # noqa: B023 - called at once
+        found = outcome(lambda: read_within(config, source, MIB, (1, 1)))  # noqa: B023
+        assert everything(found) == everything(expected), (seed, config)
+        if isinstance(expected, str):
+            seen["refused"] += 1
+            continue
+        seen["read"] += 1
+        seen["weights"] += expected.events is not None and expected.events.weights is not None
+        seen["times"] += expected.events is not None and expected.events.times is not None
+        seen["later"] += expected.half_later is not None
+        seen["filtered"] += expected.facts.rows_dropped_weight + expected.facts.rows_dropped_time > 0
+        seen["tuples"] += len(config.right_columns) > 1 or config.by is not None
+    assert min(seen.values()) > 3, seen
+
+
 def test_one_vertex_with_more_rows_than_a_part(tmp_path: Path) -> None:
     rows = [("hub", i % 90) for i in range(400)] + [(f"u{i}", i) for i in range(90)]
     pq.write_table(pa.table(dict(zip("uv", zip(*rows, strict=True), strict=True))), tmp_path / "e.parquet")
@@ -189,6 +272,10 @@ def test_one_vertex_with_more_rows_than_a_part(tmp_path: Path) -> None:
         (b"u,v\na,1\nb\xff,2\n", {"left": "u", "right": "v"}),
         (b"u,v\na,1\nb,2,3\n", {}),
         (b"3 3\n1 2\n2 3\n3 1\n", {}),
+        (b"a,1,2\nb,2,x\n", {"weight": 2, "min_weight": 1}),
+        (b"a,1,2\n" * 64 + b"b,2,2024-01-01\n" * 40, {"timestamp": 2, "time_from": 1}),
+        (b"a,1,2\nx,2,7\nx,2,3\n", {"weight": 2, "min_weight": 5, "key_type": "integer"}),
+        (b"a,1,2\nb,2,3\n", {"weight": 2, "min_weight": 5}),
     ],
 )
 def test_refusals_are_the_same(tmp_path: Path, content: bytes, settings: dict[str, Any]) -> None:
@@ -259,6 +346,43 @@ def test_runs_publish_the_same(tmp_path: Path, problem: str) -> None:
     assert n_held > 4
 
 
+@pytest.mark.usefixtures("few_edges_fit")
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"groups": {"try_keys": "plain", "chance_copies": 1}},
+        {
+            "input": {"weight": "w", "timestamp": "t", "time_bucket": "1d", "min_weight": 2},
+            "groups": {"chance_copies": 1},
+        },
+        {"input": {"right": ["v", "w"], "by": "g"}},
+        {"input": {"left": "x"}, "problem": "pq_counts"},
+    ],
+    ids=["groups", "groups-buckets", "by", "decimal-keys"],
+)
+def test_runs_of_any_rows_publish_the_same(tmp_path: Path, others: dict[str, Any]) -> None:
+    random, path = np.random.default_rng(11), tmp_path / "e.parquet"
+    dense = np.divmod(np.arange(300) % 48, 8)
+    left, right = np.append(random.integers(0, 90, 300), dense[0]), np.append(random.integers(0, 60, 300), dense[1])
+    seconds = np.append(random.integers(0, 30 * 86_400, 300), random.integers(0, 86_400, 300)) + 1_700_000_000
+    columns = {"u": [f"k{i}" for i in left], "v": right, "w": random.integers(1, 6, 600), "g": left % 2}
+    columns |= {"x": pa.array(left.tolist()).cast(pa.decimal128(20)), "t": pa.array(seconds, pa.timestamp("s"))}
+    pq.write_table(pa.table(columns), path)
+    others["input"] = {"left": "u", "right": "v", **others.get("input", {}), "path": str(path)}
+    runs = [
+        run(config_of(tmp_path, path, f"of {budget}", (2, 2), **others, execution={"memory_budget": budget}))
+        for budget in (None, 8 * MIB)
+    ]
+    whole, bounded = (each.manifest for each in runs)
+    assert (bounded.content_fingerprint, bounded.counts) == (whole.content_fingerprint, whole.counts)
+    assert (replace(bounded.input, n_edges_held=None), bounded.derived) == (whole.input, whole.derived)
+    if "groups" in others:
+        assert whole.derived["groups"]["groups"]
+    for name in sorted(each.path for each in whole.files if each.path.endswith(".parquet")):
+        first, second = (pq.read_table(each.run_dir / name) for each in runs)
+        assert first.equals(second, check_metadata=True), name
+
+
 @pytest.mark.usefixtures("few_edges_fit", "whatever_they_cost")
 def test_a_run_is_resumed_with_another_budget(tmp_path: Path) -> None:
     path, random = tmp_path / "e.parquet", np.random.default_rng(4)
@@ -303,23 +427,25 @@ def test_the_refusal_has_the_figure_that_would_do(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("few_edges_fit")
 @pytest.mark.parametrize(
-    ("others", "reason"),
+    ("name", "others", "reason"),
     [
-        ({"groups": {}}, "depend on edges that are in none"),
-        ({"input": {"min_weight": 2, "weight": "w"}}, "columns are read: left, right, weight"),
-        ({"input": {"right": ["v", "w"]}}, "columns are read: left, right 0, right 1"),
-        ({"input": {"format": "fimi"}}, "format is fimi"),
-        ({"input": {"left": "w"}}, "'w' has keys of another type"),
+        ("e.parquet", {"groups": {}}, r"keys are tried with 'a', 't' \(.*auto, not plain"),
+        ("e.parquet", {"problem": "cliques"}, "edges have no direction"),
+        ("e.fimi", {}, "format is fimi"),
+        ("e.csv", {"input": {"trim": True}}, "'u' was changed, such as by removing blanks"),
     ],
 )
-def test_what_cannot_stay_on_disk_is_refused_by_name(tmp_path: Path, others: dict[str, Any], reason: str) -> None:
-    path = tmp_path / ("e.txt" if "fimi" in str(others) else "e.parquet")
-    pq.write_table(pa.table({"u": [1, 2], "v": [1, 2], "w": [1.0, 2.0]}), path)
-    if path.suffix == ".txt":
-        path.write_text("1 2 3\n1 2\n")
-    others = {**others, "input": {"path": str(path), **others.get("input", {})}}
+def test_what_cannot_stay_on_disk_is_refused(tmp_path: Path, name: str, others: dict[str, Any], reason: str) -> None:
+    path = tmp_path / name
+    table = {"u": [1, 2, 3, 4], "v": [1, 2, 3, 4], "a": [1, 1, 2, 2], "t": [1_700_000_000] * 4}
+    pq.write_table(pa.table(table), path) if path.suffix == ".parquet" else path.write_text(
+        {".csv": "u,v\n a,1\nb ,2\n"}.get(path.suffix, "1 2 3\n1 2\n")
+    )
+    config = Config.model_validate(
+        {"execution": {"memory_budget": MIB}, **others, "input": {"path": str(path), **others.get("input", {})}}
+    )
     with pytest.raises(MemoryBudgetExceeded, match=f"{reason}.*raise it to"):
-        count(config_of(tmp_path, path, "out", (2, 2), execution={"memory_budget": MIB}, **others))
+        count(config)
 
 
 @pytest.mark.usefixtures("few_edges_fit")
@@ -361,14 +487,14 @@ def test_degrees_of_all_edges_are_saved_between_steps(tmp_path: Path) -> None:
 
 def test_files_have_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    numbers = SpooledInts()
+    numbers = Spooled()
     numbers.write(0, np.arange(3, dtype=np.int32))
     assert list(tmp_path.iterdir()) == []
     assert numbers.whole().tolist() == [0, 1, 2]
 
 
 def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers = SpooledInts()
+    numbers = Spooled()
 
     class Full(io.BytesIO):
         def write(self, _: Any) -> int:
@@ -404,8 +530,9 @@ print(json.dumps([status("VmHWM") - base, facts.n_edges, facts.n_edges_held, fac
 
 
 @pytest.mark.slow
-def test_twenty_million_edges_are_read_within_256_mebibytes(tmp_path: Path) -> None:
-    paths = [write_edges("int", n, tmp_path) for n in (40_000, 20_000_000)]
+@pytest.mark.parametrize("case", ["int", "csv"])
+def test_twenty_million_edges_are_read_within_256_mebibytes(tmp_path: Path, case: str) -> None:
+    paths = [write_edges(case, n, tmp_path) for n in (40_000, 20_000_000)]
     ended = completed([sys.executable, "-c", _MEASURED, *map(str, paths)], check=True)
     peak, n_edges, n_held, fingerprint = json.loads(ended.stdout)
     assert peak < 256 * MIB

@@ -144,7 +144,7 @@ def test_what_is_too_small_for_seconds_is_refused(times: list[int], instead: int
 def test_units_there_and_back() -> None:
     moment = datetime(2024, 2, 29, 13, 7, 9, tzinfo=UTC)
     for unit, number in UNITS.items():
-        assert unit_of(np.array([number(moment)]), number(moment)) == unit_of_one(number(moment)) == unit
+        assert unit_of([np.array([number(moment)])], number(moment)) == unit_of_one(number(moment)) == unit
         assert in_unit(moment_in(number(moment), unit), unit) == number(moment)
         assert in_unit(moment, unit) == number(moment) + (moment_in(number(moment), unit) < moment)
     assert [unit_of_one(odd) for odd in (float("nan"), float("inf"), 0, -5, 2**70, 20240231, 1e300)] == [None] * 7

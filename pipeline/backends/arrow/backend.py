@@ -46,7 +46,10 @@ class ArrowBackend:
         return read, read
 
     def column(self, rows: HostRows, role: str, key_type: KeyType) -> Column:
-        return rows.column(role, key_type)
+        column = rows.column(role, key_type)
+        # Conversions took more than the column.
+        pa.default_memory_pool().release_unused()
+        return column
 
     def further(self, rows: HostRows, role: str) -> pa.Array:
         return as_plain(rows.raw.table.column(role))
@@ -108,6 +111,9 @@ class ArrowBackend:
 
     def json_arrays(self, columns: Sequence[pa.Array]) -> pa.Array:
         return keys.json_arrays(columns)
+
+    def made_in_parts(self, texts_of: Callable[[np.ndarray], pa.Array], n: int) -> pa.Array:
+        return keys.made_in_parts(texts_of, n)
 
     def key_hashes(self, values: pa.Array, side: str) -> np.ndarray:
         return key_hashes(values, side)

@@ -6,6 +6,7 @@ Readers encode a column batch by batch, so its values are never all in memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from mbe_stage.graphs import numbering
 from mbe_stage.graphs.numbering import Codes, IntegerNumbers, TextNumbers
 from mbe_stage.pipeline.backends.arrow.plain import decoded, plain_type
+from mbe_stage.pipeline.backends.backend import is_key
 
 
 def is_encodable(kind: pa.DataType) -> bool:
@@ -85,10 +87,13 @@ class KeyEncoder:
             codes, integers = self._integers.ranked()
             keys = pa.array(integers)
         else:
-            codes, keys = self._codes, self._texts_so_far()
-            order = _ascending(keys, numbering.leading_words(*self._texts.texts()))
+            # The table goes before there are two copies of the texts.
+            texts, codes, self._texts = self._texts.texts(), self._codes, None
+            keys = pa.LargeStringArray.from_buffers(texts[0].size - 1, *map(pa.py_buffer, texts))
+            order = _ascending(keys, numbering.leading_words(*texts))
             numbering.renumber_all(codes, numbering.inverse(order))
             keys = keys.take(pa.array(order))
+            del texts
         return pa.DictionaryArray.from_arrays(self._in_all_rows(codes), keys, safe=False)
 
     def _turn_to_text(self) -> None:
@@ -97,11 +102,6 @@ class KeyEncoder:
         self._codes, integers = self._integers.ranked()
         texts = pa.array(integers).cast(pa.large_string())
         self._texts.number(*text_buffers(texts), np.empty(integers.size, np.int32))
-
-    def _texts_so_far(self) -> pa.Array:
-        assert self._texts is not None
-        ends, data = self._texts.texts()
-        return pa.LargeStringArray.from_buffers(self._texts.n, pa.py_buffer(ends), pa.py_buffer(data))
 
     def _in_all_rows(self, codes: Codes) -> pa.Array:
         if all(isinstance(each, int) for each in self._present):
@@ -112,13 +112,45 @@ class KeyEncoder:
         return pa.array(of_rows, mask=~present)
 
 
-NewEncoder = Callable[[str, bool], KeyEncoder]
-"""Takes the role of a column, and `finds_integers`."""
+class PlainColumn:
+    """Keeps the batches of a column that is not encoded."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind, self._batches = kind, list[pa.Array]()
+
+    def add(self, batch: pa.Array) -> None:
+        """Take the next rows."""
+        self._batches.append(batch)
+
+    def finish(self) -> pa.ChunkedArray:
+        """Return the whole column."""
+        return pa.chunked_array(self._batches, self._kind)
 
 
-def new_encoder(role: str, finds_integers: bool) -> KeyEncoder:  # noqa: ARG001 - the same for every column
-    """Return an encoder that holds all rows."""
-    return KeyEncoder(finds_integers=finds_integers)
+class ColumnOfBatches(Protocol):
+    """Takes a column batch by batch."""
+
+    def add(self, batch: pa.Array, /) -> None:
+        """Take the next rows."""
+
+    def finish(self) -> pa.Array | pa.ChunkedArray:
+        """Return the whole column."""
+
+
+NewColumn = Callable[[str, pa.DataType, bool], ColumnOfBatches]
+"""Takes the role of a column, its type, and `finds_integers`."""
+
+
+def new_column(role: str, kind: pa.DataType, finds_integers: bool) -> ColumnOfBatches:
+    """Return what holds all rows of a column in memory: keys as dictionaries, unless they need the rules for odd types.
+
+    Parameters
+    ----------
+    finds_integers : bool
+        As of `KeyEncoder`.
+    """
+    is_encoded = is_key(role) and is_encodable(kind)
+    return KeyEncoder(finds_integers=finds_integers) if is_encoded else PlainColumn(kind)
 
 
 def encoded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from mbe_stage.pipeline.backends.arrow.keys import as_keys
 from mbe_stage.pipeline.backends.arrow.measures import as_numbers, as_times
-from mbe_stage.pipeline.backends.backend import Column, KeyOrigin, KeyType, is_key
+from mbe_stage.pipeline.backends.backend import Column, KeyOrigin, KeyType, Refusal, is_key
 from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import RawEdges
@@ -63,27 +63,47 @@ class HostRows:
     def called(self, source: str) -> HostRows:
         return replace(self, raw=replace(self.raw, source=source))
 
+    def with_roles(self, roles: Sequence[str]) -> HostRows:
+        return replace(self, raw=replace(self.raw, table=self.raw.table.select(roles)))
+
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
         return self.raw.refusal(row, role, found=found, expected=expected, remedy=remedy)
 
     def none_left(self, *, found: str, expected: str, remedy: str) -> InputError:
         return InputError.at(self.raw.source, found=found, expected=expected, remedy=remedy)
 
+    def part(self, start: int, n: int) -> HostRows:
+        """Return so many rows from one on; errors name their places in the input."""
+        raw = self.raw
+        return replace(
+            self, raw=replace(raw, table=raw.table.slice(start, n), locate=lambda row: raw.locate(start + row))
+        )
+
+    def with_column(self, role: str, values: pa.ChunkedArray) -> HostRows:
+        """Return the same rows with another column."""
+        table = self.raw.table
+        return replace(self, raw=replace(self.raw, table=table.set_column(self.roles.index(role), role, values)))
+
+    def measured(self, role: str) -> pa.Array:
+        """Return weights as numbers, times as numbers or moments."""
+        values, refuse = self.raw.table.column(role), self.refusal_of(role)
+        return as_numbers(values, refuse) if role == "weight" else as_times(values, refuse)
+
     def column(self, role: str, key_type: KeyType) -> Column:
         """Implement `Backend.column`."""
-        values, refuse = self.raw.table.column(role), partial(self._refusal_of, role)
         if is_key(role):
-            keys = as_keys(values, key_type, refuse)
+            keys = as_keys(self.raw.table.column(role), key_type, self.refusal_of(role))
             return Column(keys, _present(keys))
-        measured = as_numbers(values, refuse) if role == "weight" else as_times(values, refuse)
+        measured = self.measured(role)
         moments = pa.types.is_timestamp(measured.type)
         numbers = measured.cast(pa.int64()) if moments else measured
         if numbers.null_count:
             numbers = numbers.fill_null(0)
         return Column(numbers.to_numpy(zero_copy_only=False), _present(measured), moments)
 
-    def _refusal_of(self, role: str, row: int | None, *, found: str, expected: str, remedy: str) -> InputError:
-        return self.refusal(row, role, found=found, expected=expected, remedy=remedy)
+    def refusal_of(self, role: str) -> Refusal:
+        """Return what makes errors about a column."""
+        return lambda row, **words: self.refusal(row, role, **words)
 
 
 def _present(values: pa.Array) -> np.ndarray | None:

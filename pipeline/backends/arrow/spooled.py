@@ -2,67 +2,71 @@
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.numbering import Codes, IntegerNumbers
-from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder
+from mbe_stage.pipeline.backends.arrow.key_encoder import ColumnOfBatches, KeyEncoder, is_encodable
+from mbe_stage.pipeline.backends.backend import is_key
+from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 
 PIECE = 1 << 18
 """Numbers that are in memory together."""
 
 
-class SpooledInts(Codes):
-    """A growing array of int32 in a file.
+class Spooled(Codes):
+    """A growing array in a file.
+
+    Parameters
+    ----------
+    kind : type
+        Of NumPy, of its numbers.
 
     Examples
     --------
-    >>> numbers = SpooledInts()
+    >>> numbers = Spooled()
     >>> numbers.write(0, np.arange(5, dtype=np.int32))
     >>> numbers.more(1)[:] = 7
     >>> numbers.read(3, 6).tolist()
     [3, 4, 7]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Any = np.int32) -> None:
         self.n = 0
+        self._kind = np.dtype(kind)
         self._file: Any = tempfile.TemporaryFile(prefix="mbe-edges-")  # noqa: SIM115 - open as long as this object
-        self._given = np.empty(0, np.int32)
+        self._given = np.empty(0, self._kind)
 
     def more(self, n: int) -> np.ndarray:
         """Return the next `n` places, to be written to before the next call of any method."""
         self._keep_given()
-        self._given = np.empty(n, np.int32)
+        self._given = np.empty(n, self._kind)
         self.n += n
         return self._given
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Return the numbers from one position to another, or to the end."""
         self._keep_given()
-        numbers = np.empty(min(stop, self.n) - start, np.int32)
-        self._file.seek(4 * start)
+        numbers = np.empty(min(stop, self.n) - start, self._kind)
+        self._file.seek(self._kind.itemsize * start)
         self._file.readinto(numbers)
         return numbers
 
     def write(self, start: int, numbers: np.ndarray) -> None:
-        """Write int32 numbers over others, or at the end."""
+        """Write numbers of this kind over others, or at the end."""
         self._keep_given()
-        try:
-            self._file.seek(4 * start)
+        with _written():
+            self._file.seek(self._kind.itemsize * start)
             self._file.write(numbers.data)
             self._file.flush()
-        except OSError as error:
-            raise InputError.at(
-                tempfile.gettempdir(),
-                found=f"edges cannot be written there ({error.strerror or error})",
-                expected="16 bytes for each row of the input",
-                remedy="free some space, or set TMPDIR to a larger disk",
-            ) from None
         self.n = max(self.n, start + numbers.size)
 
     def parts(self) -> Iterator[np.ndarray]:
@@ -75,10 +79,11 @@ class SpooledInts(Codes):
     def whole(self) -> np.ndarray:
         """Return the array as a view of the file."""
         self._keep_given()
-        return np.asarray(np.memmap(self._file, np.int32, "r+", shape=(self.n,))) if self.n else np.empty(0, np.int32)
+        is_empty = not self.n
+        return self._given if is_empty else np.asarray(np.memmap(self._file, self._kind, "r+", shape=(self.n,)))
 
     def _keep_given(self) -> None:
-        given, self._given = self._given, np.empty(0, np.int32)
+        given, self._given = self._given, np.empty(0, self._kind)
         if given.size:
             self.write(self.n - given.size, given)
 
@@ -93,13 +98,13 @@ class SpooledEncoder(KeyEncoder):
 
     Attributes
     ----------
-    rows, keys : SpooledInts and pa.Array
+    rows, keys : Spooled and pa.Array
         After `finish`: the rank of the key of each row, -1 for a null; and the keys by rank.
     """
 
     def __init__(self, finds_integers: bool, check: Callable[[], None]) -> None:
-        super().__init__(finds_integers=finds_integers, new_codes=SpooledInts)
-        self.rows, self.keys, self._check = SpooledInts(), pa.nulls(0), check
+        super().__init__(finds_integers=finds_integers, new_codes=Spooled)
+        self.rows, self.keys, self._check = Spooled(), pa.nulls(0), check
 
     def add(self, batch: pa.Array) -> None:
         """Take the next rows."""
@@ -115,7 +120,7 @@ class SpooledEncoder(KeyEncoder):
         return column
 
     def _in_all_rows(self, codes: Codes) -> pa.Array:
-        assert isinstance(codes, SpooledInts)
+        assert isinstance(codes, Spooled)
         if all(isinstance(each, int) for each in self._present):
             self.rows = codes
             return pa.array(codes.whole())
@@ -127,3 +132,101 @@ class SpooledEncoder(KeyEncoder):
             self.rows.write(self.rows.n, numbers)
             at += n
         return pa.array(self.rows.whole(), mask=~np.concatenate(masks))
+
+
+class SpooledColumn:
+    """A column of any type in a file."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._schema = pa.schema([("", kind)])
+        self._file: Any = tempfile.TemporaryFile(prefix="mbe-edges-")  # noqa: SIM115 - open as long as this object
+        self._writer = pa.ipc.new_stream(self._file, self._schema)
+        self._mapped: mmap.mmap | None = None
+
+    def add(self, batch: pa.Array) -> None:
+        """Take the next rows."""
+        with _written():
+            self._writer.write_batch(pa.record_batch([batch], self._schema))
+
+    def finish(self) -> pa.ChunkedArray:
+        """Return the whole column, a view of the file."""
+        with _written():
+            self._writer.close()
+            self._file.flush()
+        self._mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        return pa.ipc.open_stream(pa.py_buffer(self._mapped)).read_all().column(0)
+
+    def release(self) -> None:
+        """Give up the memory of what was read of the file; it is read again when needed."""
+        if self._mapped is not None:
+            self._mapped.madvise(mmap.MADV_DONTNEED)
+
+
+class Spools:
+    """The columns of an input in files.
+
+    Parameters
+    ----------
+    most_bytes : int
+        Of the tables of distinct keys, while they grow.
+
+    Attributes
+    ----------
+    encoders : dict
+        Of each role, those that took its keys, file by file.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.encoders: dict[str, list[SpooledEncoder]] = {}
+        self._columns: list[SpooledColumn] = []
+        self._most_bytes = most_bytes
+
+    def column(self, role: str, kind: pa.DataType, finds_integers: bool) -> ColumnOfBatches:
+        """Return a new column; see `key_encoder.new_column`."""
+        if is_key(role) and is_encodable(kind):
+            return self.encoder(role, finds_integers)
+        self._columns.append(SpooledColumn(kind))
+        return self._columns[-1]
+
+    def encoder(self, role: str, finds_integers: bool = False) -> SpooledEncoder:
+        """Return a new encoder.
+
+        Raises
+        ------
+        MemoryBudgetExceeded
+            Later, by the encoder: the tables of distinct keys are too large.
+        """
+        self.encoders.setdefault(role, []).append(SpooledEncoder(finds_integers, self._check))
+        return self.encoders[role][-1]
+
+    def release(self) -> None:
+        """Give up the memory of what was read of the files."""
+        for column in self._columns:
+            column.release()
+
+    def _check(self) -> None:
+        n_bytes = sum(encoder.nbytes for of_role in self.encoders.values() for encoder in of_role)
+        if n_bytes > self._most_bytes:
+            raise MemoryBudgetExceeded(
+                f"the tables of distinct keys take {n_bytes:,} bytes before all rows are read; expected at most "
+                f"{self._most_bytes:,} ({setting('execution.memory_budget')}): raise it",
+                needed_bytes=2 * n_bytes,
+            )
+
+
+def is_on_disk(column: pa.ChunkedArray) -> bool:
+    """Return whether a column is a view of a file, and was not changed since; one without rows counts."""
+    return not any(buffer.is_mutable for chunk in column.chunks for buffer in chunk.buffers() if buffer is not None)
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError.at(
+            tempfile.gettempdir(),
+            found=f"edges cannot be written there ({error.strerror or error})",
+            expected="16 bytes for each row of the input, and 25 more for each weight and time",
+            remedy="free some space, or set TMPDIR to a larger disk",
+        ) from None

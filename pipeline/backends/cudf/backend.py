@@ -130,6 +130,9 @@ class CudfBackend:
     def json_arrays(self, columns: Sequence[cudf.Series]) -> cudf.Series:
         return keys.json_arrays(columns)
 
+    def made_in_parts(self, texts_of: Callable[[cp.ndarray], cudf.Series], n: int) -> cudf.Series:
+        return texts_of(cp.arange(n))
+
     def key_hashes(self, values: cudf.Series, side: str) -> cp.ndarray:
         return key_hashes(values, side)
 

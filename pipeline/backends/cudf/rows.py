@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import cudf
@@ -59,6 +60,10 @@ class DeviceRows:
     def called(self, source: str) -> DeviceRows:
         """As in `Rows`."""
         return replace(self, source=source)
+
+    def with_roles(self, roles: Sequence[str]) -> DeviceRows:
+        """As in `Rows`."""
+        return replace(self, columns={role: self.columns[role] for role in roles})
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
         """Ask for the host, which knows the row in the file."""

@@ -7,17 +7,17 @@ doubled quotes and line breaks. Blanks that only pad fields are removed.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder, NewEncoder, new_encoder
+from mbe_stage.pipeline.backends.arrow.key_encoder import ColumnOfBatches, NewColumn, new_column
 from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting, switch
@@ -93,9 +93,7 @@ def _aligns(values: pa.ChunkedArray) -> bool:
     )
 
 
-def read(
-    path: Path, config: InputConfig, choose: Choose | None = None, new_encoder: NewEncoder = new_encoder
-) -> RawEdges:
+def read(path: Path, config: InputConfig, choose: Choose | None = None, new_column: NewColumn = new_column) -> RawEdges:
     """Read a delimited file; `choose` selects the columns, by default those of edges (at least two)."""
     dialect = find_dialect(path, config, fewest=2 if choose is None else 1)
     if choose is None:
@@ -107,9 +105,10 @@ def read(
     else:
         chosen = choose(dialect.names, str(path))
     meant = () if choose else columns_meant(dialect.names, config, str(path), are_named=dialect.has_header)
-    keys = [role for role in chosen if is_key(role)] if choose is None else []
-    encoders = {role: new_encoder(role, config.key_type != "string") for role in keys}
-    columns = read_columns(path, config, dialect, list(chosen.values()), [encoders.get(role) for role in chosen])
+    # If a weight is a key, too, the key has the column.
+    of_roles = {at: role for role, at in sorted(chosen.items(), key=lambda one: is_key(one[0]))}
+    takers = {at: new_column(role, pa.string(), config.key_type != "string") for at, role in of_roles.items()}
+    columns = read_columns(path, config, dialect, list(chosen.values()), takers if choose is None else {})
     raw = RawEdges(
         table=pa.table(dict(zip(chosen, columns, strict=True))),
         source=str(path),
@@ -160,9 +159,9 @@ def read_columns(
     config: InputConfig,
     dialect: Dialect,
     wanted: list[int],
-    encoders: Sequence[KeyEncoder | None] = (),
+    takers: Mapping[int, ColumnOfBatches] = MappingProxyType({}),
 ) -> list[pa.ChunkedArray]:
-    """Read columns by position: as strings, or with an encoder as dictionaries.
+    """Read columns by position, as strings; those of `takers` block by block.
 
     Raises
     ------
@@ -177,11 +176,10 @@ def read_columns(
     delimiter = _UNIT_SEPARATOR if dialect.delimiter == "::" else " " if dialect.delimiter == WHITESPACE else ""
     stream = open_text(path, config, blank=dialect.n_skipped)
     counted = _Counted(_separated(stream, dialect.delimiter, path) if delimiter else stream)
-    taken = {str(position): encoder for position, encoder in zip(wanted, encoders, strict=False) if encoder is not None}
     try:
         table = read_csv(
             counted,
-            taken,
+            {names[position]: taker for position, taker in takers.items()},
             read_options=csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
             parse_options=csv.ParseOptions(
                 delimiter=delimiter or dialect.delimiter,
@@ -255,14 +253,13 @@ class _Counted(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        data = self._inner.read(len(buffer))
+    def read(self, size: int = -1) -> bytes:
+        data = self._inner.read(size)
         if data:
             self.n_quotes += data.count(b'"')
             self._n_feeds += data.count(b"\n")
             self._last = data[-1:]
-        buffer[: len(data)] = data
-        return len(data)
+        return data
 
     def close(self) -> None:
         self._inner.close()
