@@ -125,9 +125,10 @@ def count_requests(launcher: Any) -> None:
     copied_together = device_arrays.copied_together
 
     def copied(array: Any, out: Any = None, *, blocking: bool = True) -> np.ndarray:
-        _note("copies")
-        if blocking:
-            _note("waits")
+        if isinstance(array, DeviceArray):
+            _note("copies")
+            if blocking:
+                _note("waits")
         return asnumpy(_plain(array), out)
 
     def uploaded(host: Any, array: Any) -> None:
@@ -184,9 +185,11 @@ def _counts() -> Iterator[tuple[str, Callable[[], Any]]]:
 
     count_requests(use_the_emulator())
     from mbe_stage.pq_counts import engine_cuda
+    from mbe_stage.pq_counts.cuda import prepare
     from mbe_stage.pq_counts.query import PqQuery
     from mbe_stage.pq_counts.results import Detail as PqDetail
 
+    prepare._FEW_EDGES = 1 << 14
     graph = graphs.from_matrix(graphs.random_matrix(1, 16, 16, 0.6))
     for p in (2, 3, 4):
         yield f"pq {p}", partial(engine_cuda.run, graph, PqQuery(p, p, p, p), Execution(), PqDetail.COUNTS)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import cupy as cp
 import numpy as np
 
+from mbe_stage.device.arrays import copied_together
 from mbe_stage.device.core import core_of
-from mbe_stage.device.graph import copy_bytes
+from mbe_stage.device.graph import copy_bytes, on_device
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 
+_Pair = tuple[Any, Any]
 _USUAL = Techniques()
+_FEW_EDGES = 1 << 14
+"""Most edges of a graph that the host prepares."""
 _LOW_HALF = 0xFFFFFFFF
 _SPREAD = 64
 """One in this many roots is among the heaviest."""
@@ -101,7 +106,7 @@ def prepare(
     Parameters
     ----------
     graph : BipartiteCSR
-        Arrays are CuPy's.
+        Its arrays may be CuPy's.
     fewest, most : tuple of int
         p and q of the smallest bicliques, and of the largest.
     n_blocks : int
@@ -110,74 +115,93 @@ def prepare(
         They choose the side of the roots.
     """
     min_p, min_q = fewest
-    alive = cp.ones(graph.n_left + graph.n_right, cp.int32)
-    core = core_of(graph, alive, min_q, min_p, n_blocks)
-    if core.n_edges == 0:
+    if graph.is_on_host and graph.n_edges <= _FEW_EDGES:
+        edges, degrees = _core_on_the_host(graph, fewest)
+    else:
+        graph = on_device(graph)
+        core = core_of(graph, cp.ones(graph.n_left + graph.n_right, cp.int32), min_q, min_p, n_blocks)
+        owners = cp.searchsorted(core.left_offsets[1:], cp.arange(core.n_edges, dtype=cp.int64), side="right")
+        edges, degrees = (owners, core.left_members), (cp.diff(core.left_offsets), cp.diff(core.right_offsets))
+    if edges[0].size == 0:
         return None
-    squares = cp.stack([(cp.diff(offsets) ** 2).sum() for offsets in (core.left_offsets, core.right_offsets)])
+    squares = _module_of(edges[0]).stack([(each * each).sum() for each in degrees])
     of_left, of_right = (int(total) for total in cp.asnumpy(squares))
     # Two-step paths between left vertices go through right ones.
     rows_are_left = not techniques.layer_choice or left_vertices_are_roots(of_right, of_left, *most)
-    fewest_columns = min_q if rows_are_left else min_p
-    core = core if rows_are_left else core.swapped()
-    return _in_order(core, rows_are_left, fewest_columns)
+    if rows_are_left:
+        return _in_order(edges, degrees, rows_are_left, min_q)
+    return _in_order(edges[::-1], degrees[::-1], rows_are_left, min_p)
 
 
-def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int) -> DeviceGraph:
-    """Return the lists of a core whose left vertices are the rows."""
-    vertices, row_numbers, row_offsets = _ascending(core.left_offsets)
-    _, column_numbers, column_offsets = _ascending(core.right_offsets)
-    n_edges = core.n_edges
-    entries = cp.arange(n_edges, dtype=cp.int64)
-    owners = cp.searchsorted(core.left_offsets[1:], entries, side="right")
-    rows, columns = row_numbers[owners], column_numbers[core.left_members]
-    codes = cp.sort(rows << 32 | columns)
+def _core_on_the_host(graph: BipartiteCSR, fewest: tuple[int, int]) -> tuple[_Pair, _Pair]:
+    """Return edges and degrees of the core of a small graph: launches would take longer."""
+    left, right = graph.edges()
+    while True:
+        of_left, of_right = np.bincount(left, minlength=graph.n_left), np.bincount(right, minlength=graph.n_right)
+        is_kept = (of_left[left] >= fewest[1]) & (of_right[right] >= fewest[0])
+        if is_kept.all():
+            return (left, right), (of_left, of_right)
+        left, right = left[is_kept], right[is_kept]
+
+
+def _module_of(array: Any) -> Any:
+    return np if isinstance(array, np.ndarray) else cp
+
+
+def _in_order(edges: _Pair, degrees: _Pair, rows_are_left: bool, fewest_columns: int) -> DeviceGraph:
+    """Return the lists of a core, on the device, from its edges and degrees by row and column, wherever these are."""
+    xp = _module_of(edges[0])
+    vertices, row_numbers, row_offsets = _ascending(degrees[0])
+    _, column_numbers, column_offsets = _ascending(degrees[1])
+    n_edges = edges[0].size
+    codes = xp.sort(row_numbers[edges[0]] << 32 | column_numbers[edges[1]])
     rows, columns = codes >> 32, codes & _LOW_HALF
-    by_column = cp.argsort(columns << 32 | rows)
-    positions = cp.empty(n_edges, cp.int64)
-    positions[by_column] = entries
-    ends = cp.zeros(n_edges + 1, cp.int64)
-    cp.cumsum(column_offsets[columns + 1] - positions - 1, out=ends[1:])
-    paths = cp.diff(ends[row_offsets])
+    by_column = xp.argsort(columns << 32 | rows)
+    positions = xp.empty(n_edges, xp.int64)
+    positions[by_column] = xp.arange(n_edges, dtype=xp.int64)
+    ends = xp.zeros(n_edges + 1, xp.int64)
+    xp.cumsum(column_offsets[columns + 1] - positions - 1, out=ends[1:])
+    paths = xp.diff(ends[row_offsets])
     lists = Graph(
         row_offsets,
-        columns.astype(cp.int32),
+        columns.astype(xp.int32),
         positions,
         column_offsets,
-        rows[by_column].astype(cp.int32),
-        cp.empty(0, cp.int32),
+        rows[by_column].astype(xp.int32),
+        xp.empty(0, xp.int32),
     )
     return with_sizes(lists, vertices, paths, rows_are_left, fewest_columns)
 
 
-def with_sizes(
-    lists: Graph, vertices: cp.ndarray, paths: cp.ndarray, rows_are_left: bool, fewest_columns: int
-) -> DeviceGraph:
+def with_sizes(lists: Graph, vertices: Any, paths: Any, rows_are_left: bool, fewest_columns: int) -> DeviceGraph:
     """A core with what the plan of its search depends on, as `partition` has it, for all roots.
 
     Parameters
     ----------
     vertices, paths : (n_rows,) integers
-        As in `DeviceGraph`.
+        As in `DeviceGraph`; like the lists, they may be NumPy's.
     rows_are_left : bool
     fewest_columns : int
         Those of the smallest bicliques.
     """
-    n_rows, degrees = int(vertices.size), cp.diff(lists.row_offsets)
-    matrix_rows = cp.minimum(cp.arange(n_rows - 1, -1, -1), paths // fewest_columns)
+    xp, n_rows, degrees = _module_of(vertices), int(vertices.size), _module_of(vertices).diff(lists.row_offsets)
+    matrix_rows = xp.minimum(xp.arange(n_rows - 1, -1, -1), paths // fewest_columns)
     node_words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
-    sizes = [each.max() for each in (degrees, cp.diff(lists.column_offsets), matrix_rows, node_words)]
-    row, column, rows, words, n_paths, most = cp.asnumpy(cp.stack([*sizes, paths.sum(), paths.max()])).tolist()
+    sizes = [each.max() for each in (degrees, xp.diff(lists.column_offsets), matrix_rows, node_words)]
+    row, column, rows, words, n_paths, most = cp.asnumpy(xp.stack([*sizes, paths.sum(), paths.max()])).tolist()
+    if xp is np:
+        *copies, vertices, paths = copied_together(*lists, vertices, paths)
+        lists = Graph(*copies)
     return DeviceGraph(lists, vertices, rows_are_left, n_rows, row, column, rows, words, n_paths, most, paths)
 
 
-def _ascending(offsets: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray, cp.ndarray]:
+def _ascending(degrees: Any) -> tuple[Any, Any, Any]:
     """Sort vertices with neighbours by degree, then by id; return them, the number of each vertex, and list offsets."""
-    degrees = cp.diff(offsets)
-    there = cp.flatnonzero(degrees)
-    vertices = there[cp.argsort(degrees[there])]
-    numbers = cp.full(degrees.size, -1, cp.int64)
-    numbers[vertices] = cp.arange(vertices.size, dtype=cp.int64)
-    ordered = cp.zeros(vertices.size + 1, cp.int64)
-    cp.cumsum(degrees[vertices], out=ordered[1:])
+    xp = _module_of(degrees)
+    there = xp.flatnonzero(degrees)
+    vertices = there[xp.argsort(degrees[there], kind="stable")]
+    numbers = xp.full(degrees.size, -1, xp.int64)
+    numbers[vertices] = xp.arange(vertices.size, dtype=xp.int64)
+    ordered = xp.zeros(vertices.size + 1, xp.int64)
+    xp.cumsum(degrees[vertices], out=ordered[1:])
     return vertices, numbers, ordered

@@ -143,7 +143,7 @@ def core_within(job: Job) -> WholeCore | CoreInParts | None:
     with device_work(job.budget):
         if preparation_bytes(graph) <= job.budget:
             most = job.part.max_p, job.part.max_q
-            prepared = prepare(on_device(graph), job.fewest, most, resident_blocks(), job.techniques)
+            prepared = prepare(graph, job.fewest, most, resident_blocks(), job.techniques)
             if prepared is None:
                 return None
             whole = WholeCore(prepared, job)

@@ -40,9 +40,11 @@ def use_the_emulator() -> Any:
     memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 30  # type: ignore[attr-defined]
     kernels.kernel_blocks = lambda: 1
     from mbe_stage.device import mapped
-    from mbe_stage.pq_counts.cuda import as_given, low_memory_prepare, searches, session, wedge_session
+    from mbe_stage.pq_counts.cuda import as_given, low_memory_prepare, prepare, searches, session, wedge_session
     from mbe_stage.pq_counts.cuda.triples import plan
 
+    # Some graphs are prepared here and some there.
+    prepare._FEW_EDGES = 60
     session.kernel_for = lambda techniques: launcher(kernels.kernel_for(techniques))
     mapped.mapped_empty, searches.mapped_copy = np.empty, np.copy
     for name in ("number_members_warp_per_part", "write_members_thread_per_code"):
