@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
+from mbe_stage import BicliqueQuery, BipartiteCSR, CountSink, Execution, enumerate_into
 from mbe_stage.bicliques import engine_cpu, reduction, reference
 from mbe_stage.bicliques.cpu.closed_sets import (
     SUPERSETS,
@@ -295,3 +295,25 @@ def test_expanded_blocks_hold_the_users_members(group_sizes: list[int], seed: in
     table = sink.table()
     assert [side.tolist() for side in (table[i][0] for i in range(len(table)))] == expected[0]
     assert [side.tolist() for side in (table[i][1] for i in range(len(table)))] == expected[1]
+
+
+@pytest.mark.parametrize(("n_rows", "n_columns", "density"), [(30, 250, 0.4), (90, 150, 0.12), (110, 700, 0.05)])
+def test_wide_nodes_find_every_intersection_of_rows(n_rows: int, n_columns: int, density: float) -> None:
+    """Left sets are the intersections of rows. Some rows repeat, hold few columns, or are on both sides of row 64."""
+    rng = np.random.default_rng(n_rows)
+    held = rng.random((n_rows, n_columns)) < density * rng.choice([0.2, 1.0, 2.0], n_rows)[:, None]
+    held[-3:] = held[:3]
+    rows = [int("".join("01"[bit] for bit in row), 2) for row in held.astype(int)]
+    closed: set[int] = set()
+    for row in rows:
+        closed |= {row, *(left & row for left in closed)}
+    right_sizes = {left: sum(left & ~row == 0 for row in rows) for left in closed - {0}}
+    right, left = np.nonzero(held)
+    graph = BipartiteCSR.from_edges(left, right)
+    for least in (1, 2, 3, 20):
+        query = BicliqueQuery(min_left=least, min_right=min(least, 3))
+        wanted = sum(left.bit_count() >= least and n >= query.min_right for left, n in right_sizes.items())
+        sinks = CountSink(), TableSink()
+        for sink in sinks:
+            enumerate_into(sink, graph, query, Execution(threads=1), "cpu")
+        assert (sinks[0].n_bicliques, len(sinks[1].table())) == (wanted, wanted)

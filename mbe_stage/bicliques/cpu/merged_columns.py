@@ -17,6 +17,7 @@ from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.prefetch import prefetch_column
 from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.techniques import MERGED_COLUMNS
+from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
@@ -99,6 +100,66 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
         ints[starts_at + n_columns] = start
         ints[candidates_at + n_columns] = n_candidates
         ints[excluded_at + n_columns] = members_end - start - n_candidates
+        n_columns += 1
+    return n_columns, n_kept, members_end
+
+
+@compiled(nrt=False)
+def collect_words(child, later, live, ints, scratch_at, words, column_words, top):
+    """The same where one word per column, at ``words[column_words:]``, holds its last rows, and all later ones.
+
+    Parameters
+    ----------
+    later, live : uint64
+        Later rows, and those of them that matter.
+    column_words : int
+        Words of the parent's columns.
+    """
+    node, n_left = child.node, child.left_end - child.left_at
+    starts_at, candidates_at, excluded_at = scratch_at, scratch_at + n_left, scratch_at + 2 * n_left
+    kept_at, groups_at = scratch_at + 3 * n_left, scratch_at + 4 * n_left
+    members_end = scratch_at + 5 * n_left
+    keys_at = top + table_size(n_left)
+    last = _U(keys_at - top - 1)
+    words[top:keys_at] = _U(0)
+    first_row = child.row + 1
+    first_bit = lowest_bit_index(later)
+    n_kept = 0
+    n_columns = 0
+    for k in range(child.left_at, child.left_end):
+        word = words[column_words + node[k]]
+        key = word & live
+        if key == _U(0):
+            continue
+        column = child.column_offsets + node[k]
+        first = child.column_members + node[column]
+        own = child.column_members + node[column + 1] - 1 - popcount(word & later)
+        ints[kept_at + n_kept] = node[k]
+        place = (key * _HASH_FACTOR >> _U(32)) & last
+        twin = np.int64(words[top + np.int64(place)]) - 1
+        while twin >= 0 and (words[keys_at + twin] != key or not MERGED_COLUMNS):
+            place = (place + _ONE) & last
+            twin = np.int64(words[top + np.int64(place)]) - 1
+        if twin >= 0:
+            ints[groups_at + n_kept] = twin
+            n_kept += 1
+            twin_at = ints[starts_at + twin] + ints[candidates_at + twin]
+            ints[excluded_at + twin] = intersect(ints, twin_at, ints[excluded_at + twin], node, first, own)
+            continue
+        ints[groups_at + n_kept] = n_columns
+        n_kept += 1
+        words[top + np.int64(place)] = _U(n_columns + 1)
+        words[keys_at + n_columns] = key
+        ints[starts_at + n_columns] = members_end
+        ints[candidates_at + n_columns] = popcount(key)
+        ints[excluded_at + n_columns] = own - first
+        while key != _U(0):
+            ints[members_end] = first_row + lowest_bit_index(key) - first_bit
+            members_end += 1
+            key &= key - _ONE
+        for i in range(first, own):
+            ints[members_end] = node[i]
+            members_end += 1
         n_columns += 1
     return n_columns, n_kept, members_end
 

@@ -34,6 +34,7 @@ from mbe_stage.bicliques.cpu.emit import (
 )
 from mbe_stage.bicliques.cpu.merged_columns import (
     collect_columns,
+    collect_words,
     columns_room,
     drop_narrow_excluded,
     intersect,
@@ -44,7 +45,7 @@ from mbe_stage.bicliques.cpu.merged_columns import (
 from mbe_stage.bicliques.cpu.prefetch import prefetch_column
 from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
-from mbe_stage.bits import popcount
+from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.runtime.jit import compiled
 from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL
 
@@ -83,8 +84,8 @@ def open_subgraph(child, collected, n_path, n_edges, n_nonzero, worker, sizes, o
     if needed > ints.size:
         control[layout.NEEDED] = needed
         return layout.INTS_SHORT
-    if top + n_nonzero > words.size:
-        control[layout.NEEDED] = top + n_nonzero
+    if top + n_nonzero + collected.n_columns > words.size:
+        control[layout.NEEDED] = top + n_nonzero + collected.n_columns
         return layout.WORDS_SHORT
     if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
@@ -109,7 +110,28 @@ def open_subgraph(child, collected, n_path, n_edges, n_nonzero, worker, sizes, o
         ints[collected.scratch + k] = ints[start + k]
     end -= start - collected.scratch
     _push(child.depth + 1, n_excluded, n_rows, collected, end, top, n_path, worker)
+    _write_last_rows(collected, n_rows, n_excluded, top, worker)
     return OK
+
+
+@njit(inline="always")
+def _write_last_rows(collected, n_rows, n_excluded, top, worker):
+    """Write a word per column of the new subgraph, from ``words[top]`` on: which of its last 64 candidates hold it."""
+    words, ints, n_columns = worker.words, worker.ints, collected.n_columns
+    words[top : top + n_columns] = _U(0)
+    row_offsets = collected.scratch + 2 * n_columns + 1 + n_rows
+    row_members = row_offsets + n_rows + n_columns + 2
+    base = first_in_words(n_rows, n_excluded)
+    for row in range(base, n_rows):
+        bit = _ONE << _U(row - base)
+        for j in range(row_members + ints[row_offsets + row], row_members + ints[row_offsets + row + 1]):
+            words[top + ints[j]] |= bit
+
+
+@njit(inline="always")
+def first_in_words(n_rows, n_excluded):
+    """First row that has bits in the words of a subgraph's columns."""
+    return max(n_excluded, n_rows - layout.WORD_BITS)
 
 
 @njit(inline="always")
@@ -289,11 +311,12 @@ def _push(depth, n_excluded, n_rows, collected, end, top, n_path, worker):
     frames[depth, layout.CURSOR] = n_excluded
     frames[depth, layout.END] = n_rows
     frames[depth, layout.N_ROWS] = n_rows
+    frames[depth, layout.N_EXCLUDED] = n_excluded
     frames[depth, layout.N_COLUMNS] = collected.n_columns
     frames[depth, layout.INTS] = collected.scratch
     frames[depth, layout.INTS_TOP] = end
     frames[depth, layout.WORDS] = top
-    frames[depth, layout.WORDS_TOP] = top
+    frames[depth, layout.WORDS_TOP] = top + collected.n_columns
     frames[depth, layout.N_PATH] = n_path
     worker.control[layout.DEPTH] = depth
 
@@ -527,6 +550,13 @@ def _visit_list_child(child, worker, sizes, output):
     """A child with more left vertices than a word has bits."""
     counts, nonzero, node, row = worker.counts, worker.nonzero, child.node, child.row
     n_counted = n_members = _NONE
+    frame = worker.frames[child.depth]
+    base = first_in_words(frame[layout.N_ROWS], frame[layout.N_EXCLUDED])
+    if frame[layout.KIND] == layout.SUBGRAPH and row >= base:
+        status, n_path, collected = _collect_last_rows(child, base, worker, sizes, output)
+        if status != OK or n_path == 0:
+            return status
+        return _open_collected(child, collected, n_path, worker, sizes, output)
     for k in range(child.left_at, child.left_end):
         prefetch_column(child, k, 1)
         column = child.column_offsets + node[k]
@@ -546,6 +576,42 @@ def _visit_list_child(child, worker, sizes, output):
     if status != OK or n_path == 0:
         return status
     return _open_collected(child, collected, n_path, worker, sizes, output)
+
+
+@njit(inline="always")
+def _collect_last_rows(child, base, worker, sizes, output):
+    """Collect the columns of a list child whose later rows, from row `base` on, are bits of its columns' words."""
+    node, ints, words, control = child.node, worker.ints, worker.words, worker.control
+    frame = worker.frames[child.depth]
+    n_left = child.left_end - child.left_at
+    scratch_at, column_words, top = frame[layout.INTS_TOP], frame[layout.WORDS], frame[layout.WORDS_TOP]
+    nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE)
+    n_members, common, union = _NONE, ~_U(0), _U(0)
+    for k in range(child.left_at, child.left_end):
+        column = child.column_offsets + node[k]
+        n_members += node[column + 1] - node[column]
+        common &= words[column_words + node[k]]
+        union |= words[column_words + node[k]]
+    own = _ONE << _U(child.row - base)
+    later = ~(own | (own - _ONE))
+    control[layout.WORK] += 8 + 8 * popcount(union & later)
+    ints_room, words_room = columns_room(n_left, n_members)
+    if scratch_at + ints_room > ints.size:
+        control[layout.NEEDED] = scratch_at + ints_room
+        return layout.INTS_SHORT, _NONE, nothing
+    if top + words_room > words.size:
+        control[layout.NEEDED] = top + words_room
+        return layout.WORDS_SHORT, _NONE, nothing
+    if common & (own - _ONE) != _U(0) or _is_excluded(child, ints, scratch_at):
+        return OK, _NONE, nothing
+    n_path = _join_path(child, child.row, frame[layout.N_PATH], worker, sizes, output)
+    rest = common & later
+    while rest != _U(0):
+        n_path = _join_path(child, base + lowest_bit_index(rest), n_path, worker, sizes, output)
+        rest &= rest - _ONE
+    live = union & later & ~common
+    n_columns, n_kept, end = collect_words(child, later, live, ints, scratch_at, words, column_words, top)
+    return OK, n_path, layout.Collected(scratch_at, end, n_columns, n_kept)
 
 
 @njit(inline="always")
