@@ -167,7 +167,15 @@ def _add_members(sizes, members, n_edges, keys, n_bicliques, largest_edges, larg
 
 @compiled(LONGS, LONGS, LONGS, *3 * [readonly(LONGS)])
 def _merge(n_bicliques, largest_edges, largest_keys, other_n_bicliques, other_edges, other_keys):
-    """Add sums of other bicliques to those of the same vertices, as `_add_members` does."""
+    """Add sums of other bicliques to those of the same vertices, as `_add_members` does.
+
+    Parameters
+    ----------
+    n_bicliques, largest_edges, largest_keys : (n_vertices,) int64
+        Changed in place.
+    other_n_bicliques, other_edges, other_keys : (n_vertices,) int64
+        Of the other bicliques.
+    """
     for vertex in range(n_bicliques.size):
         n_bicliques[vertex] += other_n_bicliques[vertex]
         edges, key = other_edges[vertex], other_keys[vertex]
