@@ -45,6 +45,7 @@ _LARGEST_SIZE = 2**31 - 1
 _BLOCKS_ON_DEVICE = 2
 # Sizes that come to the host together, before their members.
 _CLIQUES_AT_ONCE = 1 << 20
+_STRIDE = 256
 Block = TypeVar("Block")
 
 
@@ -290,16 +291,25 @@ def _of_histogram(histogram: np.ndarray, n_held: int, block_bytes: int, share: f
 def _cuts(sizes: np.ndarray, n_held: int, block_bytes: int) -> Iterator[tuple[slice, int]]:
     """Cut cliques, given their sizes in the part, into blocks of at most `block_bytes`, a larger clique alone.
 
-    Each is given by its cliques, and their number of members; a clique gets `n_held` further ones.
+    Each is given by its cliques, and their number of members; a clique gets `n_held` further ones. Where a block may
+    end is looked up for one clique in `_STRIDE`, and for each only if so many are too large for a block.
     """
-    ends = np.cumsum(sizes, dtype=np.int64)
-    n_bytes = 4 * (ends + (n_held + 1) * np.arange(1, sizes.size + 1))
-    first = 0
+    starts = np.arange(0, sizes.size, _STRIDE)
+    places = np.append(starts, sizes.size)
+    ends = np.append(0, np.cumsum(np.add.reduceat(sizes, starts, dtype=np.int64)))
+    n_bytes = 4 * (ends + (n_held + 1) * places)
+    first = begin = 0
     while first < sizes.size:
-        before = int(n_bytes[first - 1]) if first else 0
-        stop = max(first + 1, int(np.searchsorted(n_bytes, before + block_bytes, side="right")))
-        yield slice(first, stop), int(ends[stop - 1] - ends[first] + sizes[first])
-        first = stop
+        most = 4 * (begin + (n_held + 1) * first) + block_bytes
+        at = int(np.searchsorted(n_bytes, most, side="right")) - 1
+        stop, end = int(places[at]), int(ends[at])
+        if stop <= first:
+            each = np.arange(first + 1, 1 + places[at + 1])
+            ends_of_each = begin + np.cumsum(sizes[first : places[at + 1]], dtype=np.int64)
+            n = max(1, int(np.searchsorted(4 * (ends_of_each + (n_held + 1) * each), most, side="right")))
+            stop, end = first + n, int(ends_of_each[n - 1])
+        yield slice(first, stop), end - begin
+        first, begin = stop, end
 
 
 def _block(sizes: np.ndarray, members: np.ndarray, part: CommonPart, detail: Detail, share: float) -> CliqueBlock:

@@ -34,7 +34,7 @@ def use_the_emulator() -> Any:
 
     session.kernel_blocks = lambda: 1
     # Fewer than most graphs here have.
-    engine_cuda._CLIQUES_AT_ONCE = 30
+    engine_cuda._CLIQUES_AT_ONCE, engine_cuda._STRIDE = 30, 4
     session.kernel_for = lambda mode, techniques: launcher(kernels.kernel_for(mode, techniques))
     prepare.part_lists_warp_per_vertex = launcher(prepare.part_lists_warp_per_vertex)
     return launcher

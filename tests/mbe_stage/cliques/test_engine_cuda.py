@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mbe_stage import CliqueQuery, UndirectedCSR
@@ -172,6 +174,25 @@ def test_an_output_that_is_full_is_counted_within_its_word() -> None:
     assert full["asked_in_vain"] > 4
     assert full["of_a_warp"] == 2
     assert told["case"] == "told"
+
+
+@pytest.mark.parametrize("stride", [1, 5, 64])
+def test_blocks_for_the_host_are_as_large_as_they_may_be(stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_cuda, "_STRIDE", stride)
+    chance = np.random.default_rng(stride)
+    for most, n_held, block_bytes in itertools.product((3, 40), (0, 2), (8, 100, 900)):
+        sizes = chance.integers(1, most, 150).astype(np.int32)
+        cuts = list(engine_cuda._cuts(sizes, n_held, block_bytes))
+        assert [cut.start for cut, _ in cuts] == [0, *(cut.stop for cut, _ in cuts[:-1])]
+        assert cuts[-1][0].stop == sizes.size
+        for number, (cut, n_members) in enumerate(cuts):
+            assert n_members == sizes[cut].sum()
+            n_cliques = cut.stop - cut.start
+            assert 4 * (n_members + (n_held + 1) * n_cliques) <= block_bytes or n_cliques == 1
+            # Another stretch would not have fitted, except behind the last one.
+            more = sizes[cut.start : min(sizes.size, cut.stop + stride)]
+            is_last = number == len(cuts) - 1
+            assert is_last or 4 * (more.sum() + (n_held + 1) * more.size) > block_bytes
 
 
 @pytest.mark.parametrize(
