@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from operator import and_
 from typing import Any
 
@@ -65,7 +65,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         weights = kept.of(columns["weight"].values)
         kept.keep("weight", backend.at_least(weights, config.min_weight))
     if has_window(config):
-        times, refuse = kept.of(columns["timestamp"].values), partial(_refuse, rows, "timestamp")
+        times, refuse = kept.of(columns["timestamp"].values), kept.refusal("timestamp")
         kept.keep("time", window_of(lambda: [times], columns["timestamp"].moments, config, refuse, backend)(times))
     if not kept.n:
         raise no_edges(rows, kept.dropped, config)
@@ -204,12 +204,6 @@ def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: B
     )
     events = None if edges.events is None else replace(edges.events, right=backend.on_host(right_of_rows))
     return backend.edges((left_ids, right_ids), (edges.left_keys, right_keys), hashes, facts, events)
-
-
-def _refuse(
-    rows: Rows, role: str, row: int | None, *, found: str, expected: str, remedy: str
-) -> InputError | HostNeeded:
-    return rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
 
 
 def has_window(config: InputConfig) -> bool:

@@ -211,7 +211,7 @@ class _NumberedRows:
 
     def _with_numbers(self, rows: HostRows, role: str) -> HostRows:
         """Return the rows with numbers or moments in place of texts."""
-        if not is_text(plain_type(rows.raw.table.column(role).type)):
+        if not is_text(plain_type(rows.table.column(role).type)):
             return rows
         parts = (part.measured(role) for _, part in self._parts(rows))
         kinds = {each.type for each in parts if each.null_count < len(each)}

@@ -103,7 +103,7 @@ def number_tuples(
             continue
         # Renumber after each part, so that numbers of many parts stay within int64.
         codes, distinct = paired((codes, of_codes), (ids, ranks), len(keys))
-        of_codes = xp.arange(len(distinct))
+        of_codes = xp.arange(len(distinct) if number < len(parts) else 0)
         levels.append((distinct, len(keys)))
     _refuse_too_many(len(levels[-1][0]), refuse)
 

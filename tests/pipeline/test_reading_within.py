@@ -80,7 +80,7 @@ def written(table: pa.Table, directory: Path, seed: int) -> Path | list[Path]:
 
 def read_within(config: InputConfig, source: Any, most_bytes: int, least: tuple[int, int]) -> EdgeData:
     spools = Spools(1 << 30)
-    rows = HostRows(read_edges(config, source, new_column=spools.column))
+    rows = HostRows.of(read_edges(config, source, new_column=spools.column))
     return core.clean_within(rows, spools, config, most_bytes, least)
 
 
