@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
@@ -17,8 +16,7 @@ from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges,
 from mbe_stage.pipeline.clean.attributes import attributes_of, moments_of
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
-from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.clean.keys import KeptRows, number_keys, number_tuples, with_lone
+from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, number_keys, number_tuples, with_lone
 from mbe_stage.pipeline.clean.time_buckets import number_buckets, unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
 from mbe_stage.pipeline.clean.window import window_of
@@ -26,8 +24,6 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError, with_settings
 from mbe_stage.pipeline.io.further import is_further
-
-log = logging.getLogger(__name__)
 
 _SECOND = 1_000_000
 # Years 1000 to 8999. Calendars end at 1 and 9999, which some use for "never", and parts of a time line reach beyond its
@@ -107,36 +103,6 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         return found
     later = _number_right(numbered, columns, kept, config, backend, half_later=True)
     return replace(found, half_later=with_right(found, left_of_rows, later, backend))
-
-
-def facts_of_rows(
-    rows: Rows, dropped: Mapping[str, int], sizes: tuple[int, int, int], fingerprint: str, **others: Any
-) -> InputFacts:
-    """Return the facts about rows, and log them; `dropped` counts the rows that each rule left out.
-
-    `sizes` has the numbers of left and right vertices, and of edges.
-    """
-    facts = InputFacts(
-        source=rows.source,
-        format=rows.format,
-        rows_read=rows.n_rows,
-        rows_dropped_null=dropped["null"],
-        rows_dropped_weight=dropped["weight"],
-        rows_dropped_time=dropped["time"],
-        duplicate_edges=rows.n_rows - sum(dropped.values()) - sizes[2],
-        n_left=sizes[0],
-        n_right=sizes[1],
-        n_edges=sizes[2],
-        fingerprint=fingerprint,
-        columns=rows.input_columns,
-        dialect=rows.dialect,
-        n_columns=rows.n_columns,
-        **others,
-    )
-    by = "" if rows.reader is None else f", by {rows.reader}"
-    size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
-    log.info("read %s (%s%s): %s", facts.source, facts.taken, by, size)
-    return facts
 
 
 def _with_further(

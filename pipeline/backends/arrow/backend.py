@@ -13,18 +13,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.bicliques.keys import edge_fingerprint
-from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.bicliques import keys as fingerprints
+from mbe_stage.graphs import pairs
 from mbe_stage.graphs.numbering import IntegerNumbers
-from mbe_stage.graphs.pairs import distinct_pairs
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.backends.arrow import keys
+from mbe_stage.pipeline.backends.arrow import hashes, keys
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import graph_facts_beside
-from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.arrow.rows import HostRows
-from mbe_stage.pipeline.backends.backend import Column, FrameWriter, GraphFacts, KeyType
+from mbe_stage.pipeline.backends.backend import Column, FrameWriter, KeyType
 from mbe_stage.pipeline.clean.events import Events
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
@@ -49,6 +47,10 @@ class ArrowBackend:
     json_arrays = staticmethod(keys.json_arrays)
     made_in_parts = staticmethod(keys.made_in_parts)
     load_edges = staticmethod(edge_files.load_edges)
+    distinct_pairs = staticmethod(pairs.distinct_pairs)
+    key_hashes = staticmethod(hashes.key_hashes)
+    edge_fingerprint = staticmethod(fingerprints.edge_fingerprint)
+    graph_facts = staticmethod(graph_facts_beside)
 
     def readers(
         self, config: InputConfig, source: object | None
@@ -91,21 +93,8 @@ class ArrowBackend:
         numbers.add(codes)
         return numbers.finish()
 
-    def distinct_pairs(
-        self, first: np.ndarray, second: np.ndarray, n_first: int, n_second: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return distinct_pairs(first, second, n_first, n_second)
-
     def text_column(self, texts: Sequence[str]) -> pa.Array:
         return pa.array(texts, pa.large_string())
-
-    def key_hashes(self, values: pa.Array, side: str) -> np.ndarray:
-        return key_hashes(values, side)
-
-    def edge_fingerprint(
-        self, left_ids: np.ndarray, right_ids: np.ndarray, left_hashes: np.ndarray, right_hashes: np.ndarray
-    ) -> str:
-        return edge_fingerprint(left_ids, right_ids, left_hashes, right_hashes)
 
     def edges(
         self,
@@ -122,13 +111,6 @@ class ArrowBackend:
 
     def save_edges(self, edges: EdgeData, directory: Path) -> None:
         edge_files.save_edges(edges, directory)
-
-    @contextmanager
-    def graph_facts(
-        self, graph: BipartiteCSR, most_steps: int, execution: Execution
-    ) -> Iterator[Callable[[], GraphFacts]]:
-        with graph_facts_beside(graph, most_steps, execution) as facts:
-            yield facts
 
     @contextmanager
     def budget(self, execution: Execution, shares: object = None) -> Iterator[Execution]:  # noqa: ARG002 - none to share
