@@ -125,13 +125,9 @@ def clean_within(
     if events is None or len(cores) == 1:
         return found
     later = cores[1].fingerprint
-    facts = replace(
-        found.facts,
-        duplicate_edges=n_rows - later.n_items,
-        n_right=len(keys[2]),
-        n_edges=later.n_items,
-        fingerprint=str(later),
-    )
+    n_edges = later.n_items
+    facts = replace(found.facts, n_right=len(keys[2]), n_edges=n_edges, duplicate_edges=n_rows - n_edges)
+    facts = replace(facts, fingerprint=str(later))
     events = replace(events, right=numbered.rights[1].numbers.whole())
     of_later = EdgeData(*cores[1].edges(), keys[0], keys[2], facts, (hashes[0], hashes[2]), events)
     return replace(found, half_later=of_later)
@@ -171,9 +167,9 @@ class _NumberedRows:
         self._weights, self._times, self.warnings = self._kept_measures() if config.keeps_events else (None, None, ())
         self._compact()
         by = [numbered["by"]] if "by" in numbered else []
-        parts = [numbered[role] for role in key_roles("right", len(config.right_columns))]
-        self.left = self._tuples([*by, numbered["left"]])
-        self.rights = [self._tuples([*by, *parts, *bucket]) for bucket in buckets]
+        roles = key_roles("right", len(config.right_columns))
+        self.left = self._tuples("left", [*by, numbered["left"]])
+        self.rights = [self._tuples(roles[0], [*by, *map(numbered.get, roles), *bucket]) for bucket in buckets]
         counts = np.zeros(len(self.left.keys), np.int64)
         for start in range(0, self.n, PIECE):
             count_ids(self.left.numbers.read(start, start + PIECE), counts)
@@ -314,8 +310,8 @@ class _NumberedRows:
                 end += kept.size
             column.n = end
 
-    def _tuples(self, parts: Sequence[_Column]) -> _Column:
-        return _Column(*number_tuples(parts, self._rows.refusal_of("left"), ARROW, self._paired))
+    def _tuples(self, role: str, parts: Sequence[Any]) -> _Column:
+        return _Column(*number_tuples(parts, self._rows.refusal_of(role), ARROW, self._paired))
 
     def _paired(
         self, first: tuple[Spooled, np.ndarray], second: tuple[Spooled, np.ndarray], n_second: int
