@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import and_
@@ -17,7 +17,7 @@ from mbe_stage.pipeline.clean.attributes import attributes_of, moments_of
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, number_keys, number_tuples, with_lone
-from mbe_stage.pipeline.clean.time_buckets import number_buckets, unit_of, unit_words
+from mbe_stage.pipeline.clean.time_buckets import Parts, number_buckets, unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
 from mbe_stage.pipeline.clean.window import window_of
 from mbe_stage.pipeline.config.model import InputConfig
@@ -26,6 +26,7 @@ from mbe_stage.pipeline.errors import InputError, with_settings
 from mbe_stage.pipeline.io.further import is_further
 
 _SECOND = 1_000_000
+_AsTimes = Callable[[np.ndarray, np.ndarray], np.ndarray]
 # Years 1000 to 8999. Calendars end at 1 and 9999, which some use for "never", and parts of a time line reach beyond its
 # ends.
 _MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
@@ -272,17 +273,10 @@ def finite_weights(values: np.ndarray, is_there: np.ndarray) -> np.ndarray:
     return np.where(is_there & np.isfinite(weights), weights, np.nan) + 0.0
 
 
-def moments_from(
-    parts: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]], are_moments: bool, are_seconds: bool
-) -> tuple[Callable[[np.ndarray, np.ndarray], np.ndarray] | None, tuple[str, ...]]:
-    """Return what turns times, and a mask of those present, into those of `Events`; and warnings.
+def moments_from(parts: Parts, are_moments: bool, are_seconds: bool) -> tuple[_AsTimes | None, tuple[str, ...]]:
+    """Return what turns times and masks of those present into `Events.times`, and warnings; `parts` has all of both.
 
     None if times are no moments and not known to be seconds since 1970.
-
-    Parameters
-    ----------
-    parts : callable
-        Returns all times with these masks, in parts.
     """
     if are_moments:
         return _moments, ()

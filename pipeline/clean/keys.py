@@ -19,10 +19,7 @@ from mbe_stage.pipeline.errors import InputError
 log = logging.getLogger(__name__)
 
 Paired = Callable[[tuple[Any, Any], tuple[Any, Any], int], tuple[Any, Any]]
-"""Takes ids and the rank of each id, twice, and the number of second ranks; numbers the pairs of ranks of all rows.
-
-Returns the rank of each pair, and the distinct pairs in order: the first rank times that number plus the second.
-"""
+"""Takes twice ids and their ranks, and the number of second ranks; numbers the pairs, first * that + second."""
 
 _MOST_VERTICES = 2**31 - 1
 # Rules about columns that only edges have.
@@ -80,7 +77,7 @@ def number_tuples(
     parts : sequence of pair
         The result of `number_keys` for each column, all of the same rows.
     paired : callable, optional
-        Numbers pairs for ids that are no arrays: see `Paired`.
+        For ids that are no arrays.
 
     Returns
     -------

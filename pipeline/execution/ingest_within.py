@@ -75,7 +75,9 @@ def _obstacle(rows: HostRows, spools: Spools, section: InputConfig) -> str | Non
         names = ", ".join(repr(rows.names[role]) for role in tried)
         return f"keys are tried with {names} ({setting('groups.try_keys')} is auto, not plain)"
     changed = [role for role in rows.roles if not _is_spooled(rows, role, spools)]
-    return f"the column {rows.names[changed[0]]!r} was changed, such as by removing blanks" if changed else None
+    if changed:
+        return f"the column {rows.names[changed[0]]!r} has blanks around values, a decimal comma or dates to parse"
+    return None
 
 
 def _is_spooled(rows: HostRows, role: str, spools: Spools) -> bool:
