@@ -40,13 +40,14 @@ CEILINGS = {
     "mbe_stage/search": 1_800,
     # The state of the run that log lines and metrics report.
     "pipeline": 800,
-    # Columns of keys as dictionaries: 150 lines. Their rows in temporary files: 130. Writers that scale, and the sink
-    # that problems shared on the device: 70.
-    "pipeline/backends": 6_890,
+    # Columns of keys as dictionaries: 150 lines. Rows in temporary files: 210. Writers that scale, and the sink that
+    # problems shared on the device: 70.
+    "pipeline/backends": 7_000,
     # From groups to cases: looking, exporting, deciding.
     "pipeline/cases": 2_500,
-    # Attributes and times among further columns. Cleaning within a memory budget: 290 lines.
-    "pipeline/clean": 1_650,
+    # Attributes and times among further columns. Cleaning within a memory budget, with filters, buckets, keys of
+    # several columns, weights and times: 510 lines.
+    "pipeline/clean": 1_880,
     # Commands made when they are asked for, and a start with less work for those that only read: 50 lines. `mbe demo`,
     # and `mbe clean --cache`: 50. JSON lines and metrics: 300. Options of keys and copies: 20.
     # Looking at cases, and exports for other systems: 360 lines. `mbe cases`: 120.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from operator import and_
 from typing import Any
 
@@ -17,9 +16,8 @@ from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges,
 from mbe_stage.pipeline.clean.attributes import attributes_of, moments_of
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
-from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.clean.keys import KeptRows, number_keys, number_tuples, with_lone
-from mbe_stage.pipeline.clean.time_buckets import number_buckets, unit_of, unit_words
+from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, number_keys, number_tuples, with_lone
+from mbe_stage.pipeline.clean.time_buckets import Parts, number_buckets, unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
 from mbe_stage.pipeline.clean.window import window_of
 from mbe_stage.pipeline.config.model import InputConfig
@@ -27,9 +25,8 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError, with_settings
 from mbe_stage.pipeline.io.further import is_further
 
-log = logging.getLogger(__name__)
-
 _SECOND = 1_000_000
+_AsTimes = Callable[[np.ndarray, np.ndarray], np.ndarray]
 # Years 1000 to 8999. Calendars end at 1 and 9999, which some use for "never", and parts of a time line reach beyond its
 # ends.
 _MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
@@ -65,7 +62,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         weights = kept.of(columns["weight"].values)
         kept.keep("weight", backend.at_least(weights, config.min_weight))
     if has_window(config):
-        times, refuse = kept.of(columns["timestamp"].values), partial(_refuse, rows, "timestamp")
+        times, refuse = kept.of(columns["timestamp"].values), kept.refusal("timestamp")
         kept.keep("time", window_of(lambda: [times], columns["timestamp"].moments, config, refuse, backend)(times))
     if not kept.n:
         raise no_edges(rows, kept.dropped, config)
@@ -107,36 +104,6 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         return found
     later = _number_right(numbered, columns, kept, config, backend, half_later=True)
     return replace(found, half_later=with_right(found, left_of_rows, later, backend))
-
-
-def facts_of_rows(
-    rows: Rows, dropped: Mapping[str, int], sizes: tuple[int, int, int], fingerprint: str, **others: Any
-) -> InputFacts:
-    """Return the facts about rows, and log them; `dropped` counts the rows that each rule left out.
-
-    `sizes` has the numbers of left and right vertices, and of edges.
-    """
-    facts = InputFacts(
-        source=rows.source,
-        format=rows.format,
-        rows_read=rows.n_rows,
-        rows_dropped_null=dropped["null"],
-        rows_dropped_weight=dropped["weight"],
-        rows_dropped_time=dropped["time"],
-        duplicate_edges=rows.n_rows - sum(dropped.values()) - sizes[2],
-        n_left=sizes[0],
-        n_right=sizes[1],
-        n_edges=sizes[2],
-        fingerprint=fingerprint,
-        columns=rows.input_columns,
-        dialect=rows.dialect,
-        n_columns=rows.n_columns,
-        **others,
-    )
-    by = "" if rows.reader is None else f", by {rows.reader}"
-    size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
-    log.info("read %s (%s%s): %s", facts.source, facts.taken, by, size)
-    return facts
 
 
 def _with_further(
@@ -204,12 +171,6 @@ def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: B
     )
     events = None if edges.events is None else replace(edges.events, right=backend.on_host(right_of_rows))
     return backend.edges((left_ids, right_ids), (edges.left_keys, right_keys), hashes, facts, events)
-
-
-def _refuse(
-    rows: Rows, role: str, row: int | None, *, found: str, expected: str, remedy: str
-) -> InputError | HostNeeded:
-    return rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
 
 
 def has_window(config: InputConfig) -> bool:
@@ -312,17 +273,10 @@ def finite_weights(values: np.ndarray, is_there: np.ndarray) -> np.ndarray:
     return np.where(is_there & np.isfinite(weights), weights, np.nan) + 0.0
 
 
-def moments_from(
-    parts: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]], are_moments: bool, are_seconds: bool
-) -> tuple[Callable[[np.ndarray, np.ndarray], np.ndarray] | None, tuple[str, ...]]:
-    """Return what turns times, and a mask of those present, into those of `Events`; and warnings.
+def moments_from(parts: Parts, are_moments: bool, are_seconds: bool) -> tuple[_AsTimes | None, tuple[str, ...]]:
+    """Return what turns times and masks of those present into `Events.times`, and warnings; `parts` has all of both.
 
     None if times are no moments and not known to be seconds since 1970.
-
-    Parameters
-    ----------
-    parts : callable
-        Returns all times with these masks, in parts.
     """
     if are_moments:
         return _moments, ()

@@ -8,10 +8,10 @@ fit, edges of vertices with too few neighbours go, round by round, until no more
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import pairwise
+from itertools import pairwise, starmap
 from operator import and_
 from typing import Any, NamedTuple
 
@@ -33,7 +33,6 @@ from mbe_stage.pipeline.backends.arrow.spooled import PIECE, Spooled, SpooledEnc
 from mbe_stage.pipeline.backends.backend import Column, is_key, key_roles
 from mbe_stage.pipeline.clean.cleaning import (
     bucket_of,
-    facts_of_rows,
     finite_weights,
     has_window,
     moments_from,
@@ -42,7 +41,7 @@ from mbe_stage.pipeline.clean.cleaning import (
 )
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import Events
-from mbe_stage.pipeline.clean.keys import number_keys, number_tuples
+from mbe_stage.pipeline.clean.keys import facts_of_rows, number_keys, number_tuples
 from mbe_stage.pipeline.clean.time_buckets import beginnings, bucket_names
 from mbe_stage.pipeline.clean.window import window_of
 from mbe_stage.pipeline.config.model import InputConfig
@@ -54,6 +53,8 @@ log = logging.getLogger(__name__)
 # Ids of an edge and its place in the graph; of a vertex the hash, degrees, offset and flags; of a row in a part the
 # ids, ordered ones, and those of the part before.
 _EDGE_BYTES, _VERTEX_BYTES, _ROW_BYTES = 12, 36, 24
+# Of a key of several columns, the codes, its parts and its text, while it is made.
+_TUPLE_BYTES = 150
 _FEWEST_ROWS = 1 << 16
 _Pairs = tuple[np.ndarray, np.ndarray]
 
@@ -80,11 +81,8 @@ def clean_within(
         The remaining edges do not fit; the message says what would do.
     """
     numbered = _NumberedRows(rows, spools, config)
-    keys, n_rows, n_left = (
-        [side.keys for side in (numbered.left, *numbered.rights)],
-        numbered.n,
-        len(numbered.left.keys),
-    )
+    keys, n_rows = [side.keys for side in (numbered.left, *numbered.rights)], numbered.n
+    n_left = len(keys[0])
     hashes = [key_hashes(keys[0], "left"), *(key_hashes(each, "right") for each in keys[1:])]
     of_vertices = sum(each.nbytes + _VERTEX_BYTES * len(each) for each in keys)
     most_rows = max(_FEWEST_ROWS, (most_bytes - of_vertices) // (2 * _ROW_BYTES))
@@ -109,14 +107,14 @@ def clean_within(
         )
     log.info("holding %s of %s edges; the others can be in no result", f"{n_held:,}", f"{n_edges:,}")
     core, is_whole = cores[0], n_held == n_edges
-    events, unread = numbered.events()
+    events, of_events = numbered.events(hashes[0], hashes[1])
     facts = facts_of_rows(
         rows,
         numbered.dropped,
         (n_left, len(keys[1]), core.fingerprint.n_items),
         str(core.fingerprint),
-        warnings=(*rows.warnings, *unread),
-        events_fingerprint=None if events is None else numbered.events_fingerprint(hashes[0], hashes[1]),
+        warnings=(*rows.warnings, *numbered.warnings),
+        events_fingerprint=of_events,
         n_edges_held=None if is_whole else n_held,
     )
     degrees = None if is_whole else core.degrees
@@ -126,13 +124,9 @@ def clean_within(
     if events is None or len(cores) == 1:
         return found
     later = cores[1].fingerprint
-    facts = replace(
-        found.facts,
-        duplicate_edges=n_rows - later.n_items,
-        n_right=len(keys[2]),
-        n_edges=later.n_items,
-        fingerprint=str(later),
-    )
+    n_edges = later.n_items
+    facts = replace(found.facts, n_right=len(keys[2]), n_edges=n_edges, duplicate_edges=n_rows - n_edges)
+    facts = replace(facts, fingerprint=str(later))
     events = replace(events, right=numbered.rights[1].numbers.whole())
     of_later = EdgeData(*cores[1].edges(), keys[0], keys[2], facts, (hashes[0], hashes[2]), events)
     return replace(found, half_later=of_later)
@@ -150,12 +144,10 @@ class _NumberedRows:
 
     Attributes
     ----------
-    n : int
-    dropped : dict
+    n, dropped
         As of `pipeline.clean.keys.KeptRows`.
-    left : _Column
-    rights : list of _Column
-        A second one has time buckets shifted by half, if weights and times are kept.
+    left, rights : _Column and list of _Column
+        The second on the right, if there is one, has time buckets shifted by half.
     """
 
     def __init__(self, rows: HostRows, spools: Spools, config: InputConfig) -> None:
@@ -171,12 +163,12 @@ class _NumberedRows:
         numbered = {role: self._number(role, column) for role, column in read.items()}
         shifts = [] if config.time_bucket is None else [False, True] if config.keeps_events else [False]
         buckets = [[self._buckets(half_later)] for half_later in shifts] or [[]]
-        self._weights, self._times, self._unread = self._measured()
+        self._weights, self._times, self.warnings = self._kept_measures() if config.keeps_events else (None, None, ())
         self._compact()
         by = [numbered["by"]] if "by" in numbered else []
-        parts = [numbered[role] for role in key_roles("right", len(config.right_columns))]
-        self.left = self._tuples([*by, numbered["left"]])
-        self.rights = [self._tuples([*by, *parts, *bucket]) for bucket in buckets]
+        roles = key_roles("right", len(config.right_columns))
+        self.left = self._tuples("left", [*by, numbered["left"]])
+        self.rights = [self._tuples(roles[0], [*by, *map(numbered.get, roles), *bucket]) for bucket in buckets]
         counts = np.zeros(len(self.left.keys), np.int64)
         for start in range(0, self.n, PIECE):
             count_ids(self.left.numbers.read(start, start + PIECE), counts)
@@ -192,26 +184,21 @@ class _NumberedRows:
             yield self._of_many(first, right) if n > most_rows else self._distinct(first, end, n, right)
             first = end
 
-    def events(self) -> tuple[Events | None, tuple[str, ...]]:
-        """Return weights and times of the rows, views of files, and warnings."""
+    def events(self, left_hashes: np.ndarray, right_hashes: np.ndarray) -> tuple[Events | None, str | None]:
+        """Return weights and times of the rows, views of files, and their fingerprint; None if they are not kept."""
         if not (self._config.keeps_events and self._measures):
-            return None, ()
-        weights, times = (None if each is None else each.whole() for each in (self._weights, self._times))
-        return Events(self.left.numbers.whole(), self.rights[0].numbers.whole(), weights, times), self._unread
-
-    def events_fingerprint(self, left_hashes: np.ndarray, right_hashes: np.ndarray) -> str:
-        """Return `Events.fingerprint`."""
-        found, measures = Fingerprint(), (self._weights, self._times)
+            return None, None
+        columns = self.left.numbers, self.rights[0].numbers, self._weights, self._times
+        found = Fingerprint()
         for start in range(0, self.n, PIECE):
-            end = start + PIECE
-            left, right = self.left.numbers.read(start, end), self.rights[0].numbers.read(start, end)
-            weights, times = (None if each is None else each.read(start, end) for each in measures)
-            Events(left, right, weights, times).add_to(found, left_hashes, right_hashes)
-        return str(found)
+            part: list[Any] = [None if each is None else each.read(start, start + PIECE) for each in columns]
+            Events(*part).add_to(found, left_hashes, right_hashes)
+        whole: list[Any] = [None if each is None else each.whole() for each in columns]
+        return Events(*whole), str(found)
 
     def _with_numbers(self, rows: HostRows, role: str) -> HostRows:
         """Return the rows with numbers or moments in place of texts."""
-        if not is_text(plain_type(rows.raw.table.column(role).type)):
+        if not is_text(plain_type(rows.table.column(role).type)):
             return rows
         parts = (part.measured(role) for _, part in self._parts(rows))
         kinds = {each.type for each in parts if each.null_count < len(each)}
@@ -295,30 +282,21 @@ class _NumberedRows:
     def _buckets(self, half_later: bool) -> _Column:
         """Return the time bucket of each remaining row."""
         of_bucket, encoder = bucket_of(self._config, half_later), self._spools.encoder("bucket")
-        for begins in beginnings(
-            self._kept_times, self._are_moments, *of_bucket, self._rows.refusal_of("timestamp"), ARROW
-        ):
+        refuse = self._rows.refusal_of("timestamp")
+        for begins in beginnings(self._kept_times, self._are_moments, *of_bucket, refuse, ARROW):
             encoder.add(pa.array(begins))
         encoder.finish()
         return _Column(encoder.rows, ARROW.text_column(bucket_names(encoder.keys.to_numpy(), *of_bucket)))
 
-    def _measured(self) -> tuple[Spooled | None, Spooled | None, tuple[str, ...]]:
-        """Return weights and times of the remaining rows as `Events` has them, if they are kept, and warnings."""
-        weights = times = None
-        warnings: tuple[str, ...] = ()
-        if not self._config.keeps_events:
-            return None, None, ()
+    def _kept_measures(self) -> tuple[Spooled | None, Spooled | None, tuple[str, ...]]:
+        """Return weights and times of the remaining rows as `Events` has them, and warnings."""
+        weights, as_times, warnings = None, None, tuple[str, ...]()
         if "weight" in self._measures:
-            weights = Spooled(np.float64)
-            for of_part in self._kept("weight"):
-                weights.write(weights.n, finite_weights(*of_part))
+            weights = _spooled(np.float64, starmap(finite_weights, self._kept("weight")))
         if "timestamp" in self._measures:
             has_buckets = self._config.time_bucket is not None
-            as_moments, warnings = moments_from(lambda: self._kept("timestamp"), self._are_moments, has_buckets)
-            if as_moments is not None:
-                times = Spooled(np.int64)
-                for of_part in self._kept("timestamp"):
-                    times.write(times.n, as_moments(*of_part))
+            as_times, warnings = moments_from(lambda: self._kept("timestamp"), self._are_moments, has_buckets)
+        times = None if as_times is None else _spooled(np.int64, starmap(as_times, self._kept("timestamp")))
         return weights, times, warnings
 
     def _compact(self) -> None:
@@ -331,8 +309,8 @@ class _NumberedRows:
                 end += kept.size
             column.n = end
 
-    def _tuples(self, parts: Sequence[_Column]) -> _Column:
-        return _Column(*number_tuples(parts, self._rows.refusal_of("left"), ARROW, self._paired))
+    def _tuples(self, role: str, parts: Sequence[Any]) -> _Column:
+        return _Column(*number_tuples(parts, self._rows.refusal_of(role), ARROW, self._paired))
 
     def _paired(
         self, first: tuple[Spooled, np.ndarray], second: tuple[Spooled, np.ndarray], n_second: int
@@ -343,6 +321,7 @@ class _NumberedRows:
             codes, others = (ranks[ids.read(start, start + PIECE)].astype(np.int64) for ids, ranks in (first, second))
             encoder.add(pa.array(codes * n_second + others))
         encoder.finish()
+        self._spools.check(f"{len(encoder.keys):,} keys of several columns", _TUPLE_BYTES * len(encoder.keys))
         return encoder.rows, encoder.keys.to_numpy()
 
     def _distinct(self, first: int, end: int, n: int, right: _Column) -> _Pairs:
@@ -387,6 +366,13 @@ class _NumberedRows:
         new[used], keys = number_keys(values, self._config.key_type, self._rows.keys, refuse, ARROW)
         _renumber(numbers, new)
         return _Column(numbers, keys)
+
+
+def _spooled(kind: type, parts: Iterable[np.ndarray]) -> Spooled:
+    spooled = Spooled(kind)
+    for part in parts:
+        spooled.write(spooled.n, part)
+    return spooled
 
 
 def _there(column: Column) -> np.ndarray:

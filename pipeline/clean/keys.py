@@ -5,20 +5,21 @@ An id is the rank of its key on its side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, KeyOrigin, KeyType, Refusal, Rows
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.errors import InputError
 
-Paired = Callable[[tuple[Any, Any], tuple[Any, Any], int], tuple[Any, Any]]
-"""Takes ids and the rank of each id, twice, and the number of second ranks; numbers the pairs of ranks of all rows.
+log = logging.getLogger(__name__)
 
-Returns the rank of each pair, and the distinct pairs in order: the first rank times that number plus the second.
-"""
+Paired = Callable[[tuple[Any, Any], tuple[Any, Any], int], tuple[Any, Any]]
+"""Takes twice ids and their ranks, and the number of second ranks; numbers the pairs, first * that + second."""
 
 _MOST_VERTICES = 2**31 - 1
 # Rules about columns that only edges have.
@@ -76,7 +77,7 @@ def number_tuples(
     parts : sequence of pair
         The result of `number_keys` for each column, all of the same rows.
     paired : callable, optional
-        Numbers pairs for ids that are no arrays: see `Paired`.
+        For ids that are no arrays.
 
     Returns
     -------
@@ -103,7 +104,7 @@ def number_tuples(
             continue
         # Renumber after each part, so that numbers of many parts stay within int64.
         codes, distinct = paired((codes, of_codes), (ids, ranks), len(keys))
-        of_codes = xp.arange(len(distinct))
+        of_codes = xp.arange(len(distinct) if number < len(parts) else 0)
         levels.append((distinct, len(keys)))
     _refuse_too_many(len(levels[-1][0]), refuse)
 
@@ -192,3 +193,35 @@ class KeptRows:
             return self._rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
 
         return refuse
+
+
+def facts_of_rows(
+    rows: Rows, dropped: Mapping[str, int], sizes: tuple[int, int, int], fingerprint: str, **others: Any
+) -> InputFacts:
+    """Return the facts about rows, and log them; `dropped` counts the rows that each rule left out.
+
+    `sizes` has the numbers of left and right vertices, and of edges. The `others` take the place of what follows from
+    these.
+    """
+    usual: dict[str, Any] = {"rows_read": rows.n_rows}
+    usual["duplicate_edges"] = rows.n_rows - sum(dropped.values()) - sizes[2]
+    facts = InputFacts(
+        source=rows.source,
+        format=rows.format,
+        rows_dropped_null=dropped["null"],
+        rows_dropped_weight=dropped["weight"],
+        rows_dropped_time=dropped["time"],
+        n_left=sizes[0],
+        n_right=sizes[1],
+        n_edges=sizes[2],
+        fingerprint=fingerprint,
+        columns=rows.input_columns,
+        dialect=rows.dialect,
+        n_columns=rows.n_columns,
+        **(usual | others),
+    )
+    by = "" if rows.reader is None else f", by {rows.reader}"
+    size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
+    size = size if facts.undirected is None else f"{facts.vertices_text}, {facts.n_edges:,} edges"
+    log.info("read %s (%s%s): %s", facts.source, facts.taken, by, size)
+    return facts

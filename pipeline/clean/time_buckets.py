@@ -17,6 +17,9 @@ from mbe_stage.pipeline.backends.backend import Backend, Refusal
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 
+Parts = Callable[[], Iterable[Any]]
+"""Returns all values of a column, in parts."""
+
 _LATEST_SECONDS = 10**11
 """The year 5138: larger numbers are milliseconds or finer."""
 _SECOND = 1_000_000
@@ -62,9 +65,9 @@ def number_buckets(
 
 
 def beginnings(
-    parts: Callable[[], Iterable[Any]], moments: bool, width: int, offset: int, refuse: Refusal, backend: Backend
+    parts: Parts, moments: bool, width: int, offset: int, refuse: Refusal, backend: Backend
 ) -> Iterator[Any]:
-    """Yield when the bucket of each time begins, in microseconds, for each of the parts; see `number_buckets`."""
+    """Yield when the bucket of each time begins, in microseconds; see `number_buckets`."""
     if not moments:
         _refuse_other_units(parts, refuse, backend)
     for times in parts():
@@ -87,7 +90,7 @@ def bucket_names(begins: Any, width: int, offset: int) -> list[str]:
     return [f"{(_EPOCH + timedelta(microseconds=begin)).isoformat(timespec=precision)}Z" for begin in begins.tolist()]
 
 
-def _refuse_other_units(parts: Callable[[], Iterable[Any]], refuse: Refusal, backend: Backend) -> None:
+def _refuse_other_units(parts: Parts, refuse: Refusal, backend: Backend) -> None:
     most = max(map(backend.largest, parts()), default=0)
     unit = unit_of(parts(), most)
     if unit not in (None, "seconds") or not most < _LATEST_SECONDS:

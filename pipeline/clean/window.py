@@ -7,13 +7,14 @@ column of its own unit (`pipeline.clean.time_buckets`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, Refusal
 from mbe_stage.pipeline.clean.time_buckets import (
     AS_DATES,
+    Parts,
     in_unit,
     moment_in,
     range_of,
@@ -26,17 +27,12 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 
 _MOMENTS = "moments"
+_Bound = int | float | datetime
+_Mask = Callable[[Any], Any]
 
 
-def window_of(
-    parts: Callable[[], Iterable[Any]], moments: bool, config: InputConfig, refuse: Refusal, backend: Backend
-) -> Callable[[Any], Any]:
-    """Return what gives a mask of times within the configured window, ``(n,) bool``.
-
-    Parameters
-    ----------
-    parts : callable
-        Returns all times, in parts; none may be missing.
+def window_of(parts: Parts, moments: bool, config: InputConfig, refuse: Refusal, backend: Backend) -> _Mask:
+    """Return what gives the mask of times in the configured window, ``(n,) bool``; `parts` has all, none is missing.
 
     Raises
     ------
@@ -79,13 +75,7 @@ def _read(given: int | float | str, name: str, refuse: Refusal) -> int | float |
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
-def _is_comparable(
-    parts: Callable[[], Iterable[Any]],
-    most: float,
-    unit: str | None,
-    bound: int | float | datetime,
-    backend: Backend,
-) -> bool:
+def _is_comparable(parts: Parts, most: float, unit: str | None, bound: _Bound, backend: Backend) -> bool:
     """Return whether a bound and the column share a scale; any number fits numbers of unknown unit."""
     if isinstance(bound, datetime):
         is_early = unit is None and max(most, abs(_scaled(bound, False))) < range_of("seconds")[0]
@@ -95,9 +85,8 @@ def _is_comparable(
         return unit != _MOMENTS
     least, end = range_of(of_bound)
     # One number of a larger unit, such as a time that means "never", does not give all others that unit.
-    return unit not in AS_DATES.values() and any(
-        bool((backend.at_least(times, least) & backend.below(times, end)).any()) for times in parts()
-    )
+    inside = ((backend.at_least(times, least) & backend.below(times, end)).any() for times in parts())
+    return unit not in AS_DATES.values() and any(map(bool, inside))
 
 
 def _refused(

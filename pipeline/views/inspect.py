@@ -279,17 +279,10 @@ def _one_set(graph: UndirectedCSR) -> tuple[float, SideFacts, None]:
 
 def _side(counts: np.ndarray, other_counts: np.ndarray) -> SideFacts:
     """Return the facts about a side, given how many vertices of each side have each degree."""
-    facts = _distribution(counts)
-    return SideFacts(
-        n=int(counts.sum()),
-        mean=facts.mean,
-        median=facts.median,
-        p90=facts.p90,
-        p99=facts.p99,
-        max=max(0, counts.size - 1),
-        n_degree_one=int(counts[1:2].sum()),
-        two_hop=int(np.dot(other_counts, np.arange(other_counts.size) ** 2)),
-    )
+    facts = asdict(_distribution(counts))
+    del facts["n_sampled"]
+    two_hop = int(np.dot(other_counts, np.arange(other_counts.size) ** 2))
+    return SideFacts(n=int(counts.sum()), n_degree_one=int(counts[1:2].sum()), two_hop=two_hop, **facts)
 
 
 def _distribution(counts: np.ndarray) -> TwoHopFacts:

@@ -47,7 +47,7 @@ def test_lists_are_copied_where_many_vertices_go(monkeypatch: pytest.MonkeyPatch
     squeezed = subgraphs._squeeze.py_func
     monkeypatch.setattr(subgraphs, "_squeeze", lambda *given: (called.append(1), squeezed(*given)))
     monkeypatch.setattr(subgraphs, "_sweep", subgraphs._sweep.py_func)
-    lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
-    assert subgraphs._peel_to_core.py_func(*lists, *alive, *live_degrees(graph, *alive), 2, 2) == 0
+    monkeypatch.setattr(subgraphs, "_peel_to_core", subgraphs._peel_to_core.py_func)
+    assert peel_to_core(graph, *alive, 2, 2) == 0
     assert called
     assert not alive[0].any()

@@ -80,7 +80,7 @@ def written(table: pa.Table, directory: Path, seed: int) -> Path | list[Path]:
 
 def read_within(config: InputConfig, source: Any, most_bytes: int, least: tuple[int, int]) -> EdgeData:
     spools = Spools(1 << 30)
-    rows = HostRows(read_edges(config, source, new_column=spools.column))
+    rows = HostRows.of(read_edges(config, source, new_column=spools.column))
     return core.clean_within(rows, spools, config, most_bytes, least)
 
 
@@ -432,7 +432,7 @@ def test_the_refusal_has_the_figure_that_would_do(tmp_path: Path) -> None:
         ("e.parquet", {"groups": {}}, r"keys are tried with 'a', 't' \(.*auto, not plain"),
         ("e.parquet", {"problem": "cliques"}, "edges have no direction"),
         ("e.fimi", {}, "format is fimi"),
-        ("e.csv", {"input": {"trim": True}}, "'u' was changed, such as by removing blanks"),
+        ("e.csv", {"input": {"trim": True}}, "'u' has blanks around values"),
     ],
 )
 def test_what_cannot_stay_on_disk_is_refused(tmp_path: Path, name: str, others: dict[str, Any], reason: str) -> None:
@@ -471,6 +471,14 @@ def test_tables_of_keys_beyond_the_budget_end_reading(tmp_path: Path) -> None:
     pq.write_table(pa.table({"u": [f"k{i}" for i in range(30_000)], "v": [1] * 30_000}), path)
     with pytest.raises(MemoryBudgetExceeded, match="tables of distinct keys take"):
         count(config_of(tmp_path, path, "out", (1, 1), execution={"memory_budget": MIB}))
+
+
+def test_keys_of_several_columns_beyond_the_budget_end_reading(tmp_path: Path) -> None:
+    path, numbers = tmp_path / "e.parquet", np.arange(8_000)
+    pq.write_table(pa.table({"u": numbers % 7, "v": numbers // 100, "w": numbers % 100}), path)
+    columns = {"path": str(path), "left": "u", "right": ["v", "w"]}
+    with pytest.raises(MemoryBudgetExceeded, match=r"8,000 keys of several columns take .* raise it to 2MiB"):
+        count(config_of(tmp_path, path, "out", (1, 1), input=columns, execution={"memory_budget": MIB}))
 
 
 def test_degrees_of_all_edges_are_saved_between_steps(tmp_path: Path) -> None:

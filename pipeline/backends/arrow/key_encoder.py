@@ -6,7 +6,6 @@ Readers encode a column batch by batch, so its values are never all in memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -113,7 +112,7 @@ class KeyEncoder:
 
 
 class PlainColumn:
-    """Keeps the batches of a column that is not encoded."""
+    """Keeps the batches of a column of a type."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind, self._batches = kind, list[pa.Array]()
@@ -127,28 +126,13 @@ class PlainColumn:
         return pa.chunked_array(self._batches, self._kind)
 
 
-class ColumnOfBatches(Protocol):
-    """Takes a column batch by batch."""
-
-    def add(self, batch: pa.Array, /) -> None:
-        """Take the next rows."""
-
-    def finish(self) -> pa.Array | pa.ChunkedArray:
-        """Return the whole column."""
-
-
+ColumnOfBatches = KeyEncoder | PlainColumn
 NewColumn = Callable[[str, pa.DataType, bool], ColumnOfBatches]
 """Takes the role of a column, its type, and `finds_integers`."""
 
 
 def new_column(role: str, kind: pa.DataType, finds_integers: bool) -> ColumnOfBatches:
-    """Return what holds all rows of a column in memory: keys as dictionaries, unless they need the rules for odd types.
-
-    Parameters
-    ----------
-    finds_integers : bool
-        As of `KeyEncoder`.
-    """
+    """Return what holds all rows in memory: keys as dictionaries, unless they need the host's rules for odd types."""
     is_encoded = is_key(role) and is_encodable(kind)
     return KeyEncoder(finds_integers=finds_integers) if is_encoded else PlainColumn(kind)
 

@@ -21,21 +21,6 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import with_settings
 from mbe_stage.pipeline.io.raw import shortened
 
-__all__ = [
-    "as_integers",
-    "as_json",
-    "as_keys",
-    "as_plain",
-    "as_utf8",
-    "factorised",
-    "first_true",
-    "graphs_of",
-    "joined",
-    "json_arrays",
-    "merged",
-    "ranked",
-]
-
 _LARGEST_INTEGER = 2**63 - 1
 _PART = 1 << 18
 # Beyond this not every integer is a float, so a float does not identify an integer.

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.numbering import Codes, IntegerNumbers
-from mbe_stage.pipeline.backends.arrow.key_encoder import ColumnOfBatches, KeyEncoder, is_encodable
+from mbe_stage.pipeline.backends.arrow.key_encoder import ColumnOfBatches, KeyEncoder, PlainColumn, is_encodable
 from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
@@ -134,14 +134,15 @@ class SpooledEncoder(KeyEncoder):
         return pa.array(self.rows.whole(), mask=~np.concatenate(masks))
 
 
-class SpooledColumn:
+class SpooledColumn(PlainColumn):
     """A column of any type in a file."""
 
     def __init__(self, kind: pa.DataType) -> None:
+        super().__init__(kind)
         self._schema = pa.schema([("", kind)])
         self._file: Any = tempfile.TemporaryFile(prefix="mbe-edges-")  # noqa: SIM115 - open as long as this object
         self._writer = pa.ipc.new_stream(self._file, self._schema)
-        self._mapped: mmap.mmap | None = None
+        self.mapped: mmap.mmap | None = None
 
     def add(self, batch: pa.Array) -> None:
         """Take the next rows."""
@@ -153,13 +154,8 @@ class SpooledColumn:
         with _written():
             self._writer.close()
             self._file.flush()
-        self._mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        return pa.ipc.open_stream(pa.py_buffer(self._mapped)).read_all().column(0)
-
-    def release(self) -> None:
-        """Give up the memory of what was read of the file; it is read again when needed."""
-        if self._mapped is not None:
-            self._mapped.madvise(mmap.MADV_DONTNEED)
+        self.mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        return pa.ipc.open_stream(pa.py_buffer(self.mapped)).read_all().column(0)
 
 
 class Spools:
@@ -168,7 +164,7 @@ class Spools:
     Parameters
     ----------
     most_bytes : int
-        Of the tables of distinct keys, while they grow.
+        The budget, for the tables of distinct keys.
 
     Attributes
     ----------
@@ -178,8 +174,7 @@ class Spools:
 
     def __init__(self, most_bytes: int) -> None:
         self.encoders: dict[str, list[SpooledEncoder]] = {}
-        self._columns: list[SpooledColumn] = []
-        self._most_bytes = most_bytes
+        self._columns, self._most_bytes = list[SpooledColumn](), most_bytes
 
     def column(self, role: str, kind: pa.DataType, finds_integers: bool) -> ColumnOfBatches:
         """Return a new column; see `key_encoder.new_column`."""
@@ -189,33 +184,32 @@ class Spools:
         return self._columns[-1]
 
     def encoder(self, role: str, finds_integers: bool = False) -> SpooledEncoder:
-        """Return a new encoder.
-
-        Raises
-        ------
-        MemoryBudgetExceeded
-            Later, by the encoder: the tables of distinct keys are too large.
-        """
+        """Return a new encoder, which raises `MemoryBudgetExceeded` if the tables of distinct keys are too large."""
         self.encoders.setdefault(role, []).append(SpooledEncoder(finds_integers, self._check))
         return self.encoders[role][-1]
 
     def release(self) -> None:
-        """Give up the memory of what was read of the files."""
+        """Give up the memory of what was read of the columns; it is read again when needed."""
         for column in self._columns:
-            column.release()
+            if column.mapped is not None:
+                column.mapped.madvise(mmap.MADV_DONTNEED)
+
+    def check(self, what: str, n_bytes: int) -> None:
+        """Refuse what takes too many bytes."""
+        if n_bytes > self._most_bytes:
+            raise MemoryBudgetExceeded(
+                f"{what} take {n_bytes:,} bytes; expected at most {self._most_bytes:,} "
+                f"({setting('execution.memory_budget')}): raise it to {(n_bytes >> 20) + 1}MiB or more",
+                needed_bytes=n_bytes,
+            )
 
     def _check(self) -> None:
         n_bytes = sum(encoder.nbytes for of_role in self.encoders.values() for encoder in of_role)
-        if n_bytes > self._most_bytes:
-            raise MemoryBudgetExceeded(
-                f"the tables of distinct keys take {n_bytes:,} bytes before all rows are read; expected at most "
-                f"{self._most_bytes:,} ({setting('execution.memory_budget')}): raise it",
-                needed_bytes=2 * n_bytes,
-            )
+        self.check("before all rows are read, the tables of distinct keys", n_bytes)
 
 
 def is_on_disk(column: pa.ChunkedArray) -> bool:
-    """Return whether a column is a view of a file, and was not changed since; one without rows counts."""
+    """Return whether a column is a view of a file, and was not changed since."""
     return not any(buffer.is_mutable for chunk in column.chunks for buffer in chunk.buffers() if buffer is not None)
 
 

@@ -18,27 +18,7 @@ from mbe_stage.pipeline.clean.facts import InputColumn
 
 @dataclass(frozen=True, slots=True)
 class DeviceRows:
-    """Rows as read, with nothing dropped or converted: the device's `RawEdges`.
-
-    Attributes
-    ----------
-    columns : dict of str to cudf.Series
-        By role: those of `key_roles`; ``weight`` and ``timestamp`` if a filter needs them.
-    source, format : str
-        As in `InputFacts`.
-    reader : str
-        The reader of the rows, for the log.
-    keys : {"typed", "inferred", "integers"}
-        As in `RawEdges`.
-    warnings : tuple of str
-        As in `InputFacts`.
-    input_columns : tuple of InputColumn
-        As `InputFacts.columns`.
-    n_lone : int
-        As in `Rows`.
-    dialect, n_columns
-        As in `InputFacts`.
-    """
+    """See `pipeline.backends.backend.Rows`; `columns` are by role."""
 
     columns: dict[str, cudf.Series]
     n_rows: int
