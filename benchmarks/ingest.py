@@ -153,7 +153,7 @@ def _status(name: str) -> int:
 
 def _ours(path: Path, case: str, stages: _Stages) -> tuple[int, int]:
     from mbe_stage.options import Execution
-    from mbe_stage.pipeline.backends.arrow.backend import ARROW
+    from mbe_stage.pipeline.backends.arrow import backend
     from mbe_stage.pipeline.clean import cleaning
     from mbe_stage.pipeline.config.model import InputConfig, OutputConfig
     from mbe_stage.pipeline.execution import ingest
@@ -161,17 +161,17 @@ def _ours(path: Path, case: str, stages: _Stages) -> tuple[int, int]:
     fields = {"timestamp": "ts", "time_bucket": "1d"} if case == "bucket" else {}
     config = InputConfig(path=str(path), left="account", right="item", **fields)
     if not stages.peaks:
-        stages.wrap(ingest, "clean", "other")
-        stages.wrap(ARROW, "column", "decode")
+        stages.wrap(backend, "read_edges", "decode")
+        stages.wrap(backend.ARROW, "column", "decode")
         stages.wrap(cleaning, "number_keys", "factorise")
         stages.wrap(cleaning, "_number_right", "factorise")
-        stages.wrap(ARROW, "distinct_pairs", "distinct")
-    with stages.at("decode"):
+        stages.wrap(backend.ARROW, "distinct_pairs", "distinct")
+    with stages.at("other"):
         edges = ingest.ingest(config)
     with stages.at("csr"):
         graph = edges.graph()
     most_steps = edges.facts.most_two_hop_steps(OutputConfig().two_hop_steps)
-    with stages.at("facts"), ARROW.graph_facts(graph, most_steps, Execution()) as facts:
+    with stages.at("facts"), backend.ARROW.graph_facts(graph, most_steps, Execution()) as facts:
         facts()
     return edges.facts.n_edges, edges.left_keys.nbytes + edges.right_keys.nbytes
 

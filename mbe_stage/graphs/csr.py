@@ -52,16 +52,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(LONGS, INTS, FLAGS, FLAGS, LONGS, int64)
 def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
-    """Offsets and members of the rows that are kept, without the members that are not.
-
-    Parameters
-    ----------
-    offsets, members : (n_rows + 1,) int64 and (n_entries,) int32
-    kept_rows, kept_members : bool
-        For each row, and for each vertex of the other side.
-    new_ids : (n_other,) int64
-        Ids of the kept vertices; those of others do not matter.
-    """
+    """As `filtered`, with the number of rows that are kept."""
     new_offsets = np.zeros(n_kept_rows + 1, np.int64)
     new_members = np.empty(members.size, np.int32)
     row = written = 0

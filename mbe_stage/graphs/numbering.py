@@ -129,7 +129,7 @@ class IntegerNumbers:
         if self._table is None:
             assert self._base is not None
             return self._codes, _ranked_in_range(self._codes, self._low - self._base, span) + self._low
-        keys = self._table.keys()
+        keys, self._table = self._table.keys(), None
         order = np.argsort(keys)
         renumber_all(self._codes, inverse(order))
         return self._codes, keys[order]

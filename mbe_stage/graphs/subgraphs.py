@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from numba import int64
+from numba.types import UniTuple
 
 from mbe_stage.graphs import csr
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -13,8 +14,8 @@ from mbe_stage.graphs.csr import filtered
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
-# Sweeps go on while each clears one vertex of so many.
-_FEWEST_PER_SWEEP = 64
+# Sweeps go on while each clears one vertex of so many. Lists are copied if one clears one vertex of so few.
+_FEWEST_PER_SWEEP, _MANY = 64, 4
 
 
 def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -56,8 +57,8 @@ def peel_to_core(
         Those of `live_degrees`. They are changed in place, and serve a next core inside this one.
     """
     degrees = live_degrees(graph, left_alive, right_alive) if degrees is None else degrees
-    lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
-    return int(_peel_to_core(*lists, left_alive, right_alive, *degrees, min_left, min_right))
+    offsets, members = (graph.left_offsets, graph.right_offsets), (graph.left_members, graph.right_members)
+    return int(_peel_to_core(offsets, members, (left_alive, right_alive), degrees, (min_right, min_left)))
 
 
 def live_degrees(graph: BipartiteCSR, left_alive: np.ndarray, right_alive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -124,75 +125,48 @@ def _live_degrees(left_offsets, left_members, right_offsets, left_alive, right_a
     return left_degree, right_degree
 
 
-@compiled(LONGS, INTS, LONGS, INTS, FLAGS, FLAGS, INTS, INTS, int64, int64)
-def _peel_to_core(
-    left_offsets,
-    left_members,
-    right_offsets,
-    right_members,
-    left_alive,
-    right_alive,
-    left_degree,
-    right_degree,
-    min_left,
-    min_right,
-):
-    """Clear vertices until every left one has `min_right` live neighbours and every right one `min_left`.
+@compiled(*(UniTuple(kind, 2) for kind in (LONGS, INTS, FLAGS, INTS, int64)))
+def _peel_to_core(offsets, members, alive, degree, least):
+    """Clear vertices until each has `least` live neighbours; return the number of edges between those that live.
 
     Parameters
     ----------
-    left_offsets, right_offsets : (n + 1,) int64
-    left_members, right_members : (n_edges,) int32
-    left_alive, right_alive : (n,) bool
-        Changed in place, as the degrees.
-    left_degree, right_degree : (n,) int32
-        Live neighbours of each live vertex.
+    offsets, members, alive, degree, least
+        Of the left and of the right side; `degree` counts the live neighbours of each live vertex.
     """
-    n_left, n_right = left_alive.size, right_alive.size
+    n_left, n = alive[0].size, alive[0].size + alive[1].size
     # While many vertices go, sweeps read their lists in order. A queue would go from one cache miss to the next.
-    n_cleared = n_left + n_right
-    while n_cleared * _FEWEST_PER_SWEEP > n_left + n_right:
-        n_cleared = _sweep(left_offsets, left_members, left_alive, left_degree, right_degree, min_right)
-        n_cleared += _sweep(right_offsets, right_members, right_alive, right_degree, left_degree, min_left)
-    queue = np.empty(n_left + n_right, np.int64)
-    n_queued = 0
-    for u in range(n_left):
-        if left_alive[u] and left_degree[u] < min_right:
-            left_alive[u] = False
-            queue[n_queued] = u
-            n_queued += 1
-    for v in range(n_right):
-        if right_alive[v] and right_degree[v] < min_left:
-            right_alive[v] = False
-            queue[n_queued] = n_left + v
-            n_queued += 1
+    n_cleared = n
+    while n_cleared * _FEWEST_PER_SWEEP > n:
+        n_cleared = _sweep(offsets[0], members[0], alive[0], degree[0], degree[1], least[0])
+        if n_cleared * _MANY > n_left:
+            _squeeze(offsets[0], members[0], alive, degree, least)
+            break
+        n_cleared += _sweep(offsets[1], members[1], alive[1], degree[1], degree[0], least[1])
+    queue, n_queued, done = np.empty(n, np.int64), 0, 0
+    for side in range(2):
+        lives, n_live = alive[side], degree[side]
+        for vertex in range(lives.size):
+            if lives[vertex] & (n_live[vertex] < least[side]):
+                lives[vertex] = False
+                queue[n_queued] = vertex + side * n_left
+                n_queued += 1
     # The degrees of those that left do not matter, and their flags take less of the cache.
-    done = 0
     while done < n_queued:
-        vertex = queue[done]
+        side = int64(queue[done] >= n_left)
+        vertex, other = queue[done] - side * n_left, 1 - side
+        starts, neighbours, lives, n_live = offsets[side], members[side], alive[other], degree[other]
         done += 1
-        if vertex < n_left:
-            for k in range(left_offsets[vertex], left_offsets[vertex + 1]):
-                v = left_members[k]
-                if right_alive[v]:
-                    right_degree[v] -= 1
-                    if right_degree[v] < min_left:
-                        right_alive[v] = False
-                        queue[n_queued] = n_left + v
-                        n_queued += 1
-        else:
-            for k in range(right_offsets[vertex - n_left], right_offsets[vertex - n_left + 1]):
-                u = right_members[k]
-                if left_alive[u]:
-                    left_degree[u] -= 1
-                    if left_degree[u] < min_right:
-                        left_alive[u] = False
-                        queue[n_queued] = u
-                        n_queued += 1
+        for k in range(starts[vertex], starts[vertex + 1]):
+            if lives[neighbours[k]]:
+                n_live[neighbours[k]] -= 1
+                if n_live[neighbours[k]] < least[other]:
+                    lives[neighbours[k]] = False
+                    queue[n_queued] = neighbours[k] + other * n_left
+                    n_queued += 1
     n_edges = 0
-    for u in range(n_left):
-        if left_alive[u]:
-            n_edges += left_degree[u]
+    for vertex in range(n_left):
+        n_edges += alive[0][vertex] * degree[0][vertex]
     return n_edges
 
 
@@ -201,10 +175,47 @@ def _sweep(offsets, members, alive, degree, other_degree, least):
     """Clear the vertices of a side with fewer than `least` live neighbours; return their number."""
     n_cleared = 0
     for vertex in range(alive.size):
-        if alive[vertex] and degree[vertex] < least:
+        # One branch, which is nearly always foreseen.
+        if alive[vertex] & (degree[vertex] < least):
             alive[vertex] = False
             n_cleared += 1
             # Unsigned indices spare the check for negative ones.
             for k in range(np.uint64(offsets[vertex]), np.uint64(offsets[vertex + 1])):
                 other_degree[np.uint64(members[k])] -= 1
     return n_cleared
+
+
+@compiled()
+def _squeeze(offsets, members, both_alive, degrees, least):
+    """Clear vertices of both sides while many go. Lists of the first side are copied without the cleared ones.
+
+    So they stay together in memory, and lists of the other side are not read.
+    """
+    (alive, other_alive), (degree, other_degree) = both_alive, degrees
+    rows, n = np.empty(alive.size, np.int32), 0
+    starts, ends = np.empty(alive.size, np.int64), np.empty(alive.size, np.int64)
+    for vertex in range(alive.size):
+        if alive[vertex]:
+            rows[n], starts[n], ends[n] = vertex, offsets[vertex], offsets[vertex + 1]
+            n += 1
+    source, copied, n_before = members, np.empty(members.size, np.int32), 2 * n
+    while (n_before - n) * _FEWEST_PER_SWEEP > n_before:
+        for other in range(other_alive.size):
+            other_alive[other] &= other_degree[other] >= least[1]
+        n_before, n, end = n, 0, 0
+        for i in range(n_before):
+            start = end
+            for k in range(np.uint64(starts[i]), np.uint64(ends[i])):
+                member = source[k]
+                copied[np.uint64(end)] = member
+                end += other_alive[np.uint64(member)]
+            degree[rows[i]] = end - start
+            if end - start >= least[0]:
+                rows[n], starts[n], ends[n] = rows[i], start, end
+                n += 1
+                continue
+            alive[rows[i]] = False
+            for k in range(np.uint64(start), np.uint64(end)):
+                other_degree[np.uint64(copied[k])] -= 1
+            end = start
+        source = copied

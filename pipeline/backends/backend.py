@@ -130,6 +130,9 @@ class Rows(Protocol):
     def called(self, source: str) -> Rows:
         """Return the same rows with another source name."""
 
+    def with_roles(self, roles: Sequence[str]) -> Rows:
+        """Return the same rows with these columns alone."""
+
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
         """Return an error about one row or, with `row=None`, about a whole column."""
 
@@ -331,6 +334,9 @@ class Backend(Protocol):
 
     def json_arrays(self, columns: Sequence[Any]) -> Any:
         """Join each row of JSON columns to a JSON array without blanks, as text: ``["a",5]``."""
+
+    def made_in_parts(self, texts_of: Callable[[Any], Any], n: int) -> Any:
+        """Return `n` texts, which a function makes of a range of their positions."""
 
     def key_hashes(self, keys: Any, side: str) -> Any:
         """Return the vertex hash of each key, ``(n,) uint64``."""

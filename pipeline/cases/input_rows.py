@@ -69,7 +69,7 @@ def _read(config: InputConfig) -> tuple[RawEdges, EdgeData]:
             # A column beside those of the edges may be unreadable: the run has not read it.
             raw = read_edges(config, places)
             log.warning("only the columns of the edges are exported: %s", error)
-        rows = HostRows(replace(raw, table=raw.table.select([n for n in raw.names if not n.startswith(f"{KEPT} ")])))
+        rows = HostRows.of(replace(raw, table=raw.table.select([n for n in raw.names if not n.startswith(f"{KEPT} ")])))
         edges: Any = clean(rows.called(named(rows.source)), config.keeping_rows(), ARROW)
         return raw, edges
 

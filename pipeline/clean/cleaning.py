@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from operator import and_
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
 from mbe_stage.pipeline.clean.attributes import attributes_of, moments_of
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
-from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.clean.keys import KeptRows, number_keys, number_tuples, with_lone
+from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, number_keys, number_tuples, with_lone
 from mbe_stage.pipeline.clean.time_buckets import Parts, number_buckets, unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
 from mbe_stage.pipeline.clean.window import window_of
@@ -25,8 +24,6 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError, with_settings
 from mbe_stage.pipeline.io.further import is_further
-
-log = logging.getLogger(__name__)
 
 _SECOND = 1_000_000
 _AsTimes = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -57,13 +54,15 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         The host must process the rows.
     """
     columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles if not is_further(role)}
+    # Columns that were converted are not needed as they were read.
+    rows = rows.with_roles([role for role in rows.roles if is_further(role)])
     kept = KeptRows(rows, backend)
     kept.keep("null", present(rows, columns, config, backend.xp))
     if config.min_weight is not None:
         weights = kept.of(columns["weight"].values)
         kept.keep("weight", backend.at_least(weights, config.min_weight))
     if has_window(config):
-        times, refuse = kept.of(columns["timestamp"].values), partial(_refuse, rows, "timestamp")
+        times, refuse = kept.of(columns["timestamp"].values), kept.refusal("timestamp")
         kept.keep("time", window_of(lambda: [times], columns["timestamp"].moments, config, refuse, backend)(times))
     if not kept.n:
         raise no_edges(rows, kept.dropped, config)
@@ -77,6 +76,8 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     of_graphs = [numbered["by"]] if "by" in numbered else []
     left_of_rows, left_keys = number_tuples([*of_graphs, numbered["left"]], kept.refusal("left"), backend)
     right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
+    if not config.keeps_events:
+        numbered.clear()
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
     events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
     events = _with_further(events, rows, kept, of_rows, backend)
@@ -103,36 +104,6 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         return found
     later = _number_right(numbered, columns, kept, config, backend, half_later=True)
     return replace(found, half_later=with_right(found, left_of_rows, later, backend))
-
-
-def facts_of_rows(
-    rows: Rows, dropped: Mapping[str, int], sizes: tuple[int, int, int], fingerprint: str, **others: Any
-) -> InputFacts:
-    """Return the facts about rows, and log them; `dropped` counts the rows that each rule left out.
-
-    `sizes` has the numbers of left and right vertices, and of edges.
-    """
-    facts = InputFacts(
-        source=rows.source,
-        format=rows.format,
-        rows_read=rows.n_rows,
-        rows_dropped_null=dropped["null"],
-        rows_dropped_weight=dropped["weight"],
-        rows_dropped_time=dropped["time"],
-        duplicate_edges=rows.n_rows - sum(dropped.values()) - sizes[2],
-        n_left=sizes[0],
-        n_right=sizes[1],
-        n_edges=sizes[2],
-        fingerprint=fingerprint,
-        columns=rows.input_columns,
-        dialect=rows.dialect,
-        n_columns=rows.n_columns,
-        **others,
-    )
-    by = "" if rows.reader is None else f", by {rows.reader}"
-    size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
-    log.info("read %s (%s%s): %s", facts.source, facts.taken, by, size)
-    return facts
 
 
 def _with_further(
@@ -164,6 +135,11 @@ def _number_right(
     if config.bucket_seconds is not None:
         times, moments = kept.of(columns["timestamp"].values), columns["timestamp"].moments
         parts.append(number_buckets(times, moments, *bucket_of(config, half_later), kept.refusal("timestamp"), backend))
+        if not config.keeps_events:
+            # Numbering tuples needs the memory of the times.
+            columns.clear()
+            del times
+            pa.default_memory_pool().release_unused()
     return number_tuples(parts, kept.refusal(roles[0]), backend)
 
 
@@ -195,12 +171,6 @@ def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: B
     )
     events = None if edges.events is None else replace(edges.events, right=backend.on_host(right_of_rows))
     return backend.edges((left_ids, right_ids), (edges.left_keys, right_keys), hashes, facts, events)
-
-
-def _refuse(
-    rows: Rows, role: str, row: int | None, *, found: str, expected: str, remedy: str
-) -> InputError | HostNeeded:
-    return rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
 
 
 def has_window(config: InputConfig) -> bool:

@@ -33,7 +33,6 @@ from mbe_stage.pipeline.backends.arrow.spooled import PIECE, Spooled, SpooledEnc
 from mbe_stage.pipeline.backends.backend import Column, is_key, key_roles
 from mbe_stage.pipeline.clean.cleaning import (
     bucket_of,
-    facts_of_rows,
     finite_weights,
     has_window,
     moments_from,
@@ -42,7 +41,7 @@ from mbe_stage.pipeline.clean.cleaning import (
 )
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import Events
-from mbe_stage.pipeline.clean.keys import number_keys, number_tuples
+from mbe_stage.pipeline.clean.keys import facts_of_rows, number_keys, number_tuples
 from mbe_stage.pipeline.clean.time_buckets import beginnings, bucket_names
 from mbe_stage.pipeline.clean.window import window_of
 from mbe_stage.pipeline.config.model import InputConfig
@@ -199,7 +198,7 @@ class _NumberedRows:
 
     def _with_numbers(self, rows: HostRows, role: str) -> HostRows:
         """Return the rows with numbers or moments in place of texts."""
-        if not is_text(plain_type(rows.raw.table.column(role).type)):
+        if not is_text(plain_type(rows.table.column(role).type)):
             return rows
         parts = (part.measured(role) for _, part in self._parts(rows))
         kinds = {each.type for each in parts if each.null_count < len(each)}

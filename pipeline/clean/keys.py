@@ -5,14 +5,18 @@ An id is the rank of its key on its side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, KeyOrigin, KeyType, Refusal, Rows
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.errors import InputError
+
+log = logging.getLogger(__name__)
 
 Paired = Callable[[tuple[Any, Any], tuple[Any, Any], int], tuple[Any, Any]]
 """Takes twice ids and their ranks, and the number of second ranks; numbers the pairs, first * that + second."""
@@ -100,17 +104,19 @@ def number_tuples(
             continue
         # Renumber after each part, so that numbers of many parts stay within int64.
         codes, distinct = paired((codes, of_codes), (ids, ranks), len(keys))
-        of_codes = xp.arange(len(distinct))
+        of_codes = xp.arange(len(distinct) if number < len(parts) else 0)
         levels.append((distinct, len(keys)))
     _refuse_too_many(len(levels[-1][0]), refuse)
-    # The part of each tuple, from the last part to the first.
-    tuples = xp.arange(len(levels[-1][0]))
-    for place in range(len(parts) - 1, 0, -1):
-        distinct, n_keys = levels[place - 1]
-        tuples, ids = xp.divmod(distinct[tuples], n_keys)
-        columns[place] = backend.taken(columns[place], ids)
-    columns[0] = backend.taken(columns[0], tuples)
-    return backend.ranked(codes, backend.json_arrays(columns))
+
+    def texts_of(tuples: Any) -> Any:
+        found = []
+        # From the last part to the first.
+        for (distinct, n_keys), json in zip(reversed(levels), reversed(columns[1:]), strict=True):
+            tuples, ids = xp.divmod(distinct[tuples], n_keys)
+            found.append(backend.taken(json, ids))
+        return backend.json_arrays([backend.taken(columns[0], tuples), *reversed(found)])
+
+    return backend.ranked(codes, backend.made_in_parts(texts_of, len(levels[-1][0])))
 
 
 def _paired(backend: Backend, first: tuple[Any, Any], second: tuple[Any, Any], n_second: int) -> tuple[Any, Any]:
@@ -187,3 +193,35 @@ class KeptRows:
             return self._rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
 
         return refuse
+
+
+def facts_of_rows(
+    rows: Rows, dropped: Mapping[str, int], sizes: tuple[int, int, int], fingerprint: str, **others: Any
+) -> InputFacts:
+    """Return the facts about rows, and log them; `dropped` counts the rows that each rule left out.
+
+    `sizes` has the numbers of left and right vertices, and of edges. The `others` take the place of what follows from
+    these.
+    """
+    usual: dict[str, Any] = {"rows_read": rows.n_rows}
+    usual["duplicate_edges"] = rows.n_rows - sum(dropped.values()) - sizes[2]
+    facts = InputFacts(
+        source=rows.source,
+        format=rows.format,
+        rows_dropped_null=dropped["null"],
+        rows_dropped_weight=dropped["weight"],
+        rows_dropped_time=dropped["time"],
+        n_left=sizes[0],
+        n_right=sizes[1],
+        n_edges=sizes[2],
+        fingerprint=fingerprint,
+        columns=rows.input_columns,
+        dialect=rows.dialect,
+        n_columns=rows.n_columns,
+        **(usual | others),
+    )
+    by = "" if rows.reader is None else f", by {rows.reader}"
+    size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
+    size = size if facts.undirected is None else f"{facts.vertices_text}, {facts.n_edges:,} edges"
+    log.info("read %s (%s%s): %s", facts.source, facts.taken, by, size)
+    return facts

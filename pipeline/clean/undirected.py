@@ -6,18 +6,15 @@ smaller id on the left. Each isolated vertex occurs as a pair with itself, so ev
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from mbe_stage.pipeline.backends.backend import Backend, Column, Edges, HostNeeded, Rows
 from mbe_stage.pipeline.clean.doubts import with_doubts
-from mbe_stage.pipeline.clean.facts import InputFacts, UndirectedFacts
-from mbe_stage.pipeline.clean.keys import KeptRows, number_keys
+from mbe_stage.pipeline.clean.facts import UndirectedFacts
+from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, number_keys
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
-
-log = logging.getLogger(__name__)
 
 
 def clean_undirected(
@@ -53,31 +50,21 @@ def clean_undirected(
     first, second = (xp.concatenate([side, alone]) for side in ends)
     ends = backend.distinct_pairs(first, second, n_vertices, n_vertices)
     hashes = backend.key_hashes(keys, "left"), backend.key_hashes(keys, "right")
-    facts = InputFacts(
-        source=rows.source,
-        format=rows.format,
+    facts = facts_of_rows(
+        rows,
+        kept.dropped,
+        (n_vertices, n_vertices, n_edges),
+        _fingerprint(ends, hashes, backend),
         # Isolated vertices come as rows, but are not rows of the input.
         rows_read=rows.n_rows - rows.n_lone,
-        rows_dropped_null=kept.dropped["null"],
-        rows_dropped_weight=kept.dropped["weight"],
-        rows_dropped_time=kept.dropped["time"],
         duplicate_edges=int(sources.size - directed.size),
-        n_left=n_vertices,
-        n_right=n_vertices,
-        n_edges=n_edges,
-        fingerprint=_fingerprint(ends, hashes, backend),
         warnings=rows.warnings,
-        columns=rows.input_columns,
-        dialect=rows.dialect,
-        n_columns=rows.n_columns,
         undirected=UndirectedFacts(
             loops=n_rows - int(sources.size) - rows.n_lone,
             reversed_edges=int(directed.size) - n_edges,
             lone_vertices=int(alone.size),
         ),
     )
-    by = "" if rows.reader is None else f", by {rows.reader}"
-    log.info("read %s (%s%s): %s, %s edges", facts.source, facts.taken, by, facts.vertices_text, f"{n_edges:,}")
     return with_doubts(backend.edges(ends, (keys, keys), hashes, facts), config, of_columns)
 
 

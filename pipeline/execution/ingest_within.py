@@ -40,10 +40,10 @@ def ingest_within(config: Config, source: object | None = None) -> Any:
     with run_state.at_part():
         spools = Spools(config.execution.memory_bytes)
         if is_object(source):
-            return _cleaned(HostRows(read_edges(section, source)), spools, config)
+            return _cleaned(HostRows.of(read_edges(section, source)), spools, config)
         with at_hand(section.path if source is None else source) as (places, named):
             how = {"new_column": spools.column} if find_input(section, places).format in _ON_DISK else {}
-            rows = HostRows(read_edges(section, places, **how))
+            rows = HostRows.of(read_edges(section, places, **how))
             pa.default_memory_pool().release_unused()
             return _cleaned(rows.called(named(rows.source)), spools, config)
 
@@ -72,16 +72,16 @@ def _obstacle(rows: HostRows, spools: Spools, section: InputConfig) -> str | Non
     if section.is_undirected:
         return "edges have no direction"
     if section.tries_keys and (tried := [role for role in rows.roles if is_further(role) or role == "timestamp"]):
-        names = ", ".join(repr(rows.raw.names[role]) for role in tried)
+        names = ", ".join(repr(rows.names[role]) for role in tried)
         return f"keys are tried with {names} ({setting('groups.try_keys')} is auto, not plain)"
     changed = [role for role in rows.roles if not _is_spooled(rows, role, spools)]
     if changed:
-        return f"the column {rows.raw.names[changed[0]]!r} has blanks around values, a decimal comma or dates to parse"
+        return f"the column {rows.names[changed[0]]!r} has blanks around values, a decimal comma or dates to parse"
     return None
 
 
 def _is_spooled(rows: HostRows, role: str, spools: Spools) -> bool:
-    column = rows.raw.table.column(role)
+    column = rows.table.column(role)
     encoders = spools.encoders.get(role)
     if encoders is None:
         return is_on_disk(column)

@@ -25,7 +25,7 @@ _GRAPH = "import networkx as n; from mbe_stage.pipeline import InputConfig as C;
 _GRAPH += "from mbe_stage.pipeline.io import read_edges as r; "
 _GRAPH += _PARQUET.replace("{}", "", 1).replace("{}", "r(C(), {}).table")
 _ARROW = _PARQUET.format(
-    "from mbe_stage.pipeline.backends.arrow.keys import as_plain as a; t = p.ipc.OPEN(open(FILE, 'rb')).read_all(); ",
+    "from mbe_stage.pipeline.backends.arrow.plain import as_plain as a; t = p.ipc.OPEN(open(FILE, 'rb')).read_all(); ",
     "p.table([a(c) for c in t.columns], t.column_names)",
 )
 _SQLITE = (

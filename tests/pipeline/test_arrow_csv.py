@@ -8,8 +8,11 @@ import signal
 import time
 from collections.abc import Iterator
 
+import pyarrow as pa
+import pyarrow.csv as csv
 import pytest
 
+from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder
 from mbe_stage.pipeline.io.text.arrow_csv import read_csv
 
 LINES = b"a,b\n" + b"1,2\n" * 1500
@@ -75,3 +78,33 @@ def test_what_is_interrupted_reads_no_further() -> None:
 
 def test_a_table_comes_as_it_is() -> None:
     assert read_csv(io.BytesIO(LINES)).num_rows == 1500  # type: ignore[arg-type]
+
+
+def test_blocks_are_read_only_a_few_ahead_of_the_batches() -> None:
+    """Also behind blank blocks, which have no batch."""
+    n_ahead = []
+
+    class Pieces(io.RawIOBase):
+        n_reads = 0
+
+        def readable(self) -> bool:
+            return True
+
+        def read(self, _size: int = -1) -> bytes:
+            self.n_reads += 1
+            return b"\n" * 100 if self.n_reads < 3 else LINES if self.n_reads < 60 else b""
+
+    stream = Pieces()
+
+    class Slow(KeyEncoder):
+        n = 0
+
+        def add(self, batch: pa.Array) -> None:
+            super().add(batch)
+            self.n += 1
+            time.sleep(0.002)
+            n_ahead.append(stream.n_reads - self.n)
+
+    read = read_csv(stream, {"a": Slow()}, read_options=csv.ReadOptions(column_names=["a", "b"], block_size=1 << 16))
+    assert read.num_rows == 57 * 1501
+    assert 0 < max(n_ahead) <= 8

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
-from mbe_stage.pipeline.backends.arrow.keys import as_plain
+from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.ingest import ingest

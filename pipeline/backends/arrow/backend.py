@@ -13,18 +13,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.bicliques.keys import edge_fingerprint
-from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.bicliques import keys as fingerprints
+from mbe_stage.graphs import pairs
 from mbe_stage.graphs.numbering import IntegerNumbers
-from mbe_stage.graphs.pairs import distinct_pairs
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.backends.arrow import keys
+from mbe_stage.pipeline.backends.arrow import hashes, keys
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import graph_facts_beside
-from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.arrow.rows import HostRows
-from mbe_stage.pipeline.backends.backend import Column, FrameWriter, GraphFacts, KeyType, Refusal
+from mbe_stage.pipeline.backends.backend import Column, FrameWriter, KeyType
 from mbe_stage.pipeline.clean.events import Events
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
@@ -39,6 +37,21 @@ class ArrowBackend:
     xp: ModuleType = np
     is_on_device: bool = False
 
+    factorised = staticmethod(keys.factorised)
+    joined = staticmethod(keys.joined)
+    as_utf8 = staticmethod(keys.as_utf8)
+    as_integers = staticmethod(keys.as_integers)
+    ranked = staticmethod(keys.ranked)
+    merged = staticmethod(keys.merged)
+    as_json = staticmethod(keys.as_json)
+    json_arrays = staticmethod(keys.json_arrays)
+    made_in_parts = staticmethod(keys.made_in_parts)
+    load_edges = staticmethod(edge_files.load_edges)
+    distinct_pairs = staticmethod(pairs.distinct_pairs)
+    key_hashes = staticmethod(hashes.key_hashes)
+    edge_fingerprint = staticmethod(fingerprints.edge_fingerprint)
+    graph_facts = staticmethod(graph_facts_beside)
+
     def readers(
         self, config: InputConfig, source: object | None
     ) -> tuple[Callable[[], HostRows], Callable[[], HostRows]]:
@@ -46,10 +59,13 @@ class ArrowBackend:
         return read, read
 
     def column(self, rows: HostRows, role: str, key_type: KeyType) -> Column:
-        return rows.column(role, key_type)
+        column = rows.column(role, key_type)
+        # Conversions took more than the column.
+        pa.default_memory_pool().release_unused()
+        return column
 
     def further(self, rows: HostRows, role: str) -> pa.Array:
-        return as_plain(rows.raw.table.column(role))
+        return as_plain(rows.table.column(role))
 
     def taken(self, values: Any, positions: np.ndarray) -> Any:
         return values[positions] if isinstance(values, np.ndarray) else values.take(pa.array(positions))
@@ -66,56 +82,19 @@ class ArrowBackend:
     def largest(self, values: np.ndarray) -> float:
         return np.abs(values).max(initial=0)
 
-    def factorised(self, values: pa.Array) -> tuple[np.ndarray, pa.Array]:
-        return keys.factorised(values)
-
-    def joined(self, first: pa.Array, second: pa.Array) -> pa.Array:
-        return keys.joined(first, second)
-
     def is_text(self, values: pa.Array) -> bool:
         return not pa.types.is_integer(values.type)
 
-    def as_utf8(self, texts: pa.Array, refuse: Refusal) -> None:
-        keys.as_utf8(texts, refuse)
-
-    def as_integers(self, texts: pa.Array, must: bool, refuse: Refusal) -> pa.Array | None:
-        return keys.as_integers(texts, must, refuse)
-
-    def ranked(self, codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
-        return keys.ranked(codes, distinct)
-
     def ordered(self, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
         return keys.ranked(np.arange(len(distinct), dtype=np.int32), distinct)
-
-    def merged(self, codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
-        return keys.merged(codes, integers)
 
     def renumbered(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         numbers = IntegerNumbers()
         numbers.add(codes)
         return numbers.finish()
 
-    def distinct_pairs(
-        self, first: np.ndarray, second: np.ndarray, n_first: int, n_second: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return distinct_pairs(first, second, n_first, n_second)
-
     def text_column(self, texts: Sequence[str]) -> pa.Array:
         return pa.array(texts, pa.large_string())
-
-    def as_json(self, values: pa.Array) -> pa.Array:
-        return keys.as_json(values)
-
-    def json_arrays(self, columns: Sequence[pa.Array]) -> pa.Array:
-        return keys.json_arrays(columns)
-
-    def key_hashes(self, values: pa.Array, side: str) -> np.ndarray:
-        return key_hashes(values, side)
-
-    def edge_fingerprint(
-        self, left_ids: np.ndarray, right_ids: np.ndarray, left_hashes: np.ndarray, right_hashes: np.ndarray
-    ) -> str:
-        return edge_fingerprint(left_ids, right_ids, left_hashes, right_hashes)
 
     def edges(
         self,
@@ -132,16 +111,6 @@ class ArrowBackend:
 
     def save_edges(self, edges: EdgeData, directory: Path) -> None:
         edge_files.save_edges(edges, directory)
-
-    def load_edges(self, directory: Path) -> EdgeData:
-        return edge_files.load_edges(directory)
-
-    @contextmanager
-    def graph_facts(
-        self, graph: BipartiteCSR, most_steps: int, execution: Execution
-    ) -> Iterator[Callable[[], GraphFacts]]:
-        with graph_facts_beside(graph, most_steps, execution) as facts:
-            yield facts
 
     @contextmanager
     def budget(self, execution: Execution, shares: object = None) -> Iterator[Execution]:  # noqa: ARG002 - none to share
@@ -170,4 +139,4 @@ def _read(config: InputConfig, source: object | None) -> HostRows:
     raw = read_edges(config, source)
     # What decoding took is more than the graph will take.
     pa.default_memory_pool().release_unused()
-    return HostRows(raw)
+    return HostRows.of(raw)

@@ -86,10 +86,13 @@ class KeyEncoder:
             codes, integers = self._integers.ranked()
             keys = pa.array(integers)
         else:
-            codes, keys = self._codes, self._texts_so_far()
-            order = _ascending(keys, numbering.leading_words(*self._texts.texts()))
+            # The table goes before there are two copies of the texts.
+            texts, codes, self._texts = self._texts.texts(), self._codes, None
+            keys = pa.LargeStringArray.from_buffers(texts[0].size - 1, *map(pa.py_buffer, texts))
+            order = _ascending(keys, numbering.leading_words(*texts))
             numbering.renumber_all(codes, numbering.inverse(order))
             keys = keys.take(pa.array(order))
+            del texts
         return pa.DictionaryArray.from_arrays(self._in_all_rows(codes), keys, safe=False)
 
     def _turn_to_text(self) -> None:
@@ -98,11 +101,6 @@ class KeyEncoder:
         self._codes, integers = self._integers.ranked()
         texts = pa.array(integers).cast(pa.large_string())
         self._texts.number(*text_buffers(texts), np.empty(integers.size, np.int32))
-
-    def _texts_so_far(self) -> pa.Array:
-        assert self._texts is not None
-        ends, data = self._texts.texts()
-        return pa.LargeStringArray.from_buffers(self._texts.n, pa.py_buffer(ends), pa.py_buffer(data))
 
     def _in_all_rows(self, codes: Codes) -> pa.Array:
         if all(isinstance(each, int) for each in self._present):

@@ -6,7 +6,7 @@ An empty string is a null in every format.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,29 +14,15 @@ import pyarrow.compute as pc
 
 from mbe_stage.graphs import numbering
 from mbe_stage.graphs.numbering import IntegerNumbers
-from mbe_stage.pipeline.backends.arrow.key_encoder import encoded, indices_of, is_ascending, with_keys
+from mbe_stage.pipeline.backends.arrow.key_encoder import encoded, indices_of, is_ascending, text_buffers, with_keys
 from mbe_stage.pipeline.backends.arrow.plain import as_plain, is_text, plain_type
 from mbe_stage.pipeline.backends.backend import KeyType, Refusal
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import with_settings
 from mbe_stage.pipeline.io.raw import shortened
 
-__all__ = [
-    "as_integers",
-    "as_json",
-    "as_keys",
-    "as_plain",
-    "as_utf8",
-    "factorised",
-    "first_true",
-    "graphs_of",
-    "joined",
-    "json_arrays",
-    "merged",
-    "ranked",
-]
-
 _LARGEST_INTEGER = 2**63 - 1
+_PART = 1 << 18
 # Beyond this not every integer is a float, so a float does not identify an integer.
 _EXACT_FLOATS = 2.0**53
 # The canonical form of an integer: "007" and "+7" stay strings when integers are inferred.
@@ -170,6 +156,19 @@ def json_arrays(columns: Sequence[pa.Array]) -> pa.Array:
     """Implement `Backend.json_arrays`."""
     first, *others = columns
     return _joined("[", first, *(part for column in others for part in (",", column)), "]")
+
+
+def made_in_parts(texts_of: Callable[[np.ndarray], pa.Array], n: int) -> pa.Array:
+    """Implement `Backend.made_in_parts`: the texts are in memory once, beside those of a part."""
+    ends, data = np.zeros(n + 1, np.int64), np.empty(0, np.uint8)
+    for start in range(0, n, _PART):
+        part_ends, part = text_buffers(texts_of(np.arange(start, min(start + _PART, n))))
+        at = data.size
+        # The system moves a large array to where there is room without a copy.
+        data.resize(at + part_ends[-1], refcheck=False)
+        data[at:] = part[: part_ends[-1]]
+        ends[start + 1 : start + part_ends.size] = part_ends[1:] + at
+    return pa.LargeStringArray.from_buffers(n, pa.py_buffer(ends), pa.py_buffer(data))
 
 
 def first_true(mask: pa.Array) -> int | None:

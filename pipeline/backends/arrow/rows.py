@@ -2,93 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pyarrow as pa
 
 from mbe_stage.pipeline.backends.arrow.keys import as_keys
 from mbe_stage.pipeline.backends.arrow.measures import as_numbers, as_times
-from mbe_stage.pipeline.backends.backend import Column, KeyOrigin, KeyType, Refusal, is_key
-from mbe_stage.pipeline.clean.facts import InputColumn
+from mbe_stage.pipeline.backends.backend import Column, KeyType, Refusal, is_key
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import RawEdges
 
 
 @dataclass(frozen=True, slots=True)
-class HostRows:
+class HostRows(RawEdges):
     """See `pipeline.backends.backend.Rows`."""
 
-    raw: RawEdges
     reader: str | None = None
     warnings: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, raw: RawEdges) -> HostRows:
+        """Return the rows of a reader."""
+        return cls(**{field.name: getattr(raw, field.name) for field in fields(raw)})
+
     @property
     def n_rows(self) -> int:
-        return self.raw.table.num_rows
+        return self.table.num_rows
 
     @property
     def roles(self) -> list[str]:
-        return self.raw.table.column_names
-
-    @property
-    def source(self) -> str:
-        return self.raw.source
-
-    @property
-    def format(self) -> str:
-        return self.raw.format
-
-    @property
-    def keys(self) -> KeyOrigin:
-        return self.raw.keys
-
-    @property
-    def input_columns(self) -> tuple[InputColumn, ...]:
-        return self.raw.input_columns
-
-    @property
-    def dialect(self) -> str:
-        return self.raw.dialect
-
-    @property
-    def n_columns(self) -> int | None:
-        return self.raw.n_columns
-
-    @property
-    def n_lone(self) -> int:
-        return self.raw.n_lone
+        return self.table.column_names
 
     def called(self, source: str) -> HostRows:
-        return replace(self, raw=replace(self.raw, source=source))
+        return replace(self, source=source)
 
-    def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
-        return self.raw.refusal(row, role, found=found, expected=expected, remedy=remedy)
+    def with_roles(self, roles: Sequence[str]) -> HostRows:
+        return replace(self, table=self.table.select(roles))
 
     def none_left(self, *, found: str, expected: str, remedy: str) -> InputError:
-        return InputError.at(self.raw.source, found=found, expected=expected, remedy=remedy)
+        return InputError.at(self.source, found=found, expected=expected, remedy=remedy)
 
     def part(self, start: int, n: int) -> HostRows:
         """Return so many rows from one on; errors name their places in the input."""
-        raw = self.raw
-        return replace(
-            self, raw=replace(raw, table=raw.table.slice(start, n), locate=lambda row: raw.locate(start + row))
-        )
+        return replace(self, table=self.table.slice(start, n), locate=lambda row: self.locate(start + row))
 
     def with_column(self, role: str, values: pa.ChunkedArray) -> HostRows:
         """Return the same rows with another column."""
-        table = self.raw.table
-        return replace(self, raw=replace(self.raw, table=table.set_column(self.roles.index(role), role, values)))
+        return replace(self, table=self.table.set_column(self.roles.index(role), role, values))
 
     def measured(self, role: str) -> pa.Array:
         """Return weights as numbers, times as numbers or moments."""
-        values, refuse = self.raw.table.column(role), self.refusal_of(role)
+        values, refuse = self.table.column(role), self.refusal_of(role)
         return as_numbers(values, refuse) if role == "weight" else as_times(values, refuse)
 
     def column(self, role: str, key_type: KeyType) -> Column:
         """Implement `Backend.column`."""
         if is_key(role):
-            keys = as_keys(self.raw.table.column(role), key_type, self.refusal_of(role))
+            keys = as_keys(self.table.column(role), key_type, self.refusal_of(role))
             return Column(keys, _present(keys))
         measured = self.measured(role)
         moments = pa.types.is_timestamp(measured.type)

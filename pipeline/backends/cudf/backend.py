@@ -18,7 +18,6 @@ import pylibcugraph
 from mbe_stage.bicliques.cuda.keys import edge_fingerprint
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.arrow.rows import HostRows
 from mbe_stage.pipeline.backends.backend import Column, FrameWriter, GraphFacts, HostNeeded, KeyType, Refusal
@@ -53,11 +52,21 @@ class CudfBackend:
     xp: ClassVar[ModuleType] = cp
     is_on_device: ClassVar[bool] = True
 
+    factorised = staticmethod(keys.factorised)
+    ranked = staticmethod(keys.ranked)
+    merged = staticmethod(keys.merged)
+    as_json = staticmethod(keys.as_json)
+    json_arrays = staticmethod(keys.json_arrays)
+    at_least = staticmethod(measures.at_least)
+    below = staticmethod(measures.below)
+    largest = staticmethod(measures.largest)
+    from_host = staticmethod(DeviceEdges.from_host)
+
     def readers(
         self, config: InputConfig, source: object | None
     ) -> tuple[Callable[[], DeviceRows], Callable[[], HostRows]]:
         on_device, on_host = readers(config, source)
-        return on_device, lambda: HostRows(on_host())
+        return on_device, lambda: HostRows.of(on_host())
 
     def column(self, rows: DeviceRows, role: str, key_type: KeyType) -> Column:
         return rows.column(role, key_type)
@@ -73,18 +82,6 @@ class CudfBackend:
     def on_host(self, values: cp.ndarray) -> np.ndarray:
         return cp.asnumpy(values)
 
-    def at_least(self, values: cp.ndarray, bound: int | float) -> cp.ndarray:
-        return measures.at_least(values, bound)
-
-    def below(self, values: cp.ndarray, bound: int | float) -> cp.ndarray:
-        return measures.below(values, bound)
-
-    def largest(self, values: cp.ndarray) -> float:
-        return measures.largest(values)
-
-    def factorised(self, values: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
-        return keys.factorised(values)
-
     def joined(self, first: cudf.Series, second: cudf.Series) -> cudf.Series:
         if is_text(first) != is_text(second):
             raise HostNeeded("keys of text on one side and of integers on the other")
@@ -99,14 +96,8 @@ class CudfBackend:
     def as_integers(self, texts: cudf.Series, must: bool, refuse: Refusal) -> cp.ndarray | None:  # noqa: ARG002
         return keys.as_integers(texts, must)
 
-    def ranked(self, codes: cp.ndarray, distinct: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
-        return keys.ranked(codes, distinct)
-
     def ordered(self, distinct: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
         return keys.ranked(*keys.factorised(distinct))
-
-    def merged(self, codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Series]:
-        return keys.merged(codes, integers)
 
     def renumbered(self, codes: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray]:
         distinct, ranks = cp.unique(codes, return_inverse=True)
@@ -124,11 +115,8 @@ class CudfBackend:
     def text_column(self, texts: Sequence[str]) -> cudf.Series:
         return cudf.Series.from_arrow(pa.array(texts, pa.string()))
 
-    def as_json(self, values: cudf.Series) -> cudf.Series:
-        return keys.as_json(values)
-
-    def json_arrays(self, columns: Sequence[cudf.Series]) -> cudf.Series:
-        return keys.json_arrays(columns)
+    def made_in_parts(self, texts_of: Callable[[cp.ndarray], cudf.Series], n: int) -> cudf.Series:
+        return texts_of(cp.arange(n))
 
     def key_hashes(self, values: cudf.Series, side: str) -> cp.ndarray:
         return key_hashes(values, side)
@@ -147,9 +135,6 @@ class CudfBackend:
         events: Events | None = None,
     ) -> DeviceEdges:
         return DeviceEdges(*ids, *keys, facts, hashes, events)
-
-    def from_host(self, edges: EdgeData) -> DeviceEdges:
-        return DeviceEdges.from_host(edges)
 
     def save_edges(self, edges: DeviceEdges, directory: Path) -> None:
         edge_files.save_edges(edges.to_host(), directory)

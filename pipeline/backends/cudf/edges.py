@@ -23,22 +23,7 @@ from mbe_stage.pipeline.clean.facts import InputFacts, written_integer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceEdges:
-    """Distinct edges between dense ids, and the keys of the ids: the device's `EdgeData`.
-
-    Attributes
-    ----------
-    left_ids, right_ids : (n_edges,) int32, CuPy
-        Ordered by left id and then right id.
-    left_keys, right_keys : cudf.Series
-        int64 or str; position is the dense id. Ascending (integers by value, strings by UTF-8 bytes), distinct, and
-        each in at least one edge.
-    hashes : pair of (n,) uint64, optional
-        The result of `key_hashes`, if known.
-    events : Events, optional
-        Weights and times of the rows behind the edges, if they are kept; in host memory.
-    half_later : DeviceEdges, optional
-        As `pipeline.backends.backend.Edges.half_later`.
-    """
+    """The device's `EdgeData`: ids are CuPy's, keys are cuDF's; `events` are in host memory."""
 
     left_ids: cp.ndarray
     right_ids: cp.ndarray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import cudf
@@ -17,27 +18,7 @@ from mbe_stage.pipeline.clean.facts import InputColumn
 
 @dataclass(frozen=True, slots=True)
 class DeviceRows:
-    """Rows as read, with nothing dropped or converted: the device's `RawEdges`.
-
-    Attributes
-    ----------
-    columns : dict of str to cudf.Series
-        By role: those of `key_roles`; ``weight`` and ``timestamp`` if a filter needs them.
-    source, format : str
-        As in `InputFacts`.
-    reader : str
-        The reader of the rows, for the log.
-    keys : {"typed", "inferred", "integers"}
-        As in `RawEdges`.
-    warnings : tuple of str
-        As in `InputFacts`.
-    input_columns : tuple of InputColumn
-        As `InputFacts.columns`.
-    n_lone : int
-        As in `Rows`.
-    dialect, n_columns
-        As in `InputFacts`.
-    """
+    """See `pipeline.backends.backend.Rows`; `columns` are by role."""
 
     columns: dict[str, cudf.Series]
     n_rows: int
@@ -59,6 +40,10 @@ class DeviceRows:
     def called(self, source: str) -> DeviceRows:
         """As in `Rows`."""
         return replace(self, source=source)
+
+    def with_roles(self, roles: Sequence[str]) -> DeviceRows:
+        """As in `Rows`."""
+        return replace(self, columns={role: self.columns[role] for role in roles})
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
         """Ask for the host, which knows the row in the file."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -254,14 +253,13 @@ class _Counted(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        data = self._inner.read(len(buffer))
+    def read(self, size: int = -1) -> bytes:
+        data = self._inner.read(size)
         if data:
             self.n_quotes += data.count(b'"')
             self._n_feeds += data.count(b"\n")
             self._last = data[-1:]
-        buffer[: len(data)] = data
-        return len(data)
+        return data
 
     def close(self) -> None:
         self._inner.close()
