@@ -23,13 +23,7 @@ from mbe_stage.bicliques.cpu.closed_sets import (
     subsets_of,
     subsets_of_singles,
 )
-from mbe_stage.bicliques.cpu.emit import (
-    count_subsets,
-    drop_narrow,
-    needs_weights,
-    take_child,
-    take_closed_sets,
-)
+from mbe_stage.bicliques.cpu.emit import count_subsets, drop_narrow, needs_weights, take_child, take_closed_sets
 from mbe_stage.bicliques.cpu.merged_columns import (
     collect_columns,
     collect_words,
@@ -201,7 +195,7 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
     ints_top : int
         The arena of ints is free from here on.
     """
-    bits, nonzero, control = worker.bits, worker.nonzero, worker.control
+    control = worker.control
     words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
     top = frames[child.depth, layout.WORDS_TOP]
     needed = top + 3 * n_nonzero + table_size(n_nonzero)

@@ -9,16 +9,8 @@ from numba import njit
 
 from mbe_stage.bicliques.constraints import MAX_LEFT
 from mbe_stage.bicliques.cpu import layout
-from mbe_stage.bicliques.cpu.emit import (
-    is_hopeless,
-    needs_weights,
-    path_multiplicity,
-    take_child,
-)
-from mbe_stage.bicliques.cpu.merged_columns import (
-    write_column_ids,
-    write_column_weights,
-)
+from mbe_stage.bicliques.cpu.emit import is_hopeless, needs_weights, path_multiplicity, take_child
+from mbe_stage.bicliques.cpu.merged_columns import write_column_ids, write_column_weights
 from mbe_stage.runtime.jit import compiled
 from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL
 
