@@ -46,6 +46,7 @@ LLVMLITE = {
     CUDA_INTRINSICS: "instructions of a GPU",
     "mbe_stage/bits.py": "instructions of a processor",
     "mbe_stage/bicliques/cpu/prefetch.py": "loads ahead of their use",
+    "mbe_stage/bicliques/cpu/word_vectors.py": "vectors of eight rows",
     "mbe_stage/runtime/jit.py": "its version is part of the names of machine code",
 }
 # Attributes of numba-cuda's dispatchers and kernels; those of Numba itself in `runtime/jit.py` have the same names.

@@ -120,7 +120,7 @@ def drop_dominated_with_payload(words, start, end, excluded, ints, payload_at):
 
 @compiled(nrt=False)
 def table_size(n_rows):
-    """Places of the hash table that finds the distinct ones of `n_rows` rows: at most half of them get used."""
+    """Places of a hash table of `n_rows` entries: a power of two, at most half of them get used."""
     size = 16
     while size < 2 * n_rows:
         size *= 2
@@ -132,8 +132,8 @@ def restrict_distinct(words, excluded, mask, kept_at, heavy, least):
     """Write the distinct restrictions of excluded rows to `mask`, as far as a wanted left set may lie inside.
 
     Restrictions to a single column are collected in the word `singles` instead: most excluded rows end as one.
-    Behind ``words[kept_at]`` there must be room for all rows and a hash table of them: a power of two in size and never
-    full, 0 marks a free place.
+    Behind ``words[kept_at]`` there must be room for all rows and `table_size` of them. The hash table has no chains: a
+    row takes the place of another one, which may then stay twice. That costs less than a branch.
 
     Parameters
     ----------
@@ -163,7 +163,6 @@ def restrict_distinct(words, excluded, mask, kept_at, heavy, least):
     for k in range(kept.size):
         row = kept[k]
         place = (row * _HASH_FACTOR) >> shift
-        # A row that takes another one's place may let that one through a second time.
         kept[n_kept] = row
         n_kept += _U(table[place] != row)
         table[place] = row

@@ -1,4 +1,8 @@
-"""Eight rows of 64 bits at a time. Numba leaves loops with early ends to the processor's words; LLVM knows vectors."""
+"""Work on eight rows of 64 bits at a time.
+
+Numba makes no vector code of loops that end early or append to a list. So these are written for LLVM, which translates
+vectors of eight words for any processor.
+"""
 
 from __future__ import annotations
 
