@@ -154,7 +154,9 @@ def _count_small_child(child, n_nonzero, worker, sizes):
     """Count the bicliques of a child with at most six columns, and of its subtree; `bits` holds the rows."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
     candidates = forbidden = _U(0)
-    is_weighed = sizes.are_checked
+    n_path, width = worker.frames[child.depth, layout.N_PATH], child.left_end - child.left_at
+    # Without twins among the columns, and with enough on the path, their numbers decide.
+    is_weighed = sizes.are_checked and (child.n_left != width or needs_weights(n_path, sizes))
     for k in range(n_nonzero):
         other = nonzero[k]
         member = _ONE << bits[_U(other)]
@@ -164,7 +166,7 @@ def _count_small_child(child, n_nonzero, worker, sizes):
     # The child's own row is among the candidates: its left set is a result itself.
     closed = closed_sets(candidates, forbidden)
     if not is_weighed:
-        control[layout.COUNT] += popcount(closed)
+        control[layout.COUNT] += popcount(closed & sizes.wide_subsets)
         return
     if closed != _U(0):
         weights = worker.weights
@@ -174,7 +176,6 @@ def _count_small_child(child, n_nonzero, worker, sizes):
             if nonzero[k] >= child.row:
                 weight = sizes.right_multiplicities[node[child.row_ids + nonzero[k]]]
                 weights[CLOSED_SET_WIDTH + np.int64(bits[nonzero[k]])] += weight
-        n_path = worker.frames[child.depth, layout.N_PATH]
         count_subsets(closed, candidates, n_path, worker, sizes)
     for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
@@ -262,7 +263,7 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, worker, sizes,
     # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if no
     # weights stand behind them.
     singles = lone = covered = _U(0)
-    can_merge = output is None and not needs_weights(n_path, sizes)
+    can_merge = output is None and not needs_weights(n_path + (full != _U(0)), sizes)
     for k in range(n_nonzero):
         other = nonzero[k]
         known = bits[_U(other)]
