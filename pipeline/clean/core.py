@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 # ids, ordered ones, and those of the part before.
 _EDGE_BYTES, _VERTEX_BYTES, _ROW_BYTES = 12, 36, 24
 # Of a key of several columns, the codes, its parts and its text, while it is made.
-_TUPLE_BYTES = 150
+_TUPLE_BYTES = 80
 _FEWEST_ROWS = 1 << 16
 _Pairs = tuple[np.ndarray, np.ndarray]
 

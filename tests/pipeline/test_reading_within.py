@@ -474,10 +474,10 @@ def test_tables_of_keys_beyond_the_budget_end_reading(tmp_path: Path) -> None:
 
 
 def test_keys_of_several_columns_beyond_the_budget_end_reading(tmp_path: Path) -> None:
-    path, numbers = tmp_path / "e.parquet", np.arange(8_000)
+    path, numbers = tmp_path / "e.parquet", np.arange(20_000)
     pq.write_table(pa.table({"u": numbers % 7, "v": numbers // 100, "w": numbers % 100}), path)
     columns = {"path": str(path), "left": "u", "right": ["v", "w"]}
-    with pytest.raises(MemoryBudgetExceeded, match=r"8,000 keys of several columns take .* raise it to 2MiB"):
+    with pytest.raises(MemoryBudgetExceeded, match=r"20,000 keys of several columns take .* raise it to 2MiB"):
         count(config_of(tmp_path, path, "out", (1, 1), input=columns, execution={"memory_budget": MIB}))
 
 
