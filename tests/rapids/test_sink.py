@@ -71,7 +71,7 @@ def device_sink(edges, run_path: Path, plan: dict, *, compression="zstd", encode
     return sink_of(edges, run_path, plan, write_file, **options)
 
 
-def sink_of(edges, run_path: Path, plan: dict, write_file, *, members=False, **options):
+def sink_of(edges, run_path: Path, plan: dict, write_file, *, members=False, bicliques=True, **options):
     import cupy as cp
 
     from mbe_stage.pipeline.backends.cudf.block_writer import ParquetSink
@@ -83,7 +83,7 @@ def sink_of(edges, run_path: Path, plan: dict, write_file, *, members=False, **o
         cp.asarray(key_hashes(keys, side)) for keys, side in ((edges.left_keys, "left"), (edges.right_keys, "right"))
     )
     rows = rows_of(hashes, Summary.of(hashes[0].size, hashes[1].size), ())
-    schemas, spread = schemas_of(bicliques=True, members=members), with_members if members else None
+    schemas, spread = schemas_of(bicliques=bicliques, members=members), with_members if members else None
     return ParquetSink(rows, run_path, schemas, WritingPlan(**plan), write_file, spread=spread, **options)
 
 
