@@ -24,7 +24,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR, wedge_counts
 from mbe_stage.graphs.csr import transposed
 from mbe_stage.graphs.subgraphs import common_neighbours, peel_to_core, ranks, subgraph
 from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 from mbe_stage.splitmix import INCREMENT, finalised
 
 # A step that left a smaller share of the edges is worth another look at them: where cores are as large as the graph, or
@@ -221,20 +221,9 @@ def _gather(group: np.ndarray, vertices: np.ndarray) -> tuple[Groups, np.ndarray
     return Groups(offsets, members), first
 
 
-def _twin_groups(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Group number of each vertex, ascending by first vertices.
-
-    Vertices share one exactly when their neighbours are the same.
-    """
-    hashes = _row_hashes(offsets, members)
-    order = np.argsort(hashes)
-    return _number_groups(order, _differs_from_previous(order, hashes, offsets, members))
-
-
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module, and those that filter adjacency arrays."""
-    twins = steps_of(_strong_edges, _fill_groups, _number_groups, _row_hashes, _differs_from_previous)
-    return (*subgraphs.compile_steps(), *twins)
+    return (*subgraphs.compile_steps(), *steps_of(_strong_edges, _fill_groups, _twin_groups))
 
 
 @compiled(LONGS, INTS, LONGS, int64)
@@ -252,53 +241,48 @@ def _fill_groups(group, vertices, ends, n_groups):
     return members, first
 
 
-@compiled(LONGS, FLAGS)
-def _number_groups(order, is_new):
-    """Numbers for runs of `order`, in the order of the smallest vertex of each."""
-    run = np.empty(order.size, np.int64)
-    n_runs = 0
-    for k in range(order.size):
-        n_runs += is_new[k]
-        run[order[k]] = n_runs - 1
-    number = np.full(n_runs, -1)
-    n_numbered = 0
-    for vertex in range(order.size):
-        if number[run[vertex]] < 0:
-            number[run[vertex]] = n_numbered
-            n_numbered += 1
-        run[vertex] = number[run[vertex]]
-    return run
-
-
 _mix = njit(inline="always")(finalised)
 
 
 @compiled(LONGS, INTS)
-def _row_hashes(offsets, members):
-    hashes = np.zeros(offsets.size - 1, np.uint64)
-    for row in range(hashes.size):
+def _twin_groups(offsets, members):
+    """Group number of each row, ascending by first rows; two share one exactly if their entries are the same.
+
+    The first row of each group has a slot of a table with open addressing.
+    """
+    n_rows = offsets.size - 1
+    n_slots = 2
+    while n_slots < 2 * n_rows:
+        n_slots *= 2
+    first_rows = np.full(n_slots, -1, np.int32)
+    hashes = np.empty(n_rows, np.uint64)
+    group = np.empty(n_rows, np.int64)
+    n_groups = 0
+    for row in range(n_rows):
         total = np.uint64(0)
         for k in range(offsets[row], offsets[row + 1]):
             total += _mix(np.uint64(members[k]) + INCREMENT)
         hashes[row] = total
-    return hashes
-
-
-@compiled(LONGS, WORDS, LONGS, INTS)
-def _differs_from_previous(order, hashes, offsets, members):
-    """Equal hashes alone are no proof: rows are compared. A collision only leaves twins apart, which costs time."""
-    differs = np.ones(order.size, np.bool_)
-    for k in range(1, order.size):
-        row, previous = order[k], order[k - 1]
-        if hashes[row] != hashes[previous]:
-            continue
-        degree = offsets[row + 1] - offsets[row]
-        if degree != offsets[previous + 1] - offsets[previous]:
-            continue
-        same = True
-        for j in range(degree):
-            if members[offsets[row] + j] != members[offsets[previous] + j]:
-                same = False
+        slot = np.int64(total & np.uint64(n_slots - 1))
+        group[row] = n_groups
+        while first_rows[slot] >= 0:
+            other = first_rows[slot]
+            if hashes[other] == total and _are_equal(row, other, offsets, members):
+                group[row] = group[other]
                 break
-        differs[k] = not same
-    return differs
+            slot = (slot + 1) & (n_slots - 1)
+        if group[row] == n_groups:
+            first_rows[slot] = row
+            n_groups += 1
+    return group
+
+
+@njit(inline="always")
+def _are_equal(row, other, offsets, members):
+    degree = offsets[row + 1] - offsets[row]
+    if degree != offsets[other + 1] - offsets[other]:
+        return False
+    n_equal = 0
+    while n_equal < degree and members[offsets[row] + n_equal] == members[offsets[other] + n_equal]:
+        n_equal += 1
+    return n_equal == degree

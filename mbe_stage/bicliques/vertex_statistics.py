@@ -56,9 +56,18 @@ class VertexStatistics:
         _add_members(sizes, members, n_edges, keys, self.n_bicliques, self.largest_edges, self.largest_keys)
 
     def merge(self, other: VertexStatistics) -> None:
-        """Take in what other bicliques of the same vertices sum up to."""
+        """Take in what other bicliques of the same vertices sum up to.
+
+        Raises
+        ------
+        ValueError
+            They are not of the same vertices.
+        """
         names = ("n_bicliques", "largest_edges", "largest_keys")
         own, others = ([getattr(each, name) for name in names] for each in (self, other))
+        # Compiled code does not look, and sums may come from a file.
+        if {each.shape for each in others} != {self.n_bicliques.shape}:
+            raise ValueError(f"sums of {[each.shape for each in others]}: expected {self.n_bicliques.shape}")
         _merge(*own, *map(readonly_view, others))
 
 

@@ -248,7 +248,7 @@ def test_interrupted_before_the_engine_starts_no_thread_stays(tmp_path, monkeypa
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mbe_stage.pipeline.backends.arrow.backend.graph_facts_beside", interrupt)
+    monkeypatch.setattr("mbe_stage.pipeline.backends.arrow.backend.ArrowBackend.graph_facts", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run(Config.from_mapping({"output": {"directory": str(tmp_path)}}), (["a", "b"], [1, 1]))
     assert [thread.name for thread in threading.enumerate() if thread.name == "parquet-writer"] == []

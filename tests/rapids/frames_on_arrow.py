@@ -119,7 +119,7 @@ def install() -> None:
     """Let the backend's modules find this; where the emulator has put NumPy in the place of CuPy, and before them."""
     import cupy
 
-    cupy.cuda, cupy.__version__ = MagicMock(), "0"
+    cupy.cuda, cupy.__version__ = MagicMock(alloc_pinned_memory=bytearray), "0"
     cudf = module_of("cudf", Series=Series, DataFrame=Frame, concat=concatenated, __version__="0")
     frames = module_of(
         "frames",
