@@ -6,7 +6,7 @@ encoders: wall seconds, gigabytes a second and processor seconds of the process.
 time that more encoders do not shorten.
 
 - ``books``: families of bicliques that share members, with the sizes and the compressibility of bookcrossing.
-- ``ties``: small bicliques of equal size, of which each is as large as the largest.
+- ``ties``: small bicliques, all of the same size.
 - ``wide``: few results of a graph with 2 million left and 8 million right vertices.
 """
 
@@ -47,7 +47,8 @@ class Kind:
     n_left, n_right : int
         Vertices.
     width : int or None
-        Vertices of a family on each side, of which each biclique has a quarter; None for two on each side.
+        Vertices on each side of a family of bicliques. Each of them has a quarter of these. None: bicliques of two by
+        two.
     gigabytes : float
         Bytes of members that are written.
     """

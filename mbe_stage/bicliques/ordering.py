@@ -34,7 +34,7 @@ def rows_by_degree(reduced: ReducedGraph) -> ReducedGraph:
 
 
 def rows_among(reduced: ReducedGraph, roots: Groups) -> tuple[ReducedGraph, np.ndarray]:
-    """The graph with its right vertices in the order of `roots`, each of which is in one of them, or left out.
+    """The graph with its right vertices in the order of `roots`: a right vertex stands for one or several of them.
 
     Returns
     -------

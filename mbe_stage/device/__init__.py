@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 WARP_SIZE = 32
@@ -18,3 +20,23 @@ def whole_lines(n: Any) -> Any:
     back into the multiprocessor's cache during an atomic, and the first would then read an old value.
     """
     return -(-n // LINE_WORDS) * LINE_WORDS
+
+
+def bytes_together(sizes: Iterable[int]) -> int:
+    """Return the bytes of a piece of memory with room for parts of these sizes."""
+    return _ends(sizes)[-1]
+
+
+def parts_of(memory: Any, sizes: Sequence[int]) -> list[Any]:
+    """Return parts of these sizes of a piece of memory, in bytes. Two share no cache line."""
+    return [memory[begin : begin + size] for begin, size in zip(_ends(sizes), sizes, strict=False)]
+
+
+def views_in(memory: Any, arrays: Sequence[Any]) -> list[Any]:
+    """Return such parts with the types and sizes of these arrays of one dimension."""
+    parts = parts_of(memory, [array.nbytes for array in arrays])
+    return [part.view(array.dtype) for part, array in zip(parts, arrays, strict=True)]
+
+
+def _ends(sizes: Iterable[int]) -> list[int]:
+    return list(accumulate((4 * whole_lines(-(-size // 4)) for size in sizes), initial=0))

@@ -6,7 +6,6 @@ import functools
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +13,9 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
+from mbe_stage.device import bytes_together, parts_of, views_in
 from mbe_stage.device.numba_private import resident, typed_kind
 
-_LINE = 128
 _MOST_TOGETHER = 1 << 20
 
 
@@ -36,28 +35,19 @@ def wait_for_device() -> None:
 def zeros_together(*wanted: tuple[tuple[int, ...], Any]) -> list[cp.ndarray]:
     """Return arrays of zeros of these shapes and types, in one piece of memory, which is filled once."""
     sizes = [math.prod(shape) * np.dtype(kind).itemsize for shape, kind in wanted]
-    parts = _parts(cp.zeros(_ends(sizes)[-1], cp.uint8), sizes)
+    parts = parts_of(cp.zeros(bytes_together(sizes), cp.uint8), sizes)
     return [part.view(kind).reshape(shape) for part, (shape, kind) in zip(parts, wanted, strict=True)]
 
 
 def copied_together(*arrays: np.ndarray) -> list[cp.ndarray]:
     """Copy arrays from the host; small ones by one copy, which takes as long as that of each would."""
-    sizes = [array.nbytes for array in arrays]
-    if _ends(sizes)[-1] > _MOST_TOGETHER:
+    n_bytes = bytes_together(array.nbytes for array in arrays)
+    if n_bytes > _MOST_TOGETHER:
         return [cp.asarray(array) for array in arrays]
-    memory = np.empty(_ends(sizes)[-1], np.uint8)
-    for part, array in zip(_parts(memory, sizes), arrays, strict=True):
-        part.view(array.dtype)[:] = array
-    return [part.view(array.dtype) for part, array in zip(_parts(cp.asarray(memory), sizes), arrays, strict=True)]
-
-
-def _ends(sizes: list[int]) -> list[int]:
-    """Where parts of these sizes end, the first of them at 0. Two share no cache line."""
-    return list(accumulate((-(-size // _LINE) * _LINE for size in sizes), initial=0))
-
-
-def _parts(memory: Any, sizes: list[int]) -> list[Any]:
-    return [memory[begin : begin + size] for begin, size in zip(_ends(sizes), sizes, strict=False)]
+    memory = np.empty(n_bytes, np.uint8)
+    for part, array in zip(views_in(memory, arrays), arrays, strict=True):
+        part[:] = array
+    return views_in(cp.asarray(memory), arrays)
 
 
 @contextmanager

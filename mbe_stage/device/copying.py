@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import cupy as cp
-import numpy as np
 from numba import cuda
 
 from mbe_stage.device.arrays import kernel_views
@@ -28,8 +27,7 @@ def copy_pieces(source: cp.ndarray, starts: Any, sizes: Any, target: cp.ndarray,
         All on the host, or all on the device.
     """
     if starts.size:
-        stack = np.stack if isinstance(starts, np.ndarray) else cp.stack
-        moves = cp.asarray(stack([starts, sizes, places]), cp.int64)
+        moves = cp.asarray(cp.get_array_module(starts).stack([starts, sizes, places]), cp.int64)
         on_grid(copy_pieces_block_per_piece, starts.size, THREADS)(*kernel_views(moves, source, target))
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from mbe_stage.device import bytes_together, views_in
 from mbe_stage.device.arrays import wait_for_device
 from mbe_stage.options import Execution
 
@@ -31,8 +32,6 @@ _SMALL_BYTES = 1 << 20
 _STEP_BYTES = 2 << 20
 _N_STEPS = _PIECE_BYTES // _STEP_BYTES
 _MOST_THREADS = 8
-# The arrays of a block begin on cache lines.
-_LINE = 64
 
 
 class _Pinned:
@@ -109,28 +108,24 @@ def to_host(*arrays: cp.ndarray) -> list[np.ndarray]:
     The first 64 MiB of a process, and results of up to 1 MiB, come in ordinary memory. Other results of up to 32 MiB
     come in pinned memory if some of its 128 MiB are free: the caller has dropped what it got earlier.
     """
-    ends = np.cumsum([0, *(-(-array.nbytes // _LINE) * _LINE for array in arrays)]).tolist()
-    is_worth = _PINNED.is_worth(ends[-1])
-    if ends[-1] <= _SMALL_BYTES:
-        return _copied(arrays, ends, _PINNED.of_this_thread(), is_kept=False)
+    n_bytes = bytes_together(array.nbytes for array in arrays)
+    is_worth = _PINNED.is_worth(n_bytes)
+    if n_bytes <= _SMALL_BYTES:
+        return [copy.copy() for copy in _copied(arrays, _PINNED.of_this_thread())]
     if not is_worth:
         return [cp.asnumpy(array) for array in arrays]
-    piece = _PINNED.piece() if ends[-1] <= _PIECE_BYTES else None
+    piece = _PINNED.piece() if n_bytes <= _PIECE_BYTES else None
     if piece is not None:
-        return _copied(arrays, ends, piece, is_kept=True)
-    copies = _views(arrays, ends, np.empty(ends[-1], np.uint8))
+        return _copied(arrays, piece)
+    copies = views_in(np.empty(n_bytes, np.uint8), arrays)
     _PINNED.fill(copies, arrays)
     return copies
 
 
-def _views(arrays: tuple[cp.ndarray, ...], ends: list[int], memory: np.ndarray) -> list[np.ndarray]:
-    return [memory[begin : begin + array.nbytes].view(array.dtype) for begin, array in zip(ends, arrays, strict=False)]
-
-
-def _copied(arrays: tuple[cp.ndarray, ...], ends: list[int], pinned: np.ndarray, *, is_kept: bool) -> list[np.ndarray]:
-    """Copy arrays to pinned memory, which the caller gets if it may keep it."""
-    copies = _views(arrays, ends, pinned)
+def _copied(arrays: tuple[cp.ndarray, ...], pinned: np.ndarray) -> list[np.ndarray]:
+    """Copy arrays to pinned memory."""
+    copies = views_in(pinned, arrays)
     for copy, array in zip(copies, arrays, strict=True):
         cp.asnumpy(array, out=copy, blocking=False)
     wait_for_device()
-    return copies if is_kept else _views(arrays, ends, pinned[: ends[-1]].copy())
+    return copies

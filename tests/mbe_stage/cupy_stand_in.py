@@ -24,6 +24,7 @@ def install() -> None:
     # CuPy's sorts are stable.
     cupy.argsort = functools.partial(np.argsort, kind="stable")  # type: ignore[attr-defined]
     cupy.get_default_memory_pool = _Pool  # type: ignore[attr-defined]
+    cupy.get_array_module = lambda *_: np  # type: ignore[attr-defined]
     stream = python_types.SimpleNamespace(synchronize=lambda: None)
     cupy.cuda = python_types.SimpleNamespace(  # type: ignore[attr-defined]
         alloc_pinned_memory=bytearray, get_current_stream=lambda: stream

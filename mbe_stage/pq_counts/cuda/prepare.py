@@ -124,7 +124,7 @@ def prepare(
         edges, degrees = (owners, core.left_members), (cp.diff(core.left_offsets), cp.diff(core.right_offsets))
     if edges[0].size == 0:
         return None
-    squares = _module_of(edges[0]).stack([(each * each).sum() for each in degrees])
+    squares = cp.get_array_module(edges[0]).stack([(each * each).sum() for each in degrees])
     of_left, of_right = (int(total) for total in cp.asnumpy(squares))
     # Two-step paths between left vertices go through right ones.
     rows_are_left = not techniques.layer_choice or left_vertices_are_roots(of_right, of_left, *most)
@@ -144,13 +144,9 @@ def _core_on_the_host(graph: BipartiteCSR, fewest: tuple[int, int]) -> tuple[_Pa
         left, right = left[is_kept], right[is_kept]
 
 
-def _module_of(array: Any) -> Any:
-    return np if isinstance(array, np.ndarray) else cp
-
-
 def _in_order(edges: _Pair, degrees: _Pair, rows_are_left: bool, fewest_columns: int) -> DeviceGraph:
     """Return the lists of a core, on the device, from its edges and degrees by row and column, wherever these are."""
-    xp = _module_of(edges[0])
+    xp = cp.get_array_module(edges[0])
     vertices, row_numbers, row_offsets = _ascending(degrees[0])
     _, column_numbers, column_offsets = _ascending(degrees[1])
     n_edges = edges[0].size
@@ -184,7 +180,8 @@ def with_sizes(lists: Graph, vertices: Any, paths: Any, rows_are_left: bool, few
     fewest_columns : int
         Those of the smallest bicliques.
     """
-    xp, n_rows, degrees = _module_of(vertices), int(vertices.size), _module_of(vertices).diff(lists.row_offsets)
+    xp, n_rows = cp.get_array_module(vertices), int(vertices.size)
+    degrees = xp.diff(lists.row_offsets)
     matrix_rows = xp.minimum(xp.arange(n_rows - 1, -1, -1), paths // fewest_columns)
     node_words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
     sizes = [each.max() for each in (degrees, xp.diff(lists.column_offsets), matrix_rows, node_words)]
@@ -197,7 +194,7 @@ def with_sizes(lists: Graph, vertices: Any, paths: Any, rows_are_left: bool, few
 
 def _ascending(degrees: Any) -> tuple[Any, Any, Any]:
     """Sort vertices with neighbours by degree, then by id; return them, the number of each vertex, and list offsets."""
-    xp = _module_of(degrees)
+    xp = cp.get_array_module(degrees)
     there = xp.flatnonzero(degrees)
     vertices = there[xp.argsort(degrees[there], kind="stable")]
     numbers = xp.full(degrees.size, -1, xp.int64)
