@@ -26,6 +26,7 @@ from mbe_stage import (
     enumerate_into,
 )
 from mbe_stage.bicliques import engine_cuda, reference
+from mbe_stage.search.cpu import pool
 from tests.mbe_stage import graphs
 from tests.patience import PATIENCE, completed
 
@@ -58,8 +59,11 @@ def test_time_limit_stops_and_leaves_no_thread() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("bicliques-")]
 
 
-@pytest.mark.parametrize(("n", "n_threads"), [(6, 0), (20, 3)])
-def test_only_a_search_of_some_length_starts_threads(n: int, n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("n", "seconds_alone", "n_threads"), [(6, PATIENCE, 0), (20, 0.0, 3)])
+def test_only_a_search_of_some_length_starts_threads(
+    n: int, seconds_alone: float, n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_ALONE_SECONDS", seconds_alone)
     started, start = [], threading.Thread.start
     monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self.name), start(self)))
     enumerate_into(sink := CountSink(), graphs.crown(n), None, Execution(threads=3), "cpu")
