@@ -28,6 +28,7 @@ PROBLEMS = {
     "bicliques": "mbe_stage.bicliques.problem:PROBLEM",
     "cliques": "mbe_stage.cliques.problem:PROBLEM",
     "pq_counts": "mbe_stage.pq_counts.problem:PROBLEM",
+    "shared_neighbours": "mbe_stage.shared_neighbours.problem:PROBLEM",
 }
 
 

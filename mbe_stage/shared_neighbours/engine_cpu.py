@@ -1,0 +1,245 @@
+"""The CPU engine: rows of the product of the adjacency matrix with its transpose, by several threads, in order.
+
+A pair that shares `k` neighbours has one among the rarest neighbours of its second vertex, all but the `k - 1` most
+frequent ones. So the lists of right vertices leave out where they are among those, which shortens the lists of hubs
+most; the left-out ones are looked up for each pair that was met (prefix filtering: Chaudhuri, Ganti and Kaushik, "A
+primitive operator for similarity joins in data cleaning", ICDE 2006).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import numpy as np
+from numba import int32, int64
+
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
+from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
+from mbe_stage.search.cpu.pool import device, unavailable_reason
+from mbe_stage.shared_neighbours.problem import SharedQuery
+from mbe_stage.shared_neighbours.results import PairBlock, roots_of
+from mbe_stage.tasks import Task, cut, ranges_of
+
+__all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+
+_PAIR_BYTES = 12
+# Pieces that each thread is ahead of the consumer.
+_PIECES_AHEAD = 2
+_REPORT_SECONDS = 0.1
+
+
+class _Lists(NamedTuple):
+    """The graph for a number of shared neighbours; right vertices have new ids, ascending by degree.
+
+    Attributes
+    ----------
+    offsets, members : (n_left + 1,) int64, (n_edges,) int32
+        Neighbours of the left vertices, ascending.
+    other_offsets, other_members : (n_right + 1,) int64, int32
+        Left vertices of each right vertex that have it among their rarest neighbours, ascending.
+    steps : (n_left,) int64
+        At most this many steps, and pairs, for each left vertex.
+    """
+
+    offsets: np.ndarray
+    members: np.ndarray
+    other_offsets: np.ndarray
+    other_members: np.ndarray
+    steps: np.ndarray
+
+
+def compile_steps(query: SharedQuery | None = None, detail: None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
+    """Compile the functions of this module."""
+    return steps_of(_arrange, _pairs_of)
+
+
+def tasks_of(graph: BipartiteCSR, query: SharedQuery, n: int) -> list[Task]:
+    """Divide all work into at most `n` tasks of similar cost; a pair belongs to its first vertex."""
+    compile_ahead(compile_steps())
+    return cut(roots_of(graph, query), 1.0 + _lists_of(graph, query.min_shared).steps, n)
+
+
+def run(
+    graph: BipartiteCSR,
+    query: SharedQuery,
+    execution: Execution,
+    detail: None,  # noqa: ARG001 - the seam's signature
+    tasks: Iterable[Task] | None = None,
+) -> Iterator[PairBlock]:
+    """Yield all pairs of left vertices with enough shared neighbours, ascending, or those of some tasks.
+
+    Raises
+    ------
+    InvalidArgument
+        Tasks of another graph or query, or that overlap.
+    MemoryBudgetExceeded
+        Working memory does not fit the budget.
+    """
+    ranges = [(0, graph.n_left)] if tasks is None else ranges_of(tasks, roots_of(graph, query))
+    n_pairs = max(1, execution.block_bytes // _PAIR_BYTES)
+    n_threads = _threads_within(graph, execution, n_pairs)
+    # No vertex has more neighbours than an int32 counts.
+    min_shared = min(query.min_shared, 2**31 - 1)
+    lists = _lists_of(graph, min_shared)
+    scratch: SimpleQueue[np.ndarray] = SimpleQueue()
+    for _ in range(n_threads):
+        scratch.put(np.zeros(2 * graph.n_left + graph.n_right, np.int32))
+
+    def pairs(first: int, end: int) -> PairBlock:
+        room = int(np.minimum(lists.steps[first:end], graph.n_left - 1 - np.arange(first, end)).sum())
+        found, own = np.empty((3, room), np.int32), scratch.get()
+        n = _pairs_of(*lists[:4], first, end, min_shared, own, found)
+        scratch.put(own)
+        return PairBlock(*found[:, :n].copy())
+
+    done, total = 0, max(1, sum(end - first + int(lists.steps[first:end].sum()) for first, end in ranges))
+    waiting: list[PairBlock] = []
+    reported = time.perf_counter()
+    for first, end, block in _in_order(pairs, _pieces(lists.steps, ranges, n_pairs), n_threads):
+        done += end - first + int(lists.steps[first:end].sum())
+        waiting.append(block)
+        is_due = time.perf_counter() - reported > _REPORT_SECONDS
+        if is_due or sum(map(len, waiting)) >= n_pairs:
+            yield PairBlock.of(waiting, done / total)
+            waiting, reported = [], time.perf_counter()
+    yield PairBlock.of(waiting, 1.0)
+
+
+def _threads_within(graph: BipartiteCSR, execution: Execution, n_pairs: int) -> int:
+    """Return how many threads the memory budget allows."""
+    lists = 8 * (3 * graph.n_left + 2 * graph.n_right) + 2 * 4 * graph.n_edges
+    room = max(n_pairs, graph.n_left) * _PAIR_BYTES
+    each = 4 * (2 * graph.n_left + graph.n_right) + (2 * _PIECES_AHEAD + 1) * room
+    if lists + each > execution.memory_budget_bytes:
+        raise MemoryBudgetExceeded(
+            f"the projection of {graph.n_left:,} vertices needs {lists + each:,} bytes of working memory: expected at "
+            f"most {execution.memory_budget_bytes:,}, the memory budget; give more, or ask for smaller blocks"
+        )
+    return min(execution.worker_count, (execution.memory_budget_bytes - lists) // each)
+
+
+def _pieces(steps: np.ndarray, ranges: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of vertices with at most so many steps, or of one vertex."""
+    sums = np.cumsum(steps)
+    for first, end in ranges:
+        while first < end:
+            before = sums[first - 1] if first else 0
+            stop = int(np.searchsorted(sums[first:end], before + most, side="right")) + first
+            yield first, max(first + 1, stop)
+            first = max(first + 1, stop)
+
+
+def _in_order(
+    work: Callable[[int, int], PairBlock], pieces: Iterator[tuple[int, int]], n_threads: int
+) -> Iterator[tuple[int, int, PairBlock]]:
+    """Do pieces in threads, and yield each with its result in order; closing cancels the rest."""
+    pool = ThreadPoolExecutor(n_threads, "pairs")
+    futures: deque[tuple[int, int, Future[PairBlock]]] = deque()
+    try:
+        for first, end in pieces:
+            futures.append((first, end, pool.submit(work, first, end)))
+            if len(futures) > _PIECES_AHEAD * n_threads:
+                first, end, future = futures.popleft()
+                yield first, end, future.result()
+        while futures:
+            first, end, future = futures.popleft()
+            yield first, end, future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _lists_of(graph: BipartiteCSR, min_shared: int) -> _Lists:
+    order = np.argsort(graph.right_degrees, kind="stable").astype(np.int32)
+    return _Lists(*_arrange(graph.left_offsets, graph.right_offsets, graph.right_members, order, min_shared))
+
+
+@compiled(LONGS, LONGS, INTS, INTS, int64, seconds=1.0)
+def _arrange(offsets, right_offsets, right_members, order, min_shared):
+    """Build `_Lists` for the right vertices in this order."""
+    n, m = offsets.size - 1, order.size
+    ends, members = offsets[:-1].copy(), np.empty(right_members.size, np.int32)
+    for item in range(m):
+        for i in range(right_offsets[order[item]], right_offsets[order[item] + 1]):
+            members[ends[right_members[i]]] = item
+            ends[right_members[i]] += 1
+    other_offsets = np.zeros(m + 1, np.int64)
+    for u in range(n):
+        for i in range(offsets[u], offsets[u + 1] - min_shared + 1):
+            other_offsets[members[i] + 1] += 1
+    for item in range(m):
+        other_offsets[item + 1] += other_offsets[item]
+    other_members, other_ends = np.empty(other_offsets[m], np.int32), other_offsets[:-1].copy()
+    steps = np.zeros(n, np.int64)
+    for u in range(n):
+        for i in range(offsets[u], offsets[u + 1] - min_shared + 1):
+            other_members[other_ends[members[i]]] = u
+            other_ends[members[i]] += 1
+        if offsets[u + 1] - offsets[u] >= min_shared:
+            for i in range(offsets[u], offsets[u + 1]):
+                steps[u] += other_offsets[members[i] + 1] - other_offsets[members[i]]
+    return offsets, members, other_offsets, other_members, steps
+
+
+@compiled(LONGS, INTS, LONGS, INTS, int64, int64, int64, INTS, int32[:, ::1])
+def _pairs_of(offsets, members, other_offsets, other_members, first, end, min_shared, scratch, found):
+    """Find the pairs of a range of first vertices, ascending.
+
+    Parameters
+    ----------
+    offsets, members, other_offsets, other_members
+        Of `_Lists`.
+    scratch : (2 * n_left + n_right,) int32
+        Counters, zero before and after; the vertices met; and for each right vertex, the last vertex that marked it,
+        plus 1.
+    found : (3, room) int32
+        First and second vertex and shared neighbours, written in place.
+
+    Returns
+    -------
+    int
+        Pairs.
+    """
+    n, n_found = offsets.size - 1, 0
+    counters, met, marks = scratch[:n], scratch[n : 2 * n], scratch[2 * n :]
+    for u in range(first, end):
+        if offsets[u + 1] - offsets[u] < min_shared:
+            continue
+        n_met = 0
+        for i in range(offsets[u], offsets[u + 1]):
+            item = members[i]
+            marks[item] = u + 1
+            start, j = other_offsets[item], other_offsets[item + 1] - 1
+            while j >= start and other_members[j] > u:
+                v = other_members[j]
+                if counters[v] == 0:
+                    met[n_met] = v
+                    n_met += 1
+                counters[v] += 1
+                j -= 1
+        n_kept = 0
+        for k in range(n_met):
+            v = met[k]
+            for i in range(offsets[v + 1] - min_shared + 1, offsets[v + 1]):
+                counters[v] += marks[members[i]] == u + 1
+            if counters[v] >= min_shared:
+                met[n_kept] = v
+                n_kept += 1
+            else:
+                counters[v] = 0
+        met[:n_kept].sort()
+        for k in range(n_kept):
+            v = met[k]
+            found[0, n_found] = u
+            found[1, n_found] = v
+            found[2, n_found] = counters[v]
+            counters[v] = 0
+            n_found += 1
+    return n_found

@@ -1,0 +1,233 @@
+"""Blocks of pairs, the similarity of a pair, and sinks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numba import float64
+from scipy.special import gammaln
+
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, compiled, steps_of
+from mbe_stage.shared_neighbours.problem import SharedQuery
+from mbe_stage.tasks import Roots
+
+Measure = Literal["shared", "jaccard", "cosine", "p_value"]
+_FLOATS = float64[::1]
+# Pairs that wait until they are compared with the best.
+_WAITING_PAIRS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairBlock:
+    """Some pairs: two left vertices, the smaller id first, and the number of their shared neighbours.
+
+    Attributes
+    ----------
+    first, second, shared : (n,) int32
+    work_done : float
+        Share of the search that is finished, 0 to 1.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    shared: np.ndarray
+    work_done: float = 0.0
+
+    def __len__(self) -> int:
+        return self.first.size
+
+    @classmethod
+    def of(cls, blocks: Sequence[PairBlock], work_done: float) -> PairBlock:
+        """Join blocks."""
+        first, second, shared = (
+            np.concatenate([np.empty(0, np.int32), *(getattr(block, name) for block in blocks)])
+            for name in ("first", "second", "shared")
+        )
+        return cls(first, second, shared, work_done)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedNeighbours:
+    """Pairs of left vertices with their similarity.
+
+    Attributes
+    ----------
+    first, second : (n,) int32
+        The smaller id first.
+    shared : (n,) int32
+        Neighbours that both have.
+    jaccard : (n,) float64
+        Shared neighbours per neighbour of either.
+    cosine : (n,) float64
+        Shared neighbours per geometric mean of both degrees.
+    p_value : (n,) float64
+        Probability of at least that many shared neighbours if both chose their neighbours at random: the upper tail of
+        the hypergeometric distribution over the right vertices with an edge. It is 0 below 1e-308.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    shared: np.ndarray
+    jaccard: np.ndarray
+    cosine: np.ndarray
+    p_value: np.ndarray
+
+    def __len__(self) -> int:
+        return self.first.size
+
+
+class Similarity:
+    """Computes the similarity of pairs of a graph's left vertices."""
+
+    def __init__(self, graph: BipartiteCSR) -> None:
+        self._degrees = graph.left_degrees
+        self._n = int(np.count_nonzero(graph.right_degrees))
+        self._log_factorials = gammaln(np.arange(1.0, self._n + 2.0))
+
+    def of(self, block: PairBlock) -> SharedNeighbours:
+        """Return the pairs of a block with their similarity."""
+        logs = self._log_p_values(block)
+        return SharedNeighbours(
+            block.first, block.second, block.shared, self._jaccard(block), self._cosine(block), np.exp(logs)
+        )
+
+    def value(self, block: PairBlock, by: Measure) -> np.ndarray:
+        """Return a number for each pair, larger for more similar ones."""
+        if by == "shared":
+            return block.shared.astype(np.float64)
+        measures = {"jaccard": self._jaccard, "cosine": self._cosine, "p_value": lambda one: -self._log_p_values(one)}
+        return measures[by](block)
+
+    def _both(self, block: PairBlock) -> tuple[np.ndarray, np.ndarray]:
+        return self._degrees[block.first], self._degrees[block.second]
+
+    def _jaccard(self, block: PairBlock) -> np.ndarray:
+        first, second = self._both(block)
+        return block.shared / (first + second - block.shared)
+
+    def _cosine(self, block: PairBlock) -> np.ndarray:
+        first, second = self._both(block)
+        return block.shared / np.sqrt(first.astype(np.float64) * second)
+
+    def _log_p_values(self, block: PairBlock) -> np.ndarray:
+        logs = np.empty(len(block))
+        first, second = (degrees.astype(np.int32) for degrees in self._both(block))
+        _log_p_values(block.shared, first, second, self._log_factorials, logs)
+        return logs
+
+
+class PairCountSink:
+    """Counts pairs.
+
+    Attributes
+    ----------
+    n_pairs : int
+    """
+
+    detail = None
+
+    def __init__(self) -> None:
+        self.n_pairs = 0
+
+    def accept(self, block: PairBlock) -> None:
+        """Add a block."""
+        self.n_pairs += len(block)
+
+
+class PairSink:
+    """Keeps all pairs, or the most similar ones.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        The graph of the search.
+    top : int, optional
+        Keep this many; ties go to the smaller first and second id.
+    by : str
+        The measure that ranks: ``shared``, ``jaccard``, ``cosine`` or ``p_value`` (smallest first).
+    """
+
+    detail = None
+
+    def __init__(self, graph: BipartiteCSR, top: int | None = None, by: Measure = "shared") -> None:
+        self.similarity = Similarity(graph)
+        self._top, self._by = top, by
+        self._blocks: list[PairBlock] = []
+        self._n_waiting = 0
+
+    def accept(self, block: PairBlock) -> None:
+        """Add a block."""
+        self._blocks.append(block)
+        self._n_waiting += len(block)
+        if self._top is not None and self._n_waiting > self._top + _WAITING_PAIRS:
+            self._blocks, self._n_waiting = [self.pairs()], 0
+
+    def pairs(self) -> PairBlock:
+        """Return the pairs: by rank with `top`, else in the order of their ids."""
+        found = PairBlock.of(self._blocks, 1.0)
+        keys = (found.second, found.first)
+        order = np.lexsort(keys if self._top is None else (*keys, -self.similarity.value(found, self._by)))[: self._top]
+        return PairBlock(found.first[order], found.second[order], found.shared[order], 1.0)
+
+    def table(self) -> SharedNeighbours:
+        """Return `pairs` with their similarity."""
+        return self.similarity.of(self.pairs())
+
+
+def bytes_of_best(top: int) -> int:
+    """Return the most bytes of a `PairSink` that keeps so many pairs, with those that wait and a copy."""
+    return 2 * 12 * (top + 2 * _WAITING_PAIRS)
+
+
+def roots_of(graph: BipartiteCSR, query: SharedQuery) -> Roots:
+    """Return the roots: each left vertex, with the pairs in which it is first."""
+    return Roots.of("shared_neighbours", np.arange(graph.n_left), query, graph.n_right, graph.edges_checksum)
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Compile the functions of this module."""
+    return steps_of(_log_p_values)
+
+
+@compiled(INTS, INTS, INTS, _FLOATS, _FLOATS)
+def _log_p_values(shared, first, second, log_factorials, logs):
+    """Logarithm of the hypergeometric upper tail, from its first term and the ratios of neighbouring terms.
+
+    Below the mode, the sum of the other terms is subtracted from 1: there the tail is never small.
+    """
+    n = log_factorials.size - 1
+    for k in range(shared.size):
+        a, b, x = first[k], second[k], shared[k]
+        if a + b - n >= x:
+            logs[k] = 0.0
+            continue
+        is_upper = (x + 1.0) * (n + 2.0) > (a + 1.0) * (b + 1.0)
+        start = x if is_upper else x - 1
+        log_term = (
+            log_factorials[a]
+            + log_factorials[b]
+            + log_factorials[n - a]
+            + log_factorials[n - b]
+            - log_factorials[start]
+            - log_factorials[a - start]
+            - log_factorials[b - start]
+            - log_factorials[n - a - b + start]
+            - log_factorials[n]
+        )
+        total, term, y = 1.0, 1.0, float(start)
+        while term > total * 1e-17:
+            if is_upper:
+                term *= (a - y) * (b - y) / ((y + 1.0) * (n - a - b + y + 1.0))
+                y += 1.0
+            else:
+                term *= y * (n - a - b + y) / ((a - y + 1.0) * (b - y + 1.0))
+                y -= 1.0
+            total += term
+        sum_of_terms = log_term + math.log(total)
+        logs[k] = min(0.0, sum_of_terms) if is_upper else math.log1p(-min(1.0 - 1e-16, math.exp(sum_of_terms)))

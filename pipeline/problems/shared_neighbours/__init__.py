@@ -1,0 +1,1 @@
+"""Shared neighbours in the pipeline: the section, the tables, and the collector."""

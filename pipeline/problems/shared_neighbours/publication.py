@@ -1,0 +1,97 @@
+"""Shared neighbours, as the pipeline sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+from mbe_stage.pipeline.problems.base import Publication, TableMemory, deferred
+from mbe_stage.pipeline.problems.shared_neighbours.section import SharedNeighboursSection
+from mbe_stage.shared_neighbours.problem import SharedQuery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mbe_stage.graphs.bipartite import BipartiteCSR
+    from mbe_stage.pipeline.config.model import Config
+    from mbe_stage.pipeline.problems.query import KeyedEdges
+    from mbe_stage.pipeline.publish.manifest import Manifest
+    from mbe_stage.runtime.compile_ahead import CompileStep
+
+
+class Counts(BaseModel):
+    """Counts of a run.
+
+    Attributes
+    ----------
+    pairs : int
+        All pairs with enough shared neighbours.
+    listed : int
+        Rows of `pairs`: fewer with `top`.
+    max_shared : int
+        The most shared neighbours of a listed pair.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    pairs: int
+    listed: int
+    max_shared: int
+
+
+class SharedNeighboursPublication(Publication):
+    """See `pipeline.problems.base.Publication`."""
+
+    problem = "shared_neighbours"
+    about = "List the pairs of vertices of one side that share neighbours, with their similarity."
+    section_name = "shared_neighbours"
+    section = SharedNeighboursSection
+    unit = ("pair", "pairs")
+    counted = "pairs"
+    counts = Counts
+    instead = "min_shared and top select pairs"
+    next_command = "mbe top {}"
+
+    collector = deferred(f"{__package__}.collector:PairCollector")
+    count_sink = deferred("mbe_stage.shared_neighbours.results:PairCountSink")
+    page = deferred("mbe_stage.pipeline.report.shared_neighbours:page")
+    check = deferred("mbe_stage.pipeline.verify.shared_neighbours:check")
+    largest = deferred(f"{__package__}.rows:largest")
+    top = deferred(f"{__package__}.rows:top")
+    markdown = deferred(f"{__package__}.rows:essence")
+
+    def query(self, section: SharedNeighboursSection, edges: KeyedEdges) -> SharedQuery:
+        return SharedQuery(section.min_shared)
+
+    def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
+        from mbe_stage.pipeline.problems.shared_neighbours.rows import pairs_schema
+
+        return {"pairs": pairs_schema(key_types[config.problem_section.side == "right"])}
+
+    def detail(self, config: Config | None) -> None:
+        pass
+
+    def graph(self, config: Config, edges: Any) -> BipartiteCSR:
+        graph: BipartiteCSR = edges.graph()
+        return graph if config.problem_section.side == "left" else graph.swapped()
+
+    def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
+        from mbe_stage.bicliques import keys
+        from mbe_stage.shared_neighbours import results
+
+        return (*keys.compile_steps(), *results.compile_steps())
+
+    def table_memory(self, config: Config, query: SharedQuery, graph: BipartiteCSR) -> TableMemory:
+        from mbe_stage.shared_neighbours.results import bytes_of_best
+
+        return TableMemory(0 if config.problem_section.top is None else bytes_of_best(config.problem_section.top))
+
+    def beside_number(self, manifest: Manifest) -> str:
+        counts = manifest.counts
+        listed = "" if counts.listed == counts.pairs else f", the best {counts.listed:,} listed"
+        return f"{listed}, at most {counts.max_shared:,} shared neighbours"
+
+
+PUBLICATION = SharedNeighboursPublication()

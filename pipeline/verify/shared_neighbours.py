@@ -1,0 +1,209 @@
+"""Check the table of pairs by sparse products and scipy's distribution, without the code that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from scipy.sparse import csr_array
+from scipy.stats import hypergeom
+
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify import recipe
+from mbe_stage.pipeline.verify.files import table_parts
+from mbe_stage.pipeline.verify.job import Job
+
+# Most products of a search for all pairs, and products at once.
+_MOST_PRODUCTS = 1_000_000_000
+_PRODUCTS_AT_ONCE = 20_000_000
+# Rows whose neighbours are intersected at once.
+_ROWS_AT_ONCE = 1 << 18
+_TOLERANCE = 1e-6
+
+
+def check(job: Job) -> None:
+    """Check the rows by themselves, then against the input, then that no pair is missing.
+
+    Raises
+    ------
+    VerificationError
+        The first error found.
+    """
+    checking = _Pairs(job)
+    checking.check_rows()
+    checking.check_nothing_missing()
+
+
+class _Values(NamedTuple):
+    """Similarity of pairs."""
+
+    jaccard: np.ndarray
+    cosine: np.ndarray
+    log_p: np.ndarray
+
+
+class _Pairs:
+    """A check in progress."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.run, self.manifest = job, job.run, job.manifest
+        self.section = job.manifest.config.problem_section
+        self.parts = table_parts(job.run, "pairs")
+        self.n_rows = sum(pq.read_metadata(part).num_rows for part in self.parts)
+        job.report.n_found = self.n_rows
+        self.worst = np.inf
+        self.matrix: csr_array | None = None
+        if job.edges is not None:
+            edges, is_left = job.edges, self.section.side == "left"
+            ends = (edges.left_ids, edges.right_ids) if is_left else (edges.right_ids, edges.left_ids)
+            self.keys = edges.left_keys if is_left else edges.right_keys
+            n_others = len(edges.right_keys if is_left else edges.left_keys)
+            self.matrix = csr_array((np.ones(ends[0].size, np.int64), ends), (len(self.keys), n_others))
+            self.degrees = np.diff(self.matrix.indptr).astype(np.int64)
+            self.n_others = int(np.unique(self.matrix.indices).size)
+
+    def check_rows(self) -> None:
+        """Check every row: shared neighbours, similarity, order, and the sums over all."""
+        sums, most, done = recipe.KeySums(), 0, 0
+        last_ids, last_value = -1, np.inf
+        for place, rows in self._batches():
+            shared = rows["shared"].to_numpy().astype(np.int64)
+            hashes = [recipe.vertex_hashes(rows[end], "left") for end in ("first", "second")]
+            sums.add(recipe.biclique_keys(hashes[0] + hashes[1], shared.view(np.uint64)))
+            most = max(most, int(shared.max(initial=0)))
+            self._fail(place, done, shared < self.section.min_shared, "has too few shared neighbours for the query")
+            if self.matrix is not None:
+                first, second = self._ids(place, done, rows)
+                ids = first * self.matrix.shape[0] + second
+                values = self._checked(place, done, rows, first, second, shared)
+                if self.section.top is None:
+                    self._fail(place, done, np.diff(ids, prepend=last_ids) <= 0, "is out of order, or there twice")
+                else:
+                    ranks = self._ranks(shared, values)
+                    rises = np.diff(ranks, prepend=last_value) > _TOLERANCE * (1.0 + np.abs(ranks))
+                    self._fail(place, done, rises, "is better than the row before it")
+                    last_value = self.worst = float(ranks[-1])
+                last_ids = int(ids[-1])
+            done += len(shared)
+            self.job.progress(done / self.n_rows)
+        self._check_counts(most, sums)
+        self.job.passed("rows", f"{self.n_rows:,} pairs")
+        if self.matrix is None:
+            self.job.not_checked("shared neighbours, similarity, nothing missing: the input is not given")
+            return
+        self.job.report.n_against_input = self.n_rows
+        self.job.passed("shared neighbours and similarity", f"all {self.n_rows:,} pairs")
+
+    def _batches(self) -> Iterator[tuple[Path, pa.RecordBatch]]:
+        for part in self.parts:
+            with pq.ParquetFile(part) as file:
+                for batch in file.iter_batches(_ROWS_AT_ONCE):
+                    if any(column.null_count for column in batch.columns):
+                        raise VerificationError(f"{part}: holds nulls; expected none")
+                    if batch.num_rows:
+                        yield part, batch
+
+    def _check_counts(self, most: int, sums: recipe.KeySums) -> None:
+        place, counts = self.run / "manifest.json", self.manifest.counts
+        expected = {"listed": self.n_rows, "max_shared": most}
+        if self.section.top is None:
+            expected["pairs"] = self.n_rows
+        elif self.n_rows != min(self.section.top, counts.pairs):
+            expected["listed"] = min(self.section.top, counts.pairs)
+        for name, value in expected.items():
+            if getattr(counts, name) != value:
+                raise VerificationError(f"{place}: counts.{name} is {getattr(counts, name)}; recomputed {value}")
+        if self.manifest.content_fingerprint != str(sums):
+            found = self.manifest.content_fingerprint
+            raise VerificationError(f"{place}: content_fingerprint is {found}; recomputed {sums}")
+
+    def _fail(self, place: Path, start: int, is_wrong: np.ndarray, what: str) -> None:
+        if is_wrong.any():
+            raise VerificationError(f"{place}, row {start + int(np.argmax(is_wrong))} of all: {what}")
+
+    def _ids(self, place: Path, start: int, rows: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        found = []
+        for end in ("first", "second"):
+            ids = pc.index_in(rows[end], self.keys)
+            self._fail(place, start, pc.is_null(ids).to_numpy(zero_copy_only=False), f"{end} is no vertex of the input")
+            found.append(ids.to_numpy().astype(np.int64))
+        self._fail(place, start, found[0] >= found[1], "first is not the smaller key")
+        return found[0], found[1]
+
+    def _checked(
+        self, place: Path, start: int, rows: pa.RecordBatch, first: np.ndarray, second: np.ndarray, shared: np.ndarray
+    ) -> _Values:
+        assert self.matrix is not None
+        right = np.concatenate(
+            [
+                self.matrix[part_first].multiply(self.matrix[part_second]).sum(axis=1)
+                for part_first, part_second in self._cut(first, second)
+            ]
+        )
+        self._fail(place, start, right != shared, "has another number of shared neighbours in the input")
+        values = self._similarity(first, second, shared)
+        columns = {"jaccard": values.jaccard, "cosine": values.cosine, "p_value": np.exp(values.log_p)}
+        for name, expected in columns.items():
+            wrong = ~np.isclose(rows[name].to_numpy(), expected, rtol=_TOLERANCE, atol=1e-300)
+            self._fail(place, start, wrong, f"{name} is not what the input gives")
+        return values
+
+    def _cut(self, first: np.ndarray, second: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Cut pairs so that the neighbours of each part fit memory."""
+        entries = np.cumsum(self.degrees[first] + self.degrees[second])
+        cuts = np.searchsorted(entries, np.arange(_PRODUCTS_AT_ONCE, entries[-1], _PRODUCTS_AT_ONCE))
+        yield from zip(np.split(first, cuts), np.split(second, cuts), strict=True)
+
+    def _similarity(self, first: np.ndarray, second: np.ndarray, shared: np.ndarray) -> _Values:
+        a, b = self.degrees[first], self.degrees[second]
+        return _Values(shared / (a + b - shared), shared / np.sqrt(a * b), self._log_p(a, b, shared))
+
+    def _log_p(self, a: np.ndarray, b: np.ndarray, shared: np.ndarray) -> np.ndarray:
+        """Logarithms of p-values; pairs of equal degrees and shared neighbours have one."""
+        kinds, which = np.unique(np.stack([shared, np.minimum(a, b), np.maximum(a, b)]), axis=1, return_inverse=True)
+        with np.errstate(divide="ignore"):
+            logs = hypergeom.logsf(kinds[0] - 1, self.n_others, kinds[1], kinds[2])
+        return np.minimum(logs, 0.0)[which.ravel()]
+
+    def _ranks(self, shared: np.ndarray, values: _Values) -> np.ndarray:
+        by = self.section.by or "p_value"
+        return {"shared": shared.astype(np.float64), "p_value": -values.log_p}.get(by, getattr(values, by, shared))
+
+    def check_nothing_missing(self) -> None:
+        """Count all pairs by products of matrices, and with `top` those better than the last row."""
+        job, counts = self.job, self.manifest.counts
+        if self.matrix is None:
+            return
+        if self.manifest.truncated is not None:
+            job.not_checked(f"nothing missing: the run is incomplete ({self.manifest.truncated})")
+            return
+        others = np.bincount(self.matrix.indices, minlength=self.matrix.shape[1])
+        sums = np.concatenate([[0], np.cumsum(others[self.matrix.indices])])
+        steps = sums[self.matrix.indptr]
+        if steps[-1] > _MOST_PRODUCTS:
+            job.not_checked(f"nothing missing: a search for all pairs takes {steps[-1]:,} steps")
+            return
+        n_pairs = n_better = 0
+        transposed, begin = self.matrix.T.tocsr(), 0
+        while begin < self.matrix.shape[0]:
+            end = int(np.searchsorted(steps, steps[begin] + _PRODUCTS_AT_ONCE, side="right")) - 1
+            end = max(end, begin + 1)
+            product = (self.matrix[begin:end] @ transposed).tocoo()
+            wanted = (product.row + begin < product.col) & (product.data >= self.section.min_shared)
+            n_pairs += int(np.count_nonzero(wanted))
+            if self.section.top is not None and self.n_rows and wanted.any():
+                first, second, shared = product.row[wanted] + begin, product.col[wanted], product.data[wanted]
+                ranks = self._ranks(shared, self._similarity(first, second, shared))
+                n_better += int(np.count_nonzero(ranks > self.worst + _TOLERANCE * (1.0 + abs(self.worst))))
+            begin = end
+        if n_pairs != counts.pairs:
+            place = self.run / "manifest.json"
+            raise VerificationError(f"{place}: counts.pairs is {counts.pairs}; recomputed {n_pairs}")
+        if n_better > self.n_rows:
+            raise VerificationError(f"{self.run / 'pairs'}: {n_better:,} pairs are better than its last row")
+        job.passed("nothing missing", f"{n_pairs:,} pairs of a product of matrices")
