@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import re
 from collections.abc import Iterator
@@ -92,10 +93,10 @@ def test_folders_and_files_stay_small() -> None:
     assert not above, f"{above} exceed {CEILINGS=}: delete something, or raise the ceiling with the reason"
 
 
-def trees() -> Iterator[tuple[Path, ast.Module]]:
-    for package in ("mbe_stage", "pipeline", "flows"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+@functools.cache
+def trees() -> list[tuple[Path, ast.Module]]:
+    paths = (path for package in ("mbe_stage", "pipeline", "flows") for path in sorted((ROOT / package).rglob("*.py")))
+    return [(path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
