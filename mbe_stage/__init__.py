@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from mbe_stage.pq_counts.count import PqLocalCounts, count_pq_bicliques, count_pq_into, pq_local_counts, pq_table
     from mbe_stage.pq_counts.query import PqQuery
     from mbe_stage.pq_counts.results import PqBlock, PqSink
+    from mbe_stage.shared_neighbours.find import shared_neighbour_pairs
+    from mbe_stage.shared_neighbours.results import SharedNeighbours
     from mbe_stage.tasks import Task
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "PqSink",
     "Progress",
     "RunFacts",
+    "SharedNeighbours",
     "Sink",
     "StageError",
     "TableSink",
@@ -89,6 +92,7 @@ __all__ = [
     "find_cliques",
     "pq_local_counts",
     "pq_table",
+    "shared_neighbour_pairs",
 ]
 
 # No module has the name of one of its names: importing it would put the module in the name's place.
@@ -129,6 +133,8 @@ _NAMES = {
     "pq_counts.count": ("PqLocalCounts", "count_pq_bicliques", "count_pq_into", "pq_local_counts", "pq_table"),
     "pq_counts.query": ("PqQuery",),
     "pq_counts.results": ("PqBlock", "PqSink"),
+    "shared_neighbours.find": ("shared_neighbour_pairs",),
+    "shared_neighbours.results": ("SharedNeighbours",),
     "tasks": ("Task",),
 }
 

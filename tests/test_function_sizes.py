@@ -39,6 +39,7 @@ CEILINGS = {
     "mbe_stage/runners": 2_610,
     "mbe_stage/runtime": 800,
     "mbe_stage/search": 1_800,
+    "mbe_stage/shared_neighbours": 650,
     # The state of the run that log lines and metrics report.
     "pipeline": 800,
     # Columns of keys as dictionaries: 150 lines. Rows in temporary files: 210. Writers that scale, and the sink that
@@ -64,15 +65,17 @@ CEILINGS = {
     "pipeline/networkx_backend": 300,
     # Overlaps of groups, for cases and changes: 50 lines. Keys that groups try, and random copies: 450 lines.
     # Verdicts on cases: 250 lines. A column of graphs: 50 lines.
-    "pipeline/problems": 8_660,
+    # Pairs that share neighbours: 310 lines.
+    "pipeline/problems": 8_980,
     "pipeline/publish": 2_000,
     "pipeline/rapids": 100,
     # Cores, halos and bounds of groups: 20 lines.
     # Sections and lists of cases: 300 lines.
-    "pipeline/report": 2_220,
+    "pipeline/report": 2_250,
     "pipeline/stores": 2_900,
     # Groups of all graphs in one list, and their halos. Verdicts: 110 lines. A column of graphs: 30 lines.
-    "pipeline/verify": 5_460,
+    # Pairs against products of matrices: 200 lines.
+    "pipeline/verify": 5_660,
     "pipeline/views": 4_200,
 }
 # Kernels, and commands whose arguments are their options.

@@ -35,6 +35,7 @@ RUNNABLE = [
     "docs/how-to/counts.md",
     "docs/how-to/groups.md",
     "docs/how-to/python.md",
+    "docs/how-to/shared-neighbours.md",
     "docs/reference/arrays.md",
 ]
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))

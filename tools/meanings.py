@@ -32,7 +32,7 @@ COLUMNS = {
     "grown_surprise": "largest surprise of a grown group that holds the vertex, in nats; 0 without one",
     "half_later": "whether the group was found in the buckets shifted by half; null without buckets",
     "is_muted": "whether one side is entirely known good, or the case is fine",
-    "jaccard": "common members by all members; null without a partner",
+    "jaccard": "shared members or neighbours by those of either; null without a partner",
     "key": "as the input writes it; of a group: the tried key, `items` for the right vertices alone, or null",
     "key_value": "what the group's key adds to the item, as a JSON array; else null",
     "kind": "`short_list` for a biclique, `grown_cover` for a group that may lack edges",
@@ -92,6 +92,11 @@ COLUMNS = {
     "weight_median": "median weight of the edges; null without weights",
     "weight_total": "sum of the edges' weights; null without weights",
     "who": "author of the verdict",
+    "cosine": "shared neighbours per geometric mean of both numbers of neighbours",
+    "first": "the smaller key of the pair",
+    "second": "the larger key",
+    "shared": "neighbours that both have",
+    "p_value": "probability of at least that many shared neighbours by chance, uncorrected",
 }
 
 JSON = {
@@ -109,6 +114,7 @@ JSON = {
     "cores": "how much of the graph remains for minimum sizes",
     "counts": "of `count-pq`: a list of `p`, `q`, `count` (null above 2^53 - 1) and `count_text`; of `diff`: by status",
     "density": "edges by all possible edges",
+    "pairs": "pairs with enough shared neighbours; in `mbe top` the best",
     "derived": "counts of derived outputs such as `groups`",
     "derived_inputs": "files of derived outputs: known keys, classes, fingerprints",
     "device": "the processor or GPU",
@@ -142,7 +148,7 @@ JSON = {
     "out": "the directory that was written, or null",
     "peak_device_memory_bytes": "most device memory at once, on the tier `rapids`; otherwise null",
     "peak_memory_bytes": "largest resident set of the process",
-    "problem": "`bicliques`, `cliques`, `pq_counts` or a package's",
+    "problem": "`bicliques`, `cliques`, `pq_counts`, `shared_neighbours` or a package's",
     "ranks": "per worker or device: results, bytes, leases, busy time; null if there is only one",
     "read_memory_bytes": "peak memory of reading, measured",
     "remarks": "sentences to read first",

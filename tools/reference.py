@@ -29,6 +29,7 @@ from mbe_stage.pipeline.errors import EXIT_CODES
 from mbe_stage.pipeline.problems.cliques import schemas as clique_schemas
 from mbe_stage.pipeline.problems.groups import schemas as group_schemas
 from mbe_stage.pipeline.problems.pq_counts import schemas as count_schemas
+from mbe_stage.pipeline.problems.shared_neighbours.rows import pairs_schema
 from mbe_stage.pipeline.publish import run_files, schemas
 from mbe_stage.pipeline.views.diff import write as diff_schemas
 from tools.meanings import COLUMNS, JSON
@@ -182,6 +183,11 @@ def tables() -> Iterator[str]:
             },
         ),
         (
+            "Shared neighbours",
+            "With `problem: shared_neighbours`.",
+            {"pairs/*.parquet": (pairs_schema(text), "pair, by its keys or, with `top`, by rank")},
+        ),
+        (
             "Counts",
             "With `problem: pq_counts`.",
             {
@@ -229,6 +235,7 @@ def json_keys() -> Iterator[str]:
             ("mbe run, mbe enumerate", ["enumerate", edges, *_COLUMNS, "--out", out, "--quiet"]),
             ("mbe cliques", ["cliques", edges, *_COLUMNS, "--out", f"{folder}/cliques", "--quiet"]),
             ("mbe count-pq", ["count-pq", edges, *_COLUMNS, "--quiet"]),
+            ("mbe project", ["project", edges, *_COLUMNS, "--out", f"{folder}/pairs", "--quiet"]),
             ("mbe groups", ["groups", out, "--out", f"{folder}/groups", "--quiet"]),
             ("mbe show", ["show", ring]),
             ("mbe show --case", ["show", ring, "--case", case]),
@@ -239,6 +246,7 @@ def json_keys() -> Iterator[str]:
             ("mbe top", ["top", out]),
             ("mbe top of groups", ["top", ring]),
             ("mbe top of cliques", ["top", f"{folder}/cliques"]),
+            ("mbe top of pairs", ["top", f"{folder}/pairs"]),
             ("mbe runs", ["runs", out]),
             ("mbe diff", ["diff", out, out, "--quiet"]),
             ("mbe diff of groups", ["diff", ring, ring]),

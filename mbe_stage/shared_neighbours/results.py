@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numba import float64
@@ -17,7 +17,8 @@ from mbe_stage.runtime.jit import INTS, compiled, steps_of
 from mbe_stage.shared_neighbours.problem import SharedQuery
 from mbe_stage.tasks import Roots
 
-Measure = Literal["shared", "jaccard", "cosine", "p_value"]
+Measure = Literal["p_value", "jaccard", "cosine", "shared"]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 _FLOATS = float64[::1]
 # Pairs that wait until they are compared with the best.
 _WAITING_PAIRS = 1 << 20
@@ -41,6 +42,10 @@ class PairBlock:
 
     def __len__(self) -> int:
         return self.first.size
+
+    def part(self, start: int, end: int) -> PairBlock:
+        """Return some of the pairs."""
+        return PairBlock(*(column[start:end] for column in (self.first, self.second, self.shared)))
 
     @classmethod
     def of(cls, blocks: Sequence[PairBlock], work_done: float) -> PairBlock:

@@ -19,6 +19,7 @@ from mbe_stage.splitmix import finalised
 
 # One encoder, so that the rows keep their order.
 _BUDGET_OF_ONE = 1
+_ROWS_AT_ONCE = 1 << 20
 
 
 class PairCollector:
@@ -81,7 +82,9 @@ class PairCollector:
     ) -> None:
         with self._context:
             if kind is None and self._has_top:
-                self._write(self._best.pairs())
+                best = self._best.pairs()
+                for start in range(0, len(best), _ROWS_AT_ONCE):
+                    self._write(best.part(start, start + _ROWS_AT_ONCE))
 
     def finish(self) -> Collected:
         """Return the sums; called once, after the context was left."""
