@@ -45,7 +45,7 @@ class PairBlock:
 
     def part(self, start: int, end: int) -> PairBlock:
         """Return some of the pairs."""
-        return PairBlock(*(column[start:end] for column in (self.first, self.second, self.shared)))
+        return PairBlock(self.first[start:end], self.second[start:end], self.shared[start:end])
 
     @classmethod
     def of(cls, blocks: Sequence[PairBlock], work_done: float) -> PairBlock:
