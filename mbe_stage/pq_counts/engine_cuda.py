@@ -214,15 +214,16 @@ def _counted(
     # Tasks refer to roots in the order of a core.
     given = as_given(job, in_brief=barrier is not None) if job.is_searched and tasks is None else None
     left: RowTasks | None = None
+    core: WholeCore | CoreInParts | None = None
+    if given is None:
+        core, known, roots, rows = _wanted(graph, query, job, known, tasks)
     if given is not None:
         # It is over in seconds if the caller may request a barrier.
         begun, rows_are_left = given.searches(), given.rows_are_left
+    elif core is not None:
+        begun, rows_are_left = core.searches(rows), core.rows_are_left
+        left = None if barrier is None else RowTasks(core, roots, rows)
     else:
-        core, known, roots, rows = _wanted(graph, query, job, known, tasks)
-        if core is not None:
-            begun, rows_are_left = core.searches(rows), core.rows_are_left
-            left = None if barrier is None else RowTasks(core, roots, rows)
-    if given is None and core is None:
         yield from map(PqBlock, known)
         return
     with closing(begun) as searches:
