@@ -183,6 +183,7 @@ class Session(PoolSession):
         """As in `PoolSession`."""
         super().restart(roots)
         self._n_roots_done = self._n_found = self._n_written = 0
+        self.unfinished = self.unfinished[:0]
         self._warps.state[:, layout.PAGE] = 0
         self._warps.histogram.fill(0)
 
@@ -218,7 +219,7 @@ class Session(PoolSession):
 
     def _finish(self) -> None:
         """Note the end, and check the numbers: all pages are empty."""
-        self.is_over, self._n_roots_done, self.unfinished = True, self.n_roots_taken, np.empty(0, np.int64)
+        self.is_over, self._n_roots_done, self.unfinished = True, self.n_roots_taken, self.unfinished[:0]
         if self._is_written and self._n_written != self._n_found:
             raise RuntimeError(
                 f"{self._n_found:,} cliques were found and {self._n_written:,} written, an error of the CUDA engine: "
