@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
     from mbe_stage.cliques.cuda.session import SearchRequest, Session
     from mbe_stage.search.cuda.session import Quantum
+    from mbe_stage.search.cuda.shared import SharedSearch
 
-__all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "run", "tasks_of", "unavailable_reason"]
+__all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "device_search", "run", "tasks_of"]
+__all__ += ["unavailable_reason"]
 
 TAKES_BARRIER = True
 """See `mbe_stage.engines`."""
@@ -104,18 +107,11 @@ def run(
         The graph does not fit the budget.
     """
     part = _part(graph, query)
-
-    def found(quantum: Quantum[Session]) -> Iterator[CliqueBlock]:
-        return _found(quantum, part, detail, execution.block_bytes)
-
-    roots = RootOrder(graph, query, part)
-    wanted = None if tasks is None else roots.of_tasks(tasks)
-    is_something = part.is_possible and (wanted is None or wanted.size > 0)
-    if part.graph.n > 0 and is_something:
-        request = _asked(part, roots, query, execution, detail, wanted, sizes, techniques)
+    found = partial(_found, part=part, detail=detail, block_bytes=execution.block_bytes)
+    request, known = _asked(graph, part, query, execution, detail, tasks, sizes, techniques)
+    yield from known
+    if request is not None:
         yield from _searched(request, found, barrier, statistics)
-    elif part.held and is_something and query.accepts(len(part.held)):
-        yield _block(np.zeros(1, np.int32), np.empty(0, np.int32), part, detail, 1.0)
     yield CliqueBlock.empty(detail, work_done=1.0)
 
 
@@ -141,14 +137,55 @@ def device_blocks(
         for block in run(graph, query, execution, Detail.MEMBERS, tasks, **options):
             yield DeviceCliqueBlock.from_host(block)
         return
-    part = _part(graph, query)
-    roots = RootOrder(graph, query, part)
-    wanted = None if tasks is None else roots.of_tasks(tasks)
-    if graph.n > 0 and (wanted is None or wanted.size > 0):
-        request = _asked(part, roots, query, execution, Detail.MEMBERS, wanted, sizes)
+    request, _ = _asked(graph, _part(graph, query), query, execution, Detail.MEMBERS, tasks, sizes)
+    if request is not None:
         request = replace(request, n_copies=_BLOCKS_ON_DEVICE)
         yield from _searched(request, _found_on_device, barrier, statistics)
     yield DeviceCliqueBlock.empty(work_done=1.0)
+
+
+def device_search(
+    graph: UndirectedCSR,
+    query: CliqueQuery,
+    execution: Execution,
+    detail: Detail,
+    tasks: Iterable[Task] | None,
+    *,
+    is_requested: bool,
+    on_device: bool = False,
+    sizes: dict[str, Any] | None = None,
+) -> SharedSearch:
+    """A search on the current device that shares its work with those on others (`mbe_stage.runners.devices`).
+
+    Parameters and errors are those of `run`. With `is_requested` the caller may ask for the remaining tasks; with
+    `on_device` results stay in device memory. A graph on another device is copied to this one.
+    """
+    from mbe_stage.cliques.cuda.session import Search
+    from mbe_stage.device.graph import on_this_device
+    from mbe_stage.search.cuda.shared import Blocks, SharedSearch
+
+    here = on_this_device(graph)
+    part = _part(here, query)
+    request, known = _asked(here, part, query, execution, detail, tasks, sizes)
+    stays = on_device and not query.containing
+    if request is not None and stays:
+        request = replace(request, n_copies=_BLOCKS_ON_DEVICE)
+    found = partial(_found, part=part, detail=detail, block_bytes=execution.block_bytes)
+    blocks = Blocks(
+        of=_found_on_device if stays else found,
+        empty=partial(CliqueBlock.empty, detail),
+        brought_here=_brought_here,
+        known=known,
+        on_device=stays,
+    )
+    return SharedSearch(None if request is None else Search(request), blocks, is_requested=is_requested)
+
+
+def _brought_here(block: CliqueBlock | DeviceCliqueBlock) -> DeviceCliqueBlock:
+    """Copy a block into the memory of the current device."""
+    from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
+
+    return DeviceCliqueBlock.from_host(block) if isinstance(block, CliqueBlock) else block.brought_here()
 
 
 def _found_on_device(quantum: Quantum[Session]) -> Iterator[DeviceCliqueBlock]:
@@ -199,31 +236,37 @@ def _part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
 
 
 def _asked(
+    graph: UndirectedCSR,
     part: CommonPart,
-    roots: RootOrder,
     query: CliqueQuery,
     execution: Execution,
     detail: Detail,
-    wanted: np.ndarray | None,
+    tasks: Iterable[Task] | None,
     sizes: dict[str, Any] | None,
     techniques: Techniques = _EVERYTHING,
-) -> SearchRequest:
-    """Bundle the query and the means of the search.
+) -> tuple[SearchRequest | None, tuple[CliqueBlock, ...]]:
+    """Bundle the query and the means of the search; None if there is nothing to search. Also return known cliques.
 
     Parameters
     ----------
-    query, execution, detail, sizes, techniques
+    graph, query, execution, detail, tasks, sizes, techniques
         As in `run`.
-    wanted : (n,) int64 or None
-        The wanted roots.
     """
     from mbe_stage.cliques.cuda.session import SearchRequest
     from mbe_stage.device.memory_budget import device_budget
 
+    roots = RootOrder(graph, query, part)
+    wanted = None if tasks is None else roots.of_tasks(tasks)
+    if not part.is_possible or (wanted is not None and wanted.size == 0):
+        return None, ()
+    if part.graph.n == 0:
+        alone = np.zeros(1, np.int32), np.empty(0, np.int32)
+        is_known = part.held and query.accepts(len(part.held))
+        return None, (_block(*alone, part, detail, 1.0),) if is_known else ()
     most = _LARGEST_SIZE if query.max_size is None else min(_LARGEST_SIZE, query.max_size - len(part.held))
     limits = (min(_LARGEST_SIZE, max(0, query.min_size - len(part.held))), most)
     mode, budget = _mode(query, detail), device_budget(execution)
-    return SearchRequest(part.graph, roots, mode, limits, budget, wanted, sizes or {}, techniques.kernel_mask)
+    return SearchRequest(part.graph, roots, mode, limits, budget, wanted, sizes or {}, techniques.kernel_mask), ()
 
 
 def _searched(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TypeVar
+
 import cupy as cp
 import numpy as np
 
@@ -10,6 +13,8 @@ from mbe_stage.device.peers import brought_here
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
+
+Graph = TypeVar("Graph", BipartiteCSR, UndirectedCSR)
 
 
 def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n_right: int) -> BipartiteCSR:
@@ -104,15 +109,15 @@ def on_host(graph: BipartiteCSR) -> BipartiteCSR:
     )
 
 
-def on_this_device(graph: BipartiteCSR) -> BipartiteCSR:
+def on_this_device(graph: Graph) -> Graph:
     """Copy a graph of another device to the current one; return a graph of the host or of this device as it is.
 
     The work that makes the graph has to be done.
     """
     if graph.is_on_host:
         return graph
-    arrays = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
-    return BipartiteCSR(graph.n_left, graph.n_right, *brought_here(*arrays))
+    arrays = {name: getattr(graph, name) for name in graph.__slots__ if name.endswith(("offsets", "members"))}
+    return replace(graph, **dict(zip(arrays, brought_here(*arrays.values()), strict=True)))
 
 
 def copy_bytes(graph: BipartiteCSR) -> int:

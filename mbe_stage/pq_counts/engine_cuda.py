@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mbe_stage.device.available import device, unavailable_reason
+from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts import partition, reduction
@@ -35,10 +36,13 @@ from mbe_stage.tasks import Roots, Task, positions, ranges_of
 
 if TYPE_CHECKING:
     from mbe_stage.pq_counts.cuda.local.session import DeviceLocalSearch
-    from mbe_stage.pq_counts.cuda.searches import CoreInParts, WholeCore
+    from mbe_stage.pq_counts.cuda.searches import CoreInParts, Job, WholeCore
     from mbe_stage.pq_counts.cuda.session import Counted
+    from mbe_stage.search.cuda.session import Quantum
+    from mbe_stage.search.cuda.shared import SharedSearch
 
-__all__ = ["ENDS_ITSELF", "TAKES_BARRIER", "compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+__all__ = ["ENDS_ITSELF", "TAKES_BARRIER", "compile_steps", "device", "device_search", "run", "tasks_of"]
+__all__ += ["unavailable_reason"]
 
 ENDS_ITSELF = TAKES_BARRIER = True
 """See `mbe_stage.engines`."""
@@ -201,27 +205,22 @@ def _counted(
     from mbe_stage.device.memory_budget import device_budget
     from mbe_stage.pq_counts.cuda.as_given import as_given
     from mbe_stage.pq_counts.cuda.counting import Counting, RowTasks
-    from mbe_stage.pq_counts.cuda.searches import Job, core_within
+    from mbe_stage.pq_counts.cuda.searches import Job
     from mbe_stage.search.cuda.barriers import with_barriers
 
     part, known = _part(graph, query)
     budget = device_budget(execution)
     job = Job(part, budget, sizes, techniques)
-    is_searched = part.max_p >= 2 and part.max_q >= 2
     # Tasks refer to roots in the order of a core.
-    given = as_given(job, in_brief=barrier is not None) if is_searched and tasks is None else None
-    core = core_within(job) if is_searched and given is None else None
-    roots = partial(_roots, graph, query, part, core)
-    rows = None if tasks is None else positions(ranges_of(tasks, roots())) - 1
-    if rows is not None and not (rows.size > 0 and rows[0] < 0):
-        known = []
-    if rows is not None:
-        rows = rows[rows >= 0]
+    given = as_given(job, in_brief=barrier is not None) if job.is_searched and tasks is None else None
     left: RowTasks | None = None
+    core: WholeCore | CoreInParts | None = None
+    if given is None:
+        core, known, roots, rows = _wanted(graph, query, job, known, tasks)
     if given is not None:
         # It is over in seconds if the caller may request a barrier.
         begun, rows_are_left = given.searches(), given.rows_are_left
-    elif core is not None and (rows is None or rows.size > 0):
+    elif core is not None:
         begun, rows_are_left = core.searches(rows), core.rows_are_left
         left = None if barrier is None else RowTasks(core, roots, rows)
     else:
@@ -233,15 +232,96 @@ def _counted(
         yield from map(PqBlock, known)
         while search is not None:
             counting = Counting(search, left, budget)
-            for found in with_barriers(counting, barrier):
-                leaves = Leaves.none() if found.found is None else _leaves(found.found, part, rows_are_left)
-                yield PqBlock(leaves, work_done=found.share, remaining=found.remaining)
+            for quantum in with_barriers(counting, barrier):
+                yield _block(quantum, part, rows_are_left)
             job.add_session_facts(counting.session)
             # The next session needs its memory.
             del search, counting
             search = next(searches, None)
     if statistics is not None:
         statistics.update(job.facts)
+
+
+def device_search(
+    graph: BipartiteCSR,
+    query: PqQuery,
+    execution: Execution,
+    detail: Detail,
+    tasks: Iterable[Task] | None,
+    *,
+    is_requested: bool,
+    sizes: dict[str, Any] | None = None,
+) -> SharedSearch:
+    """A search on the current device that shares its work with those on others (`mbe_stage.runners.devices`).
+
+    Parameters are those of `run`. With `is_requested` the caller may ask for the remaining tasks. A graph on another
+    device is copied to this one.
+
+    Raises
+    ------
+    InvalidArgument
+        Local counts, bicliques of two vertices of a side; or tasks as in `run`.
+    MemoryBudgetExceeded
+        The graph does not fit the budget.
+    """
+    from mbe_stage.device.graph import on_this_device
+    from mbe_stage.device.memory_budget import device_budget
+    from mbe_stage.pq_counts.cuda.counting import Counting, RowTasks
+    from mbe_stage.pq_counts.cuda.searches import CoreInParts, Job
+    from mbe_stage.search.cuda.shared import Blocks, SharedSearch
+
+    here = on_this_device(graph)
+    part, known = _part(here, query)
+    job = Job(part, device_budget(execution), sizes or {}, _EVERYTHING)
+    _check_shared(part, detail, is_searched=job.is_searched)
+    core, known, roots, rows = _wanted(here, query, job, known, None if tasks is None else tuple(tasks))
+    search: Counting | None = None
+    if isinstance(core, CoreInParts):
+        raise MemoryBudgetExceeded(
+            f"the graph does not fit {job.budget:,} bytes of device memory, and several devices share a graph that "
+            "each of them holds: raise device_memory_bytes, or leave devices out, to count it in parts"
+        )
+    if core is not None:
+        search = Counting(next(core.searches(rows)), RowTasks(core, roots, rows), job.budget)
+    blocks = Blocks(
+        of=lambda quantum: iter([_block(quantum, part, core is not None and core.rows_are_left)]),
+        empty=lambda share, remaining: PqBlock(Leaves.none(), work_done=share, remaining=remaining),
+        brought_here=lambda block: block,
+        known=tuple(map(PqBlock, known)),
+    )
+    return SharedSearch(search, blocks, is_requested=is_requested)
+
+
+def _check_shared(part: Reduced, detail: Detail, *, is_searched: bool) -> None:
+    """Refuse counts that only one device makes."""
+    what = None
+    if detail != Detail.COUNTS:
+        what = "counts of each vertex or edge (local counts)"
+    elif is_searched and 2 in (part.max_p, part.max_q):
+        what = "bicliques with two vertices on a side (wedges)"
+    if what is not None:
+        raise InvalidArgument(f"several devices do not share {what}: leave devices out, one device counts them")
+
+
+def _wanted(
+    graph: BipartiteCSR, query: PqQuery, job: Job, known: list[Leaves], tasks: tuple[Task, ...] | None
+) -> tuple[WholeCore | CoreInParts | None, list[Leaves], Callable[[], Roots], np.ndarray | None]:
+    """Return the core if it has to be searched, the wanted known counts, the roots, and the wanted rows or None."""
+    from mbe_stage.pq_counts.cuda.searches import core_within
+
+    core = core_within(job) if job.is_searched else None
+    roots = partial(_roots, graph, query, job.part, core)
+    if tasks is None:
+        return core, known, roots, None
+    rows = positions(ranges_of(tasks, roots())) - 1
+    is_known = rows.size > 0 and rows[0] < 0
+    rows = rows[rows >= 0]
+    return core if rows.size else None, known if is_known else [], roots, rows
+
+
+def _block(quantum: Quantum[Counted], part: Reduced, rows_are_left: bool) -> PqBlock:
+    leaves = Leaves.none() if quantum.found is None else _leaves(quantum.found, part, rows_are_left)
+    return PqBlock(leaves, work_done=quantum.share, remaining=quantum.remaining)
 
 
 def _part(graph: BipartiteCSR, query: PqQuery) -> tuple[Reduced, list[Leaves]]:

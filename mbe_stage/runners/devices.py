@@ -271,7 +271,7 @@ class DeviceRunner:
         if not hasattr(worker, "device_search"):
             raise InvalidArgument(
                 f"devices is {self._devices!r}, and the engine {engine} of {problem} does not share its work among "
-                "several: leave devices out, or take the engine cuda for bicliques"
+                "several: leave devices out"
             )
         from mbe_stage.device.selection import current_number, device_numbers, free_bytes, name_of
 
@@ -287,7 +287,7 @@ class DeviceRunner:
         def search_on(k: int) -> DeviceSearch:
             memory = budgets.of_search(numbers[k])
             alone = replace(execution, runner=None, devices=None, device_memory_bytes=memory)
-            asked = {"is_requested": barrier is not None, "on_device": on_device}
+            asked = {"is_requested": barrier is not None} | ({"on_device": True} if on_device else {})
             return worker.device_search(graph, query, alone, detail, wanted, **asked, **self._options)
 
         on_it = [k for k, number in enumerate(numbers) if number == here]
@@ -317,7 +317,8 @@ class DeviceRunner:
 
     def _terms(self, execution: Execution, budgets: _Budgets) -> Terms:
         """Conditions on which results are handed on."""
-        is_limited = execution.time_limit_seconds is not None or execution.max_bicliques is not None
+        limits = execution.time_limit_seconds, execution.max_bicliques, execution.max_cliques
+        is_limited = any(limit is not None for limit in limits)
         most_bytes = budgets.most_of_blocks if budgets.keeps_blocks else execution.memory_budget_bytes // 2
         remedy = _REMEDY_ON_DEVICE if budgets.keeps_blocks else _REMEDY
         return Terms(most_bytes, self._epoch_seconds, holds=not is_limited, remedy=remedy)

@@ -27,8 +27,8 @@ EVERYTHING = BicliqueQuery()
 ONE_BLOCK = {"n_blocks": 1, "quantum_seconds": 0.1}
 
 
-def devices_in_place() -> Any:
-    """Let there be as many devices as are asked for; returns the launcher."""
+def made_up_devices() -> None:
+    """Let there be as many devices as are asked for."""
     selection = python_types.ModuleType("mbe_stage.device.selection")
     selection.device_numbers = lambda asked: (0, 1) if asked == "all" else tuple(asked)
     selection.selected = lambda _number: contextlib.nullcontext()
@@ -36,6 +36,11 @@ def devices_in_place() -> Any:
     selection.current_number = lambda: 0
     selection.name_of = lambda _number: "emulated"
     sys.modules[selection.__name__] = selection
+
+
+def devices_in_place() -> Any:
+    """The same, with the engine on the emulator; returns the launcher."""
+    made_up_devices()
     launcher = put_in_place()
     from mbe_stage.bicliques import engine_cuda
 
@@ -91,7 +96,7 @@ def all_to_the_first() -> Iterator[None]:
     def deal_to_one(self: Any, rows: np.ndarray) -> None:
         deal(self, rows)
         first, *others = self._members.values()
-        first.rows = np.concatenate([first.rows, *(other.rows for other in others)])
+        first.rows = self._lead.in_order(rows)
         for other in others:
             other.rows = rows[:0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import json
 from typing import Any
@@ -89,9 +88,7 @@ def test_devices_are_of_the_engine_cuda() -> None:
 
 
 @pytest.mark.parametrize("problem", ["cliques", "pq_counts"])
-def test_other_problems_are_searched_by_one_device(problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = importlib.import_module(f"mbe_stage.{problem}.engine_cuda")
-    monkeypatch.setattr(engine, "unavailable_reason", lambda: None)
+def test_an_engine_that_does_not_share_is_named(problem: str) -> None:
     runner = DeviceRunner([0, 1])
-    with pytest.raises(InvalidArgument, match=f"the engine cuda of {problem} does not share its work among several"):
-        list(runner.run(problem, "cuda", None, None, Execution(), None, on_device=True))
+    with pytest.raises(InvalidArgument, match=f"engine cpu of {problem} does not share its work.*: leave devices out"):
+        list(runner.run(problem, "cpu", None, None, Execution(), None))

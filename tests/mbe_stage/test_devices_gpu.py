@@ -14,11 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbe_stage import BicliqueQuery, CountSink, Detail, Execution, TableSink, enumerate_into
+from mbe_stage import BicliqueQuery, CliqueQuery, CountSink, Detail, Execution, PqQuery, TableSink, enumerate_into
 from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
+from mbe_stage.cliques import engine_cuda as clique_engine
+from mbe_stage.cliques import reference as clique_reference
+from mbe_stage.cliques.results import CliqueTableSink
+from mbe_stage.cliques.results import Detail as CliqueDetail
+from mbe_stage.pq_counts import engine_cpu as pq_engine_cpu
+from mbe_stage.pq_counts.results import Detail as PqDetail
+from mbe_stage.pq_counts.results import PqSink
 from mbe_stage.runners.devices import DeviceRunner
 from mbe_stage.search.cpu.pool import Barrier
 from tests.mbe_stage import graphs
+from tests.mbe_stage.cliques import undirected_graphs
 from tests.patience import begun, completed, output_of
 
 pytestmark = pytest.mark.gpu
@@ -63,6 +71,74 @@ def test_barriers_and_work_that_is_handed_over() -> None:
     for before, remaining in markers:
         rest = engine_cuda.run(crown, BicliqueQuery(), PLENTY, Detail.COUNT, remaining)
         assert before + sum(map(len, rest)) == n_found
+
+
+def on_each() -> list[int]:
+    """Two GPUs, or two workers on the only one."""
+    cupy = pytest.importorskip("cupy")
+    return [0, 1] if cupy.cuda.runtime.getDeviceCount() > 1 else [0, 0]
+
+
+# Small pools, and quanta so short that nodes are handed over.
+SCARCE: list[dict[str, Any]] = [
+    {"n_blocks": 2, "quantum_seconds": 0.0005},
+    {"n_blocks": 2, "quantum_seconds": 0.0005, "narrow": 8},
+    {"n_blocks": 1, "quantum_seconds": 0.0005, "narrow": 5, "n_nodes": 8},
+]
+
+
+def test_cliques_of_two_devices() -> None:
+    given = 0
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        sparse = undirected_graphs.random_graph(rng, (24, 40, 60)[seed % 3], (0.14, 0.5, 0.8)[seed % 3])
+        graph, query = undirected_graphs.complement(sparse), (CliqueQuery(), CliqueQuery(3, 8))[seed % 2]
+        wanted = {one for one in clique_reference.maximal_cliques(graph) if clique_reference.matches(one, query)}
+        runner = DeviceRunner(on_each(), options={"sizes": SCARCE[seed // 3 % 3]}, epoch_seconds=0.01 * (seed % 4))
+        sink, n = CliqueTableSink(), 0
+        for block in runner.run("cliques", "cuda", graph, query, PLENTY, CliqueDetail.MEMBERS):
+            sink.accept(block)
+        for block in runner.run("cliques", "cuda", graph, query, PLENTY, CliqueDetail.COUNT):
+            n += len(block)
+        given += sum(rank.n_given for rank in runner.ranks)
+        assert sink.table().as_set() == wanted, seed
+        assert len(sink.table()) == n == len(wanted), seed
+    assert given > 0
+
+
+def test_cliques_of_two_devices_in_device_memory_and_at_barriers() -> None:
+    graph = undirected_graphs.two_densities(np.random.default_rng(4), 400, 130, 0.4)
+    wanted = sum(map(len, clique_engine.run(graph, CliqueQuery(), PLENTY, CliqueDetail.COUNT)))
+    for on_device in (False, True):
+        barrier, n_found = Barrier(), 0
+        barrier.ask()
+        runner = DeviceRunner(on_each(), options={"sizes": {"n_blocks": 4, "quantum_seconds": 0.002}})
+        asked = ("cliques", "cuda", graph, CliqueQuery(), PLENTY, CliqueDetail.MEMBERS)
+        for block in runner.run(*asked, barrier=barrier, on_device=on_device):
+            n_found += len(block)
+            if block.remaining is not None:
+                rest = clique_engine.run(graph, CliqueQuery(), PLENTY, CliqueDetail.COUNT, block.remaining)
+                assert n_found + sum(map(len, rest)) == wanted
+        assert n_found == wanted
+
+
+def test_counts_of_two_devices() -> None:
+    given = 0
+    for seed in range(16):
+        shape, density = ((13, 26), 0.75) if seed % 2 else ((60, 45), 0.25)
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
+        query = (PqQuery(1, 6, 1, 6), PqQuery.of(3, 3), PqQuery(4, 8, 3, 9))[seed % 3]
+        found, expected, barrier = PqSink(query), PqSink(query), Barrier()
+        runner = DeviceRunner(on_each(), options={"sizes": SCARCE[seed % 3]}, epoch_seconds=0.01 * (seed % 4))
+        barrier.ask()
+        asked = ("pq_counts", "cuda", graph, query, PLENTY, PqDetail.COUNTS)
+        for block in runner.run(*asked, barrier=barrier):
+            found.accept(block)
+        for block in pq_engine_cpu.run(graph, query, Execution(), PqDetail.COUNTS):
+            expected.accept(block)
+        given += sum(rank.n_given for rank in runner.ranks)
+        assert found.counts() == expected.counts(), seed
+    assert given > 0
 
 
 def test_all_devices_of_this_machine() -> None:

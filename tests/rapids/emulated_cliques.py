@@ -1,8 +1,8 @@
 """Runs of cliques on the tier `rapids` without a GPU: kernels on the emulator, cuDF over Arrow. Run as a script.
 
-The blocks are those of the specification, handed over as the engine `cuda` hands over those in device memory. All that
-is behind them is the tier's own: pieces, keys, sums, order, parts, tables; and the library. Prints a JSON line per
-case, after the tables were found to be those that the host makes.
+The blocks are those of the specification, handed over as the engine `cuda` hands over those in device memory; several
+devices search on the emulator. All that is behind them is the tier's own: pieces, keys, sums, order, parts, tables; and
+the library. Prints a JSON line per case, after the tables were found to be those that the host makes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from mbe_stage.pipeline import Config
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.steps import enumerate_to
 from mbe_stage.pipeline.problems.installed import reading_of
-from tests.mbe_stage.emulated_device import use_the_emulator
+from tests.mbe_stage.cliques.emulated_cliques import SMALL, use_the_emulator
+from tests.mbe_stage.emulated_device import launch_on_the_emulator
+from tests.mbe_stage.emulated_devices import made_up_devices
 from tests.rapids import frames_on_arrow
 
 Ends = tuple[list[Any], list[Any]]
@@ -57,6 +59,8 @@ def cases() -> list[tuple[str, Ends, dict[str, Any], dict[str, Any], int]]:
         ("vertices alone", ([3, 1, 2], [3, 1, 2]), {}, {}, plenty),
         ("none", integers, {"min_size": 20}, {}, plenty),
         ("none, sorted", integers, {"min_size": 20}, {"sort": True}, plenty),
+        ("two devices", integers, {}, {"sort": True}, plenty),
+        ("two devices, members", integers, {"containing": [5]}, {}, plenty),
     ]
 
 
@@ -74,8 +78,9 @@ def device_blocks(graph: Any, query: Any, execution: Execution, tasks: Any = Non
     yield DeviceCliqueBlock.empty(work_done=1.0)
 
 
-def config(asked: dict[str, Any], output: dict[str, Any]) -> Config:
-    return Config.from_mapping({"problem": "cliques", "cliques": asked, "output": output})
+def config(name: str, asked: dict[str, Any], output: dict[str, Any]) -> Config:
+    execution = {"devices": [0, 1]} if name.startswith("two devices") else {}
+    return Config.from_mapping({"problem": "cliques", "cliques": asked, "output": output, "execution": execution})
 
 
 def table(run_path: Path, name: str) -> pa.Table:
@@ -151,13 +156,19 @@ def of_library(name: str, edges: Any, asked: dict[str, Any], run_path: Path) -> 
 def main(directory: Path) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
+    made_up_devices()
     use_the_emulator()
+    launch_on_the_emulator()
     frames_on_arrow.install()
     from mbe_stage.pipeline.backends.arrow.backend import ARROW
     from mbe_stage.pipeline.backends.cudf import plan
     from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
     from mbe_stage.pipeline.backends.cudf.edges import DeviceEdges
+    from mbe_stage.pipeline.execution import steps
+    from mbe_stage.runners.devices import DeviceRunner
 
+    sizes = SMALL | {"n_blocks": 1, "quantum_seconds": 0.01}
+    steps.DeviceRunner = lambda devices: DeviceRunner(devices, options={"sizes": sizes})
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 8
     engine_cuda.unavailable_reason = lambda: None
@@ -166,15 +177,16 @@ def main(directory: Path) -> None:
     engine_cuda.device_blocks = device_blocks
     said = Said.of("mbe_stage.pipeline")
     for name, ends, asked, output, limit in cases():
-        of_run = config(asked, output)
+        of_run = config(name, asked, output)
         edges = ingest(reading_of(of_run), ends)
         on_device = DeviceEdges.from_host(edges)
         paths = directory / name / "device", directory / name / "host"
         facts = (
             published(on_device, of_run, paths[0], "cuda", CudfBackend(frames_on_arrow.pool(limit))),
-            published(edges, of_run, paths[1], "reference", ARROW),
+            published(edges, config("", asked, output), paths[1], "reference", ARROW),
         )
         line = compared(name, facts, paths, is_sorted=of_run.output.sort)
+        line["ranks"] = len(facts[0].ranks.each) if facts[0].ranks else 0
         line["sorted on the host"] = said.took("sorting on the host")
         of_library(name, on_device, asked, paths[1])
         print(json.dumps(line), flush=True)

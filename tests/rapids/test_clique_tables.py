@@ -19,7 +19,11 @@ from tests.rapids.on_numpy import imported
 def test_tables_are_those_of_the_host_on_the_emulator(tmp_path: Path) -> None:
     lines = run_module("tests.rapids.emulated_cliques", str(tmp_path)).splitlines()
     cases = {line.pop("case"): line for line in map(json.loads, lines)}
-    assert len(cases) == 12
+    assert len(cases) == 14
+    assert {name: case["ranks"] for name, case in cases.items() if case["ranks"]} == {
+        "two devices": 2,
+        "two devices, members": 2,
+    }
     assert {name for name, case in cases.items() if case["sorted on the host"]} == {"sorted on the host"}
     assert {name for name, case in cases.items() if not case["cliques"]} == {"none", "none, sorted"}
     # What is nothing is one part too.

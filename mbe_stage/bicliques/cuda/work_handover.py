@@ -24,6 +24,7 @@ from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.pool_compaction import laid_out, moved_out
 from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.peers import brought_here, copied_from
+from mbe_stage.search.cuda.work_handover import left_over, shares
 
 _COUNTERS = [layout.FOUND, layout.N_OPENED, layout.N_CLOSED_SETS, layout.N_LISTS, layout.N_DONATED]
 """Fields of a warp's state that are part of its task."""
@@ -32,9 +33,6 @@ _NO_TASK = (-1, -1, 0, 0, 0)
 _MOST_INTS = 1 << 28
 """Most entries of nodes transferred at a time, heaviest first: a gigabyte, some milliseconds each way. Nodes of
 hundreds of thousands of columns take megabytes each."""
-_RANGES_FROM = 4
-"""Number of largest nodes, in multiples of the devices, whose children are divided among all devices; other nodes
-are transferred whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -294,72 +292,26 @@ def give_nodes(
     """
     fields, cursors = cp.asnumpy(pool.nodes[:n_nodes]), cp.asnumpy(pool.cursors[:n_nodes])
     most_ints = min(spare_ints // max(1, len(capacities)), _MOST_INTS)
-    shares = _shares(
-        fields, cursors, [replace(capacity, ints=min(capacity.ints, most_ints)) for capacity in capacities]
-    )
-    for share, transfer in zip(shares, transfers, strict=True):
+    room = [(min(capacity.ints, most_ints), capacity.nodes) for capacity in capacities]
+    ends = fields[:, layout.NODE_END].copy()
+    # The whole graph stays.
+    ends[0] = cursors[0]
+    given = shares(cursors, ends, -(-fields[:, layout.NODE_SIZE] // layout.ALIGNMENT) * layout.ALIGNMENT, room)
+    for share, transfer in zip(given, transfers, strict=True):
         if not share:
             continue
-        numbers, firsts, ends = np.array(share).T
+        numbers, firsts, stops = np.array(share).T
         live = laid_out(fields, numbers, numbers.size)
         transfer.ints = moved_out(pool.ints, live)
         transfer.fields = fields[numbers]
         transfer.fields[:, layout.NODE_OFFSET] = live.places - live.unwritten
-        transfer.fields[:, layout.NODE_END] = ends
+        transfer.fields[:, layout.NODE_END] = stops
         transfer.fields[:, layout.NODE_IS_OWNED] = 0
         transfer.cursors = firsts.astype(np.int32)
-    given = [each for share in shares for each in share]
-    if not given:
-        return 0
-    # The end of a node's range is transferred, to any receiver.
-    changed = np.unique([number for number, _, _ in given])
-    new_ends = fields[:, layout.NODE_END].copy()
-    for number, first, _ in given:
-        new_ends[number] = min(new_ends[number], first)
-    is_closed = new_ends[changed] <= cursors[changed]
-    # An end of 0 would mark a node that is being written, so nodes without children left keep theirs.
-    ends = np.where(is_closed, fields[changed, layout.NODE_END], new_ends[changed])
-    pool.nodes[cp.asarray(changed), layout.NODE_END] = cp.asarray(ends)
-    pool.cursors[cp.asarray(changed[is_closed])] = cp.asarray(ends[is_closed].astype(np.int32))
+    changed, new_ends, is_closed = left_over(given, cursors, ends)
+    pool.nodes[cp.asarray(changed), layout.NODE_END] = cp.asarray(new_ends)
+    pool.cursors[cp.asarray(changed[is_closed])] = cp.asarray(new_ends[is_closed].astype(np.int32))
     return int(is_closed.sum())
-
-
-def _shares(
-    fields: np.ndarray, cursors: np.ndarray, capacities: Sequence[Capacity]
-) -> list[list[tuple[int, int, int]]]:
-    """Choose for each receiver nodes within its capacity, and the range of their children."""
-    n = len(capacities) + 1
-    ends = fields[:, layout.NODE_END]
-    numbers = np.flatnonzero(cursors < ends)
-    numbers = numbers[numbers > 0]
-    left = (ends - cursors)[numbers]
-    heaviest = numbers[np.argsort(-left * fields[numbers, layout.NODE_SIZE], kind="stable")]
-    sizes = -(-fields[:, layout.NODE_SIZE] // layout.ALIGNMENT) * layout.ALIGNMENT
-    shares: list[list[tuple[int, int, int]]] = [[] for _ in capacities]
-    used = [0 for _ in capacities]
-    is_cut = np.zeros(heaviest.size, np.bool_)
-    for rank, number in enumerate(heaviest[: _RANGES_FROM * n].tolist()):
-        first, end, size = int(cursors[number]), int(ends[number]), int(sizes[number])
-        takers = [
-            k
-            for k, capacity in enumerate(capacities)
-            if used[k] + size <= capacity.ints and len(shares[k]) < capacity.nodes
-        ]
-        is_cut[rank] = end - first >= 2 * n
-        if is_cut[rank] and takers:
-            cuts = [first + (end - first) * k // (len(takers) + 1) for k in range(1, len(takers) + 2)]
-            for k, start, stop in zip(takers, cuts, cuts[1:], strict=False):
-                shares[k].append((number, start, stop))
-                used[k] += size
-    ranks = np.arange(heaviest.size)
-    for k, capacity in enumerate(capacities):
-        left_ints = capacity.ints - used[k]
-        whole = heaviest[(ranks % n == k + 1) & ~is_cut]
-        whole = whole[sizes[whole] <= left_ints]
-        fit = np.searchsorted(np.cumsum(sizes[whole]), left_ints, side="right")
-        whole = whole[: max(0, min(int(fit), capacity.nodes - len(shares[k])))]
-        shares[k] += zip(whole.tolist(), cursors[whole].tolist(), ends[whole].tolist(), strict=True)
-    return shares
 
 
 def give_tasks(

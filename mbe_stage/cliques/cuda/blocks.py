@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cupy as cp
 
 from mbe_stage.cliques.results import CliqueBlock
+from mbe_stage.device.peers import brought_here
 from mbe_stage.tasks import Task
 
 
@@ -55,6 +56,11 @@ class DeviceCliqueBlock:
         offsets = cp.zeros(self.n_cliques + 1, cp.int64)
         cp.cumsum(self.sizes, dtype=cp.int64, out=offsets[1:])
         return offsets
+
+    def brought_here(self) -> DeviceCliqueBlock:
+        """Copy the block into the memory of the current device; it has to be complete."""
+        sizes, members = brought_here(self.sizes, self.members)
+        return replace(self, sizes=sizes, members=members)
 
     def first(self, n: int) -> DeviceCliqueBlock:
         """The first `n` cliques of this block, as views."""

@@ -67,7 +67,7 @@ class Session(PoolSession):
         # Small roots fit into any frame, except if a test makes frames narrower.
         n_small = prepared.n_small if techniques & SUB_WARPS and plan.narrow >= layout.SMALL_ROOT else 0
         self._n_large = self._n_wanted - n_small
-        self._n_large_held, self._looked_at = 0, 0.0
+        self._large_roots, self._looked_at = self._graph.order[: self._n_large], 0.0
         n_warps = plan.n_warps
         state, histogram = self._new_state(((n_warps, plan.histogram), np.int64))
         self._warps = Warps(
@@ -124,8 +124,7 @@ class Session(PoolSession):
         self.n_roots_taken = self._n_begun
         self.is_over = int(self._control[layout.STATUS]) == 0
         if self.is_over:
-            self._n_roots_done = self.n_roots_taken
-            self._check_all_is_written()
+            self._finish()
         else:
             self._look_at_what_is_left()
         return self
@@ -134,13 +133,15 @@ class Session(PoolSession):
         """Find the nodes to keep for the next quantum, and count the finished roots."""
         self._state = cp.asnumpy(self._warps.state[:, : layout.PAGE + 1])
         self._kept = KeptNodes(self._device.nodes, self._state[:, layout.PENDING_NODE], self._plan.all_words)
+        self._control[layout.N_OPEN] = self._kept.n_open
         # Of quanta that end as soon as the output is full, some are enough to show progress.
         if time.perf_counter() - self._looked_at >= _PROGRESS_SECONDS:
-            self._n_roots_done = self.n_roots_taken - self._n_unfinished()
+            self.unfinished = self._unfinished()
+            self._n_roots_done = self.n_roots_taken - self.unfinished.size
             self._looked_at = time.perf_counter()
 
-    def _n_unfinished(self) -> int:
-        """Count begun roots that are not finished: with open nodes, or in a warp's task."""
+    def _unfinished(self) -> np.ndarray:
+        """Return begun roots that are not finished: with open nodes, or in a warp's task."""
         nodes, order = self._kept.fields, self._graph.order
         places = nodes[:, layout.OFFSET] + cp.where(
             nodes[:, layout.KIND] == layout.FRAME, layout.BASE_AT, nodes[:, layout.N_CANDIDATES]
@@ -152,7 +153,7 @@ class Session(PoolSession):
         is_unfinished[cp.asarray(children[pending == layout.ROOT])] = True
         numbers = (children[pending == layout.SMALL][:, None] + np.arange(layout.ROOTS_AT_ONCE)).reshape(-1)
         is_unfinished[order[cp.asarray(numbers[numbers < order.size])]] = True
-        return int(is_unfinished.sum())
+        return cp.asnumpy(cp.flatnonzero(is_unfinished))
 
     @property
     def _n_turns(self) -> int:
@@ -171,23 +172,20 @@ class Session(PoolSession):
         """Number of later neighbours of each vertex; (n,) int64, on the host."""
         return cp.asnumpy(self._graph.later_ends - self._graph.offsets[:-1])
 
-    def replace_roots(self, roots: np.ndarray) -> None:
-        """As in `SearchSession`, with vertices.
-
-        Taken roots keep their positions: tasks of small roots refer to these.
-        """
-        n_begun = self.n_roots_taken
-        large_ahead = cp.asnumpy(self._graph.order[n_begun : max(n_begun, self._n_large)])
-        # Of the roots ahead, large ones come first, and small ones are taken in full groups.
-        self._n_large_held = large_ahead.size - int(np.isin(roots, large_ahead).sum())
-        super().replace_roots(roots)
-        self._n_large -= self._n_large_held
+    def _set_order(self, taken: cp.ndarray, roots: np.ndarray) -> None:
+        """As in `SearchSession`, with vertices, the large ones first. Tasks refer to the positions of taken roots."""
+        super()._set_order(taken, roots)
+        n_large = int(cp.isin(cp.asarray(roots, cp.int32), self._large_roots).sum())
+        # Small roots are taken in full groups.
+        self._n_large = min(int(taken.size), self._n_large) + n_large
 
     def restart(self, roots: np.ndarray) -> None:
-        """As in `SearchSession`; counted cliques stay."""
+        """As in `PoolSession`."""
         super().restart(roots)
-        self._n_roots_done = 0
-        self._n_large = self._n_large_held
+        self._n_roots_done = self._n_found = self._n_written = 0
+        self.unfinished = self.unfinished[:0]
+        self._warps.state[:, layout.PAGE] = 0
+        self._warps.histogram.fill(0)
 
     @property
     def n_found(self) -> int:
@@ -219,8 +217,9 @@ class Session(PoolSession):
         """Cliques and members written by the last quantum, as in `OUTPUT_TOP`."""
         return min(int(self._control[layout.OUTPUT_TOP]), int(self._control[layout.OUTPUT_END]))
 
-    def _check_all_is_written(self) -> None:
-        """Check the numbers at the end, when all pages are empty."""
+    def _finish(self) -> None:
+        """Note the end, and check the numbers: all pages are empty."""
+        self.is_over, self._n_roots_done, self.unfinished = True, self.n_roots_taken, self.unfinished[:0]
         if self._is_written and self._n_written != self._n_found:
             raise RuntimeError(
                 f"{self._n_found:,} cliques were found and {self._n_written:,} written, an error of the CUDA engine: "
@@ -241,8 +240,7 @@ class Session(PoolSession):
         roots_left = int(self._control[layout.NEXT_ROOT]) < self._n_turns
         is_all_written = (self._state[:, layout.PAGE] == 0).all()
         if kept.n == 0 and (pending == layout.NOTHING).all() and not roots_left and is_all_written:
-            self._check_all_is_written()
-            self.is_over, self._n_roots_done = True, self.n_roots_taken
+            self._finish()
             return
         output, plan = (self._plan.members, self._plan.cliques), self._with_room(kept.n_words, kept.n)
         self._move_together(kept, plan, (self._budget - plan.total_bytes) // 4)
@@ -330,18 +328,27 @@ class Search(HeldSearch[Session]):
     @cached_property
     def costs(self) -> np.ndarray:
         """Expected work below each root."""
-        return task_costs(self.session.later_neighbours()[self._roots.order])
+        return self.work_below[self._roots.order]
+
+    @cached_property
+    def work_below(self) -> np.ndarray:
+        """Expected work below each vertex."""
+        return task_costs(self.session.later_neighbours())
 
     def _ahead(self) -> np.ndarray | None:
         vertices = self.session.roots_ahead()
-        return self._roots.ranks[vertices] if vertices.size else None
+        return self.roots_of(vertices) if vertices.size else None
 
     def _vertices(self, roots: np.ndarray) -> np.ndarray:
         return self._roots.order[roots]
 
-    def _remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
-        with device_work(self._budget):
-            return tasks_from(roots, self._roots.identity, self.costs)
+    def roots_of(self, vertices: np.ndarray) -> np.ndarray:
+        """As in `HeldSearch`, like the next method."""
+        return self._roots.ranks[vertices]
+
+    def remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
+        """Return the tasks of these roots."""
+        return tasks_from(roots, self._roots.identity, self.costs)
 
 
 def _on_device(graph: UndirectedCSR) -> UndirectedCSR:

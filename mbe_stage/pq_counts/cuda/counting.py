@@ -77,7 +77,7 @@ class Counting(HeldSearch[Counted]):
     def _share(self) -> float:
         return MOST_DONE * (self._search.before + self._search.share * self.session.share)
 
-    def _remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
+    def remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
         """Return these rows, and those of later searches, as remaining tasks."""
         assert self._tasks is not None
         return self._tasks.of(np.concatenate([roots, self._tasks.before(self._search.n_rows_later)]))

@@ -81,6 +81,11 @@ class Job:
     facts: dict[str, int] = field(default_factory=dict)
 
     @property
+    def is_searched(self) -> bool:
+        """True if some counts do not follow from degrees."""
+        return self.part.max_p >= 2 and self.part.max_q >= 2
+
+    @property
     def fewest(self) -> tuple[int, int]:
         """Left and right vertices of the smallest biclique."""
         return max(2, self.part.min_p), max(2, self.part.min_q)

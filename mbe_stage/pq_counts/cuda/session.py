@@ -216,6 +216,7 @@ class Session(PoolSession):
         self._waiting_seconds = 0.0
         self._n_fruitless, self._left = 0, (-1, -1, -1, -1)
         self._size_bounds, self._keys = size_bounds, keys
+        self._form = keys
         n_warps, table = plan.n_warps, ((plan.n_slots,), np.int64)
         state, keys, times, counts = self._new_state(table, table, ((n_warps, plan.scratch_rows), np.int32))
         self._warps = Warps(
@@ -225,9 +226,7 @@ class Session(PoolSession):
             state,
         )
         self._device = Device(*self._new_pool(), keys, times, *self._new_words())
-        self._waiting = PendingTasks()
-        # While much of the pool is in use no root begins; roots that did not fit come first then.
-        self._is_draining, self._undone_roots = False, np.empty(0, np.int64)
+        self._drop_waiting()
 
     @property
     def statistics(self) -> dict[str, int]:
@@ -253,7 +252,14 @@ class Session(PoolSession):
         # The last quantum has left its leaves in the table.
         self._device.keys.fill(0)
         self._device.times.fill(0)
-        self._n_fruitless, self._is_draining = 0, False
+        self._n_fruitless = 0
+        self._drop_waiting()
+
+    def _drop_waiting(self) -> None:
+        """Drop the nodes and roots that wait on the host."""
+        self._waiting = PendingTasks()
+        # While much of the pool is in use no root begins; roots that did not fit come first then.
+        self._is_draining, self._undone_roots = False, np.empty(0, np.int64)
 
     def quantum(self) -> Counted:
         """Work for a while, and make room for the rest; return the leaves."""

@@ -6,7 +6,7 @@ Open nodes kept between two quanta, and how their words are moved together in th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -14,16 +14,20 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.device import LINE_WORDS, whole_lines
-from mbe_stage.device.arrays import kernel_bundles, upload, zeros_together
+from mbe_stage.device.arrays import WordsBeside, kernel_bundles, upload, wait_for_device, zeros_together
 from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.memory_budget import device_work
+from mbe_stage.device.peers import copied_from
 from mbe_stage.search.cuda import control as layout
 from mbe_stage.search.cuda.plan import PoolPlan
+from mbe_stage.search.cuda.work_handover import Capacity, WorkTransfer, left_over, shares
 from mbe_stage.tasks import Task
 
 MOST_DONE = 0.999
 """Largest share of the work that is reported before the end."""
+_REHEARSED: set[tuple[str, type]] = set()
+"""Devices and kinds of sessions for which this process has loaded the code of transfers."""
 What = TypeVar("What")
 
 
@@ -44,9 +48,9 @@ class KeptNodes:
         The numbers of the nodes, ascending.
     fields : (n, NODE_FIELDS) int64
         A copy of the nodes. `write` changes where their blocks begin.
-    n, n_words : int
-        Number of nodes, and of words of their blocks. Blocks begin on cache lines; entries of one frame's stack share
-        one.
+    n, n_open, n_words : int
+        Number of nodes, of those with children left, and of words of their blocks. Blocks begin on cache lines; entries
+        of one frame's stack share one.
     """
 
     def __init__(self, nodes: cp.ndarray, pending: np.ndarray, n_words: int) -> None:
@@ -63,7 +67,7 @@ class KeptNodes:
         ends = cp.cumsum(lines)
         self._places = LINE_WORDS * (ends[first] - lines[first])
         self.n_words = LINE_WORDS * int(ends[-1])
-        self._n_open = int(n_open)
+        self.n_open = int(n_open)
 
     def copy(self, words: cp.ndarray, target: cp.ndarray) -> None:
         """Copy all blocks to the beginning of another array, contiguously."""
@@ -95,13 +99,17 @@ class KeptNodes:
             words[place : int(ends[stop - 1])] = together.view(cp.uint32)
             first = stop
 
-    def write(self, nodes: cp.ndarray, control: np.ndarray) -> None:
-        """Write the nodes to the beginning of a table, and their number into the control words on the host."""
+    def placed(self) -> cp.ndarray:
+        """Return the fields of the nodes where their blocks were copied to."""
         self.fields[:, layout.OFFSET] = self._places
         self.fields[:, layout.LINK] = layout.ANYBODYS
+        return self.fields
+
+    def write(self, nodes: cp.ndarray, control: np.ndarray) -> None:
+        """Write the nodes to the beginning of a table, and their number into the control words on the host."""
         nodes.fill(0)
-        nodes[: self.n] = self.fields
-        control[layout.N_NODES], control[layout.POOL_TOP], control[layout.N_OPEN] = self.n, self.n_words, self._n_open
+        nodes[: self.n] = self.placed()
+        control[layout.N_NODES], control[layout.POOL_TOP], control[layout.N_OPEN] = self.n, self.n_words, self.n_open
 
     def numbers(self, nodes: np.ndarray) -> np.ndarray:
         """Return the new numbers of some nodes, on the host; numbers below 0 stay."""
@@ -155,14 +163,20 @@ class SearchSession:
 
     def replace_roots(self, roots: np.ndarray) -> None:
         """Replace the roots ahead by these, in this order. Called between two quanta."""
-        taken = self._graph.order[: self.n_roots_taken]
-        self._graph = self._graph._replace(order=cp.concatenate([taken, cp.asarray(roots, cp.int32)]))
+        self._set_order(self._graph.order[: self.n_roots_taken], roots)
 
     def restart(self, roots: np.ndarray) -> None:
         """Begin the held-back roots, in this order. All others are finished, and their results taken."""
         self._n_roots_before += self.n_roots_taken
-        self._graph, self.n_roots_taken = self._graph._replace(order=cp.asarray(roots, cp.int32)), 0
-        self.is_over = False
+        self.n_roots_taken, self.is_over = 0, False
+        self._set_order(self._graph.order[:0], roots)
+
+    def _set_order(self, taken: cp.ndarray, roots: np.ndarray) -> None:
+        """Let these roots follow the taken ones. Kernels take no empty array, so one that is taken stands for none."""
+        order = cp.concatenate([taken, cp.asarray(roots, cp.int32)])
+        if order.size == 0:
+            order, self.n_roots_taken = cp.zeros(1, cp.int32), 1
+        self._graph = self._graph._replace(order=order)
 
 
 class PoolSession(SearchSession):
@@ -176,16 +190,24 @@ class PoolSession(SearchSession):
         Limit for growing.
     kernel : CUDA kernel
     n_layout : int
+
+    Attributes
+    ----------
+    unfinished : (n,) integers
+        Roots with open work below them, as far as the session knows; on the host.
     """
 
     _warps: Any
     _device: Any
+    _form: Any = None
+    unfinished = np.empty(0, np.int64)
 
     def __init__(self, graph: Any, plan: PoolPlan, budget_bytes: int, kernel: Any, n_layout: int) -> None:
         super().__init__(graph)
         self._plan: Any = plan
         self._budget, self._kernel = budget_bytes, kernel
         self._control = np.zeros(n_layout, np.int64)
+        self._stop_word: WordsBeside | None = None
 
     def _settings(self) -> np.ndarray:
         """Return the settings that kernels read from the plan."""
@@ -262,12 +284,98 @@ class PoolSession(SearchSession):
         }
 
     def restart(self, roots: np.ndarray) -> None:
-        """Restart as in `SearchSession.restart`; nodes without children left are dropped."""
+        """Restart as in `SearchSession.restart`; the work in progress is dropped, if there is any."""
         super().restart(roots)
         # A node without an end counts as one that is being written.
         self._device.nodes.fill(0)
-        for word in (layout.NEXT_ROOT, layout.N_NODES, layout.POOL_TOP, layout.N_OPEN):
+        self._warps.state[:, layout.PENDING_NODE] = layout.NOTHING
+        for word in (layout.N_NODES, layout.POOL_TOP, layout.N_OPEN):
             self._control[word] = 0
+
+    def _set_order(self, taken: cp.ndarray, roots: np.ndarray) -> None:
+        super()._set_order(taken, roots)
+        if taken.size == 0:
+            self._control[layout.NEXT_ROOT] = self.n_roots_taken
+
+    @property
+    def n_open(self) -> int:
+        """Number of nodes with children left."""
+        return int(self._control[layout.N_OPEN])
+
+    @property
+    def capacity(self) -> Capacity:
+        """Capacity for work of another device once nothing is in progress here."""
+        return Capacity(self._plan.pool_words // 2, self._plan.n_nodes // 2, self._form)
+
+    def give_nodes(self, capacities: Sequence[Capacity]) -> list[tuple[cp.ndarray, cp.ndarray] | None]:
+        """Give children of open nodes to each of some other devices; between two quanta.
+
+        Returns
+        -------
+        list of (nodes, words) or None
+            The nodes, with offsets into these words; on this device.
+        """
+        nodes = self._device.nodes[: int(self._control[layout.N_NODES])]
+        cursors, ends, sizes = cp.asnumpy(nodes[:, [layout.CURSOR, layout.END, layout.WORDS]]).T
+        # Half of the memory that is left: transfers stay until they are copied, and the pool may grow by then.
+        spare = max(0, self._budget - self._plan.total_bytes) // 8 // len(capacities)
+        room = [(min(each.words, spare) if each.form == self._form else 0, each.nodes) for each in capacities]
+        given = shares(cursors, ends, whole_lines(sizes), room)
+        copies = [self._copied(share) if share else None for share in given]
+        changed, new_ends, is_closed = left_over(given, cursors, ends)
+        nodes[cp.asarray(changed), layout.END] = cp.asarray(new_ends)
+        nodes[cp.asarray(changed[is_closed]), layout.CURSOR] = cp.asarray(new_ends[is_closed])
+        self._control[layout.N_OPEN] -= is_closed.sum()
+        # Other devices copy them without waiting for the queue of this one.
+        wait_for_device()
+        return copies
+
+    def _copied(self, share: Sequence[tuple[int, int, int]]) -> tuple[cp.ndarray, cp.ndarray]:
+        """Copy nodes with some of their children, and their blocks."""
+        numbers, firsts, ends = cp.asarray(np.array(share).T)
+        nodes = self._device.nodes[numbers]
+        nodes[:, layout.CURSOR], nodes[:, layout.END] = firsts, ends
+        kept = KeptNodes(nodes, np.empty(0, np.int64), int(self._control[layout.POOL_TOP]))
+        words = cp.empty(kept.n_words, cp.uint32)
+        kept.copy(self._device.words, words)
+        return kept.placed(), words
+
+    def take_in(self, transfer: WorkTransfer) -> None:
+        """Begin with work from another device; this one has none in progress."""
+        self.restart(transfer.roots)
+        if transfer.nodes is not None:
+            n, n_words = len(transfer.nodes), int(transfer.words.size)
+            copied_from(
+                (self._device.words[:n_words], transfer.words),
+                (self._device.nodes[:n], transfer.nodes),
+            )
+            self._control[layout.N_NODES] = self._control[layout.N_OPEN] = n
+            self._control[layout.POOL_TOP] = n_words
+
+    def rehearse(self) -> None:
+        """Transfer a made-up node to itself, to load all code for it; `restart` drops it.
+
+        If CuPy has to compile the first time takes tenths of a second, and other devices would wait.
+        """
+        key = str(self._device.nodes.device), type(self)
+        if key in _REHEARSED:
+            return
+        nodes = cp.zeros((1, layout.NODE_FIELDS), cp.int64)
+        nodes[0, layout.WORDS], nodes[0, layout.END] = LINE_WORDS, 4
+        none = np.empty(0, np.int64)
+        self.take_in(WorkTransfer(none, nodes, cp.zeros(LINE_WORDS, cp.uint32)))
+        self.give_nodes([self.capacity])
+        _REHEARSED.add(key)
+
+    def let_stop(self) -> None:
+        """Make quanta that `stop_soon` can end."""
+        # The low half of the status.
+        self._stop_word = WordsBeside(self._device.control.view(cp.int32), {2 * layout.STATUS: layout.TIME_OVER})
+
+    def stop_soon(self) -> None:
+        """End the running quantum early; from any thread. Between two quanta it does nothing."""
+        assert self._stop_word is not None
+        self._stop_word.write()
 
     def _run(self, *words: int) -> None:
         """Launch a quantum, with these further control words set to zero."""
@@ -276,6 +384,9 @@ class PoolSession(SearchSession):
         upload(np.concatenate([self._control, self._settings()]), self._shared)
         began = time.perf_counter()
         on_grid(self._kernel, self._plan.n_blocks, THREADS)(*kernel_bundles(self._kernel, *self._bundles()))
+        if self._stop_word is not None:
+            # A thread that stops it uses the same driver.
+            wait_for_device()
         self._control = cp.asnumpy(self._device.control).copy()
         self._seconds += time.perf_counter() - began
         self.n_quanta += 1
@@ -312,12 +423,17 @@ class HeldSearch(Generic[What]):
     """
 
     def __init__(self, session: Any, budget: int) -> None:
-        self.session, self._budget = session, budget
+        self.session, self.budget = session, budget
 
     @property
     def costs(self) -> np.ndarray:
         """Expected work below each root."""
         raise NotImplementedError
+
+    @property
+    def work_below(self) -> np.ndarray:
+        """Expected work below each root, by its number in the session."""
+        return self.costs
 
     def _ahead(self) -> np.ndarray | None:
         """Return the roots that have not begun; None if a barrier is not needed."""
@@ -327,41 +443,46 @@ class HeldSearch(Generic[What]):
         """Return the session's roots as vertices."""
         return roots
 
+    def roots_of(self, vertices: np.ndarray) -> np.ndarray:
+        """Return the roots of tasks that are these roots of the session."""
+        return vertices
+
     def _share(self) -> float:
         """Share of the work that is done."""
         return MOST_DONE * self.session.share
 
-    def _remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
-        """Return the tasks that consist of these roots."""
+    def remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
+        """Return the tasks that consist of these roots. Needs no device if it was called before."""
         raise NotImplementedError
 
     def quanta(self) -> Iterator[Quantum[What]]:
         """Yield the work, quantum by quantum. The results of one are taken before the next begins."""
         while not self.session.is_over:
-            with device_work(self._budget):
+            with device_work(self.budget):
                 found = self.session.quantum()
             yield Quantum(found, self._share())
             if not self.session.is_over:
-                with device_work(self._budget):
+                with device_work(self.budget):
                     self.session.make_room()
 
     def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
         """As in `HoldsRoots`, like the methods below."""
-        with device_work(self._budget):
+        with device_work(self.budget):
             roots = self._ahead()
             return None if roots is None else (roots, self.costs[roots])
 
     def replace_roots(self, roots: np.ndarray) -> None:
         """Replace the roots ahead by these."""
-        with device_work(self._budget):
+        with device_work(self.budget):
             self.session.replace_roots(self._vertices(roots))
 
     def restart(self, roots: np.ndarray) -> None:
         """Begin the held-back roots, if there are any."""
         if roots.size:
-            with device_work(self._budget):
+            with device_work(self.budget):
                 self.session.restart(self._vertices(roots))
 
     def marker(self, roots: np.ndarray) -> Quantum[Any]:
         """Return the marker of a barrier."""
-        return Quantum(None, self._share(), self._remaining(roots))
+        with device_work(self.budget):
+            return Quantum(None, self._share(), self.remaining(roots))

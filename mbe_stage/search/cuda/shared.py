@@ -1,0 +1,227 @@
+"""One device's part of a search that several devices share: roots and open nodes are handed over.
+
+Each device has the same graph and other roots. The children of a node depend on it alone, and its block is
+self-contained, so any device can continue them. Roots are numbered from 1 on here; root 0 stands for the results that
+are known without a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mbe_stage.device.arrays import wait_for_device
+from mbe_stage.device.memory_budget import device_work
+from mbe_stage.search.cuda import barriers
+from mbe_stage.search.cuda.session import MOST_DONE, HeldSearch, Quantum
+from mbe_stage.search.cuda.work_handover import Capacity, WorkTransfer
+
+_MUCH_OF_THE_WORK = 0.25
+"""Share of the expected work in roots that have not begun, above which only roots are transferred."""
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProgress:
+    """Progress of a device on its work.
+
+    Attributes
+    ----------
+    begun : float
+        Expected work below its begun roots.
+    unfinished : (n,) int64
+        Roots with work left on it, as far as they are known.
+    ahead : (float, int)
+        Expected work below its roots ahead, and open nodes; compares with that of another device.
+    """
+
+    begun: float
+    unfinished: np.ndarray
+    ahead: tuple[float, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """How a problem makes blocks.
+
+    Attributes
+    ----------
+    of : callable
+        Yields the blocks of a quantum, at least one.
+    empty : callable
+        Makes an empty block with a share of the work, and the remaining tasks or None.
+    brought_here : callable
+        As `mbe_stage.runners.device_exchange.DeviceSearch.brought_here`.
+    known : tuple
+        Blocks of the wanted results that are known without a search.
+    on_device : bool
+        True if blocks stay in device memory.
+    """
+
+    of: Callable[[Quantum[Any]], Iterator[Any]]
+    empty: Callable[[float, Any], Any]
+    brought_here: Callable[[Any], Any]
+    known: tuple[Any, ...] = ()
+    on_device: bool = False
+
+
+class SharedSearch:
+    """A search on one of several devices (`mbe_stage.runners.device_exchange.DeviceSearch`).
+
+    Parameters
+    ----------
+    search : HeldSearch or None
+        With all wanted roots; None if nothing has to be searched.
+    blocks : Blocks
+    is_requested : bool
+        True if the caller may request barriers.
+
+    Attributes
+    ----------
+    rows : (n,) int64
+        All wanted roots, the heaviest first; the same on each device.
+    """
+
+    def __init__(self, search: HeldSearch[Any] | None, blocks: Blocks, *, is_requested: bool) -> None:
+        self._blocks = blocks
+        self._session: Any = None if search is None else search.session
+        self._known: tuple[Any, ...] = ()
+        self._begun_before, roots, self._costs = 0.0, _NONE, np.zeros(1)
+        if search is not None:
+            self._search = search
+            with device_work(search.budget):
+                roots = search.session.roots_ahead()
+                search.session.let_stop()
+                search.session.rehearse()
+                self._costs = np.concatenate([self._costs, search.work_below])
+                if is_requested:
+                    # Read while this device is the current one.
+                    search.remaining(search.roots_of(_NONE))
+        self.rows = np.concatenate([np.zeros(int(len(blocks.known) > 0), np.int64), roots + np.int64(1)])
+        self._places = np.zeros(self._costs.size, np.int64)
+        self._places[self.rows] = np.arange(self.rows.size)
+        self._total = max(1.0, float(self._costs[self.rows].sum()))
+        self._follow(_NONE)
+
+    @property
+    def is_done(self) -> bool:
+        """True if nothing is left on this device."""
+        return not self._known and (self._session is None or self._session.is_over)
+
+    def begin(self, rows: np.ndarray) -> None:
+        """Drop the work in progress, and begin with these roots."""
+        self._known = self._blocks.known if (rows == 0).any() else ()
+        self._begun_before = 0.0
+        self._follow(rows[rows > 0])
+        if self._session is not None:
+            with device_work(self._search.budget):
+                self._session.restart(self._order - 1)
+            self._session.is_over = self._order.size == 0
+
+    def work(self, _block_bytes: int) -> Iterator[list[Any]]:
+        """Yield the results of a quantum, one block at a time; on the device each is complete before it is yielded."""
+        session = self._session
+        if session is not None and not session.is_over:
+            with device_work(self._search.budget):
+                found = session.quantum()
+            for block in self._blocks.of(Quantum(found, 0.0)):
+                if self._blocks.on_device:
+                    # Other devices copy it without waiting for the queue of this one.
+                    wait_for_device()
+                yield [block]
+            if not session.is_over:
+                with device_work(self._search.budget):
+                    session.make_room()
+        if self._known:
+            known, self._known = self._known, ()
+            yield list(known)
+
+    def stop_soon(self) -> None:
+        """End the running quantum early; from any thread."""
+        if self._session is not None:
+            self._session.stop_soon()
+
+    def hold(self) -> np.ndarray:
+        """Take away and return the roots that have not begun."""
+        ahead = self._order[self._n_begun :]
+        self._replace_ahead(ahead, ahead[:0])
+        return ahead
+
+    @property
+    def capacity(self) -> Capacity | None:
+        """Capacity for more work once all is done."""
+        return None if self._session is None else self._session.capacity
+
+    def split(self, capacities: Sequence[Capacity]) -> list[WorkTransfer]:
+        """Hand over a share of the remaining work to each of some other devices; between two quanta.
+
+        Only roots, if they are much of the work; otherwise open nodes, too.
+        """
+        n, ahead = len(capacities) + 1, self._order[self._n_begun :]
+        self._replace_ahead(ahead, ahead[::n])
+        transfers = [WorkTransfer(ahead[k::n]) for k in range(1, n)]
+        if self._session is not None and self._costs[ahead].sum() < _MUCH_OF_THE_WORK * self._total:
+            with device_work(self._search.budget):
+                given = self._session.give_nodes(capacities)
+            for transfer, nodes in zip(transfers, given, strict=True):
+                transfer.nodes, transfer.words = nodes or (None, None)
+        return transfers
+
+    def take_in(self, transfer: WorkTransfer) -> None:
+        """Begin with work from another device; this one has none left."""
+        self._begun_before += self._begun()
+        self._follow(transfer.roots)
+        with device_work(self._search.budget):
+            self._session.take_in(WorkTransfer(transfer.roots - 1, transfer.nodes, transfer.words))
+
+    def progress(self) -> DeviceProgress:
+        """Progress in the roots that it last began, and in work transferred since."""
+        begun, session = self._begun(), self._session
+        unfinished, n_open = (_NONE, 0) if session is None else (session.unfinished + 1, session.n_open)
+        return DeviceProgress(self._begun_before + begun, unfinished, (float(self._below[-1]) - begun, n_open))
+
+    def share(self, remaining: np.ndarray, progresses: Sequence[DeviceProgress]) -> float:
+        """Share of all work that is done, if these rows remained when all devices began their parts."""
+        unfinished = np.unique(np.concatenate([_NONE, *(each.unfinished for each in progresses)]))
+        begun = sum(each.begun for each in progresses) - float(self._costs[unfinished].sum())
+        done = self._total - float(self._costs[remaining].sum()) + begun
+        return min(MOST_DONE, max(0.0, done / self._total))
+
+    def in_order(self, rows: np.ndarray) -> np.ndarray:
+        """Order rows, the heaviest first."""
+        return rows[np.argsort(self._places[rows], kind="stable")]
+
+    def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
+        """Roots to finish before a barrier, so that the rest are few ranges; (n,) bool."""
+        return barriers.begun_all_the_same(self._search.roots_of(rows - 1), self._costs[rows], barriers.MOST_RANGES)
+
+    def empty(self, share: float, remaining: np.ndarray | None = None) -> Any:
+        """Make an empty block on the host that reports progress, or marks a barrier with the remaining roots."""
+        tasks = None if remaining is None else self._search.remaining(self._search.roots_of(remaining - 1))
+        return self._blocks.empty(share, tasks)
+
+    def brought_here(self, block: Any) -> Any:
+        """Copy a block into the memory of the current device, which may be another one than this search's."""
+        return self._blocks.brought_here(block)
+
+    def _follow(self, rows: np.ndarray) -> None:
+        """Note the roots that the session has in this order, taken ones first."""
+        self._order, self._below = rows, np.concatenate([[0.0], np.cumsum(self._costs[rows])])
+
+    @property
+    def _n_begun(self) -> int:
+        return 0 if self._session is None else min(self._session.n_roots_taken, self._order.size)
+
+    def _begun(self) -> float:
+        """Expected work below the roots that the session has begun."""
+        return float(self._below[self._n_begun])
+
+    def _replace_ahead(self, ahead: np.ndarray, kept: np.ndarray) -> None:
+        """Keep only these of the roots ahead."""
+        if kept.size < ahead.size:
+            with device_work(self._search.budget):
+                self._session.replace_roots(kept - 1)
+            self._follow(np.concatenate([self._order[: self._n_begun], kept]))
