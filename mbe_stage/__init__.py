@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Detail,
         DeviceSink,
         HistogramSink,
+        RightSink,
         Sink,
         TableSink,
     )
@@ -70,6 +71,7 @@ __all__ = [
     "PqQuery",
     "PqSink",
     "Progress",
+    "RightSink",
     "RunFacts",
     "Sink",
     "StageError",
@@ -108,6 +110,7 @@ _NAMES = {
         "Detail",
         "DeviceSink",
         "HistogramSink",
+        "RightSink",
         "Sink",
         "TableSink",
     ),
