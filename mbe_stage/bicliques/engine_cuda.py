@@ -141,9 +141,8 @@ def device_search(
     from mbe_stage.device.graph import on_this_device
 
     here = on_this_device(graph)
-    return SharedSearch(
-        here, query, execution, min(detail, Detail.MEMBERS), tasks, sizes or {}, is_requested, on_device
-    )
+    detail = min(detail, Detail.MEMBERS)
+    return SharedSearch(here, query, execution, detail, tasks, sizes or {}, is_requested, on_device)
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:

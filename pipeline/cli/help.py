@@ -22,6 +22,7 @@ EXAMPLES = {
     "enumerate": "mbe enumerate edges.csv --left user --right item --min-left 2 --out out",
     "cliques": "mbe cliques friends.csv --left name --right friend --out cliques",
     "count-pq": "mbe count-pq edges.csv --left user --right item -p 2 -q 3",
+    "itemsets": "mbe itemsets baskets.dat --min-support 0.01 --out itemsets",
     "groups": "mbe groups edges.csv --left user --right item --out groups",
     "show": "mbe show groups",
     "accounts": "mbe accounts groups --top 20",

@@ -1,4 +1,4 @@
-"""Baskets in memory as transactions of item numbers: one-hot frames and arrays, sparse matrices, lists, edges, files."""
+"""Baskets in memory as transactions of item numbers: one-hot tables, sparse matrices, lists, edges, files."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def least_of(min_support: Any, n_rows: int) -> int:
     least = max(1, int(np.ceil(min_support * n_rows)))
     if least > 1 and (least - 1) / n_rows >= min_support:
         return least - 1
-    return least + (n_rows > 0 and least / n_rows < min_support)
+    return least + int(n_rows > 0 and least / n_rows < min_support)
 
 
 def baskets_of(data: Any) -> Baskets:

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class Itemsets:
         names = np.fromiter(self.names, object, len(self.names))
         ends, flat = self.offsets.tolist(), tuple(names[self.members].tolist())
         with _without_garbage_collection():
-            return [kind(flat[start:end]) for start, end in zip(ends[:-1], ends[1:], strict=True)]
+            return [kind(flat[start:end]) for start, end in pairwise(ends)]
 
     def table(self) -> pa.Table:
         """Return the columns `items` and `support`.

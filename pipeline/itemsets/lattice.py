@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def concept_lattice(context: Any, *, engine: str = AUTO, threads: int = 0) -> Co
 
 def _ordered(table: BicliqueTable, lower: np.ndarray, upper: np.ndarray) -> ConceptLattice:
     extents, intents = (
-        [members[start:end].tolist() for start, end in zip(offsets[:-1], offsets[1:], strict=True)]
+        [members[start:end].tolist() for start, end in pairwise(offsets)]
         for offsets, members in ((table.left_offsets, table.left_members), (table.right_offsets, table.right_members))
     )
     order = sorted(range(len(table)), key=lambda row: (len(extents[row]), extents[row]))

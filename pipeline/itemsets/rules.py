@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ class _Closed:
             below[high].append(low)
             above[low].append(high)
         members, ends = closed.right_members.tolist(), closed.right_offsets.tolist()
-        items = [sum(1 << item for item in members[start:end]) for start, end in zip(ends[:-1], ends[1:], strict=True)]
+        items = [sum(1 << item for item in members[start:end]) for start, end in pairwise(ends)]
         return cls(items, np.diff(closed.left_offsets).tolist(), below, above)
 
     def rules(self, min_confidence: float) -> Iterator[tuple[int, int, int, int, int]]:

