@@ -28,6 +28,7 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import EXIT_CODES
 from mbe_stage.pipeline.problems.cliques import schemas as clique_schemas
 from mbe_stage.pipeline.problems.groups import schemas as group_schemas
+from mbe_stage.pipeline.problems.itemsets import schemas as itemset_schemas
 from mbe_stage.pipeline.problems.pq_counts import schemas as count_schemas
 from mbe_stage.pipeline.publish import run_files, schemas
 from mbe_stage.pipeline.views.diff import write as diff_schemas
@@ -179,6 +180,14 @@ def tables() -> Iterator[str]:
                 "cliques/*.parquet": (clique_schemas.CLIQUES, "clique"),
                 "vertices.parquet": (clique_schemas.vertices(text), "vertex"),
                 "size_histogram.parquet": (clique_schemas.SIZE_HISTOGRAM, "size"),
+            },
+        ),
+        (
+            "Itemsets",
+            "With `problem: itemsets`.",
+            {
+                "itemsets/*.parquet": (itemset_schemas.ITEMSETS, "closed itemset"),
+                "items.parquet": (itemset_schemas.items(text), "item"),
             },
         ),
         (
