@@ -28,7 +28,7 @@ PROBLEMS = {
     "bicliques": "mbe_stage.bicliques.problem:PROBLEM",
     "cliques": "mbe_stage.cliques.problem:PROBLEM",
     "pq_counts": "mbe_stage.pq_counts.problem:PROBLEM",
-    "itemsets": "mbe_stage.itemsets.problem:PROBLEM",
+    "itemsets": "mbe_stage.itemsets.runs:PROBLEM",
 }
 
 

@@ -68,17 +68,16 @@ def covers(graph: BipartiteCSR, closed: BicliqueTable, least: int = 1) -> tuple[
             break
         # Two sets of transactions with one sum: with other numbers they differ.
         seed += 1
-    sizes, ordered = np.diff(closed.right_offsets), hashes[order]
-    counts, item_sums = np.zeros(graph.n_right, np.int64), np.zeros(graph.n_right, np.uint64)
-    n_items = np.zeros(n + 1, np.int64)
-    found: list[np.ndarray] = []
+    sizes = np.diff(closed.right_offsets)
+    known = numbers, hashes[order], sizes[order], graph.n_right
+    smaller, ranks = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for first in range(0, n, _AT_ONCE):
         part = closed.left_offsets[first : first + _AT_ONCE + 1]
         rows = graph.left_offsets, graph.left_members, part, closed.left_members
-        known = numbers, ordered, order, sizes
-        found.append(_covers(*rows, first, least, *known, counts, item_sums, n_items))
-    pairs = np.concatenate(found) if found else np.empty(0, np.int64)
-    return pairs[::2], pairs[1::2]
+        pairs = _covers(*rows, sizes[first : first + _AT_ONCE], least, *known)
+        smaller.append(pairs[::2] + first)
+        ranks.append(pairs[1::2])
+    return np.concatenate(smaller), order[np.concatenate(ranks)]
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -88,7 +87,19 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(LONGS, INTS, LONGS, INTS, int64, LONGS, FLAGS)
 def _are_maximal(row_offsets, row_items, starts, transactions, least, counts, flags):
-    """See `are_maximal`; `counts` is zero before and after."""
+    """Set the flags of some sets, as `are_maximal`.
+
+    Parameters
+    ----------
+    row_offsets, row_items : int64, int32
+        The items of each transaction.
+    starts, transactions : int64, int32
+        The transactions of each set.
+    least : int
+    counts : (n_items,) int64
+        Scratch: zeros before and after.
+    flags : (n,) bool
+    """
     for i in range(starts.size - 1):
         support = starts[i + 1] - starts[i]
         for k in range(starts[i], starts[i + 1]):
@@ -104,27 +115,25 @@ def _are_maximal(row_offsets, row_items, starts, transactions, least, counts, fl
         flags[i] = is_maximal
 
 
-@compiled(LONGS, INTS, LONGS, INTS, int64, int64, WORDS, WORDS, LONGS, LONGS, LONGS, WORDS, LONGS)
-def _covers(
-    row_offsets, row_items, starts, transactions, first, least, numbers, hashes, order, sizes, counts, sums, n_items
-):
-    """The covers of the sets from `first` on, as `covers`, one after the other.
+@compiled(LONGS, INTS, LONGS, INTS, LONGS, int64, WORDS, WORDS, LONGS, int64)
+def _covers(row_offsets, row_items, starts, transactions, own_sizes, least, numbers, hashes, sizes, n_items):
+    """Return the covers of some sets: the number of the set and the rank of its cover by hash, one after the other.
 
     Parameters
     ----------
     row_offsets, row_items : int64, int32
         The items of each transaction.
     starts, transactions : int64, int32
-        The transactions of the sets from `first` on.
+        The transactions of each set.
+    own_sizes : int64
+        Its items.
     least : int
     numbers : (n_rows,) uint64
-    hashes, order : (n,) uint64, int64
-        The sums of the numbers of all sets, ascending, and their rows.
-    sizes : (n,) int64
-        Items of each set.
-    counts, sums, n_items : int64, uint64, int64
-        Scratch for items and for sets: zeros before and after.
+    hashes, sizes : (n,) uint64, int64
+        The sums of the numbers of all sets, ascending, and their items.
+    n_items : int
     """
+    counts, sums, n_more = np.zeros(n_items, np.int64), np.zeros(n_items, np.uint64), np.zeros(sizes.size, np.int64)
     pairs = np.empty(1024, np.int64)
     touched = np.empty(counts.size, np.int64)
     n_pairs = 0
@@ -140,21 +149,21 @@ def _covers(
             for j in range(row_offsets[row], row_offsets[row + 1]):
                 item = row_items[j]
                 if least <= counts[item] < support:
-                    larger = order[np.searchsorted(hashes, sums[item])]
+                    larger = np.searchsorted(hashes, sums[item])
                     touched[n_touched] = larger
-                    n_touched += n_items[larger] == 0
-                    n_items[larger] += 1
+                    n_touched += n_more[larger] == 0
+                    n_more[larger] += 1
                     # The last of the items that the superset has more: it covers the set.
-                    if n_items[larger] == sizes[larger] - sizes[first + i]:
+                    if n_more[larger] == sizes[larger] - own_sizes[i]:
                         if n_pairs == pairs.size:
                             grown = np.empty(2 * n_pairs, np.int64)
                             grown[:n_pairs] = pairs
                             pairs = grown
-                        pairs[n_pairs] = first + i
+                        pairs[n_pairs] = i
                         pairs[n_pairs + 1] = larger
                         n_pairs += 2
                 counts[item] = 0
                 sums[item] = 0
         for k in range(n_touched):
-            n_items[touched[k]] = 0
+            n_more[touched[k]] = 0
     return pairs[:n_pairs].copy()
