@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Detail,
         DeviceSink,
         HistogramSink,
+        RightSink,
         Sink,
         TableSink,
     )
@@ -72,6 +73,7 @@ __all__ = [
     "PqQuery",
     "PqSink",
     "Progress",
+    "RightSink",
     "RunFacts",
     "SharedNeighbours",
     "Sink",
@@ -112,6 +114,7 @@ _NAMES = {
         "Detail",
         "DeviceSink",
         "HistogramSink",
+        "RightSink",
         "Sink",
         "TableSink",
     ),

@@ -29,6 +29,7 @@ PROBLEMS = {
     "cliques": "mbe_stage.cliques.problem:PROBLEM",
     "pq_counts": "mbe_stage.pq_counts.problem:PROBLEM",
     "shared_neighbours": "mbe_stage.shared_neighbours.problem:PROBLEM",
+    "itemsets": "mbe_stage.itemsets.runs:PROBLEM",
 }
 
 

@@ -16,14 +16,19 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.edges import EdgeData, InputColumn, InputFacts
     from mbe_stage.pipeline.errors import ConfigError, InputError, PipelineError, PublishError, VerificationError
     from mbe_stage.pipeline.execution.job import CountResult, RunResult, count, run
+    from mbe_stage.pipeline.itemsets.closed import closed_itemset_lists, closed_itemsets, fpclose
+    from mbe_stage.pipeline.itemsets.lattice import ConceptLattice, Context, concept_lattice, read_cxt, write_cxt
+    from mbe_stage.pipeline.itemsets.rules import association_rules
     from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
     from mbe_stage.pipeline.publish.run_store import RunStore, resolve_run
     from mbe_stage.pipeline.stores.open_store import opened_run, store_at
     from mbe_stage.pipeline.views.regroup import regroup
 
 __all__ = [
+    "ConceptLattice",
     "Config",
     "ConfigError",
+    "Context",
     "CountResult",
     "EdgeData",
     "ExecutionConfig",
@@ -39,14 +44,21 @@ __all__ = [
     "RunResult",
     "RunStore",
     "VerificationError",
+    "association_rules",
+    "closed_itemset_lists",
+    "closed_itemsets",
+    "concept_lattice",
     "count",
+    "fpclose",
     "load_config",
     "opened_run",
+    "read_cxt",
     "read_manifest",
     "regroup",
     "resolve_run",
     "run",
     "store_at",
+    "write_cxt",
 ]
 
 # No module has the name of one of its names: importing it would put the module in the name's place.
@@ -56,6 +68,9 @@ _NAMES = {
     "errors": ("ConfigError", "InputError", "PipelineError", "PublishError", "VerificationError"),
     "views.regroup": ("regroup",),
     "execution.job": ("CountResult", "RunResult", "count", "run"),
+    "itemsets.closed": ("closed_itemset_lists", "closed_itemsets", "fpclose"),
+    "itemsets.lattice": ("ConceptLattice", "Context", "concept_lattice", "read_cxt", "write_cxt"),
+    "itemsets.rules": ("association_rules",),
     "publish.manifest": ("Manifest", "read_manifest"),
     "publish.run_store": ("RunStore", "resolve_run"),
     "stores.open_store": ("opened_run", "store_at"),

@@ -28,6 +28,7 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import EXIT_CODES
 from mbe_stage.pipeline.problems.cliques import schemas as clique_schemas
 from mbe_stage.pipeline.problems.groups import schemas as group_schemas
+from mbe_stage.pipeline.problems.itemsets import schemas as itemset_schemas
 from mbe_stage.pipeline.problems.pq_counts import schemas as count_schemas
 from mbe_stage.pipeline.problems.shared_neighbours.rows import pairs_schema
 from mbe_stage.pipeline.publish import run_files, schemas
@@ -186,6 +187,14 @@ def tables() -> Iterator[str]:
             "Shared neighbours",
             "With `problem: shared_neighbours`.",
             {"pairs/*.parquet": (pairs_schema(text), "pair, by its keys or, with `top`, by rank")},
+        ),
+        (
+            "Itemsets",
+            "With `problem: itemsets`.",
+            {
+                "itemsets/*.parquet": (itemset_schemas.ITEMSETS, "closed itemset"),
+                "items.parquet": (itemset_schemas.items(text), "item"),
+            },
         ),
         (
             "Counts",

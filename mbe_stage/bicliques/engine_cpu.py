@@ -126,10 +126,13 @@ def run(
     """
     ready = prepare(graph, query) if prepared is None else prepared
     reduced, rows_are_left = ready.reduced, ready.rows_are_left
+    if detail == Detail.RIGHT and rows_are_left:
+        # Columns are the right side: their members are needed, and those of rows are few.
+        detail = Detail.MEMBERS
     ranges = ready.rows_of(tasks)
     n_threads = execution.worker_count
     plan = Plan(
-        graph=ready.node,
+        graph=ready.node if detail != Detail.RIGHT else as_subgraph(reduced, has_ids=False),
         n_rows=reduced.graph.n_right,
         n_columns=reduced.graph.n_left,
         columns=Translation.of(reduced.left_groups),

@@ -87,6 +87,7 @@ def run(
     from mbe_stage.bicliques.cuda.search import Search
     from mbe_stage.search.cuda.barriers import with_barriers
 
+    detail = min(detail, Detail.MEMBERS)
     search = Search(graph, query, execution, detail, tasks, sizes or {}, techniques)
     has_work = not search.is_done
     for quantum in with_barriers(search, barrier, in_parts=detail == Detail.MEMBERS):
@@ -140,6 +141,7 @@ def device_search(
     from mbe_stage.device.graph import on_this_device
 
     here = on_this_device(graph)
+    detail = min(detail, Detail.MEMBERS)
     return SharedSearch(here, query, execution, detail, tasks, sizes or {}, is_requested, on_device)
 
 

@@ -22,6 +22,8 @@ class Detail(enum.IntEnum):
     COUNT = 0
     SIZES = 1
     MEMBERS = 2
+    RIGHT = 3
+    """As `MEMBERS`, but the engine may leave the left members out and give their number alone, which is faster."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,3 +225,25 @@ class TableSink:
         """Return the bicliques so far; later ones do not change the table."""
         left_sizes, left_members, right_sizes, right_members = (array.values() for array in self._arrays)
         return BicliqueTable(long_offsets(left_sizes), left_members, long_offsets(right_sizes), right_members)
+
+
+class RightSink:
+    """Keeps the right members of every biclique in memory, and the number of its left ones."""
+
+    detail = Detail.RIGHT
+
+    def __init__(self) -> None:
+        self._arrays = Growing(), Growing(), Growing()
+
+    def accept(self, block: BicliqueBlock) -> None:
+        """Take one block in; its arrays are copied."""
+        if block.n_bicliques:
+            parts = block.left_sizes, block.right_sizes, block.right_members
+            for array, part in zip(self._arrays, parts, strict=True):
+                assert part is not None
+                array.append(part)
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Left sizes, right offsets and right members so far: int32, (n_bicliques + 1,) int64 and int32."""
+        left_sizes, right_sizes, right_members = (array.values() for array in self._arrays)
+        return left_sizes, long_offsets(right_sizes), right_members

@@ -23,6 +23,7 @@ EXAMPLES = {
     "cliques": "mbe cliques friends.csv --left name --right friend --out cliques",
     "count-pq": "mbe count-pq edges.csv --left user --right item -p 2 -q 3",
     "project": "mbe project edges.csv --left user --right item --min-shared 3 --out pairs",
+    "itemsets": "mbe itemsets baskets.dat --min-support 0.01 --out itemsets",
     "groups": "mbe groups edges.csv --left user --right item --out groups",
     "show": "mbe show groups",
     "accounts": "mbe accounts groups --top 20",

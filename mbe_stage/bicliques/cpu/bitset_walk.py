@@ -347,7 +347,7 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
         raw_end, n_path = _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes)
     else:
         raw_end, n_path = _narrow_groups(left, excluded, n_path, columns, behind, top, worker, least)
-        if not emit_word(left, columns.at, n_path, top, top, behind, worker, sizes, output):
+        if not emit_word(left, columns, n_path, top, top, behind, worker, sizes, output):
             return OUTPUT_FULL
     if medium_columns(left, columns) != _U(0):
         raw_end = drop_narrow(words, top, raw_end, columns, ints, ints_top, least)

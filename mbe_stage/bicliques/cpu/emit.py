@@ -21,15 +21,13 @@ _accepts = njit(inline="always")(are_met)
 
 
 @njit(inline="always")
-def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, sizes, output):
-    """Write one biclique whose left side is a word over the columns with starts and ids at ``ints[columns_at:]``.
+def emit_word(left, columns, n_path, rows_at, rows_end, behind, worker, sizes, output):
+    """Write one biclique whose left side is a word over the columns.
 
     Its right side is the path and the vertices of every row of ``words[rows_at:rows_end]`` that holds all of `left`.
 
     Parameters
     ----------
-    columns_at : int
-        Position of the columns' starts and ids in the arena of ints.
     n_path : int
         Right members on the path.
     rows_at : int
@@ -43,10 +41,12 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, sizes
         return False
     if n_right + n_path + rows_end - rows_at > out_right.size:
         return False
-    rest = left
+    rest, weight = left, 0
+    if out_left.size == 0:
+        rest, weight = _U(0), word_weight(left, columns, ints)
     while rest != _U(0):
-        column = columns_at + layout.COLUMN_STARTS + lowest_bit_index(rest)
-        start, end = columns_at + layout.COLUMN_IDS + ints[column], columns_at + layout.COLUMN_IDS + ints[column + 1]
+        column = columns.at + layout.COLUMN_STARTS + lowest_bit_index(rest)
+        start, end = columns.at + layout.COLUMN_IDS + ints[column], columns.at + layout.COLUMN_IDS + ints[column + 1]
         if n_left + end - start > out_left.size:
             return False
         for j in range(start, end):
@@ -70,18 +70,16 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, sizes
         for j in range(behind.ids + start, behind.ids + end):
             out_right[n_right] = ints[j]
             n_right += 1
-    _commit(n_left, n_right, control, sizes, output)
+    _commit(n_left, n_right, weight, control, sizes, output)
     return True
 
 
 @compiled(nrt=False)
-def emit_closed_sets(closed, columns_at, n_path, rows_at, rows_end, behind, worker, sizes, output):
+def emit_closed_sets(closed, columns, n_path, rows_at, rows_end, behind, worker, sizes, output):
     """All bicliques of a closed-set bitmap over the groups in ``worker.masks``; their right sides as in `emit_word`.
 
     Parameters
     ----------
-    columns_at : int
-        Position of the columns' starts and ids in the arena of ints.
     n_path : int
         Right members on the path.
     rows_at : int
@@ -89,7 +87,7 @@ def emit_closed_sets(closed, columns_at, n_path, rows_at, rows_end, behind, work
     """
     while closed != _U(0):
         left = spread(_U(lowest_bit_index(closed)), worker.masks)
-        if not emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, sizes, output):
+        if not emit_word(left, columns, n_path, rows_at, rows_end, behind, worker, sizes, output):
             return False
         closed &= closed - _ONE
     return True
@@ -105,24 +103,25 @@ def emit_list(child, n_path, worker, sizes, output):
         return False
     if n_left + child.n_ids > output.left.size or n_right + n_path > output.right.size:
         return False
-    for k in range(child.left_at, child.left_end):
+    writes_left = output.left.size > 0
+    for k in range(child.left_at, child.left_end if writes_left else child.left_at):
         column = child.column_starts + node[k]
         for j in range(child.column_ids + node[column], child.column_ids + node[column + 1]):
             output.left[n_left] = node[j]
             n_left += 1
     for k in range(n_path):
         output.right[n_right + k] = worker.path[k]
-    _commit(n_left, n_right + n_path, control, sizes, output)
+    _commit(n_left, n_right + n_path, 0 if writes_left else child.n_left, control, sizes, output)
     return True
 
 
 @njit(inline="always")
-def _commit(n_left, n_right, control, sizes, output):
-    """Turn the written members into a biclique, unless its size is not wanted."""
+def _commit(n_left, n_right, weight, control, sizes, output):
+    """Turn the written members, and `weight` left vertices that are not, into a biclique, if its size is wanted."""
     left_start, right_start = control[layout.LEFT_USED], control[layout.RIGHT_USED]
     control[layout.WORK] += n_left - left_start + n_right - right_start
     if sizes.constraints[ACTIVE]:
-        left_multiplicity = right_multiplicity = 0
+        left_multiplicity, right_multiplicity = np.int64(weight), 0
         for k in range(left_start, n_left):
             left_multiplicity += sizes.left_multiplicities[output.left[k]]
         for k in range(right_start, n_right):
@@ -130,7 +129,7 @@ def _commit(n_left, n_right, control, sizes, output):
         if not _accepts(left_multiplicity, right_multiplicity, sizes.constraints):
             return
     n_out = control[layout.N_OUT]
-    sizes.left_sizes[n_out] = n_left - left_start
+    sizes.left_sizes[n_out] = n_left - left_start + weight
     sizes.right_sizes[n_out] = n_right - right_start
     control[layout.N_OUT] = n_out + 1
     control[layout.LEFT_USED] = n_left
@@ -255,7 +254,7 @@ def take_closed_sets(closed, n_path, rows_at, rows_end, behind, columns, worker,
     if output is None:
         count_closed_sets(closed, n_path, rows_at, rows_end, behind.payload, columns, worker, sizes)
         return True
-    return emit_closed_sets(closed, columns.at, n_path, rows_at, rows_end, behind, worker, sizes, output)
+    return emit_closed_sets(closed, columns, n_path, rows_at, rows_end, behind, worker, sizes, output)
 
 
 @compiled(nrt=False)

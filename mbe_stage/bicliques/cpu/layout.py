@@ -67,7 +67,8 @@ class Sizes(NamedTuple):
     constraints : (6,) int64
         ``(active, min_left, min_right, max_left, max_right, min_edges)``.
     left_sizes, right_sizes : int32
-        Sizes in the reduced graph where members are written, too; otherwise the user's, or empty to count alone.
+        Sizes in the reduced graph where members are written, too; otherwise the user's, or empty to count alone. A side
+        whose members are not written has the user's.
     are_checked : bool
         False if all bicliques are wanted and their sizes are not.
     are_exact : bool
@@ -90,7 +91,7 @@ class Sizes(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Buffers for the members of found bicliques, in ids of the reduced graph."""
+    """Buffers for the members of found bicliques, in ids of the reduced graph; an empty `left` takes no left ones."""
 
     left: np.ndarray
     right: np.ndarray

@@ -231,15 +231,17 @@ class Found:
     members : int32
         Vertices of the reduced graph, biclique after biclique, in any order.
     sizes : (n,) int32
+    translation : Translation or None
+        None if there are no members, and the sizes are the user's.
     """
 
     members: np.ndarray
     sizes: np.ndarray
-    translation: Translation
+    translation: Translation | None
 
     def full_sizes(self) -> np.ndarray:
         """Number of the user's vertices of each biclique, ``(n,) int32``; never a view."""
-        if not self.translation.has_twins:
+        if self.translation is None or not self.translation.has_twins:
             return self.sizes.copy()
         sums = np.empty_like(self.sizes)
         _sum_multiplicities(self.members, self.sizes, self.translation.multiplicities, sums)
@@ -260,7 +262,8 @@ def expand_blocks(left: Found, right: Found, block_bytes: int, work_done: float)
     n = left_sizes.size
     if n == 0:
         yield BicliqueBlock(0, left_sizes, right_sizes, left.members, right.members, work_done)
-    ends = np.cumsum(left_sizes.astype(np.int64) + right_sizes + 2) * 4
+    listed = [sizes for of, sizes in ((left, left_sizes), (right, right_sizes)) if of.translation is not None]
+    ends = np.cumsum(sum(listed, np.full(n, 2, np.int64))) * 4
     first = left_at = right_at = 0
     while first < n:
         before = ends[first - 1] if first else 0
@@ -279,8 +282,10 @@ def compile_steps(detail: Detail) -> tuple[CompileStep, ...]:
     return steps_of(*((_sum_multiplicities, _translate) if detail >= Detail.MEMBERS else ()))
 
 
-def _full_members(found: Found, start: int, part: slice, full_sizes: np.ndarray) -> tuple[np.ndarray, int]:
+def _full_members(found: Found, start: int, part: slice, full_sizes: np.ndarray) -> tuple[np.ndarray | None, int]:
     """The user's vertices of some of the bicliques, whose members begin at `start`, and where the next ones begin."""
+    if found.translation is None:
+        return None, start
     sizes, groups = found.sizes[part], found.translation.groups
     end = start + int(sizes.sum(dtype=np.int64))
     n_members = int(full_sizes[part].sum(dtype=np.int64))

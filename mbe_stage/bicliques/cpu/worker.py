@@ -158,8 +158,8 @@ def columns_of(frame: np.ndarray, ints: np.ndarray, has_members: bool) -> np.nda
     return ints[start : ids_at + ints[ids_at - 1]]
 
 
-def as_subgraph(reduced: ReducedGraph) -> np.ndarray:
-    """The whole graph in the layout that the tree walk reads, rows being the right side."""
+def as_subgraph(reduced: ReducedGraph, has_ids: bool = True) -> np.ndarray:
+    """The whole graph in the layout that the tree walk reads, rows being the right side; columns may have no ids."""
     graph = reduced.graph
     row_ids, row_offsets, column_offsets, row_members, column_members, column_ids = subgraph_parts(
         graph.n_right, graph.n_left, graph.n_edges
@@ -172,7 +172,7 @@ def as_subgraph(reduced: ReducedGraph) -> np.ndarray:
         )
     node = np.empty(end, np.int32)
     node[: graph.n_left] = reduced.left_groups.multiplicities
-    node[graph.n_left : row_ids] = np.arange(graph.n_left + 1)
+    node[graph.n_left : row_ids] = np.arange(graph.n_left + 1) if has_ids else 0
     node[row_ids:row_offsets] = np.arange(graph.n_right)
     node[row_offsets:column_offsets] = graph.right_offsets
     node[column_offsets:row_members] = graph.left_offsets
@@ -188,6 +188,7 @@ def new_sizes(
     constraints: np.ndarray,
     n_bicliques: int,
     has_members: bool,
+    weighs_left: bool = False,
 ) -> Sizes:
     """Wanted sizes, with room for those of so many bicliques.
 
@@ -200,6 +201,8 @@ def new_sizes(
         0 if they are only counted.
     has_members : bool
         True if members are written, too.
+    weighs_left : bool
+        True if left members are not, but their number is.
     """
     writes_sizes = n_bicliques > 0 and not has_members
     return Sizes(
@@ -208,7 +211,7 @@ def new_sizes(
         constraints,
         left_sizes=np.empty(n_bicliques, np.int32),
         right_sizes=np.empty(n_bicliques, np.int32),
-        are_checked=bool(constraints[ACTIVE]) or writes_sizes,
+        are_checked=bool(constraints[ACTIVE]) or writes_sizes or weighs_left,
         are_exact=writes_sizes
         or bool(constraints[MIN_EDGES] > 1 or min(constraints[MAX_LEFT], constraints[MAX_RIGHT]) < NO_LIMIT),
         most_out=n_bicliques - _MOST_OF_A_CHILD if writes_sizes else 0,
@@ -260,12 +263,14 @@ class Plan:
         """Wanted sizes, with room for those of found bicliques."""
         n_bicliques = max(1, n_bytes // (24 if self.collects else 8)) if self.detail > Detail.COUNT else 0
         multiplicities = self.columns.multiplicities, self.rows.multiplicities
-        return new_sizes(*multiplicities, self.constraints, n_bicliques, self.collects)
+        weighs_left = self.detail == Detail.RIGHT
+        return new_sizes(*multiplicities, self.constraints, n_bicliques, self.collects, weighs_left)
 
     def new_output(self, n_bytes: int) -> Output | None:
         """Room for the members of found bicliques, if these are wanted."""
         n_members = max(64, n_bytes // 12)
-        return Output(np.empty(n_members, np.int32), np.empty(n_members, np.int32)) if self.collects else None
+        n_left = 0 if self.detail == Detail.RIGHT else n_members
+        return Output(np.empty(n_left, np.int32), np.empty(n_members, np.int32)) if self.collects else None
 
 
 class Worker(QuantumWorker):
@@ -350,7 +355,8 @@ class Worker(QuantumWorker):
         if output is None:
             left_sizes, right_sizes = (each.copy() for each in (sizes[::-1] if plan.rows_are_left else sizes))
             return iter([BicliqueBlock(self._n_out, left_sizes, right_sizes, work_done=self._pool.work_done)])
-        left = Found(output.left[: self._left_used], sizes[0], plan.columns)
+        columns = None if plan.detail == Detail.RIGHT else plan.columns
+        left = Found(output.left[: self._left_used], sizes[0], columns)
         right = Found(output.right[: self._right_used], sizes[1], plan.rows)
         if plan.rows_are_left:
             left, right = right, left

@@ -1,0 +1,169 @@
+"""Closed itemsets that one more item leads to: maximal ones, and the cover relation.
+
+A closed set C has the transactions T. With an item i outside C, the transactions with i, a part of T, are those of the
+smallest closed superset that holds i. One pass over T gives the number of these transactions for every item, and the
+sum of their random numbers, by which the superset is found: no closure is computed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64
+
+from mbe_stage.bicliques.results import BicliqueTable
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
+
+# Closed sets in one call of compiled code: Ctrl-C takes effect after it.
+_AT_ONCE = 1024
+
+
+def are_maximal(graph: BipartiteCSR, left_sizes: np.ndarray, left_members: np.ndarray, least: int) -> np.ndarray:
+    """Return whether no superset of each closed set has `least` transactions: (n,) bool.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        Transactions are left, items right.
+    left_sizes, left_members : int32
+        The transactions of the closed sets.
+    """
+    compile_ahead(compile_steps())
+    offsets = np.concatenate([[0], np.cumsum(left_sizes, dtype=np.int64)])
+    flags, scratch = np.zeros(left_sizes.size, np.bool_), np.zeros(graph.n_right, np.int64)
+    for first in range(0, flags.size, _AT_ONCE):
+        part = offsets[first : first + _AT_ONCE + 1]
+        _are_maximal(graph.left_offsets, graph.left_members, part, left_members, least, scratch, flags[first:])
+    return flags
+
+
+def covers(graph: BipartiteCSR, closed: BicliqueTable, least: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cover relation of closed sets: for each pair the smaller and the larger set, by row, in this order.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        Transactions are left, items right.
+    closed : BicliqueTable
+        All closed sets with at least `least` transactions, in any order; also those with no items or no transactions,
+        if they are wanted.
+
+    Examples
+    --------
+    >>> from mbe_stage import enumerate_bicliques
+    >>> graph = BipartiteCSR.from_edges([0, 0, 1], [0, 1, 1])
+    >>> table = enumerate_bicliques(graph, engine="reference")
+    >>> [(table[a][1].tolist(), table[b][1].tolist()) for a, b in zip(*covers(graph, table), strict=True)]
+    [([1], [0, 1])]
+    """
+    compile_ahead(compile_steps())
+    n, seed = len(closed), 0
+    while True:
+        numbers = np.random.default_rng(seed).integers(0, 2**64, graph.n_left, np.uint64)
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(numbers[closed.left_members], dtype=np.uint64)])
+        hashes = sums[closed.left_offsets[1:]] - sums[closed.left_offsets[:-1]]
+        order = np.argsort(hashes)
+        if not (hashes[order][1:] == hashes[order][:-1]).any():
+            break
+        # Two sets of transactions with one sum: with other numbers they differ.
+        seed += 1
+    sizes = np.diff(closed.right_offsets)
+    known = numbers, hashes[order], sizes[order], graph.n_right
+    smaller, ranks = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for first in range(0, n, _AT_ONCE):
+        part = closed.left_offsets[first : first + _AT_ONCE + 1]
+        rows = graph.left_offsets, graph.left_members, part, closed.left_members
+        pairs = _covers(*rows, sizes[first : first + _AT_ONCE], least, *known)
+        smaller.append(pairs[::2] + first)
+        ranks.append(pairs[1::2])
+    return np.concatenate(smaller), order[np.concatenate(ranks)]
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Compile the functions of this module."""
+    return steps_of(_are_maximal, _covers)
+
+
+@compiled(LONGS, INTS, LONGS, INTS, int64, LONGS, FLAGS)
+def _are_maximal(row_offsets, row_items, starts, transactions, least, counts, flags):
+    """Set the flags of some sets, as `are_maximal`.
+
+    Parameters
+    ----------
+    row_offsets, row_items : int64, int32
+        The items of each transaction.
+    starts, transactions : int64, int32
+        The transactions of each set.
+    least : int
+    counts : (n_items,) int64
+        Scratch: zeros before and after.
+    flags : (n,) bool
+    """
+    for i in range(starts.size - 1):
+        support = starts[i + 1] - starts[i]
+        for k in range(starts[i], starts[i + 1]):
+            row = transactions[k]
+            for j in range(row_offsets[row], row_offsets[row + 1]):
+                counts[row_items[j]] += 1
+        is_maximal = True
+        for k in range(starts[i], starts[i + 1]):
+            row = transactions[k]
+            for j in range(row_offsets[row], row_offsets[row + 1]):
+                is_maximal &= not least <= counts[row_items[j]] < support
+                counts[row_items[j]] = 0
+        flags[i] = is_maximal
+
+
+@compiled(LONGS, INTS, LONGS, INTS, LONGS, int64, WORDS, WORDS, LONGS, int64)
+def _covers(row_offsets, row_items, starts, transactions, own_sizes, least, numbers, hashes, sizes, n_items):
+    """Return the covers of some sets: the number of the set and the rank of its cover by hash, one after the other.
+
+    Parameters
+    ----------
+    row_offsets, row_items : int64, int32
+        The items of each transaction.
+    starts, transactions : int64, int32
+        The transactions of each set.
+    own_sizes : int64
+        Its items.
+    least : int
+    numbers : (n_rows,) uint64
+    hashes, sizes : (n,) uint64, int64
+        The sums of the numbers of all sets, ascending, and their items.
+    n_items : int
+    """
+    counts, sums, n_more = np.zeros(n_items, np.int64), np.zeros(n_items, np.uint64), np.zeros(sizes.size, np.int64)
+    pairs = np.empty(1024, np.int64)
+    touched = np.empty(counts.size, np.int64)
+    n_pairs = 0
+    for i in range(starts.size - 1):
+        support, n_touched = starts[i + 1] - starts[i], 0
+        for k in range(starts[i], starts[i + 1]):
+            row = transactions[k]
+            for j in range(row_offsets[row], row_offsets[row + 1]):
+                counts[row_items[j]] += 1
+                sums[row_items[j]] += numbers[row]
+        for k in range(starts[i], starts[i + 1]):
+            row = transactions[k]
+            for j in range(row_offsets[row], row_offsets[row + 1]):
+                item = row_items[j]
+                if least <= counts[item] < support:
+                    larger = np.searchsorted(hashes, sums[item])
+                    touched[n_touched] = larger
+                    n_touched += n_more[larger] == 0
+                    n_more[larger] += 1
+                    # The last of the items that the superset has more: it covers the set.
+                    if n_more[larger] == sizes[larger] - own_sizes[i]:
+                        if n_pairs == pairs.size:
+                            grown = np.empty(2 * n_pairs, np.int64)
+                            grown[:n_pairs] = pairs
+                            pairs = grown
+                        pairs[n_pairs] = i
+                        pairs[n_pairs + 1] = larger
+                        n_pairs += 2
+                counts[item] = 0
+                sums[item] = 0
+        for k in range(n_touched):
+            n_more[touched[k]] = 0
+    return pairs[:n_pairs].copy()

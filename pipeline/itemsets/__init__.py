@@ -1,0 +1,1 @@
+"""Closed itemsets, association rules and concept lattices of baskets in memory."""

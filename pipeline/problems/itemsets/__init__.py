@@ -1,0 +1,1 @@
+"""Runs of closed itemsets: the bicliques of transactions and items, without the transactions."""

@@ -1,0 +1,68 @@
+"""The query and the sink of a run of closed itemsets, and the table of items after the search."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.results import Detail
+from mbe_stage.pipeline.itemsets.baskets import least_of
+from mbe_stage.pipeline.problems.base import Collected, Collecting
+from mbe_stage.pipeline.problems.itemsets.schemas import items
+from mbe_stage.pipeline.problems.itemsets.section import ItemsetsSection
+from mbe_stage.pipeline.problems.query import KeyedEdges
+from mbe_stage.pipeline.problems.sink_collector import SinkCollector
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
+
+
+def to_query(section: ItemsetsSection, edges: KeyedEdges) -> BicliqueQuery:
+    """Return the query for the engines."""
+    return BicliqueQuery(min_left=fewest_baskets(section, edges.facts.n_left), max_right=section.max_len)
+
+
+def fewest_baskets(section: ItemsetsSection, n_baskets: int) -> int:
+    """Return the minimum support as a number of baskets."""
+    return section.min_count or least_of(section.min_support, n_baskets)
+
+
+class ItemsetCollector(SinkCollector):
+    """See `pipeline.problems.base.Collector`: writes `itemsets/` and the table of items."""
+
+    detail: Literal[Detail.RIGHT] = Detail.RIGHT
+
+    def __init__(self, collecting: Collecting) -> None:
+        super().__init__(collecting, __package__)
+
+    def finish(self) -> Collected:
+        """Write the table of items; once, after the context was left.
+
+        Raises
+        ------
+        PublishError
+            It cannot be written.
+        """
+        collecting, summary = self._collecting, self._sink.summary
+        run_path, edges = collecting.run_path, collecting.edges
+        keys = edges.right_keys
+        columns = (
+            pa.array(np.arange(len(keys), dtype=np.int32)),
+            keys,
+            pa.array(collecting.graph.right_degrees),
+            pa.array(summary.n_itemsets),
+        )
+        schema = items(keys.type)
+        with as_publish_errors(run_path):
+            tables = {run_path / "items.parquet": (pa.table(columns, schema=schema), schema)}
+            self._backend.write_tables(tables, self._sink.write_file)
+        return Collected(
+            counts={
+                "itemsets": summary.fingerprint.n_items,
+                "members": summary.members,
+                "max_items": summary.max_items,
+                "min_count": fewest_baskets(collecting.config.problem_section, edges.facts.n_left),
+            },
+            content_fingerprint=str(summary.fingerprint),
+        )

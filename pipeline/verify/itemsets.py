@@ -1,0 +1,226 @@
+"""Check the tables of closed itemsets: every row by itself, a sample against the baskets, sums, and missing sets.
+
+Baskets are read again; no code is shared with engines and writers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy import sparse
+
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify import closure, recipe
+from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, closures, pair_seeds, vertex_seeds
+from mbe_stage.pipeline.verify.fields import check_key_type, check_vertex_table
+from mbe_stage.pipeline.verify.files import table_parts
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.rows import Batch, batches, check_members, list_offsets
+from mbe_stage.runtime.compile_ahead import CompileStep
+
+# Most itemsets, and pairs of items, that are held against the baskets; itemsets in one product of matrices.
+_MOST_JUDGED, _PAIRS, _AT_ONCE = 20_000, 100_000, 256
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """List what checking itemsets needs compiled."""
+    return (*closure.compile_steps(), *recipe.compile_steps())
+
+
+def check(job: Job) -> None:
+    """Check the tables of itemsets against each other and, if it is given, against the input.
+
+    Raises
+    ------
+    VerificationError
+        The first error found.
+    """
+    checking = _Itemsets(job)
+    checking.check_rows()
+    checking.check_sums()
+    if job.edges is None:
+        job.not_checked("closed, supports, nothing missing: the input is not given")
+    else:
+        checking.check_nothing_missing()
+
+
+class _Itemsets:
+    """A check in progress, with the data read so far."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.run, self.manifest = job, job.run, job.manifest
+        self.path, facts = job.run / "items.parquet", job.manifest.input
+        self.keys = check_vertex_table(self.path, facts.n_right, "items")
+        check_key_type(self.path, job.manifest, self.keys)
+        self.hashes = recipe.vertex_hashes(self.keys, "right")
+        section = job.manifest.config.problem_section
+        self.max_len, self.least = section.max_len, section.min_count
+        if self.least is None:
+            counts = np.arange(1, facts.n_left + 1)
+            self.least = int(counts[counts / facts.n_left >= section.min_support][0])
+        self.parts = table_parts(job.run, "itemsets")
+        n_rows = sum(pq.read_metadata(part).num_rows for part in self.parts)
+        job.report.n_found = n_rows
+        self.row_keys = np.empty(n_rows, np.int64)
+        self.n_itemsets, self.n_members, self.max_items = np.zeros(len(self.keys), np.int64), 0, 0
+
+    def check_rows(self) -> None:
+        """Check every row by itself and a sample against the baskets; collect the sums for later checks."""
+        job, n_rows = self.job, self.row_keys.size
+        most = min(job.sample, _MOST_JUDGED)
+        chosen = np.arange(n_rows) if n_rows <= most else np.sort(job.rng.choice(n_rows, most, replace=False))
+        matrix = self._matrix()
+        last: int | None = None
+        for batch in batches(self.parts, _batch):
+            self._check_batch(batch)
+            if self.manifest.config.output.sort:
+                keys = batch.keys if last is None else np.concatenate([[last], batch.keys])
+                if (keys[1:] < keys[:-1]).any():
+                    raise VerificationError(
+                        f"{batch.name(0)}: rows are out of order; output.sort promises ascending keys"
+                    )
+                last = int(batch.keys[-1])
+            if matrix is not None:
+                begin, end = np.searchsorted(chosen, [batch.start, batch.start + batch.keys.size])
+                _judge(matrix, batch, chosen[begin:end] - batch.start)
+            stop = batch.start + batch.keys.size
+            self.row_keys[batch.start : stop] = batch.keys
+            self.n_itemsets += np.bincount(batch.members[1], minlength=len(self.keys))
+            self.n_members += batch.members[1].size
+            self.max_items = max(self.max_items, int(batch.sizes(1).max(initial=0)))
+            job.progress(stop / n_rows)
+        job.passed("rows", f"{n_rows:,} itemsets: items, sizes, keys and the query's conditions")
+        self.row_keys.sort()
+        check_distinct(f"{self.run / 'itemsets'}", self.row_keys, "itemset_key")
+        job.passed("all distinct", f"{n_rows:,} keys")
+        if matrix is not None:
+            job.report.n_against_input = chosen.size
+            job.passed("closed, and supports", f"{chosen.size:,} of {n_rows:,} itemsets")
+            if chosen.size < n_rows:
+                job.not_checked(f"closed, and supports: {n_rows - chosen.size:,} itemsets outside the random sample")
+
+    def _matrix(self) -> sparse.csr_array | None:
+        """Return the items of each basket, and compare the supports of items."""
+        edges = self.job.edges
+        if edges is None:
+            return None
+        ones = np.ones(edges.left_ids.size, np.int32)
+        shape = (len(edges.left_keys), len(edges.right_keys))
+        supports = np.bincount(edges.right_ids, minlength=shape[1])
+        found = pq.read_table(self.path)["support"].to_numpy()
+        if (wrong := np.flatnonzero(found != supports)).size:
+            row = int(wrong[0])
+            raise VerificationError(f"{self.path}, row {row}: support is {found[row]}; recomputed {supports[row]}")
+        return sparse.csr_array((ones, (edges.left_ids, edges.right_ids)), shape=shape)
+
+    def _check_batch(self, batch: Batch) -> None:
+        check_members(batch, 1, len(self.keys), "")
+        sizes = batch.sizes(1)
+        sums = np.add.reduceat(self.hashes[batch.members[1]], batch.offsets[1][:-1])
+        keys = recipe.biclique_keys(np.zeros_like(sums), sums)
+        for column, found, expected in (
+            ("n_items", batch.n_right, sizes),
+            ("itemset_key", batch.keys, keys),
+            ("support", batch.n_left, np.maximum(batch.n_left, self.least)),
+            ("n_items", sizes, np.minimum(sizes, sizes if self.max_len is None else self.max_len)),
+        ):
+            if (wrong := np.flatnonzero(found != expected)).size:
+                row = int(wrong[0])
+                raise VerificationError(f"{batch.name(row)}: {column} is {found[row]}; expected {expected[row]}")
+
+    def check_sums(self) -> None:
+        """Check the table of items, the manifest's counts and the content fingerprint."""
+        place, stated = self.run / "manifest.json", self.manifest.counts
+        found = pq.read_table(self.path)["n_itemsets"].to_numpy()
+        if (wrong := np.flatnonzero(found != self.n_itemsets)).size:
+            row = int(wrong[0])
+            expected = self.n_itemsets[row]
+            raise VerificationError(f"{self.path}, row {row}: n_itemsets is {found[row]}; recomputed {expected}")
+        self.job.passed("items", f"{found.size:,} items")
+        counts = {
+            "itemsets": self.row_keys.size,
+            "members": self.n_members,
+            "max_items": self.max_items,
+            "min_count": self.least,
+        }
+        if dict(stated) != counts:
+            raise VerificationError(f"{place}: counts is {dict(stated)}; recomputed {counts}")
+        sums = recipe.KeySums()
+        sums.add(self.row_keys)
+        if self.manifest.content_fingerprint != str(sums):
+            stated = self.manifest.content_fingerprint
+            raise VerificationError(f"{place}: content_fingerprint is {stated}; recomputed {sums}")
+        self.job.passed("manifest counts and content fingerprint", f"{self.row_keys.size:,} itemsets, {sums}")
+
+    def check_nothing_missing(self) -> None:
+        """Look up the closures of all items, and of random pairs of items."""
+        job, edges = self.job, self.job.edges
+        assert edges is not None
+        if self.manifest.truncated is not None:
+            job.not_checked(f"nothing missing: the run is incomplete ({self.manifest.truncated})")
+            return
+        graph, none = adjacency(edges), np.empty(0, np.int64)
+        n_seeds = 0
+        for seeds in (
+            vertex_seeds(len(self.keys), job.sample, job.rng),
+            pair_seeds(graph.swapped(), min(job.sample, _PAIRS), job.rng),
+        ):
+            of_all = (np.zeros(len(edges.left_keys), np.uint64), self.hashes)
+            sizes, sums, _ = closures(graph, "right", seeds, of_all, (none, none), job.threads)
+            is_wanted = sizes[:, 0] >= self.least
+            if self.max_len is not None:
+                is_wanted &= sizes[:, 1] <= self.max_len
+            keys = recipe.biclique_keys(np.zeros_like(sums[is_wanted, 1]), sums[is_wanted, 1])
+            missing = np.flatnonzero(~np.isin(keys, self.row_keys))
+            if missing.size:
+                row = int(np.flatnonzero(is_wanted)[missing[0]])
+                named = " and ".join(repr(self.keys[int(item)].as_py()) for item in dict.fromkeys(seeds[row].tolist()))
+                raise VerificationError(
+                    f"an itemset is missing: the closed one of {named}, {sizes[row, 1]} items, itemset_key "
+                    f"{keys[missing[0]]}"
+                )
+            n_seeds += len(seeds)
+        job.passed("nothing missing", f"the closures of {n_seeds:,} items and pairs of items")
+        job.not_checked("nothing missing: closures of other items than single ones and pairs")
+
+
+def _judge(matrix: sparse.csr_array, batch: Batch, chosen: np.ndarray) -> None:
+    """Count the baskets that hold the items of some rows, and the items that all of these baskets hold."""
+    for rows in _parts(chosen):
+        sizes = batch.sizes(1)[rows]
+        members = np.concatenate([batch.members[1][batch.offsets[1][row] : batch.offsets[1][row + 1]] for row in rows])
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        sets = sparse.csr_array((np.ones(members.size, np.int32), members, ends), shape=(rows.size, matrix.shape[1]))
+        held = (sets @ matrix.T).tocsr()
+        held.data = (held.data == np.repeat(sizes, np.diff(held.indptr))).astype(np.int32)
+        held.eliminate_zeros()
+        support = np.diff(held.indptr)
+        common = (held @ matrix).tocsr()
+        is_common = (common.data == np.repeat(support, np.diff(common.indptr))).astype(np.int64)
+        n_common = np.bincount(np.repeat(np.arange(rows.size), np.diff(common.indptr)), is_common, minlength=rows.size)
+        for k, row in enumerate(rows.tolist()):
+            if support[k] != batch.n_left[row]:
+                raise VerificationError(f"{batch.name(row)}: support is {batch.n_left[row]}; recomputed {support[k]}")
+            if n_common[k] != sizes[k]:
+                raise VerificationError(f"{batch.name(row)}: is not closed: other items are in all of its baskets")
+
+
+def _parts(chosen: np.ndarray) -> Iterator[np.ndarray]:
+    for start in range(0, chosen.size, _AT_ONCE):
+        yield chosen[start : start + _AT_ONCE]
+
+
+def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
+    """Return rows of itemsets as a batch; its right side has the items, and the left one no members."""
+    for name, column in zip(record.schema.names, record.columns, strict=True):
+        if nulls := column.null_count or (name == "items" and column.flatten().null_count):
+            raise VerificationError(f"{part}, column {name!r}: holds {nulls} nulls from row {start} on; expected none")
+    lists = record.column("items")
+    none = np.zeros(record.num_rows + 1, np.int64), np.empty(0, np.int32)
+    support, sizes, keys = (record.column(name).to_numpy() for name in ("support", "n_items", "itemset_key"))
+    offsets, members = list_offsets(lists), lists.flatten().to_numpy()
+    return Batch(start, keys, (none[0], offsets), (none[1], members), support, sizes, support, "itemsets")

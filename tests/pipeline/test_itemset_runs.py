@@ -1,0 +1,122 @@
+"""Runs of closed itemsets: published, shown, verified and resumed; supports as shares and as numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.pipeline import Config, count, load_config, run
+from mbe_stage.pipeline.cli.app import app
+from mbe_stage.pipeline.errors import ConfigError, VerificationError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.itemsets.closed import closed_itemset_lists
+from mbe_stage.pipeline.problems.itemsets.rows import top
+from mbe_stage.pipeline.verify import verify_run
+from tests.mbe_stage.graphs import random_matrix
+
+
+def config(tmp_path: Path, **asked: Any) -> Config:
+    section = {"problem": "itemsets", "itemsets": asked, "output": {"directory": str(tmp_path / "out"), "sort": True}}
+    return Config.from_mapping(section)
+
+
+def edges(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    return np.nonzero(random_matrix(seed, 40, 9, 0.5))  # type: ignore[return-value]
+
+
+def said(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def rows_of(run_dir: Path) -> dict[tuple[int, ...], int]:
+    table, keys = pq.read_table(run_dir / "itemsets"), pq.read_table(run_dir / "items.parquet")["key"].to_pylist()
+    assert table["n_items"].to_pylist() == list(map(len, table["items"].to_pylist()))
+    rows = zip(table["items"].to_pylist(), table["support"].to_pylist(), strict=True)
+    return {tuple(keys[item] for item in items): support for items, support in rows}
+
+
+@pytest.mark.parametrize("asked", [{"min_support": 0.1}, {"min_support": 0.3, "max_len": 2}, {"min_count": 1}])
+def test_a_run_holds_the_sets_of_the_library(tmp_path: Path, asked: dict[str, Any]) -> None:
+    support = asked.get("min_count", asked.get("min_support"))
+    expected = dict(closed_itemset_lists(edges(), support, max_len=asked.get("max_len")))
+    result = run(config(tmp_path, **asked), edges())
+    assert rows_of(result.run_dir) == {tuple(sorted(items)): n for items, n in expected.items()}
+    assert result.manifest.counts["itemsets"] == len(expected) == count(config(tmp_path, **asked), edges()).n_found
+    report = verify_run(result.run_dir, ingest(result.manifest.config.input, edges()))
+    assert report.n_found == report.n_against_input == len(expected)
+    assert verify_run(result.run_dir).not_checked[0].startswith("closed, supports")
+    shown = top(result.run_dir, 3, None)
+    best = sorted((n for items, n in expected.items() if len(items) > 1), reverse=True)[:3]
+    assert [row["support"] for row in shown.values] == best
+    assert all(4 in row["items"] for row in top(result.run_dir, 3, "4").values)
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "message"),
+    [
+        ("support", lambda values: [values[0] + 1, *values[1:]], "support is"),
+        ("n_items", lambda values: [values[0] + 1, *values[1:]], "n_items is"),
+        ("itemset_key", lambda values: [values[0] + 1, *values[1:]], "itemset_key is"),
+        ("items", lambda values: [[*values[0][::-1], 8], *values[1:]], "items|ascending|n_items"),
+        ("", lambda table: table.slice(1), "n_itemsets is"),
+        ("", lambda table: pa.concat_tables([table, table.slice(0, 1)]), "more than once|out of order"),
+    ],
+)
+def test_a_wrong_table_is_found(
+    tmp_path: Path, column: str, change: Callable[[Any], Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(config(tmp_path, min_count=3), edges())
+    (part,) = (result.run_dir / "itemsets").iterdir()
+    table = pq.read_table(part)
+    if column:
+        at, field = table.schema.get_field_index(column), table.schema.field(column)
+        changed = table.set_column(at, field, pa.array(change(table[column].to_pylist()), field.type))
+    else:
+        changed = change(table)
+    pq.write_table(changed, part, compression="zstd")
+    monkeypatch.setattr("mbe_stage.pipeline.verify.job.check_files", lambda *_: "")
+    with pytest.raises(VerificationError, match=message):
+        verify_run(result.run_dir, ingest(result.manifest.config.input, edges()))
+
+
+def test_a_missing_set_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its counts and its fingerprint fit the rows."""
+    result = run(config(tmp_path, min_count=3), edges())
+    monkeypatch.setattr("mbe_stage.pipeline.verify.itemsets._Itemsets.check_sums", lambda _: None)
+    monkeypatch.setattr("mbe_stage.pipeline.verify.job.check_files", lambda *_: "")
+    (part,) = (result.run_dir / "itemsets").iterdir()
+    table = pq.read_table(part)
+    single = table["n_items"].to_pylist().index(1)
+    pq.write_table(pa.concat_tables([table.slice(0, single), table.slice(single + 1)]), part)
+    with pytest.raises(VerificationError, match="an itemset is missing"):
+        verify_run(result.run_dir, ingest(result.manifest.config.input, edges()))
+
+
+def test_the_command_publishes_and_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("baskets.dat").write_text("tea milk\ntea\nmilk tea rice\n")
+    asked = ("--key-type", "string", "--min-support", "0.6", "--json", "-q")
+    summary = json.loads(said("itemsets", "baskets.dat", *asked).splitlines()[-1])
+    assert summary["itemsets"] == 2
+    assert "tea" in said("top", "out")
+    said("verify", "out")
+
+
+def test_wrong_settings_are_refused(tmp_path: Path) -> None:
+    for asked in ({"min_support": 0}, {"min_support": 1.5}, {"min_count": 0}, {"max_len": 0}, {"least": 3}):
+        with pytest.raises(ConfigError, match=next(iter(asked))):
+            config(tmp_path, **asked)
+    (tmp_path / "a.yaml").write_text("problem: itemsets\nquery: {min_left: 3}\n")
+    with pytest.raises((ConfigError, InvalidArgument), match="min_left"):
+        load_config(tmp_path / "a.yaml")
