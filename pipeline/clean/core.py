@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from mbe_stage.bicliques.keys import Fingerprint, add_edges
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.graphs.pairs import count_ids, distinct_pairs
+from mbe_stage.graphs.pairs import count_ids, distinct_pairs, leave_out_pairs, select_pairs
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
@@ -50,7 +50,7 @@ from mbe_stage.pipeline.errors import InputError
 
 log = logging.getLogger(__name__)
 
-# Ids of an edge and its place in the graph; of a vertex the hash, degrees, offset and flags; of a row in a part the
+# Ids of an edge and its place in the graph; of a vertex the hash, degrees, remaining degree and offset; of a row in a part the
 # ids, ordered ones, and those of the part before.
 _EDGE_BYTES, _VERTEX_BYTES, _ROW_BYTES = 12, 36, 24
 # Of a key of several columns, the codes, its parts and its text, while it is made.
@@ -92,9 +92,10 @@ def clean_within(
             for pairs in numbered.parts(right, most_rows):
                 add_edges(core.fingerprint, *pairs, hashes[0], of_right)
                 core.add(*pairs)
-    if sum(core.n for core in cores) * _EDGE_BYTES > most_bytes - of_vertices:
+    most_edges = (most_bytes - of_vertices) // _EDGE_BYTES
+    if sum(core.n for core in cores) > most_edges:
         for core in cores:
-            core.reduce()
+            core.reduce(most_edges)
     n_edges, n_held = (sum(of) for of in zip(*((core.fingerprint.n_items, core.n) for core in cores), strict=True))
     needed = of_vertices + _EDGE_BYTES * n_held
     if needed > most_bytes:
@@ -325,13 +326,10 @@ class _NumberedRows:
         return encoder.rows, encoder.keys.to_numpy()
 
     def _distinct(self, first: int, end: int, n: int, right: _Column) -> _Pairs:
-        left, rights, at = np.empty(n, np.int32), np.empty(n, np.int32), 0
-        for of_left, of_right in self._pairs(right):
-            is_in = (of_left >= first) & (of_left < end)
-            size = int(np.count_nonzero(is_in))
-            left[at : at + size], rights[at : at + size] = of_left[is_in] - np.int32(first), of_right[is_in]
-            at += size
-        left, rights = distinct_pairs(left, rights, end - first, len(right.keys))
+        found, at = (np.empty(n, np.int32), np.empty(n, np.int32)), 0
+        for pairs in self._pairs(right):
+            at = select_pairs(pairs, range(first, end), found, at)
+        left, rights = distinct_pairs(*found, end - first, len(right.keys))
         left += np.int32(first)
         return left, rights
 
@@ -444,30 +442,28 @@ class _Core:
             count_ids(ids, degrees)
             spooled.write(spooled.n, ids)
 
-    def reduce(self) -> None:
-        """Leave out edges of vertices with too few neighbours, until no more can go."""
+    def reduce(self, most_edges: int) -> None:
+        """Leave out edges of vertices with too few neighbours, until no more can go; in memory once so few remain."""
         # What remains does not depend on the budget, so a run can be resumed with another one.
-        degrees, is_reduced = self.degrees, False
-        while not is_reduced:
-            with run_state.at_part(f"leaving out edges that can be in no result, {self.n:,} remain"):
-                degrees = self._without([of >= fewest for of, fewest in zip(degrees, self._fewest, strict=True)])
-            few = [(of > 0) & (of < fewest) for of, fewest in zip(degrees, self._fewest, strict=True)]
-            is_reduced = not any(of.any() for of in few)
+        degrees = self.degrees[0].astype(np.int32), self.degrees[1].astype(np.int32)
+        n_before = self.n + 1
+        while self.n < n_before:
+            n_before, n = self.n, 0
+            piece = PIECE if n_before > most_edges else max(1, n_before)
+            with run_state.at_part(f"leaving out edges that can be in no result, {n_before:,} remain"):
+                for start in range(0, n_before, piece):
+                    ids = self._read(start, start + piece)
+                    while (n_kept := leave_out_pairs(ids, degrees, self._fewest)) < ids[0].size:
+                        ids = ids[0][:n_kept], ids[1][:n_kept]
+                    for spooled, of_side in zip(self._edges, ids, strict=True):
+                        spooled.write(n, of_side)
+                    n += n_kept
+            for spooled in self._edges:
+                spooled.n = n
 
     def edges(self) -> _Pairs:
         """Return all ids."""
-        return self._edges[0].read(0, self.n), self._edges[1].read(0, self.n)
+        return self._read(0, self.n)
 
-    def _without(self, has_enough: Sequence[np.ndarray]) -> _Pairs:
-        """Keep edges between vertices that have enough neighbours; return the degrees among these."""
-        degrees, n = (np.zeros_like(self.degrees[0]), np.zeros_like(self.degrees[1])), 0
-        for start in range(0, self.n, PIECE):
-            left, right = (spooled.read(start, start + PIECE) for spooled in self._edges)
-            kept = has_enough[0][left] & has_enough[1][right]
-            for spooled, ids, of_side in zip(self._edges, (left[kept], right[kept]), degrees, strict=True):
-                count_ids(ids, of_side)
-                spooled.write(n, ids)
-            n += int(np.count_nonzero(kept))
-        for spooled in self._edges:
-            spooled.n = n
-        return degrees
+    def _read(self, start: int, stop: int) -> _Pairs:
+        return self._edges[0].read(start, stop), self._edges[1].read(start, stop)
