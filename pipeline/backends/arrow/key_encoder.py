@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mbe_stage.graphs import numbering
-from mbe_stage.graphs.numbering import Codes, IntegerNumbers, TextNumbers
+from mbe_stage.graphs.numbering import Codes, Growing, IntegerNumbers, TextNumbers
 from mbe_stage.pipeline.backends.arrow.plain import decoded, plain_type
 from mbe_stage.pipeline.backends.backend import is_key
 
@@ -31,6 +31,7 @@ class KeyEncoder:
         Text becomes integers if every value is the canonical form of one.
     new_codes : callable
         Makes the array of codes.
+    growing : Growing
 
     Examples
     --------
@@ -46,9 +47,15 @@ class KeyEncoder:
     (['010', '10', '9'], [1, 2, 0])
     """
 
-    def __init__(self, *, finds_integers: bool = False, new_codes: Callable[[], Codes] = Codes) -> None:
-        self._finds_integers = finds_integers
-        self._integers = IntegerNumbers(new_codes)
+    def __init__(
+        self,
+        *,
+        finds_integers: bool = False,
+        new_codes: Callable[[], Codes] = Codes,
+        growing: Growing = numbering.freely,
+    ) -> None:
+        self._finds_integers, self._growing = finds_integers, growing
+        self._integers = IntegerNumbers(new_codes, growing)
         # Once there is text that is no integer; its codes continue those of the integers.
         self._texts: TextNumbers | None = None
         self._codes: Codes
@@ -97,7 +104,7 @@ class KeyEncoder:
 
     def _turn_to_text(self) -> None:
         """Number the integers so far as the texts they were."""
-        self._texts = TextNumbers()
+        self._texts = TextNumbers(self._growing)
         self._codes, integers = self._integers.ranked()
         texts = pa.array(integers).cast(pa.large_string())
         self._texts.number(*text_buffers(texts), np.empty(integers.size, np.int32))
