@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import int64, njit, uint64
@@ -17,14 +18,15 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
 from mbe_stage.splitmix import finalised
 
+if TYPE_CHECKING:
+    from mbe_stage.graphs.distinct import DistinctCounter
+
 # A range of at most this many numbers gets bits.
 _FEW_NUMBERS = 1 << 20
 _FEWEST_SLOTS = 1 << 12
 _BLOCK, _PIECE = 1 << 23, 1 << 18
 # Keys that are looked up together: what they touch fits into the first cache.
 _AT_ONCE = 128
-_MOST_DIGITS = 18  # more may exceed int64
-_REGISTER_BITS = 14
 
 Growing = Callable[[int], None]
 """Called before so many bytes are taken beside those of the table; it may raise an error."""
@@ -262,68 +264,6 @@ class TextNumbers:
         return self._ends[: self.n + 1], self._bytes[: self._ends[self.n]]
 
 
-class DistinctCounter:
-    """Estimates how many values are distinct, in 16 KiB (HyperLogLog): within 5 %, but for one time in a million.
-
-    Examples
-    --------
-    >>> counter = DistinctCounter()
-    >>> counter.add_integers(np.arange(30_000) % 1000)
-    >>> 950 < counter.n < 1050
-    True
-    """
-
-    def __init__(self) -> None:
-        self._registers = np.zeros(1 << _REGISTER_BITS, np.uint8)
-
-    def add_integers(self, values: np.ndarray) -> None:
-        """Take integers, int64."""
-        _sketch_integers(readonly_view(values), self._registers)
-
-    def add_texts(self, ends: np.ndarray, data: np.ndarray) -> None:
-        """Take texts, as `TextNumbers.number` does."""
-        _sketch_texts(readonly_view(ends), readonly_view(data), self._registers)
-
-    @property
-    def n(self) -> int:
-        """The estimate."""
-        size = self._registers.size
-        estimate = 0.7213 / (1 + 1.079 / size) * size**2 / float(np.sum(0.5**self._registers))
-        n_empty = int(np.count_nonzero(self._registers == 0))
-        return int(size * np.log(size / n_empty) if estimate < 2.5 * size and n_empty else estimate)
-
-
-def canonical_integers(ends: np.ndarray, data: np.ndarray) -> np.ndarray | None:
-    """Return texts as integers; None if one has another form than ``-?[1-9][0-9]{0,17}`` or ``0``.
-
-    Parameters
-    ----------
-    ends, data
-        As of `TextNumbers.number`.
-    """
-    values = np.empty(ends.size - 1, np.int64)
-    return values if _parse_integers(readonly_view(ends), readonly_view(data), values) else None
-
-
-def leading_words(ends: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Return eight bytes of each text, behind those that all share, as ``(n,) uint64``: they sort as the texts do.
-
-    Parameters
-    ----------
-    ends, data
-        As of `TextNumbers.number`. Of two texts with equal words either may come first.
-
-    Examples
-    --------
-    >>> words = leading_words(np.array([0, 2, 5]), np.frombuffer(b"abaca", np.uint8))
-    >>> [f"{word:016x}" for word in words.tolist()]
-    ['6200000000000000', '6361000000000000']
-    """
-    words = np.empty(ends.size - 1, np.uint64)
-    _leading_words(readonly_view(ends), readonly_view(data), words)
-    return words
-
-
 def inverse(order: np.ndarray) -> np.ndarray:
     """Return the place of each number in a permutation, int32."""
     places = np.empty(order.size, np.int32)
@@ -349,8 +289,7 @@ def in_use(codes: np.ndarray, n: int) -> np.ndarray:
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module."""
-    tables = steps_of(_number_integers, _number_texts, _rehash, _keys, _leading_words, _parse_integers)
-    tables += steps_of(_sketch_integers, _sketch_texts)
+    tables = steps_of(_number_integers, _number_texts, _rehash, _keys)
     return (*tables, *steps_of(_mark, _count_before, _list_bits, _rank, _renumber, _in_use))
 
 
@@ -384,24 +323,7 @@ def _enlarged(array: np.ndarray, size: int, growing: Growing) -> np.ndarray:
     return larger
 
 
-_mix = njit(inline="always")(finalised)
-
-
-@compiled(readonly(LONGS), readonly(BYTES), WORDS)
-def _leading_words(ends, data, words):
-    common = ends[1] - ends[0] if words.size else 0
-    for i in range(1, words.size):
-        k = 0
-        while k < min(common, ends[i + 1] - ends[i]) and data[ends[i] + k] == data[ends[0] + k]:
-            k += 1
-        common = k
-    for i in range(words.size):
-        word = uint64(0)
-        for at in range(ends[i] + common, ends[i] + common + 8):
-            word = word << uint64(8)
-            if at < ends[i + 1]:
-                word |= uint64(data[at])
-        words[i] = word
+mix = njit(inline="always")(finalised)
 
 
 def _ranked_in_range(codes: Codes, lowest: int, span: int, growing: Growing) -> np.ndarray:
@@ -472,7 +394,7 @@ def _number_integers(values, start, slots, n_keys, codes):
     for block in range(start, values.size, _AT_ONCE):
         end = min(block + _AT_ONCE, values.size)
         for i in range(block, end):
-            first_slots[i - block] = int64(_mix(uint64(values[i]))) & mask
+            first_slots[i - block] = int64(mix(uint64(values[i]))) & mask
         _touch(slots, first_slots, 2, end - block)
         for i in range(block, end):
             slot = first_slots[i - block]
@@ -511,7 +433,7 @@ def _rehash(slots, larger, is_hash):
     mask = larger.size // 2 - 1
     for old in range(slots.size // 2):
         if slots[2 * old + 1] != 0:
-            slot = slots[2 * old + 1] >> 32 & mask if is_hash else int64(_mix(uint64(slots[2 * old]))) & mask
+            slot = slots[2 * old + 1] >> 32 & mask if is_hash else int64(mix(uint64(slots[2 * old]))) & mask
             while larger[2 * slot + 1] != 0:
                 slot = (slot + 1) & mask
             larger[2 * slot] = slots[2 * old]
@@ -528,36 +450,16 @@ def _word(data, at):
 
 
 @compiled()
-def _text_hash(data, start, end):
+def text_hash(data, start, end):
+    """Hash some bytes."""
     value = uint64(end - start)
     while end - start >= 8:
-        value = _mix(value ^ _word(data, start))
+        value = mix(value ^ _word(data, start))
         start += 8
     word = uint64(0)
     for k in range(end - start):
         word |= uint64(data[start + k]) << uint64(8 * k)
-    return int64(_mix(value ^ word))
-
-
-@compiled()
-def _sketch(hash_, registers):
-    rest, rank = hash_ << uint64(_REGISTER_BITS) | uint64(1), 1
-    while rest >> uint64(63) == uint64(0):
-        rest, rank = rest << uint64(1), rank + 1
-    register = hash_ >> uint64(64 - _REGISTER_BITS)
-    registers[register] = max(registers[register], rank)
-
-
-@compiled(readonly(LONGS), BYTES)
-def _sketch_integers(values, registers):
-    for i in range(values.size):
-        _sketch(_mix(uint64(values[i])), registers)
-
-
-@compiled(readonly(LONGS), readonly(BYTES), BYTES)
-def _sketch_texts(ends, data, registers):
-    for i in range(ends.size - 1):
-        _sketch(uint64(_text_hash(data, ends[i], ends[i + 1])), registers)
+    return int64(mix(value ^ word))
 
 
 @compiled()
@@ -623,7 +525,7 @@ def _look_ahead(ends, data, start, stop, slots, key_bytes, hashes, places):
     """
     mask, n = slots.size // 2 - 1, stop - start
     for k in range(n):
-        hashes[k] = _text_hash(data, ends[start + k], ends[start + k + 1]) >> 32
+        hashes[k] = text_hash(data, ends[start + k], ends[start + k + 1]) >> 32
         places[k] = hashes[k] & mask
     _touch(slots, places, 2, n)
     for k in range(n):
@@ -658,25 +560,6 @@ def _text_slot(data, at, length, hash_, slots, key_ends, key_bytes):
                 break
         slot = (slot + 1) & (slots.size // 2 - 1)
     return slot
-
-
-@compiled(readonly(LONGS), readonly(BYTES), LONGS)
-def _parse_integers(ends, data, values):
-    for i in range(values.size):
-        at, end = ends[i], ends[i + 1]
-        is_negative = end > at and data[at] == 45
-        at += is_negative
-        n_digits = end - at
-        if n_digits < 1 or n_digits > _MOST_DIGITS or (data[at] == 48 and (n_digits > 1 or is_negative)):
-            return False
-        value = 0
-        for k in range(at, end):
-            digit = int64(data[k]) - 48
-            if digit < 0 or digit > 9:
-                return False
-            value = 10 * value + digit
-        values[i] = -value if is_negative else value
-    return True
 
 
 @compiled(INTS, readonly(INTS))

@@ -151,7 +151,7 @@ class _Budgeted(ArrowBackend):
     def __init__(self, spools: Spools) -> None:
         self._spools = spools
 
-    def made_in_parts(self, texts_of: Callable[[np.ndarray], pa.Array], n: int) -> pa.Array:  # type: ignore[override]
+    def made_in_parts(self, texts_of: Callable[[np.ndarray], pa.Array], n: int) -> pa.Array:
         sample = texts_of(np.linspace(0, n - 1, min(n, _SAMPLED_TUPLES)).astype(np.int64))
         of_text = pc.sum(pc.binary_length(sample)).as_py() / len(sample)
         n_bytes = self._spools.nbytes + int(n * (_TUPLE_BYTES + 2 * of_text))

@@ -193,9 +193,8 @@ def inspect_edges(
     has_sides = isinstance(graph, BipartiteCSR)
     with run_state.at_part("looking for dense parts"):
         cores = core_sizes(graph, _CORES) if has_sides else ()
-    outlook = None
+    outlook, key_types = None, (edges.left_keys.type, edges.right_keys.type)
     if trial_seconds > 0:
-        key_types = (edges.left_keys.type, edges.right_keys.type)
         trying = Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
         with run_state.at_part(f"trying for {trial_seconds:g} s"):
             outlook = _look_ahead(trying)

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs import numbering
-from mbe_stage.graphs.numbering import Codes, DistinctCounter, Growing, IntegerNumbers
+from mbe_stage.graphs.distinct import DistinctCounter
+from mbe_stage.graphs.numbering import Codes, Growing, IntegerNumbers
 from mbe_stage.pipeline.backends.arrow.key_encoder import (
     ColumnOfBatches,
     KeyEncoder,
