@@ -85,7 +85,7 @@ def test_texts_of_one_hash_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("nothing is compiled")
     for name in ("_number_texts", "_look_ahead", "_text_slot", "_touch"):
         monkeypatch.setattr(numbering, name, getattr(numbering, name).py_func)
-    monkeypatch.setattr(numbering, "_text_hash", lambda *_: 5)
+    monkeypatch.setattr(numbering, "text_hash", lambda *_: 5)
     texts = [b"a", b"b", b"aa", b"a", b"bb", b"b"]
     assert numbered([texts]) == ([0, 1, 2, 0, 3, 1], [b"a", b"b", b"aa", b"bb"])
     # Lengths that a slot has no room for.
