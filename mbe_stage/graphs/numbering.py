@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import int64, njit, uint64
@@ -17,9 +16,6 @@ from mbe_stage.bits import popcount
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
 from mbe_stage.splitmix import finalised
-
-if TYPE_CHECKING:
-    from mbe_stage.graphs.distinct import DistinctCounter
 
 # A range of at most this many numbers gets bits.
 _FEW_NUMBERS = 1 << 20
@@ -134,14 +130,14 @@ class IntegerNumbers:
         """Bytes of the table of keys."""
         return 0 if self._table is None else self._table.slots.nbytes
 
-    def count_into(self, counter: DistinctCounter) -> None:
-        """Let a counter take all values so far."""
+    def hand_to(self, take: Callable[[np.ndarray], None]) -> None:
+        """Hand all distinct values so far over, in parts, some of them again and again."""
         if self._table is not None:
-            counter.add_integers(self._table.keys())
+            take(self._table.keys())
             if self._n_entered is None:
                 return
         for distances in islice(self._codes.parts(), self._n_entered or 0, None):
-            counter.add_integers(distances.astype(np.int64) + (self._base or 0))
+            take(distances.astype(np.int64) + (self._base or 0))
 
     def give_up(self) -> None:
         """Give up the table; values can be neither taken nor ranked then."""

@@ -72,7 +72,9 @@ class KeyEncoder:
         if pa.types.is_dictionary(batch.type):
             batch = decoded(batch)
         self._present.append(batch.is_valid().to_numpy(zero_copy_only=False) if batch.null_count else len(batch))
-        values = batch.drop_null() if batch.null_count else batch
+        self._number(batch.drop_null() if batch.null_count else batch)
+
+    def _number(self, values: pa.Array) -> None:
         if pa.types.is_integer(values.type):
             self._integers.add(values.cast(pa.int64()).to_numpy())
             return

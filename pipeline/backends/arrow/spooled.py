@@ -15,14 +15,7 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs import numbering
 from mbe_stage.graphs.distinct import DistinctCounter
 from mbe_stage.graphs.numbering import Codes, Growing, IntegerNumbers
-from mbe_stage.pipeline.backends.arrow.key_encoder import (
-    ColumnOfBatches,
-    KeyEncoder,
-    PlainColumn,
-    is_encodable,
-    text_buffers,
-)
-from mbe_stage.pipeline.backends.arrow.plain import decoded
+from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder, PlainColumn, is_encodable, text_buffers
 from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
@@ -121,16 +114,14 @@ class SpooledEncoder(KeyEncoder):
         """Bytes of the table of keys, or of the keys."""
         return super().nbytes + int(self.keys.nbytes)
 
-    def add(self, batch: pa.Array) -> None:
-        """Take the next rows."""
+    def _number(self, values: pa.Array) -> None:
         if self._counter is None:
             try:
-                super().add(batch)
+                super()._number(values)
                 return
             except MemoryBudgetExceeded:
                 self._count()
         assert self._counter is not None
-        values = (decoded(batch) if pa.types.is_dictionary(batch.type) else batch).drop_null()
         if pa.types.is_integer(values.type):
             self._counter.add_integers(values.cast(pa.int64()).to_numpy())
         elif len(values):
@@ -165,7 +156,7 @@ class SpooledEncoder(KeyEncoder):
     def _count(self) -> None:
         """Count keys from now on, with those so far."""
         self._counter = DistinctCounter()
-        self._integers.count_into(self._counter)
+        self._integers.hand_to(self._counter.add_integers)
         if self._texts is not None and self._texts.n:
             texts, self._texts = self._texts.texts(), None
             self._count_texts(*texts)
@@ -233,7 +224,7 @@ class Spools:
         self.encoders: dict[str, list[SpooledEncoder]] = {}
         self._columns, self._most_bytes = list[SpooledColumn](), most_bytes
 
-    def column(self, role: str, kind: pa.DataType, finds_integers: bool) -> ColumnOfBatches:
+    def column(self, role: str, kind: pa.DataType, finds_integers: bool) -> KeyEncoder | PlainColumn:
         """Return a new column; see `key_encoder.new_column`."""
         if is_key(role) and is_encodable(kind):
             return self.encoder(role, finds_integers)
