@@ -54,7 +54,8 @@ def select_pairs(pairs: _Pairs, first_ids: range, into: _Pairs, n_before: int) -
 
     Their first ids then count from the beginning of the range. All arrays are int32.
     """
-    return int(_select_pairs(*map(readonly_view, pairs), first_ids.start, first_ids.stop, *into, n_before))
+    views = readonly_view(pairs[0]), readonly_view(pairs[1])
+    return int(_select_pairs(views, (first_ids.start, first_ids.stop), into, n_before))
 
 
 def leave_out_pairs(pairs: _Pairs, degrees: _Pairs, least: tuple[int, int]) -> int:
@@ -90,8 +91,9 @@ def _count_ids(ids, counts):
         counts[ids[i]] += 1
 
 
-@compiled(readonly(INTS), readonly(INTS), int64, int64, INTS, INTS, int64)
-def _select_pairs(first, second, start, stop, into_first, into_second, n):
+@compiled(UniTuple(readonly(INTS), 2), UniTuple(int64, 2), UniTuple(INTS, 2), int64)
+def _select_pairs(pairs, bounds, into, n):
+    (first, second), (start, stop), (into_first, into_second) = pairs, bounds, into
     for i in range(first.size):
         if (first[i] >= start) & (first[i] < stop):
             into_first[n], into_second[n] = first[i] - start, second[i]
