@@ -7,6 +7,7 @@ texts, go through tables with open addressing, which grow with the number of dis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import numpy as np
 from numba import int64, njit, uint64
@@ -16,13 +17,21 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
 from mbe_stage.splitmix import finalised
 
-# A range of at most this many numbers for each value, or this many in all, gets bits.
-_NUMBERS_PER_VALUE, _FEW_NUMBERS = 16, 1 << 20
+# A range of at most this many numbers gets bits.
+_FEW_NUMBERS = 1 << 20
 _FEWEST_SLOTS = 1 << 12
 _BLOCK, _PIECE = 1 << 23, 1 << 18
 # Keys that are looked up together: what they touch fits into the first cache.
 _AT_ONCE = 128
-_MOST_DIGITS = 18  # more may exceed int64
+
+Growing = Callable[[int], None]
+"""Called before so many bytes are taken beside those of the table; it may raise an error."""
+
+
+def freely(_: int) -> None:
+    """Let tables grow: a `Growing` without a limit."""
+
+
 # In a slot of a text: its length, and its code.
 _LENGTH_BITS, _LONG, _CODE_MASK = 16, (1 << 16) - 1, (1 << 32) - 1
 
@@ -35,6 +44,9 @@ class Codes:
     n : int
         Its size so far.
     """
+
+    numbers_per_value = 16
+    """A range of at most so many numbers for each of them gets bits."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -76,6 +88,7 @@ class IntegerNumbers:
     ----------
     new_codes : callable
         Makes the array of their codes.
+    growing : Growing
 
     Examples
     --------
@@ -86,12 +99,15 @@ class IntegerNumbers:
     [[1, 2, 0, 1], [-5, 7, 1000000000000000000]]
     """
 
-    def __init__(self, new_codes: Callable[[], Codes] = Codes) -> None:
+    def __init__(self, new_codes: Callable[[], Codes] = Codes, growing: Growing = freely) -> None:
+        self._growing = growing
         # Distances from `_base` while they fit; then codes in `_table`.
         self._codes = new_codes()
         self._base: int | None = None
         self._low = self._high = 0
         self._table: _IntegerTable | None = None
+        # While they go there, those parts of the distances that are in it.
+        self._n_entered: int | None = None
 
     def add(self, values: np.ndarray) -> None:
         """Take the next values, ``(n,) int64``."""
@@ -114,6 +130,26 @@ class IntegerNumbers:
         """Bytes of the table of keys."""
         return 0 if self._table is None else self._table.slots.nbytes
 
+    def hand_to(self, take: Callable[[np.ndarray], None]) -> None:
+        """Hand all distinct values so far over, in parts, some of them again and again."""
+        if self._table is not None:
+            take(self._table.keys())
+            if self._n_entered is None:
+                return
+        for distances in islice(self._codes.parts(), self._n_entered or 0, None):
+            take(distances.astype(np.int64) + (self._base or 0))
+
+    def give_up(self) -> None:
+        """Give up the table; values can be neither taken nor ranked then."""
+        if self._table is not None:
+            self._table = _IntegerTable(freely)
+
+    def most_bytes(self, n: int) -> int:
+        """Return the most bytes, beside the codes, until so many distinct values are ranked."""
+        if self._table is None and self._has_bits:
+            return 12 * (self._span // 64 + 1) + 8 * n
+        return table_bytes(n)
+
     def finish(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the rank of each value, ``(n,) int32``, and the distinct values, ascending int64."""
         codes, keys = self.ranked()
@@ -123,26 +159,38 @@ class IntegerNumbers:
         """Return what `finish` returns, with the ranks where they are; no more values can be taken then."""
         if not self._codes.n:
             return self._codes, np.zeros(0, np.int64)
-        span = self._high - self._low + 1
-        if self._table is None and span > max(_NUMBERS_PER_VALUE * self._codes.n, _FEW_NUMBERS):
+        if self._table is None and not self._has_bits:
             self._enter_table()
         if self._table is None:
             assert self._base is not None
-            return self._codes, _ranked_in_range(self._codes, self._low - self._base, span) + self._low
+            keys = _ranked_in_range(self._codes, self._low - self._base, self._span, self._growing)
+            keys += self._low
+            return self._codes, keys
         keys, self._table = self._table.keys(), None
         order = np.argsort(keys)
         renumber_all(self._codes, inverse(order))
         return self._codes, keys[order]
 
+    @property
+    def _span(self) -> int:
+        return self._high - self._low + 1
+
+    @property
+    def _has_bits(self) -> bool:
+        return self._span <= max(self._codes.numbers_per_value * self._codes.n, _FEW_NUMBERS)
+
     def _enter_table(self) -> None:
         assert self._base is not None
-        self._table = _IntegerTable()
+        self._table, self._n_entered = _IntegerTable(self._growing), 0
         for distances in self._codes.parts():
             self._table.number(distances.astype(np.int64) + self._base, distances)
+            self._n_entered += 1
+        self._n_entered = None
 
 
 class _IntegerTable:
-    def __init__(self) -> None:
+    def __init__(self, growing: Growing) -> None:
+        self._growing = growing
         self.slots = np.zeros(2 * _FEWEST_SLOTS, np.int64)
         self._n = 0
 
@@ -153,12 +201,12 @@ class _IntegerTable:
             done, self._n = _number_integers(values, done, self.slots, self._n, codes)
             if done == values.size:
                 return
-            self.slots = _larger(self.slots, is_hash=False)
+            self.slots = _larger(self.slots, self._growing, is_hash=False)
 
     def keys(self) -> np.ndarray:
         """Return the value of each code."""
-        keys, is_taken = np.empty(self._n, np.int64), self.slots[1::2] > 0
-        keys[self.slots[1::2][is_taken] - 1] = self.slots[::2][is_taken]
+        keys = np.empty(self._n, np.int64)
+        _keys(self.slots, keys)
         return keys
 
 
@@ -171,8 +219,9 @@ class TextNumbers:
         Number of distinct texts so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, growing: Growing = freely) -> None:
         self.n = 0
+        self._growing = growing
         self._slots = np.zeros(2 * _FEWEST_SLOTS, np.int64)
         # As many as two thirds of the slots, and one.
         self._ends = np.zeros(2 * _FEWEST_SLOTS // 3, np.int64)
@@ -200,45 +249,15 @@ class TextNumbers:
             if done == codes.size:
                 return
             if self.n == self._ends.size - 1:
-                self._slots = _larger(self._slots, is_hash=True)
-                self._ends = _enlarged(self._ends, self._slots.size // 3)
+                self._slots = _larger(self._slots, self._growing, is_hash=True)
+                self._ends = _enlarged(self._ends, self._slots.size // 3, self._growing)
             else:
-                self._bytes = _enlarged(self._bytes, 2 * self._bytes.size + int(ends[done + 1] - ends[done]))
+                size = 2 * self._bytes.size + int(ends[done + 1] - ends[done])
+                self._bytes = _enlarged(self._bytes, size, self._growing)
 
     def texts(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the text of each code: where they end, ``(n + 1,) int64``, and their bytes."""
         return self._ends[: self.n + 1], self._bytes[: self._ends[self.n]]
-
-
-def canonical_integers(ends: np.ndarray, data: np.ndarray) -> np.ndarray | None:
-    """Return texts as integers; None if one has another form than ``-?[1-9][0-9]{0,17}`` or ``0``.
-
-    Parameters
-    ----------
-    ends, data
-        As of `TextNumbers.number`.
-    """
-    values = np.empty(ends.size - 1, np.int64)
-    return values if _parse_integers(readonly_view(ends), readonly_view(data), values) else None
-
-
-def leading_words(ends: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Return eight bytes of each text, behind those that all share, as ``(n,) uint64``: they sort as the texts do.
-
-    Parameters
-    ----------
-    ends, data
-        As of `TextNumbers.number`. Of two texts with equal words either may come first.
-
-    Examples
-    --------
-    >>> words = leading_words(np.array([0, 2, 5]), np.frombuffer(b"abaca", np.uint8))
-    >>> [f"{word:016x}" for word in words.tolist()]
-    ['6200000000000000', '6361000000000000']
-    """
-    words = np.empty(ends.size - 1, np.uint64)
-    _leading_words(readonly_view(ends), readonly_view(data), words)
-    return words
 
 
 def inverse(order: np.ndarray) -> np.ndarray:
@@ -266,49 +285,55 @@ def in_use(codes: np.ndarray, n: int) -> np.ndarray:
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module."""
-    tables = steps_of(_number_integers, _number_texts, _rehash, _leading_words, _parse_integers)
-    return (*tables, *steps_of(_mark, _counted, _rank, _renumber, _in_use))
+    tables = steps_of(_number_integers, _number_texts, _rehash, _keys)
+    return (*tables, *steps_of(_mark, _count_before, _list_bits, _rank, _renumber, _in_use))
 
 
-def _larger(slots: np.ndarray, *, is_hash: bool) -> np.ndarray:
+def table_bytes(n: int, text_bytes: int | None = None) -> int:
+    """Return the most bytes of a table until it has `n` integers or, with `text_bytes` in all, `n` texts."""
+    before, size = 0, 2 * _FEWEST_SLOTS
+    while size // 3 <= n:
+        before, size = size, _next_size(size)
+    if text_bytes is None:
+        return 8 * (before + size)
+    return 8 * (before + size) * 4 // 3 + 3 * (text_bytes + 16 * _FEWEST_SLOTS)
+
+
+def _next_size(size: int) -> int:
     # Small tables grow faster: each growth touches every entry.
-    larger = np.zeros(slots.size * (4 if slots.size < 1 << 18 else 2), np.int64)
+    return size * (4 if size < 1 << 18 else 2)
+
+
+def _larger(slots: np.ndarray, growing: Growing, *, is_hash: bool) -> np.ndarray:
+    size = _next_size(slots.size)
+    growing(8 * size)
+    larger = np.zeros(size, np.int64)
     _rehash(slots, larger, int(is_hash))
     return larger
 
 
-def _enlarged(array: np.ndarray, size: int) -> np.ndarray:
+def _enlarged(array: np.ndarray, size: int, growing: Growing) -> np.ndarray:
+    growing(size * array.itemsize)
     larger = np.zeros(size, array.dtype)
     larger[: array.size] = array
     return larger
 
 
-_mix = njit(inline="always")(finalised)
+mix = njit(inline="always")(finalised)
 
 
-@compiled(readonly(LONGS), readonly(BYTES), WORDS)
-def _leading_words(ends, data, words):
-    common = ends[1] - ends[0] if words.size else 0
-    for i in range(1, words.size):
-        k = 0
-        while k < min(common, ends[i + 1] - ends[i]) and data[ends[i] + k] == data[ends[0] + k]:
-            k += 1
-        common = k
-    for i in range(words.size):
-        word = uint64(0)
-        for at in range(ends[i] + common, ends[i] + common + 8):
-            word = word << uint64(8)
-            if at < ends[i + 1]:
-                word |= uint64(data[at])
-        words[i] = word
-
-
-def _ranked_in_range(codes: Codes, lowest: int, span: int) -> np.ndarray:
+def _ranked_in_range(codes: Codes, lowest: int, span: int, growing: Growing) -> np.ndarray:
     """Replace numbers by their ranks in place; return the distinct ones, from 0."""
-    words = np.zeros(span // 64 + 1, np.uint64)
+    n_words = span // 64 + 1
+    growing(12 * n_words)
+    words = np.zeros(n_words, np.uint64)
     for part in codes.parts():
         _mark(words, part, lowest)
-    before, distinct = _counted(words)
+    before = np.empty(n_words, np.int32)
+    n = _count_before(words, before)
+    growing(12 * n_words + 8 * n)
+    distinct = np.empty(n, np.int64)
+    _list_bits(words, distinct)
     for part in codes.parts():
         _rank(part, lowest, words, before)
     return distinct
@@ -321,15 +346,18 @@ def _mark(words, codes, lowest):
         words[number >> 6] |= uint64(1) << uint64(number & 63)
 
 
-@compiled(WORDS)
-def _counted(words):
-    """Bits before each word, and the numbers of all bits."""
-    before = np.empty(words.size, np.int32)
+@compiled(WORDS, INTS)
+def _count_before(words, before):
+    """Count the bits before each word; return their number."""
     n = 0
     for k in range(words.size):
         before[k] = n
         n += popcount(words[k])
-    distinct = np.empty(n, np.int64)
+    return n
+
+
+@compiled(WORDS, LONGS)
+def _list_bits(words, distinct):
     n = 0
     for k in range(words.size):
         if words[k] != uint64(0):
@@ -337,7 +365,6 @@ def _counted(words):
                 if words[k] >> uint64(bit) & uint64(1):
                     distinct[n] = 64 * k + bit
                     n += 1
-    return before, distinct
 
 
 @compiled(INTS, int64, WORDS, INTS)
@@ -363,7 +390,7 @@ def _number_integers(values, start, slots, n_keys, codes):
     for block in range(start, values.size, _AT_ONCE):
         end = min(block + _AT_ONCE, values.size)
         for i in range(block, end):
-            first_slots[i - block] = int64(_mix(uint64(values[i]))) & mask
+            first_slots[i - block] = int64(mix(uint64(values[i]))) & mask
         _touch(slots, first_slots, 2, end - block)
         for i in range(block, end):
             slot = first_slots[i - block]
@@ -377,6 +404,13 @@ def _number_integers(values, start, slots, n_keys, codes):
                 slots[2 * slot + 1] = n_keys
             codes[i] = slots[2 * slot + 1] - 1
     return values.size, n_keys
+
+
+@compiled(LONGS, LONGS)
+def _keys(slots, keys):
+    for slot in range(slots.size // 2):
+        if slots[2 * slot + 1] > 0:
+            keys[slots[2 * slot + 1] - 1] = slots[2 * slot]
 
 
 @compiled()
@@ -395,7 +429,7 @@ def _rehash(slots, larger, is_hash):
     mask = larger.size // 2 - 1
     for old in range(slots.size // 2):
         if slots[2 * old + 1] != 0:
-            slot = slots[2 * old + 1] >> 32 & mask if is_hash else int64(_mix(uint64(slots[2 * old]))) & mask
+            slot = slots[2 * old + 1] >> 32 & mask if is_hash else int64(mix(uint64(slots[2 * old]))) & mask
             while larger[2 * slot + 1] != 0:
                 slot = (slot + 1) & mask
             larger[2 * slot] = slots[2 * old]
@@ -412,15 +446,16 @@ def _word(data, at):
 
 
 @compiled()
-def _text_hash(data, start, end):
+def text_hash(data, start, end):
+    """Hash some bytes."""
     value = uint64(end - start)
     while end - start >= 8:
-        value = _mix(value ^ _word(data, start))
+        value = mix(value ^ _word(data, start))
         start += 8
     word = uint64(0)
     for k in range(end - start):
         word |= uint64(data[start + k]) << uint64(8 * k)
-    return int64(_mix(value ^ word))
+    return int64(mix(value ^ word))
 
 
 @compiled()
@@ -486,7 +521,7 @@ def _look_ahead(ends, data, start, stop, slots, key_bytes, hashes, places):
     """
     mask, n = slots.size // 2 - 1, stop - start
     for k in range(n):
-        hashes[k] = _text_hash(data, ends[start + k], ends[start + k + 1]) >> 32
+        hashes[k] = text_hash(data, ends[start + k], ends[start + k + 1]) >> 32
         places[k] = hashes[k] & mask
     _touch(slots, places, 2, n)
     for k in range(n):
@@ -521,25 +556,6 @@ def _text_slot(data, at, length, hash_, slots, key_ends, key_bytes):
                 break
         slot = (slot + 1) & (slots.size // 2 - 1)
     return slot
-
-
-@compiled(readonly(LONGS), readonly(BYTES), LONGS)
-def _parse_integers(ends, data, values):
-    for i in range(values.size):
-        at, end = ends[i], ends[i + 1]
-        is_negative = end > at and data[at] == 45
-        at += is_negative
-        n_digits = end - at
-        if n_digits < 1 or n_digits > _MOST_DIGITS or (data[at] == 48 and (n_digits > 1 or is_negative)):
-            return False
-        value = 0
-        for k in range(at, end):
-            digit = int64(data[k]) - 48
-            if digit < 0 or digit > 9:
-                return False
-            value = 10 * value + digit
-        values[i] = -value if is_negative else value
-    return True
 
 
 @compiled(INTS, readonly(INTS))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from numba import int64
+from numba.types import UniTuple
 
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
+
+_Pairs = tuple[np.ndarray, np.ndarray]
 
 
 def distinct_pairs(first: np.ndarray, second: np.ndarray, n_first: int, n_second: int) -> tuple[np.ndarray, np.ndarray]:
@@ -46,9 +49,32 @@ def count_ids(ids: np.ndarray, counts: np.ndarray) -> None:
     _count_ids(readonly_view(ids), counts)
 
 
+def select_pairs(pairs: _Pairs, first_ids: range, into: _Pairs, n_before: int) -> int:
+    """Append the pairs whose first id is in a range of step 1 to the `n_before` pairs of `into`; return the new number.
+
+    Their first ids then count from the beginning of the range. All arrays are int32.
+    """
+    views = readonly_view(pairs[0]), readonly_view(pairs[1])
+    return int(_select_pairs(views, (first_ids.start, first_ids.stop), into, n_before))
+
+
+def leave_out_pairs(pairs: _Pairs, degrees: _Pairs, least: tuple[int, int]) -> int:
+    """Leave out the pairs of an id with too few pairs, in place; return how many remain, at the beginning.
+
+    Parameters
+    ----------
+    pairs : pair of (n,) int32
+    degrees : pair of int32 arrays
+        Number of remaining pairs of each first and second id, here and elsewhere; changed in place.
+    least : (int, int)
+        The fewest pairs of a first id and of a second id.
+    """
+    return int(_leave_out_pairs(pairs, degrees, least))
+
+
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module."""
-    return steps_of(_are_in_order, _count_ids, _distinct_pairs, _row_offsets)
+    return steps_of(_are_in_order, _count_ids, _distinct_pairs, _leave_out_pairs, _row_offsets, _select_pairs)
 
 
 @compiled(readonly(INTS), readonly(INTS))
@@ -63,6 +89,29 @@ def _are_in_order(first, second):
 def _count_ids(ids, counts):
     for i in range(ids.size):
         counts[ids[i]] += 1
+
+
+@compiled(UniTuple(readonly(INTS), 2), UniTuple(int64, 2), UniTuple(INTS, 2), int64)
+def _select_pairs(pairs, bounds, into, n):
+    (first, second), (start, stop), (into_first, into_second) = pairs, bounds, into
+    for i in range(first.size):
+        if (first[i] >= start) & (first[i] < stop):
+            into_first[n], into_second[n] = first[i] - start, second[i]
+            n += 1
+    return n
+
+
+@compiled(UniTuple(INTS, 2), UniTuple(INTS, 2), UniTuple(int64, 2))
+def _leave_out_pairs(pairs, degrees, least):
+    (first, second), (first_degrees, second_degrees), n = pairs, degrees, 0
+    for i in range(first.size):
+        one, other = first[i], second[i]
+        is_kept = (first_degrees[one] >= least[0]) & (second_degrees[other] >= least[1])
+        first[n], second[n] = one, other
+        n += is_kept
+        first_degrees[one] -= 1 - is_kept
+        second_degrees[other] -= 1 - is_kept
+    return n
 
 
 @compiled(readonly(INTS), int64)

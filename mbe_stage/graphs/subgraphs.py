@@ -189,7 +189,8 @@ def _sweep(offsets, members, alive, degree, other_degree, least):
 def _squeeze(offsets, members, both_alive, degrees, least):
     """Clear vertices of both sides while many go. Lists of the first side are copied without the cleared ones.
 
-    So they stay together in memory, and lists of the other side are not read.
+    So they stay together in memory, and lists of the other side are not read. A vertex of the other side goes with the
+    neighbour that leaves it too few: later lists of the sweep are copied without it.
     """
     (alive, other_alive), (degree, other_degree) = both_alive, degrees
     rows, n = np.empty(alive.size, np.int32), 0
@@ -198,10 +199,10 @@ def _squeeze(offsets, members, both_alive, degrees, least):
         if alive[vertex]:
             rows[n], starts[n], ends[n] = vertex, offsets[vertex], offsets[vertex + 1]
             n += 1
+    for other in range(other_alive.size):
+        other_alive[other] &= other_degree[other] >= least[1]
     source, copied, n_before = members, np.empty(members.size, np.int32), 2 * n
     while (n_before - n) * _FEWEST_PER_SWEEP > n_before:
-        for other in range(other_alive.size):
-            other_alive[other] &= other_degree[other] >= least[1]
         n_before, n, end = n, 0, 0
         for i in range(n_before):
             start = end
@@ -209,13 +210,19 @@ def _squeeze(offsets, members, both_alive, degrees, least):
                 member = source[k]
                 copied[np.uint64(end)] = member
                 end += other_alive[np.uint64(member)]
-            degree[rows[i]] = end - start
             if end - start >= least[0]:
                 rows[n], starts[n], ends[n] = rows[i], start, end
                 n += 1
                 continue
             alive[rows[i]] = False
             for k in range(np.uint64(start), np.uint64(end)):
-                other_degree[np.uint64(copied[k])] -= 1
+                member = np.uint64(copied[k])
+                other_degree[member] -= 1
+                other_alive[member] = other_degree[member] >= least[1]
             end = start
         source = copied
+    # Some of the first lists have vertices that went after them.
+    for i in range(n):
+        degree[rows[i]] = 0
+        for k in range(np.uint64(starts[i]), np.uint64(ends[i])):
+            degree[rows[i]] += other_alive[np.uint64(source[k])]

@@ -235,14 +235,19 @@ def _count(order, order_hubs, asks, offsets, members, other_offsets, other_membe
 
 @compiled(INTS, LONGS, INTS, LONGS, INTS)
 def _count_few(vertices, offsets, members, other_offsets, other_members):
-    degrees, marks = np.zeros(vertices.size, np.int64), np.zeros(offsets.size - 1, np.int32)
+    # Numbers of one byte keep the marks in the cache.
+    degrees, marks = np.zeros(vertices.size, np.int64), np.zeros(offsets.size - 1, np.uint8)
     for i in range(vertices.size):
+        number, met = np.uint8(i % 255 + 1), 0
+        if number == 1:
+            marks[:] = 0
         # The vertex does not count as its own neighbour.
-        marks[vertices[i]] = i + 1
+        marks[vertices[i]] = number
         for k in range(offsets[vertices[i]], offsets[vertices[i] + 1]):
             for j in range(other_offsets[members[k]], other_offsets[members[k] + 1]):
-                degrees[i] += marks[other_members[j]] != i + 1
-                marks[other_members[j]] = i + 1
+                met += marks[other_members[j]] != number
+                marks[other_members[j]] = number
+        degrees[i] = met
     return degrees
 
 

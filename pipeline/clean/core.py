@@ -21,15 +21,16 @@ import pyarrow.compute as pc
 
 from mbe_stage.bicliques.keys import Fingerprint, add_edges
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.graphs.pairs import count_ids, distinct_pairs
+from mbe_stage.graphs.pairs import count_ids, distinct_pairs, leave_out_pairs, select_pairs
 from mbe_stage.pipeline import run_state
-from mbe_stage.pipeline.backends.arrow.backend import ARROW
+from mbe_stage.pipeline.backends.arrow.backend import ARROW, ArrowBackend
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.backends.arrow.key_encoder import encoded, indices_of
+from mbe_stage.pipeline.backends.arrow.measures import has_numbers
 from mbe_stage.pipeline.backends.arrow.plain import is_text, plain_type
 from mbe_stage.pipeline.backends.arrow.rows import HostRows
-from mbe_stage.pipeline.backends.arrow.spooled import PIECE, Spooled, SpooledEncoder, Spools
+from mbe_stage.pipeline.backends.arrow.spooled import PIECE, Spooled, SpooledEncoder, Spools, too_much
 from mbe_stage.pipeline.backends.backend import Column, is_key, key_roles
 from mbe_stage.pipeline.clean.cleaning import (
     bucket_of,
@@ -50,11 +51,11 @@ from mbe_stage.pipeline.errors import InputError
 
 log = logging.getLogger(__name__)
 
-# Ids of an edge and its place in the graph; of a vertex the hash, degrees, offset and flags; of a row in a part the
-# ids, ordered ones, and those of the part before.
+# Ids of an edge and its place in the graph; of a vertex the hash, degrees, remaining degree and offset; of a row in a
+# part the ids, ordered ones, and those of the part before.
 _EDGE_BYTES, _VERTEX_BYTES, _ROW_BYTES = 12, 36, 24
-# Of a key of several columns, the codes, its parts and its text, while it is made.
-_TUPLE_BYTES = 80
+# Of a key of several columns, its code, and the end of its text in two forms, while it is made beside two texts.
+_TUPLE_BYTES, _SAMPLED_TUPLES = 20, 1 << 14
 _FEWEST_ROWS = 1 << 16
 _Pairs = tuple[np.ndarray, np.ndarray]
 
@@ -83,8 +84,12 @@ def clean_within(
     numbered = _NumberedRows(rows, spools, config)
     keys, n_rows = [side.keys for side in (numbered.left, *numbered.rights)], numbered.n
     n_left = len(keys[0])
-    hashes = [key_hashes(keys[0], "left"), *(key_hashes(each, "right") for each in keys[1:])]
     of_vertices = sum(each.nbytes + _VERTEX_BYTES * len(each) for each in keys)
+    if of_vertices > most_bytes:
+        # The figure is enough for all rows as edges.
+        needed, what = of_vertices + _EDGE_BYTES * n_rows, f"{sum(map(len, keys)):,} vertices and {n_rows:,} rows"
+        raise too_much(f"{rows.source}: {what}", needed, most_bytes)
+    hashes = [key_hashes(keys[0], "left"), *(key_hashes(each, "right") for each in keys[1:])]
     most_rows = max(_FEWEST_ROWS, (most_bytes - of_vertices) // (2 * _ROW_BYTES))
     cores = [_Core((n_left, len(right.keys)), least) for right in numbered.rights]
     for core, right, of_right in zip(cores, numbered.rights, hashes[1:], strict=True):
@@ -92,9 +97,10 @@ def clean_within(
             for pairs in numbered.parts(right, most_rows):
                 add_edges(core.fingerprint, *pairs, hashes[0], of_right)
                 core.add(*pairs)
-    if sum(core.n for core in cores) * _EDGE_BYTES > most_bytes - of_vertices:
+    most_edges = (most_bytes - of_vertices) // _EDGE_BYTES
+    if sum(core.n for core in cores) > most_edges:
         for core in cores:
-            core.reduce()
+            core.reduce(most_edges)
     n_edges, n_held = (sum(of) for of in zip(*((core.fingerprint.n_items, core.n) for core in cores), strict=True))
     needed = of_vertices + _EDGE_BYTES * n_held
     if needed > most_bytes:
@@ -137,6 +143,20 @@ class _Column(NamedTuple):
 
     numbers: Spooled
     keys: pa.Array
+
+
+class _Budgeted(ArrowBackend):
+    """Makes texts of keys of several columns only within the budget."""
+
+    def __init__(self, spools: Spools) -> None:
+        self._spools = spools
+
+    def made_in_parts(self, texts_of: Callable[[np.ndarray], pa.Array], n: int) -> pa.Array:
+        sample = texts_of(np.linspace(0, n - 1, min(n, _SAMPLED_TUPLES)).astype(np.int64))
+        of_text = pc.sum(pc.binary_length(sample)).as_py() / len(sample)
+        n_bytes = self._spools.nbytes + int(n * (_TUPLE_BYTES + 2 * of_text))
+        self._spools.check(f"{n:,} keys of several columns", n_bytes)
+        return ARROW.made_in_parts(texts_of, n)
 
 
 class _NumberedRows:
@@ -200,17 +220,13 @@ class _NumberedRows:
         """Return the rows with numbers or moments in place of texts."""
         if not is_text(plain_type(rows.table.column(role).type)):
             return rows
-        parts = (part.measured(role) for _, part in self._parts(rows))
-        kinds = {each.type for each in parts if each.null_count < len(each)}
-        if kinds <= {pa.int64(), pa.float64()}:
-            kinds = {pa.float64() if pa.float64() in kinds else pa.int64()}
-        if len(kinds) > 1:
-            # Numbers and moments, which are refused.
-            rows.measured(role)
-        (kind,) = kinds
+        # Texts of times are moments unless all are numbers.
+        are_numbers = role == "weight" or all(has_numbers(part.table.column(role)) for _, part in self._parts(rows))
+        kinds = {part.measured(role, are_numbers).type for _, part in self._parts(rows)}
+        kind = kinds.pop() if len(kinds) == 1 else pa.float64()
         spooled = self._spools.column(role, kind, False)
         for _, part in self._parts(rows):
-            spooled.add(part.measured(role).cast(kind))
+            spooled.add(part.measured(role, are_numbers).cast(kind, safe=False))
         return rows.with_column(role, spooled.finish())
 
     def _read(self, role: str) -> _Column:
@@ -310,7 +326,7 @@ class _NumberedRows:
             column.n = end
 
     def _tuples(self, role: str, parts: Sequence[Any]) -> _Column:
-        return _Column(*number_tuples(parts, self._rows.refusal_of(role), ARROW, self._paired))
+        return _Column(*number_tuples(parts, self._rows.refusal_of(role), _Budgeted(self._spools), self._paired))
 
     def _paired(
         self, first: tuple[Spooled, np.ndarray], second: tuple[Spooled, np.ndarray], n_second: int
@@ -321,17 +337,13 @@ class _NumberedRows:
             codes, others = (ranks[ids.read(start, start + PIECE)].astype(np.int64) for ids, ranks in (first, second))
             encoder.add(pa.array(codes * n_second + others))
         encoder.finish()
-        self._spools.check(f"{len(encoder.keys):,} keys of several columns", _TUPLE_BYTES * len(encoder.keys))
         return encoder.rows, encoder.keys.to_numpy()
 
     def _distinct(self, first: int, end: int, n: int, right: _Column) -> _Pairs:
-        left, rights, at = np.empty(n, np.int32), np.empty(n, np.int32), 0
-        for of_left, of_right in self._pairs(right):
-            is_in = (of_left >= first) & (of_left < end)
-            size = int(np.count_nonzero(is_in))
-            left[at : at + size], rights[at : at + size] = of_left[is_in] - np.int32(first), of_right[is_in]
-            at += size
-        left, rights = distinct_pairs(left, rights, end - first, len(right.keys))
+        found, at = (np.empty(n, np.int32), np.empty(n, np.int32)), 0
+        for pairs in self._pairs(right):
+            at = select_pairs(pairs, range(first, end), found, at)
+        left, rights = distinct_pairs(*found, end - first, len(right.keys))
         left += np.int32(first)
         return left, rights
 
@@ -444,30 +456,28 @@ class _Core:
             count_ids(ids, degrees)
             spooled.write(spooled.n, ids)
 
-    def reduce(self) -> None:
-        """Leave out edges of vertices with too few neighbours, until no more can go."""
+    def reduce(self, most_edges: int) -> None:
+        """Leave out edges of vertices with too few neighbours, until no more can go; in memory once so few remain."""
         # What remains does not depend on the budget, so a run can be resumed with another one.
-        degrees, is_reduced = self.degrees, False
-        while not is_reduced:
-            with run_state.at_part(f"leaving out edges that can be in no result, {self.n:,} remain"):
-                degrees = self._without([of >= fewest for of, fewest in zip(degrees, self._fewest, strict=True)])
-            few = [(of > 0) & (of < fewest) for of, fewest in zip(degrees, self._fewest, strict=True)]
-            is_reduced = not any(of.any() for of in few)
+        degrees = self.degrees[0].astype(np.int32), self.degrees[1].astype(np.int32)
+        n_before = self.n + 1
+        while self.n < n_before:
+            n_before, n = self.n, 0
+            piece = PIECE if n_before > most_edges else max(1, n_before)
+            with run_state.at_part(f"leaving out edges that can be in no result, {n_before:,} remain"):
+                for start in range(0, n_before, piece):
+                    ids = self._read(start, start + piece)
+                    while (n_kept := leave_out_pairs(ids, degrees, self._fewest)) < ids[0].size:
+                        ids = ids[0][:n_kept], ids[1][:n_kept]
+                    for spooled, of_side in zip(self._edges, ids, strict=True):
+                        spooled.write(n, of_side)
+                    n += n_kept
+            for spooled in self._edges:
+                spooled.n = n
 
     def edges(self) -> _Pairs:
         """Return all ids."""
-        return self._edges[0].read(0, self.n), self._edges[1].read(0, self.n)
+        return self._read(0, self.n)
 
-    def _without(self, has_enough: Sequence[np.ndarray]) -> _Pairs:
-        """Keep edges between vertices that have enough neighbours; return the degrees among these."""
-        degrees, n = (np.zeros_like(self.degrees[0]), np.zeros_like(self.degrees[1])), 0
-        for start in range(0, self.n, PIECE):
-            left, right = (spooled.read(start, start + PIECE) for spooled in self._edges)
-            kept = has_enough[0][left] & has_enough[1][right]
-            for spooled, ids, of_side in zip(self._edges, (left[kept], right[kept]), degrees, strict=True):
-                count_ids(ids, of_side)
-                spooled.write(n, ids)
-            n += int(np.count_nonzero(kept))
-        for spooled in self._edges:
-            spooled.n = n
-        return degrees
+    def _read(self, start: int, stop: int) -> _Pairs:
+        return self._edges[0].read(start, stop), self._edges[1].read(start, stop)

@@ -19,6 +19,7 @@ from mbe_stage.graphs import subgraphs, two_hop
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.pipeline import run_state
+from mbe_stage.pipeline.backends.arrow.block_writer import writers_bytes
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
 from mbe_stage.pipeline.clean.facts import QUICK_TWO_HOP_EDGES, QUICK_TWO_HOP_STEPS, InputFacts
@@ -115,8 +116,8 @@ class Inspection:
     read_memory_bytes : int
         Measured peak of this process after the graph was built.
     expected_memory_bytes : int
-        Upper estimate for a run: `read_memory_bytes`, the engine's whole budget, `tables_bytes` and, on the CPU, the
-        memory of sampling.
+        Upper estimate for a run: `read_memory_bytes`, the engine's whole budget, that of all writers, `tables_bytes`
+        and, on the CPU, the memory of sampling.
     tables_bytes : int
         Size of tables kept in memory until the search ends.
     cores : tuple of CoreSize
@@ -192,16 +193,17 @@ def inspect_edges(
     has_sides = isinstance(graph, BipartiteCSR)
     with run_state.at_part("looking for dense parts"):
         cores = core_sizes(graph, _CORES) if has_sides else ()
-    outlook = None
+    outlook, key_types = None, (edges.left_keys.type, edges.right_keys.type)
     if trial_seconds > 0:
-        key_types = (edges.left_keys.type, edges.right_keys.type)
         trying = Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
         with run_state.at_part(f"trying for {trial_seconds:g} s"):
             outlook = _look_ahead(trying)
     unknown = f"unknown: it depends on the number of {publication.counted}, which the figures above do not give"
     table_memory = publication.table_memory(config, query, graph)
     lines = (("trial", unknown),) if outlook is None else tuple(outlook.lines)
-    beside_engine = table_memory.n_bytes + _sampling_memory(config, graph)
+    beside_engine = (
+        table_memory.n_bytes + _sampling_memory(config, graph) + writers_bytes(config.execution.memory_budget)
+    )
     with run_state.at_part("counting shared neighbours"):
         density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
     return Inspection(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -141,6 +142,10 @@ def check_within(
     core_edges: set[tuple[int, int]],
 ) -> str:
     needed = size_of(expected, len(core_edges))
+    if size_of(expected, 0) > most_bytes:
+        with pytest.raises(MemoryBudgetExceeded, match=r"vertices and .* rows take"):
+            read_within(config, source, most_bytes, least)
+        return "refused"
     if needed > most_bytes:
         message = f"{len(core_edges):,} of {expected.facts.n_edges:,} edges"
         with pytest.raises(MemoryBudgetExceeded, match=message) as refused:
@@ -258,8 +263,8 @@ def test_one_vertex_with_more_rows_than_a_part(tmp_path: Path) -> None:
     pq.write_table(pa.table(dict(zip("uv", zip(*rows, strict=True), strict=True))), tmp_path / "e.parquet")
     config = InputConfig(path=str(tmp_path / "e.parquet"))
     expected = ingest(config)
-    # The vertices alone exceed the budget, so a part has eight rows; the message is the last that is computed.
-    assert check_within(config, None, 1000, (1, 1), expected, set(pairs(expected))) == "refused"
+    # A part has eight rows.
+    assert check_within(config, None, size_of(expected, 1), (1, 1), expected, set(pairs(expected))) == "refused"
     assert check_within(config, None, MIB, (1, 1), expected, set(pairs(expected))) == "whole"
 
 
@@ -274,6 +279,8 @@ def test_one_vertex_with_more_rows_than_a_part(tmp_path: Path) -> None:
         (b"3 3\n1 2\n2 3\n3 1\n", {}),
         (b"a,1,2\nb,2,x\n", {"weight": 2, "min_weight": 1}),
         (b"a,1,2\n" * 64 + b"b,2,2024-01-01\n" * 40, {"timestamp": 2, "time_from": 1}),
+        (b"a,1,2\n" * 40 + b"b,2,2024-01-01\nb,2,7\n" * 40, {"timestamp": 2, "time_from": 1}),
+        (b"a,1,1700000000000000001\n" * 40 + b"b,2,.5\n" * 40, {"timestamp": 2, "time_from": "2024-01-01"}),
         (b"a,1,2\nx,2,7\nx,2,3\n", {"weight": 2, "min_weight": 5, "key_type": "integer"}),
         (b"a,1,2\nb,2,3\n", {"weight": 2, "min_weight": 5}),
     ],
@@ -466,19 +473,43 @@ def test_without_a_budget_of_its_own_nothing_is_refused(tmp_path: Path, monkeypa
     assert count(config, pa.table({"u": [1, 2], "v": [1, 2]})).n_found == 2
 
 
-def test_tables_of_keys_beyond_the_budget_end_reading(tmp_path: Path) -> None:
-    path = tmp_path / "e.parquet"
-    pq.write_table(pa.table({"u": [f"k{i}" for i in range(30_000)], "v": [1] * 30_000}), path)
-    with pytest.raises(MemoryBudgetExceeded, match="tables of distinct keys take"):
-        count(config_of(tmp_path, path, "out", (1, 1), execution={"memory_budget": MIB}))
+@pytest.mark.parametrize("kind", ["text", "scattered", "csv", "tuples", "wide tuples", "vertices"])
+def test_keys_beyond_the_budget_end_reading_with_a_figure_that_works(tmp_path: Path, kind: str) -> None:
+    random, n = np.random.default_rng(5), 60_000
+    numbers = random.permutation(n)
+    table = {"u": numbers % 7, "v": numbers // 100, "w": numbers % 100}
+    if kind == "text":
+        table["u"] = [f"{i % 40_000:x}" * (1 + i % 3) for i in numbers.tolist()]
+    if kind in ("scattered", "csv"):
+        table["u"] = random.integers(0, 1 << 62, n)
+    if kind == "wide tuples":
+        table |= {"v": random.integers(0, 1 << 62, 300)[numbers // 200], "w": [f"{i % 200:060}" for i in numbers]}
+    if kind == "vertices":
+        table |= {"u": numbers % 20_000, "v": numbers % 9_000}
+    path = tmp_path / ("e.csv" if kind == "csv" else "e.parquet")
+    csv.write_csv(pa.table(table), path) if kind == "csv" else pq.write_table(
+        pa.table(table), path, row_group_size=9000
+    )
+    right = ["v", "w"] if "tuples" in kind else ["v"]
+    words = {"tuples": "keys of several columns", "wide tuples": "keys of several columns", "vertices": "vertices and"}
+    message = words.get(kind, "tables of distinct keys") + ".* take .* raise it to"
+    columns, query = {"path": str(path), "left": "u", "right": right}, {"min_left": 3, "min_right": 3}
 
+    def read(budget: int) -> EdgeData | MemoryBudgetExceeded:
+        try:
+            return within.ingest_within(Config(input=columns, query=query, execution={"memory_budget": budget}))
+        except MemoryBudgetExceeded as error:
+            return error
 
-def test_keys_of_several_columns_beyond_the_budget_end_reading(tmp_path: Path) -> None:
-    path, numbers = tmp_path / "e.parquet", np.arange(20_000)
-    pq.write_table(pa.table({"u": numbers % 7, "v": numbers // 100, "w": numbers % 100}), path)
-    columns = {"path": str(path), "left": "u", "right": ["v", "w"]}
-    with pytest.raises(MemoryBudgetExceeded, match=r"20,000 keys of several columns take .* raise it to 2MiB"):
-        count(config_of(tmp_path, path, "out", (1, 1), input=columns, execution={"memory_budget": MIB}))
+    found, messages = read(MIB), []
+    while isinstance(found, MemoryBudgetExceeded):
+        messages.append(str(found))
+        found = read(found.needed_bytes + MIB)
+    assert re.search(message, messages[0])
+    # Further refusals are of what comes after these keys.
+    assert len(messages) < 4
+    assert not any("tables of distinct keys" in each for each in messages[1:])
+    assert found.facts.fingerprint == ingest(InputConfig(**columns)).facts.fingerprint
 
 
 def test_degrees_of_all_edges_are_saved_between_steps(tmp_path: Path) -> None:

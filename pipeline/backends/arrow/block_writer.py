@@ -41,6 +41,11 @@ def most_encoders(memory_budget: int) -> int:
     return min(max(1, memory_budget // _ENCODER_BYTES), Execution().worker_count)
 
 
+def writers_bytes(memory_budget: int | None) -> int:
+    """Return the most memory of all encoders of a run with that budget."""
+    return most_encoders(writing_budget(memory_budget)) * _ENCODER_BYTES
+
+
 def _free_bytes() -> int:
     """Return the free memory of this machine or, if it has less, all memory of the container."""
     known = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mbe_stage.graphs import numbering
-from mbe_stage.graphs.numbering import Codes, IntegerNumbers, TextNumbers
+from mbe_stage.graphs import numbering, texts
+from mbe_stage.graphs.numbering import Codes, Growing, IntegerNumbers, TextNumbers
 from mbe_stage.pipeline.backends.arrow.plain import decoded, plain_type
 from mbe_stage.pipeline.backends.backend import is_key
 
@@ -31,6 +31,7 @@ class KeyEncoder:
         Text becomes integers if every value is the canonical form of one.
     new_codes : callable
         Makes the array of codes.
+    growing : Growing
 
     Examples
     --------
@@ -46,9 +47,15 @@ class KeyEncoder:
     (['010', '10', '9'], [1, 2, 0])
     """
 
-    def __init__(self, *, finds_integers: bool = False, new_codes: Callable[[], Codes] = Codes) -> None:
-        self._finds_integers = finds_integers
-        self._integers = IntegerNumbers(new_codes)
+    def __init__(
+        self,
+        *,
+        finds_integers: bool = False,
+        new_codes: Callable[[], Codes] = Codes,
+        growing: Growing = numbering.freely,
+    ) -> None:
+        self._finds_integers, self._growing = finds_integers, growing
+        self._integers = IntegerNumbers(new_codes, growing)
         # Once there is text that is no integer; its codes continue those of the integers.
         self._texts: TextNumbers | None = None
         self._codes: Codes
@@ -65,13 +72,15 @@ class KeyEncoder:
         if pa.types.is_dictionary(batch.type):
             batch = decoded(batch)
         self._present.append(batch.is_valid().to_numpy(zero_copy_only=False) if batch.null_count else len(batch))
-        values = batch.drop_null() if batch.null_count else batch
+        self._number(batch.drop_null() if batch.null_count else batch)
+
+    def _number(self, values: pa.Array) -> None:
         if pa.types.is_integer(values.type):
             self._integers.add(values.cast(pa.int64()).to_numpy())
             return
         ends, data = text_buffers(values)
         if self._texts is None and self._finds_integers:
-            integers = numbering.canonical_integers(ends, data)
+            integers = texts.canonical_integers(ends, data)
             if integers is not None:
                 self._integers.add(integers)
                 return
@@ -87,20 +96,20 @@ class KeyEncoder:
             keys = pa.array(integers)
         else:
             # The table goes before there are two copies of the texts.
-            texts, codes, self._texts = self._texts.texts(), self._codes, None
-            keys = pa.LargeStringArray.from_buffers(texts[0].size - 1, *map(pa.py_buffer, texts))
-            order = _ascending(keys, numbering.leading_words(*texts))
+            buffers, codes, self._texts = self._texts.texts(), self._codes, None
+            keys = pa.LargeStringArray.from_buffers(buffers[0].size - 1, *map(pa.py_buffer, buffers))
+            order = _ascending(keys, texts.leading_words(*buffers))
             numbering.renumber_all(codes, numbering.inverse(order))
             keys = keys.take(pa.array(order))
-            del texts
+            del buffers
         return pa.DictionaryArray.from_arrays(self._in_all_rows(codes), keys, safe=False)
 
     def _turn_to_text(self) -> None:
         """Number the integers so far as the texts they were."""
-        self._texts = TextNumbers()
+        self._texts = TextNumbers(self._growing)
         self._codes, integers = self._integers.ranked()
-        texts = pa.array(integers).cast(pa.large_string())
-        self._texts.number(*text_buffers(texts), np.empty(integers.size, np.int32))
+        written = pa.array(integers).cast(pa.large_string())
+        self._texts.number(*text_buffers(written), np.empty(integers.size, np.int32))
 
     def _in_all_rows(self, codes: Codes) -> pa.Array:
         if all(isinstance(each, int) for each in self._present):
@@ -168,15 +177,15 @@ def indices_of(column: pa.DictionaryArray) -> np.ndarray:
     return np.zeros(0, np.int32) if found is None else found if found.flags.writeable else found.copy()
 
 
-def text_buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return where each text ends, after where the first begins, ``(n + 1,) int64``; and the bytes of all."""
-    if pa.types.is_string_view(texts.type):
-        texts = texts.cast(pa.large_string())
-    _, offsets, data = texts.buffers()
-    width = np.int32 if pa.types.is_string(texts.type) else np.int64
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    _, offsets, data = column.buffers()
+    width = np.int32 if pa.types.is_string(column.type) else np.int64
     # A slice shares its parent's buffers and begins at `offset`; its offsets refer to all bytes.
-    count = len(texts) + 1 if offsets is not None and offsets.size else 0
-    ends = np.frombuffer(offsets, width, count, texts.offset * width().itemsize) if count else np.zeros(1, width)
+    count = len(column) + 1 if offsets is not None and offsets.size else 0
+    ends = np.frombuffer(offsets, width, count, column.offset * width().itemsize) if count else np.zeros(1, width)
     return ends.astype(np.int64, copy=False), np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
 
 
@@ -185,13 +194,13 @@ def is_ascending(keys: pa.Array) -> bool:
     return not keys.null_count and bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
 
 
-def _ascending(texts: pa.Array, words: np.ndarray) -> np.ndarray:
+def _ascending(keys: pa.Array, words: np.ndarray) -> np.ndarray:
     """Return the order of texts by their bytes, given their leading words: only texts with equal ones are compared."""
     order = np.argsort(words)
     is_repeated = words[order[1:]] == words[order[:-1]]
     tied = np.flatnonzero(np.append(is_repeated, False) | np.append(False, is_repeated))
     rows = order[tied]
-    order[tied] = rows[pc.sort_indices(texts.take(pa.array(rows))).to_numpy()]
+    order[tied] = rows[pc.sort_indices(keys.take(pa.array(rows))).to_numpy()]
     return order
 
 

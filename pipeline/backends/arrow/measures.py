@@ -40,8 +40,15 @@ def as_numbers(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
     )
 
 
-def as_times(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
+def has_numbers(column: pa.ChunkedArray) -> bool:
+    """Return whether all texts of a column are numbers, but for empty ones."""
+    return first_true(pc.invert(pc.match_substring_regex(_filled(as_plain(column)), _NUMBER))) is None
+
+
+def as_times(column: pa.ChunkedArray, refuse: Refusal, are_numbers: bool | None = None) -> pa.Array:
     """Return a column as numbers, or as timestamps in microseconds UTC; NaN and empty text become nulls.
+
+    `are_numbers` is the result of `has_numbers`, of more rows than these.
 
     Raises
     ------
@@ -51,10 +58,8 @@ def as_times(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
     values = as_plain(column)
     kind = values.type
     if pa.types.is_large_string(kind):
-        filled = pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, kind), values)
-        if first_true(pc.invert(pc.match_substring_regex(filled, _NUMBER))) is None:
-            return _numbers_of_text(filled, refuse)
-        return _moments_of_text(filled, refuse)
+        are_numbers = has_numbers(column) if are_numbers is None else are_numbers
+        return (_numbers_of_text if are_numbers else _moments_of_text)(_filled(values), refuse)
     if pa.types.is_timestamp(kind):
         return _microseconds(values, refuse)
     if pa.types.is_date(kind):
@@ -62,9 +67,12 @@ def as_times(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
     return as_numbers(column, refuse)
 
 
+def _filled(values: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type), values)
+
+
 def _numbers_of_text(values: pa.Array, refuse: Refusal) -> pa.Array:
-    values = pc.utf8_trim_whitespace(values)
-    values = pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type), values)
+    values = _filled(pc.utf8_trim_whitespace(values))
     row = first_true(pc.invert(pc.match_substring_regex(values, f"{_NUMBER}|{_SPECIAL_NUMBER}")))
     if row is not None:
         raise refuse(

@@ -52,10 +52,10 @@ class HostRows(RawEdges):
         """Return the same rows with another column."""
         return replace(self, table=self.table.set_column(self.roles.index(role), role, values))
 
-    def measured(self, role: str) -> pa.Array:
-        """Return weights as numbers, times as numbers or moments."""
+    def measured(self, role: str, are_numbers: bool | None = None) -> pa.Array:
+        """Return weights as numbers, times as numbers or moments; `are_numbers` says which texts of times are."""
         values, refuse = self.table.column(role), self.refusal_of(role)
-        return as_numbers(values, refuse) if role == "weight" else as_times(values, refuse)
+        return as_numbers(values, refuse) if role == "weight" else as_times(values, refuse, are_numbers)
 
     def column(self, role: str, key_type: KeyType) -> Column:
         """Implement `Backend.column`."""

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.graphs.numbering import Codes, IntegerNumbers
-from mbe_stage.pipeline.backends.arrow.key_encoder import ColumnOfBatches, KeyEncoder, PlainColumn, is_encodable
+from mbe_stage.graphs import numbering
+from mbe_stage.graphs.distinct import DistinctCounter
+from mbe_stage.graphs.numbering import Codes, Growing, IntegerNumbers
+from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder, PlainColumn, is_encodable, text_buffers
 from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
@@ -38,6 +40,9 @@ class Spooled(Codes):
     >>> numbers.read(3, 6).tolist()
     [3, 4, 7]
     """
+
+    # Bits take no more than a table might.
+    numbers_per_value = 256
 
     def __init__(self, kind: Any = np.int32) -> None:
         self.n = 0
@@ -89,12 +94,7 @@ class Spooled(Codes):
 
 
 class SpooledEncoder(KeyEncoder):
-    """A `KeyEncoder` with its keys in memory, but not its rows.
-
-    Parameters
-    ----------
-    check : callable
-        Called after each batch.
+    """A `KeyEncoder` with its keys in memory, but not its rows. Beyond the budget it only counts the distinct keys.
 
     Attributes
     ----------
@@ -102,22 +102,70 @@ class SpooledEncoder(KeyEncoder):
         After `finish`: the rank of the key of each row, -1 for a null; and the keys by rank.
     """
 
-    def __init__(self, finds_integers: bool, check: Callable[[], None]) -> None:
-        super().__init__(finds_integers=finds_integers, new_codes=Spooled)
-        self.rows, self.keys, self._check = Spooled(), pa.nulls(0), check
+    def __init__(self, finds_integers: bool, growing: Growing, refusal: Callable[[], Exception]) -> None:
+        super().__init__(finds_integers=finds_integers, new_codes=Spooled, growing=growing)
+        self.rows, self.keys, self._refusal = Spooled(), pa.nulls(0), refusal
+        self._counter: DistinctCounter | None = None
+        # Beyond the budget: the largest mean of bytes of a text, in a batch.
+        self._text_bytes: float | None = None
 
-    def add(self, batch: pa.Array) -> None:
-        """Take the next rows."""
-        super().add(batch)
-        self._check()
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table of keys, or of the keys."""
+        return super().nbytes + int(self.keys.nbytes)
+
+    def _number(self, values: pa.Array) -> None:
+        if self._counter is None:
+            try:
+                super()._number(values)
+                return
+            except MemoryBudgetExceeded:
+                self._count()
+        assert self._counter is not None
+        if pa.types.is_integer(values.type):
+            self._counter.add_integers(values.cast(pa.int64()).to_numpy())
+        elif len(values):
+            self._count_texts(*text_buffers(values))
 
     def finish(self) -> pa.DictionaryArray:
         """Return the whole column, whose indices are a view of a file."""
-        column = super().finish()
+        try:
+            column = None if self._counter is not None else super().finish()
+        except MemoryBudgetExceeded:
+            column = None
+        if column is None:
+            raise self._refusal()
         self.keys = column.dictionary
         # The tables are not needed any more.
         self._integers, self._texts = IntegerNumbers(), None
         return column
+
+    def most_bytes(self) -> int:
+        """Return how many bytes would be enough to number all keys so far."""
+        if len(self.keys):
+            return int(self.keys.nbytes)
+        if self._counter is None:
+            self._count()
+        assert self._counter is not None
+        # The count is an estimate.
+        n = self._counter.n * 21 // 20 + 1
+        if self._text_bytes is not None:
+            return numbering.table_bytes(n, int(n * self._text_bytes))
+        return self._integers.most_bytes(n)
+
+    def _count(self) -> None:
+        """Count keys from now on, with those so far."""
+        self._counter = DistinctCounter()
+        self._integers.hand_to(self._counter.add_integers)
+        if self._texts is not None and self._texts.n:
+            texts, self._texts = self._texts.texts(), None
+            self._count_texts(*texts)
+        self._integers.give_up()
+
+    def _count_texts(self, ends: np.ndarray, data: np.ndarray) -> None:
+        assert self._counter is not None
+        self._text_bytes = max(self._text_bytes or 0.0, float(ends[-1] - ends[0]) / (ends.size - 1))
+        self._counter.add_texts(ends, data)
 
     def _in_all_rows(self, codes: Codes) -> pa.Array:
         assert isinstance(codes, Spooled)
@@ -164,7 +212,7 @@ class Spools:
     Parameters
     ----------
     most_bytes : int
-        The budget, for the tables of distinct keys.
+        The budget, for distinct keys and their tables.
 
     Attributes
     ----------
@@ -176,7 +224,7 @@ class Spools:
         self.encoders: dict[str, list[SpooledEncoder]] = {}
         self._columns, self._most_bytes = list[SpooledColumn](), most_bytes
 
-    def column(self, role: str, kind: pa.DataType, finds_integers: bool) -> ColumnOfBatches:
+    def column(self, role: str, kind: pa.DataType, finds_integers: bool) -> KeyEncoder | PlainColumn:
         """Return a new column; see `key_encoder.new_column`."""
         if is_key(role) and is_encodable(kind):
             return self.encoder(role, finds_integers)
@@ -184,8 +232,8 @@ class Spools:
         return self._columns[-1]
 
     def encoder(self, role: str, finds_integers: bool = False) -> SpooledEncoder:
-        """Return a new encoder, which raises `MemoryBudgetExceeded` if the tables of distinct keys are too large."""
-        self.encoders.setdefault(role, []).append(SpooledEncoder(finds_integers, self._check))
+        """Return a new encoder, whose `finish` raises `MemoryBudgetExceeded` if distinct keys take too much."""
+        self.encoders.setdefault(role, []).append(SpooledEncoder(finds_integers, self._growing, self._refusal))
         return self.encoders[role][-1]
 
     def release(self) -> None:
@@ -197,15 +245,33 @@ class Spools:
     def check(self, what: str, n_bytes: int) -> None:
         """Refuse what takes too many bytes."""
         if n_bytes > self._most_bytes:
-            raise MemoryBudgetExceeded(
-                f"{what} take {n_bytes:,} bytes; expected at most {self._most_bytes:,} "
-                f"({setting('execution.memory_budget')}): raise it to {(n_bytes >> 20) + 1}MiB or more",
-                needed_bytes=n_bytes,
-            )
+            raise too_much(what, n_bytes, self._most_bytes)
 
-    def _check(self) -> None:
-        n_bytes = sum(encoder.nbytes for of_role in self.encoders.values() for encoder in of_role)
-        self.check("before all rows are read, the tables of distinct keys", n_bytes)
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all keys and their tables."""
+        return sum(encoder.nbytes for encoder in self._all)
+
+    @property
+    def _all(self) -> Iterator[SpooledEncoder]:
+        return (encoder for of_role in self.encoders.values() for encoder in of_role)
+
+    def _growing(self, n_bytes: int) -> None:
+        self.check("tables of distinct keys", self.nbytes + n_bytes)
+
+    def _refusal(self) -> MemoryBudgetExceeded:
+        """Return the refusal of the keys of all columns."""
+        needed = sum(encoder.most_bytes() for encoder in self._all)
+        return too_much("tables of distinct keys", max(needed, self._most_bytes + 1), self._most_bytes)
+
+
+def too_much(what: str, n_bytes: int, most_bytes: int) -> MemoryBudgetExceeded:
+    """Return the refusal of what takes more than the budget."""
+    return MemoryBudgetExceeded(
+        f"{what} take {n_bytes:,} bytes; expected at most {most_bytes:,} ({setting('execution.memory_budget')}): "
+        f"raise it to {(n_bytes >> 20) + 1}MiB or more",
+        needed_bytes=n_bytes,
+    )
 
 
 def is_on_disk(column: pa.ChunkedArray) -> bool:
