@@ -256,20 +256,21 @@ def _twin_groups(offsets, members, n_members):
     Rows of one entry are found by that entry.
     """
     n_rows = offsets.size - 1
-    n_slots = 2
-    while n_slots < 2 * n_rows:
-        n_slots *= 2
-    last, half = np.uint64(n_slots - 1), np.uint64(32)
-    slots = np.zeros(n_slots, np.uint64)
     hashes = np.empty(n_rows, np.uint64)
     group = np.empty(n_rows, np.int64)
     group_of_entry = np.full(n_members, -1, np.int32)
+    n_hashed = 0
     # By itself, so that the table's cache misses overlap.
     for row in range(n_rows):
+        n_hashed += offsets[row + 1] - offsets[row] != 1
         total = np.uint64(0)
         for k in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
             total += _mix(np.uint64(members[k]) + INCREMENT)
         hashes[row] = total
+    n_slots = 2
+    while n_slots < 2 * n_hashed:
+        n_slots *= 2
+    slots, last, half = np.zeros(n_slots, np.uint64), np.uint64(n_slots - 1), np.uint64(32)
     n_groups = 0
     for row in range(n_rows):
         group[row] = n_groups

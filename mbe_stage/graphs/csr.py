@@ -75,16 +75,15 @@ def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
 @compiled(LONGS, INTS, LONGS, LONGS, INTS)
 def _copy_rows(offsets, members, order, new_offsets, new_members):
     for i in range(order.size):
-        start = offsets[order[i]]
-        for k in range(new_offsets[i + 1] - new_offsets[i]):
-            new_members[new_offsets[i] + k] = members[start + k]
+        start, new_start = np.uint64(offsets[order[i]]), np.uint64(new_offsets[i])
+        for k in range(np.uint64(new_offsets[i + 1]) - new_start):
+            new_members[new_start + k] = members[start + k]
 
 
 @compiled(LONGS, INTS, LONGS, INTS)
 def _transpose(offsets, members, ends, rows):
     """Transpose; `ends` holds the first entry of each column at the beginning."""
     for row in range(offsets.size - 1):
-        # Unsigned indices spare the check for negative ones.
         for k in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
             column = np.uint64(members[k])
             rows[np.uint64(ends[column])] = row
