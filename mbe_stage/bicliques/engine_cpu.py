@@ -8,6 +8,7 @@ steps before the walk: `prepare` does them once for a caller with several tasks.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ _SMALL_COST = 1 << 16
 _BLOCKS_PER_THREAD = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """The prepared search, for any tasks.
 
@@ -60,8 +61,8 @@ class Prepared:
         Expected work below each row.
     places : (n_rows,) int64
         Root of each row, ascending. There is nothing below roots without a row.
-    roots : Roots
-        The rows as tasks identify them.
+    read_roots : callable
+        Returns the rows as tasks identify them. That reads all edges, and most searches need no tasks.
     """
 
     reduced: ReducedGraph
@@ -69,7 +70,12 @@ class Prepared:
     node: np.ndarray
     costs: np.ndarray
     places: np.ndarray
-    roots: Roots
+    read_roots: Callable[[], Roots]
+
+    @functools.cached_property
+    def roots(self) -> Roots:
+        """The rows as tasks identify them."""
+        return self.read_roots()
 
     def rows_of(self, tasks: Iterable[Task] | None) -> list[tuple[int, int]]:
         """Ranges of rows: those of the tasks, or all."""
@@ -192,5 +198,7 @@ def prepare(graph: BipartiteCSR, query: BicliqueQuery) -> Prepared:
         node=as_subgraph(reduced),
         costs=task_costs(reduced.graph),
         places=places,
-        roots=Roots.of("bicliques", first_twins, rows_are_left, *query.identity, graph.n_right, graph.edges_checksum),
+        read_roots=lambda: Roots.of(
+            "bicliques", first_twins, rows_are_left, *query.identity, graph.n_right, graph.edges_checksum
+        ),
     )

@@ -21,7 +21,7 @@ from numba import int64, njit
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR, wedge_counts
-from mbe_stage.graphs.csr import transposed
+from mbe_stage.graphs.csr import reordered, transposed
 from mbe_stage.graphs.subgraphs import common_neighbours, peel_to_core, ranks, subgraph
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
@@ -58,11 +58,7 @@ class Groups:
 
     def reordered(self, order: np.ndarray) -> Groups:
         """Groups in a new order: position ``i`` holds the former group ``order[i]``."""
-        sizes = np.diff(self.offsets)[order]
-        offsets = np.zeros(order.size + 1, dtype=np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        starts = np.repeat(self.offsets[order] - offsets[:-1], sizes)
-        return Groups(offsets, self.members[starts + np.arange(self.members.size)])
+        return Groups(*reordered(self.offsets, self.members, order))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +108,8 @@ class Core(NamedTuple):
 
     def only(self, left_alive: np.ndarray, right_alive: np.ndarray) -> Core:
         """Return the part that these vertices induce, given by a flag each."""
+        if left_alive.all() and right_alive.all():
+            return self
         part = subgraph(self.graph, left_alive, right_alive, ranks(left_alive), ranks(right_alive))
         return Core(part, self.left_vertices[left_alive], self.right_vertices[right_alive])
 
@@ -119,8 +117,8 @@ class Core(NamedTuple):
         """Return it with one vertex for its twins, or, if they are not merged, for itself."""
         graph = self.graph
         if merge_twins:
-            left_group = _twin_groups(graph.left_offsets, graph.left_members)
-            right_group = _twin_groups(graph.right_offsets, graph.right_members)
+            left_group = _twin_groups(graph.left_offsets, graph.left_members, graph.n_right)
+            right_group = _twin_groups(graph.right_offsets, graph.right_members, graph.n_left)
         else:
             left_group, right_group = np.arange(graph.n_left), np.arange(graph.n_right)
         left_groups, left_first = _gather(left_group, self.left_vertices)
@@ -214,10 +212,7 @@ def _strong_edges(offsets, members, other_offsets, other_members, min_rows, min_
 
 def _gather(group: np.ndarray, vertices: np.ndarray) -> tuple[Groups, np.ndarray]:
     """Member lists of the groups, and which vertices come first in theirs."""
-    n_groups = int(group.max()) + 1 if group.size else 0
-    offsets = np.zeros(n_groups + 1, dtype=np.int64)
-    np.cumsum(np.bincount(group, minlength=n_groups), out=offsets[1:])
-    members, first = _fill_groups(group, vertices.astype(np.int32), offsets[:-1].copy(), n_groups)
+    offsets, members, first = _fill_groups(group, vertices.astype(np.int32))
     return Groups(offsets, members), first
 
 
@@ -226,53 +221,75 @@ def compile_steps() -> tuple[CompileStep, ...]:
     return (*subgraphs.compile_steps(), *steps_of(_strong_edges, _fill_groups, _twin_groups))
 
 
-@compiled(LONGS, INTS, LONGS, int64)
-def _fill_groups(group, vertices, ends, n_groups):
-    """Vertices by group, ascending within each, and which come first; `ends` begins as where each group begins."""
-    members = np.empty(vertices.size, np.int32)
-    first = np.zeros(vertices.size, np.bool_)
-    seen = np.zeros(n_groups, np.bool_)
+@compiled(LONGS, INTS)
+def _fill_groups(group, vertices):
+    """Offsets of the groups, their vertices, ascending within each, and which vertices come first."""
+    n_groups = 0
     for k in range(group.size):
-        g = group[k]
-        members[ends[g]] = vertices[k]
-        ends[g] += 1
-        first[k] = not seen[g]
-        seen[g] = True
-    return members, first
+        n_groups = max(n_groups, group[k] + 1)
+    offsets = np.zeros(n_groups + 2, np.int64)
+    for k in range(group.size):
+        offsets[np.uint64(group[k]) + np.uint64(2)] += 1
+    for k in range(2, n_groups + 2):
+        offsets[k] += offsets[k - 1]
+    members = np.empty(vertices.size, np.int32)
+    first = np.empty(vertices.size, np.bool_)
+    # Groups are numbered as their first vertices come. Each offset is first the begin of its group, then its end.
+    n_seen = 0
+    for k in range(group.size):
+        place = np.uint64(group[k]) + np.uint64(1)
+        members[np.uint64(offsets[place])] = vertices[k]
+        offsets[place] += 1
+        first[k] = group[k] == n_seen
+        n_seen += first[k]
+    return offsets[:-1], members, first
 
 
 _mix = njit(inline="always")(finalised)
 
 
-@compiled(LONGS, INTS)
-def _twin_groups(offsets, members):
+@compiled(LONGS, INTS, int64)
+def _twin_groups(offsets, members, n_members):
     """Group number of each row, ascending by first rows; two share one exactly if their entries are the same.
 
-    The first row of each group has a slot of a table with open addressing.
+    The first row of each group has a slot of a table with open addressing: half its hash, and its number, from 1 on.
+    Rows of one entry are found by that entry.
     """
     n_rows = offsets.size - 1
-    n_slots = 2
-    while n_slots < 2 * n_rows:
-        n_slots *= 2
-    first_rows = np.full(n_slots, -1, np.int32)
     hashes = np.empty(n_rows, np.uint64)
     group = np.empty(n_rows, np.int64)
-    n_groups = 0
+    group_of_entry = np.full(n_members, -1, np.int32)
+    n_hashed = 0
+    # By itself, so that the table's cache misses overlap.
     for row in range(n_rows):
+        n_hashed += offsets[row + 1] - offsets[row] != 1
         total = np.uint64(0)
-        for k in range(offsets[row], offsets[row + 1]):
+        for k in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
             total += _mix(np.uint64(members[k]) + INCREMENT)
         hashes[row] = total
-        slot = np.int64(total & np.uint64(n_slots - 1))
+    n_slots = 2
+    while n_slots < 2 * n_hashed:
+        n_slots *= 2
+    slots, last, half = np.zeros(n_slots, np.uint64), np.uint64(n_slots - 1), np.uint64(32)
+    n_groups = 0
+    for row in range(n_rows):
         group[row] = n_groups
-        while first_rows[slot] >= 0:
-            other = first_rows[slot]
-            if hashes[other] == total and _are_equal(row, other, offsets, members):
+        if offsets[row + 1] - offsets[row] == 1:
+            entry = np.uint64(members[np.uint64(offsets[row])])
+            if group_of_entry[entry] < 0:
+                group_of_entry[entry] = n_groups
+                n_groups += 1
+            group[row] = group_of_entry[entry]
+            continue
+        slot, tag = hashes[row] & last, hashes[row] >> half
+        while slots[slot] != np.uint64(0):
+            other = np.int64(slots[slot] & np.uint64(0xFFFFFFFF)) - 1
+            if slots[slot] >> half == tag and _are_equal(row, other, offsets, members):
                 group[row] = group[other]
                 break
-            slot = (slot + 1) & (n_slots - 1)
+            slot = (slot + np.uint64(1)) & last
         if group[row] == n_groups:
-            first_rows[slot] = row
+            slots[slot] = tag << half | np.uint64(row + 1)
             n_groups += 1
     return group
 

@@ -55,14 +55,18 @@ def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
     """As `filtered`, with the number of rows that are kept."""
     new_offsets = np.zeros(n_kept_rows + 1, np.int64)
     new_members = np.empty(members.size, np.int32)
-    row = written = 0
+    id_of = np.empty(new_ids.size, np.int32)
+    for k in range(new_ids.size):
+        id_of[k] = new_ids[k] if kept_members[k] else -1
+    row, written = 0, np.uint64(0)
     for i in range(kept_rows.size):
         if not kept_rows[i]:
             continue
         # No branch on kept members, since it would be unpredictable.
-        for k in range(offsets[i], offsets[i + 1]):
-            new_members[written] = new_ids[members[k]]
-            written += kept_members[members[k]]
+        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
+            new_id = id_of[np.uint64(members[k])]
+            new_members[written] = new_id
+            written += np.uint64(new_id >= 0)
         row += 1
         new_offsets[row] = written
     return new_offsets, new_members[:written].copy()
@@ -71,16 +75,16 @@ def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
 @compiled(LONGS, INTS, LONGS, LONGS, INTS)
 def _copy_rows(offsets, members, order, new_offsets, new_members):
     for i in range(order.size):
-        start = offsets[order[i]]
-        for k in range(new_offsets[i + 1] - new_offsets[i]):
-            new_members[new_offsets[i] + k] = members[start + k]
+        start, new_start = np.uint64(offsets[order[i]]), np.uint64(new_offsets[i])
+        for k in range(np.uint64(new_offsets[i + 1]) - new_start):
+            new_members[new_start + k] = members[start + k]
 
 
 @compiled(LONGS, INTS, LONGS, INTS)
 def _transpose(offsets, members, ends, rows):
     """Transpose; `ends` holds the first entry of each column at the beginning."""
     for row in range(offsets.size - 1):
-        for k in range(offsets[row], offsets[row + 1]):
-            column = members[k]
-            rows[ends[column]] = row
+        for k in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
+            column = np.uint64(members[k])
+            rows[np.uint64(ends[column])] = row
             ends[column] += 1
