@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import float64
 
-from mbe_stage.bicliques.best import bands, greedy, ranking, search
+from mbe_stage.bicliques.best import bands, greedy, layout, ranking, search
 from mbe_stage.bicliques.best.bands import Band
 from mbe_stage.bicliques.best.query import BestQuery
 from mbe_stage.bicliques.best.ranking import Ranked, Scorer, nothing
@@ -188,26 +188,26 @@ class BestSearch:
             The user's ids of its columns and rows.
         """
         weights = None if self._weights is None else self._of_part(part, ids, are_right=are_right)
-        graph = search.Graph(part.right_offsets, part.right_members, part.left_offsets, part.left_members)
+        graph = layout.Graph(part.right_offsets, part.right_members, part.left_offsets, part.left_members)
         state = self._state(part, bounds)
-        output = search.Output(np.empty(self._query.k + _SPARE), *(np.empty(_FIRST, np.int32) for _ in range(2)))
+        output = layout.Output(np.empty(self._query.k + _SPARE), *(np.empty(_FIRST, np.int32) for _ in range(2)))
         output = output._replace(sizes=np.empty(output.codes.size, np.int32))
         status = QUANTUM_OVER
         while status != DONE:
             status = search.run_quantum(graph, weights, state, output, _QUANTUM)
             self._threshold = max(self._threshold, float(state.threshold[0]))
-            if status != QUANTUM_OVER or state.control[search.N_OUT] > 0:
+            if status != QUANTUM_OVER or state.control[layout.N_OUT] > 0:
                 self._collect(state, output, ids[1], are_right=are_right)
-            if status == OUTPUT_FULL and state.control[search.NEEDED] > output.members.size:
-                output = output._replace(members=np.empty(2 * int(state.control[search.NEEDED]), np.int32))
+            if status == OUTPUT_FULL and state.control[layout.NEEDED] > output.members.size:
+                output = output._replace(members=np.empty(2 * int(state.control[layout.NEEDED]), np.int32))
             elif status not in (DONE, QUANTUM_OVER, OUTPUT_FULL):
                 state = self._grown(state, status)
             yield bound
 
-    def _state(self, part: BipartiteCSR, bounds: np.ndarray) -> search.State:
+    def _state(self, part: BipartiteCSR, bounds: np.ndarray) -> layout.State:
         larger = max(part.n_left, part.n_right) + 2
-        state = search.State(
-            frames=np.zeros((part.n_right + 2, search.FRAME_FIELDS), np.int64),
+        state = layout.State(
+            frames=np.zeros((part.n_right + 2, layout.FRAME_FIELDS), np.int64),
             words=np.empty(_FIRST, np.uint64),
             ints=np.empty(max(_FIRST, 4 * larger), np.int32),
             floats=np.empty(_FIRST),
@@ -216,19 +216,19 @@ class BestSearch:
             histogram=np.zeros(larger, np.int32),
             places=np.zeros(larger, np.int32),
             bounds=bounds,
-            control=np.zeros(search.CONTROL_FIELDS, np.int64),
+            control=np.zeros(layout.CONTROL_FIELDS, np.int64),
             # Those found before do not count: some may be found again.
             best=np.zeros(self._query.k),
             threshold=np.array([self._threshold, self._slack, self._scale]),
         )
-        state.control[search.DEPTH] = -1
+        state.control[layout.DEPTH] = -1
         return state
 
-    def _collect(self, state: search.State, output: search.Output, rows: np.ndarray, *, are_right: bool) -> None:
+    def _collect(self, state: layout.State, output: layout.Output, rows: np.ndarray, *, are_right: bool) -> None:
         """Rank the bicliques in the output, and empty it."""
         control = state.control
-        n, used = int(control[search.N_OUT]), int(control[search.MEMBERS_USED])
-        control[search.N_OUT] = control[search.MEMBERS_USED] = 0
+        n, used = int(control[layout.N_OUT]), int(control[layout.MEMBERS_USED])
+        control[layout.N_OUT] = control[layout.MEMBERS_USED] = 0
         sizes, members = output.sizes[:n], output.members[:used]
         is_kept = output.codes[:n] >= state.threshold[0] * (1 - self._slack)
         if not is_kept.all():
@@ -239,17 +239,17 @@ class BestSearch:
             if len(self._ranked) == self._query.k:
                 state.threshold[0] = max(state.threshold[0], self._code(self._query.k - 1) * (1 - self._slack))
 
-    def _grown(self, state: search.State, status: int) -> search.State:
+    def _grown(self, state: layout.State, status: int) -> layout.State:
         """Return the state with twice the needed room in the arena that is short."""
-        name = {search.WORDS_SHORT: "words", search.INTS_SHORT: "ints", search.FLOATS_SHORT: "floats"}[status]
+        name = {layout.WORDS_SHORT: "words", layout.INTS_SHORT: "ints", layout.FLOATS_SHORT: "floats"}[status]
         arena = getattr(state, name)
-        needed = 2 * int(state.control[search.NEEDED]) * arena.itemsize
+        needed = 2 * int(state.control[layout.NEEDED]) * arena.itemsize
         if needed > self._budget:
             raise MemoryBudgetExceeded(
                 f"the search for the best bicliques needs {needed:,} bytes for a part of the graph, above the memory "
                 f"budget of {self._budget:,}: raise it, or the minimum sizes"
             )
-        larger = np.empty(2 * int(state.control[search.NEEDED]), arena.dtype)
+        larger = np.empty(2 * int(state.control[layout.NEEDED]), arena.dtype)
         larger[: arena.size] = arena
         return state._replace(**{name: larger})
 

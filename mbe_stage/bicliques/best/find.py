@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mbe_stage.bicliques.best import branch_and_bound
+from mbe_stage.bicliques.best import branch_and_bound, surprising
 from mbe_stage.bicliques.best.branch_and_bound import BestSearch, Standing
 from mbe_stage.bicliques.best.query import BestQuery
 from mbe_stage.bicliques.best.ranking import Ranked
-from mbe_stage.bicliques.best.surprising import most_surprising
 from mbe_stage.bicliques.keys import hash_integers, vertex_hashes
 from mbe_stage.bicliques.results import BicliqueTable
 from mbe_stage.errors import InvalidArgument
@@ -21,7 +20,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.given import as_bipartite
 from mbe_stage.options import Execution
 from mbe_stage.ragged import long_offsets
-from mbe_stage.runtime.compile_ahead import compile_ahead
+from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
 
 # If overlaps are limited, so many times as many are ranked when those so far are not enough.
 _MORE = 4
@@ -116,7 +115,7 @@ def best_bicliques(
         vertex_hashes(hash_integers(np.arange(graph.n_left)), "left"),
         vertex_hashes(hash_integers(np.arange(graph.n_right)), "right"),
     )
-    compile_ahead(branch_and_bound.compile_steps(by == "weight"))
+    compile_ahead(compile_steps(query))
     deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
     best = None
     for standing in standings(graph, query, hashes, weights, Execution(), deadline):
@@ -125,6 +124,13 @@ def best_bicliques(
             on_progress(best)
     assert best is not None
     return best
+
+
+def compile_steps(query: BestQuery) -> tuple[CompileStep, ...]:
+    """Compile what a query needs, but for the engine that lists all bicliques by surprise."""
+    if query.by == "surprise":
+        return surprising.compile_steps()
+    return branch_and_bound.compile_steps(query.by == "weight")
 
 
 def standings(
@@ -150,7 +156,7 @@ def standings(
     while True:
         wanted, standing = replace(query, k=n_ranked), None
         if query.by == "surprise":
-            searched = most_surprising(graph, wanted, hashes, execution, deadline)
+            searched = surprising.most_surprising(graph, wanted, hashes, execution, deadline)
         else:
             searched = BestSearch(graph, wanted, hashes, weights, execution.memory_budget_bytes).run()
         for standing in searched:

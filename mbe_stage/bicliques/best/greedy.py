@@ -41,6 +41,19 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(LONGS, INTS, LONGS, INTS, LONGS, int64, float64, int64, int64, seconds=1.0)
 def _greedy(row_offsets, row_members, column_offsets, column_members, roots, kind, scale, min_columns, min_rows):
+    """The best code and its rows, as `greedy_rows` returns them.
+
+    Parameters
+    ----------
+    row_offsets, row_members, column_offsets, column_members
+        The graph: rows with their columns, and columns with their rows.
+    roots : int64
+        The rows to start from.
+    kind, scale
+        As `scores.code_of` takes them.
+    min_columns, min_rows : int
+    """
+    graph = row_offsets, row_members, column_offsets, column_members
     n_all, n_all_columns = row_offsets.size - 1, column_offsets.size - 1
     counts, rows, best_rows = np.zeros(n_all, np.int32), np.empty(n_all, np.int32), np.empty(n_all, np.int32)
     is_inside, columns = np.zeros(n_all_columns, np.bool_), np.empty(n_all_columns, np.int32)
@@ -89,20 +102,26 @@ def _greedy(row_offsets, row_members, column_offsets, column_members, roots, kin
                         n_best += 1
             if highest <= best or next_row < 0:
                 break
-            for k in range(row_offsets[next_row], row_offsets[next_row + 1]):
-                is_inside[row_members[k]] = True
-            kept = 0
-            for k in range(n_columns):
-                column = columns[k]
-                if is_inside[column]:
-                    columns[kept] = column
-                    kept += 1
-                else:
-                    for j in range(column_offsets[column], column_offsets[column + 1]):
-                        counts[column_members[j]] -= 1
-            n_columns = kept
-            for k in range(row_offsets[next_row], row_offsets[next_row + 1]):
-                is_inside[row_members[k]] = False
+            n_columns = _keep_columns(graph, next_row, columns[:n_columns], is_inside, counts)
         for k in range(n_touched):
             counts[rows[k]] = 0
     return best, best_rows[:n_best].copy()
+
+
+@compiled()
+def _keep_columns(graph, row, columns, is_inside, counts):
+    """Keep the columns of a row, and take the others off the counts of their rows; return how many are kept."""
+    row_offsets, row_members, column_offsets, column_members = graph
+    for k in range(row_offsets[row], row_offsets[row + 1]):
+        is_inside[row_members[k]] = True
+    kept = 0
+    for column in columns:
+        if is_inside[column]:
+            columns[kept] = column
+            kept += 1
+        else:
+            for j in range(column_offsets[column], column_offsets[column + 1]):
+                counts[column_members[j]] -= 1
+    for k in range(row_offsets[row], row_offsets[row + 1]):
+        is_inside[row_members[k]] = False
+    return kept

@@ -19,7 +19,7 @@ class BestQuery:
     Attributes
     ----------
     by : str
-        ``edges``, ``vertices``, ``balance`` (size of the smaller side), ``weight`` (sum of the weights of the edges), or
+        ``edges``, ``vertices``, ``balance`` (size of the smaller side), ``weight`` (sum of the edges' weights), or
         ``surprise`` (`mbe_stage.groups.NullModel`).
     k : int
     min_left, min_right : int

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numba import int64
@@ -31,7 +33,7 @@ class Ranked:
 
     scores: np.ndarray
     keys: np.ndarray
-    block: BicliqueBlock
+    block: Any
 
     def __len__(self) -> int:
         return self.block.n_bicliques
@@ -39,10 +41,6 @@ class Ranked:
     def taken(self, places: np.ndarray) -> Ranked:
         """Return the bicliques at these places, in this order."""
         block = self.block
-        assert block.left_sizes is not None
-        assert block.right_sizes is not None
-        assert block.left_members is not None
-        assert block.right_members is not None
         left_sizes, left = _taken(block.left_sizes, block.left_members, places)
         right_sizes, right = _taken(block.right_sizes, block.right_members, places)
         block = BicliqueBlock(places.size, left_sizes, right_sizes, left, right)
@@ -66,11 +64,12 @@ class Ranked:
 
     def apart(self, overlap: float, most: int) -> np.ndarray:
         """Return the places, at most so many, that are taken by rank if each may share so much of its edges."""
-        block, chosen = self.block, []
+        block = self.block
+        chosen: list[int] = []
         if overlap >= 1:
             return np.arange(min(most, len(self)))
         sides = [
-            [set(members[first:end].tolist()) for first, end in zip(offsets[:-1], offsets[1:], strict=True)]
+            [set(members[first:end].tolist()) for first, end in pairwise(offsets.tolist())]
             for members, offsets in (
                 (block.left_members, block.left_offsets),
                 (block.right_members, block.right_offsets),
@@ -121,7 +120,7 @@ class Scorer:
         (left_sizes, left), (right_sizes, right) = sides[::-1] if are_right else sides
         return self.of_block(BicliqueBlock(sizes.size, left_sizes, right_sizes, left, right))
 
-    def of_block(self, block: BicliqueBlock) -> Ranked:
+    def of_block(self, block: Any) -> Ranked:
         """Return bicliques with members as they are, with scores and keys."""
         keys = biclique_keys(block, *self._hashes)
         n_left, n_right = (sizes.astype(np.int64) for sizes in (block.left_sizes, block.right_sizes))
@@ -135,7 +134,7 @@ class Scorer:
             scores = self._weighed(block)
         return Ranked(scores, keys, block)
 
-    def _weighed(self, block: BicliqueBlock) -> np.ndarray:
+    def _weighed(self, block: Any) -> np.ndarray:
         """The sums of the weights of the bicliques' edges, correctly rounded, so that they depend on no order."""
         graph, weights = self._graph, self._weights
         assert weights is not None

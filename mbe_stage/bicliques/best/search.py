@@ -13,90 +13,50 @@ The threshold is the k-th best code so far, or a higher one that the caller gave
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import float64, int64, njit, none, types
+from numba import int64, njit, none, types
 
+from mbe_stage.bicliques.best import layout
+from mbe_stage.bicliques.best.layout import (
+    CURSOR,
+    DEPTH,
+    FLOATS_AT,
+    FLOATS_SHORT,
+    INTS_AT,
+    INTS_SHORT,
+    KIND,
+    MAX_COLUMNS,
+    MAX_ROWS,
+    MEMBERS_USED,
+    MIN_COLUMNS,
+    MIN_ROWS,
+    N_BEST,
+    N_COLUMNS,
+    N_EXCLUDED,
+    N_OUT,
+    N_PATH,
+    N_ROWS,
+    NEEDED,
+    ROOT,
+    WIDTH,
+    WORDS_AT,
+    WORDS_SHORT,
+    WORK,
+    reaches,
+)
 from mbe_stage.bicliques.best.scores import code_of, least_size
-from mbe_stage.bits import extract_bits, lowest_bit_index, popcount
+from mbe_stage.bicliques.best.weighing import may_weigh, weigh_path, weigh_root, weigh_rows
+from mbe_stage.bits import extract_bits, popcount
 from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 from mbe_stage.search.cpu.quanta import DONE, OUTPUT_FULL, QUANTUM_OVER
 
 _U = np.uint64
 _ONE = _U(1)
 
-# Statuses besides those of `quanta`: an arena is short, and `control[NEEDED]` entries would do.
-WORDS_SHORT, INTS_SHORT, FLOATS_SHORT = 4, 5, 6
-
-# Fields of a frame. Its words are the candidates' rows and then the excluded ones, its ints the candidates, the
-# number of columns of each, and where its entries start. Its floats are the weights of each column over the path, of
-# each candidate, and of the candidates' entries.
-CURSOR, N_ROWS, N_EXCLUDED, N_COLUMNS, WIDTH, WORDS_AT, INTS_AT, FLOATS_AT, N_PATH, FRAME_FIELDS = range(10)
-# Fields of the control array. ROOT is the next one.
-DEPTH, ROOT, WORK, NEEDED, N_OUT, MEMBERS_USED, N_BEST, CONTROL_FIELDS = range(8)
-# Fields of the bounds: those of the code, fewest and most columns, fewest and most rows.
-KIND, MIN_COLUMNS, MAX_COLUMNS, MIN_ROWS, MAX_ROWS, BOUND_FIELDS = range(6)
-
-
-class Graph(NamedTuple):
-    """Rows with their columns, and columns with their rows, ascending."""
-
-    row_offsets: np.ndarray
-    row_members: np.ndarray
-    column_offsets: np.ndarray
-    column_members: np.ndarray
-
-
-class State(NamedTuple):
-    """All that a quantum needs to resume.
-
-    Attributes
-    ----------
-    frames : (n_rows + 2, FRAME_FIELDS) int64
-    words, ints, floats
-        Arenas; frames own consecutive pieces.
-    path : (n_rows,) int32
-    counts, histogram, places : (larger side + 2,) int32
-        Scratch, zeros between two roots.
-    bounds, control : int64
-    best : (k,) float64
-        The best codes so far, ascending.
-    threshold : (3,) float64
-        The code to reach, a share below it that rounding may take, and the scale of codes.
-    """
-
-    frames: np.ndarray
-    words: np.ndarray
-    ints: np.ndarray
-    floats: np.ndarray
-    path: np.ndarray
-    counts: np.ndarray
-    histogram: np.ndarray
-    places: np.ndarray
-    bounds: np.ndarray
-    control: np.ndarray
-    best: np.ndarray
-    threshold: np.ndarray
-
-
-class Output(NamedTuple):
-    """The bicliques that reach the threshold: codes, numbers of rows, and the rows themselves."""
-
-    codes: np.ndarray
-    sizes: np.ndarray
-    members: np.ndarray
-
-
-_FLOATS = float64[::1]
-_STATE = types.NamedTuple(
-    (int64[:, ::1], WORDS, INTS, _FLOATS, INTS, INTS, INTS, INTS, LONGS, LONGS, _FLOATS, _FLOATS), State
-)
-_OUTPUT = types.NamedTuple((_FLOATS, INTS, INTS), Output)
 _VARIANTS = {
-    name: (types.NamedTuple((LONGS, INTS, LONGS, INTS), Graph), weights, _STATE, _OUTPUT, int64)
-    for name, weights in (("sizes", none), ("weights", _FLOATS))
+    name: (types.NamedTuple((LONGS, INTS, LONGS, INTS), layout.Graph), weights, layout.STATE, layout.OUTPUT, int64)
+    for name, weights in (("sizes", none), ("weights", layout.FLOATS))
 }
 
 
@@ -136,16 +96,10 @@ def run_quantum(graph, weights, state, output, work_limit):
         elif frames[depth, CURSOR] == frames[depth, N_ROWS]:
             control[DEPTH] -= 1
         else:
-            status = _visit_child(graph, weights, state, output, depth)
+            status = _visit_child(weights, state, output, depth)
             if status != DONE:
                 return status
             frames[depth, CURSOR] += 1
-
-
-@njit(inline="always")
-def _reaches(state, code):
-    """True if a code, or a bound of codes, is not below the threshold by more than rounding."""
-    return code >= state.threshold[0] * (1.0 - state.threshold[1])
 
 
 @njit(inline="always")
@@ -178,7 +132,7 @@ def _emit(state, output, n_columns, n_path, code):
     bounds, control, best = state.bounds, state.control, state.best
     if n_columns < bounds[MIN_COLUMNS] or n_columns > bounds[MAX_COLUMNS]:
         return True
-    if n_path < bounds[MIN_ROWS] or n_path > bounds[MAX_ROWS] or not _reaches(state, code):
+    if n_path < bounds[MIN_ROWS] or n_path > bounds[MAX_ROWS] or not reaches(state, code):
         return True
     used, n_out = control[MEMBERS_USED], control[N_OUT]
     if n_out == output.codes.size or used + n_path > output.members.size:
@@ -255,7 +209,7 @@ def _peel(graph, state, root, n_columns, rows_at, n_rows):
         n_live, least = 0, _least_columns(state, n_rows)
         for k in range(n_rows):
             n_live += (ints[rows_at + k] >= root) & (counts[ints[rows_at + k]] >= least)
-        if n_columns < least or not _reaches(state, _size_bound(state, root, n_columns, rows_at, n_rows)):
+        if n_columns < least or not reaches(state, _size_bound(state, root, n_columns, rows_at, n_rows)):
             return 0
         least = _least_columns(state, n_live)
         least_rows = _least_rows(state, n_columns)
@@ -298,7 +252,7 @@ def _size_bound(state, root, n_columns, rows_at, n_rows):
 @compiled()
 def _push_root(graph, weights, state, output, root, n_columns, rows_at, n_rows):
     """Make the frame of a root from its columns, ``ints[:n_columns]``, and the rows that hold some of them."""
-    ints, counts, places, control, frames = state.ints, state.counts, state.places, state.control, state.frames
+    ints, counts, control, frames = state.ints, state.counts, state.control, state.frames
     n_live = 0
     for k in range(n_rows):
         n_live += ints[rows_at + k] >= root
@@ -328,6 +282,34 @@ def _push_root(graph, weights, state, output, root, n_columns, rows_at, n_rows):
         if needed > state.floats.size:
             control[NEEDED] = needed
             return FLOATS_SHORT
+    n_path = _place_rows(state, root, n_columns, rows_at, n_rows, least, n_candidates)
+    _fill_words(graph, state, n_columns, (n_candidates + n_excluded) * width, width)
+    code = code_of(state.bounds[KIND], state.threshold[2], n_columns, n_path)
+    if weights is not None:
+        code = weigh_root(graph, weights, state, n_columns, n_path, ints_at, n_candidates)
+    if not _emit(state, output, n_columns, n_path, code):
+        return OUTPUT_FULL
+    if n_candidates > 0:
+        control[DEPTH] = 0
+        frames[0, CURSOR], frames[0, N_ROWS], frames[0, N_EXCLUDED] = 0, n_candidates, n_excluded
+        frames[0, N_COLUMNS], frames[0, WIDTH], frames[0, N_PATH] = n_columns, width, n_path
+        frames[0, WORDS_AT], frames[0, INTS_AT], frames[0, FLOATS_AT] = 0, ints_at, 0
+    return DONE
+
+
+@compiled()
+def _place_rows(state, root, n_columns, rows_at, n_rows, least, n_candidates):
+    """Sort a root's candidates by columns, and number them and the excluded rows, from 1; return the rows on the path.
+
+    Parameters
+    ----------
+    rows_at, n_rows : int
+        Where the rows stand in the arena of ints.
+    least : int
+        Fewest columns of a row that counts.
+    """
+    ints, counts, places = state.ints, state.counts, state.places
+    ints_at = rows_at + n_rows
     # Counting sort of the candidates by columns. A row's place is that of its row of bits, from 1.
     histogram = state.histogram
     for k in range(n_rows):
@@ -353,63 +335,23 @@ def _push_root(graph, weights, state, output, root, n_columns, rows_at, n_rows):
             places[row] = excluded
     for n in range(n_columns):
         histogram[n] = 0
-    state.words[: (n_candidates + n_excluded) * width] = _U(0)
+    return n_path
+
+
+@compiled()
+def _fill_words(graph, state, n_columns, n_words, width):
+    """Write the bitmaps of a root's rows, at their places."""
+    ints, places = state.ints, state.places
+    state.words[:n_words] = _U(0)
     for k in range(n_columns):
         for j in range(graph.column_offsets[ints[k]], graph.column_offsets[ints[k] + 1]):
             place = places[graph.column_members[j]]
             if place > 0:
                 state.words[(place - 1) * width + (k >> 6)] |= _ONE << _U(k & 63)
-    code = code_of(state.bounds[KIND], state.threshold[2], n_columns, n_path)
-    if weights is not None:
-        code = _weigh_root(graph, weights, state, n_columns, n_path, ints_at, n_candidates)
-    if not _emit(state, output, n_columns, n_path, code):
-        return OUTPUT_FULL
-    if n_candidates > 0:
-        control[DEPTH] = 0
-        frames[0, CURSOR], frames[0, N_ROWS], frames[0, N_EXCLUDED] = 0, n_candidates, n_excluded
-        frames[0, N_COLUMNS], frames[0, WIDTH], frames[0, N_PATH] = n_columns, width, n_path
-        frames[0, WORDS_AT], frames[0, INTS_AT], frames[0, FLOATS_AT] = 0, ints_at, 0
-    return DONE
 
 
 @compiled()
-def _weigh_root(graph, weights, state, n_columns, n_path, ints_at, n_candidates):
-    """Write the weights of a root's frame: each column's over the path, each row's, and those of its entries.
-
-    Returns
-    -------
-    float
-        The weight of the root's own biclique.
-    """
-    floats, ints = state.floats, state.ints
-    total, entry = 0.0, n_columns + n_candidates
-    floats[:entry] = 0.0
-    for k in range(n_path + n_candidates):
-        row = state.path[k] if k < n_path else ints[ints_at + k - n_path]
-        at, column = graph.row_offsets[row], 0
-        if k >= n_path:
-            ints[ints_at + 2 * n_candidates + k - n_path] = entry - n_columns - n_candidates
-        while column < n_columns and at < graph.row_offsets[row + 1]:
-            if graph.row_members[at] == ints[column]:
-                weight = weights[at]
-                if k < n_path:
-                    floats[column] += weight
-                    total += weight
-                else:
-                    floats[n_columns + k - n_path] += weight
-                    floats[entry] = weight
-                    entry += 1
-                column += 1
-                at += 1
-            elif graph.row_members[at] < ints[column]:
-                at += 1
-            else:
-                column += 1
-    return total
-
-
-@compiled()
-def _visit_child(graph, weights, state, output, depth):
+def _visit_child(weights, state, output, depth):
     """Visit the next child of the deepest frame: skip it, or write it and leave a frame if there is more below."""
     frames, words, ints, control = state.frames, state.words, state.ints, state.control
     i, n_rows, n_excluded = frames[depth, CURSOR], frames[depth, N_ROWS], frames[depth, N_EXCLUDED]
@@ -417,42 +359,21 @@ def _visit_child(graph, weights, state, output, depth):
     n_path = frames[depth, N_PATH]
     n_columns = np.int64(ints[ints_at + n_rows + i])
     control[WORK] += 4
-    if not _reaches(state, _bound(state, n_columns, n_path + n_rows - i)):
+    if not reaches(state, _bound(state, n_columns, n_path + n_rows - i)):
         return DONE
-    if weights is not None and not _may_weigh(state, depth, i):
+    if weights is not None and not may_weigh(state, depth, i):
         return DONE
     row_at = words_at + i * width
-    # Earlier siblings and excluded rows: with one that holds all columns, the biclique was seen, or is not maximal.
-    for j in range(n_rows + n_excluded):
-        if i <= j < n_rows:
-            continue
-        other, is_inside = words_at + j * width, True
-        for w in range(width):
-            if words[row_at + w] & ~words[other + w] != _U(0):
-                is_inside = False
-                break
-        if is_inside:
-            return DONE
+    if _is_seen(state, depth):
+        return DONE
     control[WORK] += (2 * n_rows + n_excluded) * (width + 2)
     # Candidates of the child, and their numbers of columns, behind the frame's ints.
     new_ints = ints_at + 3 * n_rows
     if new_ints + 5 * (n_rows - i) > ints.size:
         control[NEEDED] = new_ints + 5 * (n_rows - i)
         return INTS_SHORT
-    least, n_new, absorbed, n_entries = _least_columns(state, n_path + n_rows - i), 0, n_path, 0
-    scratch = new_ints + 3 * (n_rows - i)
-    for j in range(i, n_rows):
-        n = 0
-        for w in range(width):
-            n += popcount(words[row_at + w] & words[words_at + j * width + w])
-        if n == n_columns:
-            state.path[absorbed] = ints[ints_at + j]
-            absorbed += 1
-        elif n >= least:
-            ints[scratch + 2 * n_new] = j
-            ints[scratch + 2 * n_new + 1] = n
-            n_entries += n
-            n_new += 1
+    least, scratch = _least_columns(state, n_path + n_rows - i), new_ints + 3 * (n_rows - i)
+    absorbed, n_new, n_entries = _divide_rows(state, depth, n_columns, least, scratch)
     new_floats, code = 0, code_of(state.bounds[KIND], state.threshold[2], n_columns, absorbed)
     if weights is not None:
         last = ints_at + 2 * n_rows - 1
@@ -460,7 +381,7 @@ def _visit_child(graph, weights, state, output, depth):
         if new_floats + n_columns + n_new + n_entries > state.floats.size:
             control[NEEDED] = new_floats + n_columns + n_new + n_entries
             return FLOATS_SHORT
-        code = _weigh_path(state, depth, i, n_columns, new_floats)
+        code = weigh_path(state, depth, i, n_columns, new_floats)
     width_new = (n_columns + 63) >> 6
     new_words = words_at + (n_rows + n_excluded) * width
     if new_words + (n_new + n_excluded + i) * width_new > words.size:
@@ -470,28 +391,9 @@ def _visit_child(graph, weights, state, output, depth):
         return OUTPUT_FULL
     if n_new == 0:
         return DONE
-    # Counting sort by columns; the bound is the best over the children.
-    histogram = state.histogram
-    for k in range(n_new):
-        histogram[ints[scratch + 2 * k + 1]] += 1
-    total, highest = 0, -1.0
-    for n in range(least, n_columns):
-        if histogram[n] > 0:
-            highest = max(highest, _bound(state, n, absorbed + n_new - total))
-        total, histogram[n] = total + histogram[n], total
-    is_hopeless = not _reaches(state, highest)
-    if not is_hopeless:
-        for k in range(n_new):
-            j, n = ints[scratch + 2 * k], ints[scratch + 2 * k + 1]
-            place = histogram[n]
-            histogram[n] += 1
-            ints[new_ints + place] = j
-            ints[new_ints + n_new + place] = n
-    for n in range(least, n_columns):
-        histogram[n] = 0
-    if is_hopeless:
+    if not _sort_candidates(state, n_columns, absorbed, n_new, least, new_ints, scratch):
         return DONE
-    if weights is not None and not _weigh_rows(state, depth, i, new_ints, n_new, n_columns, new_floats, code):
+    if weights is not None and not weigh_rows(state, depth, i, new_ints, n_new, n_columns, new_floats, code):
         return DONE
     # Weights stand by number of column.
     to, is_dense = new_words, weights is not None
@@ -499,17 +401,7 @@ def _visit_child(graph, weights, state, output, depth):
         _narrow(words, row_at, words_at + ints[new_ints + k] * width, width, to, width_new, is_dense)
         ints[new_ints + k] = ints[ints_at + ints[new_ints + k]]
         to += width_new
-    n_excluded_new = 0
-    for j in range(n_rows + n_excluded):
-        if i <= j < n_rows:
-            continue
-        n = 0
-        for w in range(width):
-            n += popcount(words[row_at + w] & words[words_at + j * width + w])
-        if n >= least:
-            _narrow(words, row_at, words_at + j * width, width, to, width_new, is_dense)
-            to += width_new
-            n_excluded_new += 1
+    n_excluded_new = _narrow_excluded(state, depth, least, to, width_new, is_dense)
     depth += 1
     control[DEPTH] = depth
     frames[depth, CURSOR], frames[depth, N_ROWS], frames[depth, N_EXCLUDED] = 0, n_new, n_excluded_new
@@ -518,9 +410,118 @@ def _visit_child(graph, weights, state, output, depth):
     return DONE
 
 
-@njit(inline="always")
+@compiled()
+def _is_seen(state, depth):
+    """True if an earlier sibling or an excluded row holds all columns of the child: it was seen, or is not maximal."""
+    words, frame = state.words, state.frames[depth]
+    width, words_at, i, n_rows = frame[WIDTH], frame[WORDS_AT], frame[CURSOR], frame[N_ROWS]
+    row_at = words_at + i * width
+    for j in range(n_rows + frame[N_EXCLUDED]):
+        if i <= j < n_rows:
+            continue
+        other, is_inside = words_at + j * width, True
+        for w in range(width):
+            if words[row_at + w] & ~words[other + w] != _U(0):
+                is_inside = False
+                break
+        if is_inside:
+            return True
+    return False
+
+
+@compiled()
+def _n_common(words, row_at, other_at, width):
+    n = 0
+    for w in range(width):
+        n += popcount(words[row_at + w] & words[other_at + w])
+    return n
+
+
+@compiled()
+def _divide_rows(state, depth, n_columns, least, scratch):
+    """Put rows with all of a child's columns on the path; write the numbers and columns of those with `least` or more.
+
+    Returns
+    -------
+    n_path, n_candidates, n_entries : int
+        The last is the sum of the candidates' columns.
+    """
+    words, ints, frame = state.words, state.ints, state.frames[depth]
+    width, words_at, i, n_rows = frame[WIDTH], frame[WORDS_AT], frame[CURSOR], frame[N_ROWS]
+    n_path, n_new, n_entries = frame[N_PATH], 0, 0
+    for j in range(i, n_rows):
+        n = _n_common(words, words_at + i * width, words_at + j * width, width)
+        if n == n_columns:
+            state.path[n_path] = ints[frame[INTS_AT] + j]
+            n_path += 1
+        elif n >= least:
+            ints[scratch + 2 * n_new] = j
+            ints[scratch + 2 * n_new + 1] = n
+            n_entries += n
+            n_new += 1
+    return n_path, n_new, n_entries
+
+
+@compiled()
+def _sort_candidates(state, n_columns, n_path, n_new, least, new_ints, scratch):
+    """Sort a child's candidates by columns; False, without the sort, if no child of it reaches the threshold.
+
+    Parameters
+    ----------
+    n_path : int
+        Rows on the child's path.
+    least : int
+        Each candidate has at least so many columns, and fewer than `n_columns`.
+    new_ints, scratch : int
+        Where the candidates are written, and where `_divide_rows` wrote them.
+    """
+    ints, histogram = state.ints, state.histogram
+    for k in range(n_new):
+        histogram[ints[scratch + 2 * k + 1]] += 1
+    total, highest = 0, -1.0
+    for n in range(least, n_columns):
+        if histogram[n] > 0:
+            highest = max(highest, _bound(state, n, n_path + n_new - total))
+        total, histogram[n] = total + histogram[n], total
+    may_reach = reaches(state, highest)
+    if may_reach:
+        for k in range(n_new):
+            j, n = ints[scratch + 2 * k], ints[scratch + 2 * k + 1]
+            place = histogram[n]
+            histogram[n] += 1
+            ints[new_ints + place] = j
+            ints[new_ints + n_new + place] = n
+    for n in range(least, n_columns):
+        histogram[n] = 0
+    return may_reach
+
+
+@compiled()
+def _narrow_excluded(state, depth, least, to, width_new, is_dense):
+    """Write the excluded rows of a child, those with `least` of its columns or more; return their number."""
+    words, frame = state.words, state.frames[depth]
+    width, words_at, i, n_rows = frame[WIDTH], frame[WORDS_AT], frame[CURSOR], frame[N_ROWS]
+    row_at, n_kept = words_at + i * width, 0
+    for j in range(n_rows + frame[N_EXCLUDED]):
+        if i <= j < n_rows:
+            continue
+        if _n_common(words, row_at, words_at + j * width, width) >= least:
+            _narrow(words, row_at, words_at + j * width, width, to + n_kept * width_new, width_new, is_dense)
+            n_kept += 1
+    return n_kept
+
+
+@compiled()
 def _narrow(words, mask_at, row_at, width, to, width_new, is_dense):
-    """Write a row's bits at the places of a mask's, moved together if that saves words, or if `is_dense`."""
+    """Write a row's bits at the places of a mask's, moved together if that saves words, or if `is_dense`.
+
+    Parameters
+    ----------
+    mask_at, row_at, to : int
+        Where the mask, the row and the result begin.
+    width, width_new : int
+        Words of a row before and after.
+    """
     if width == width_new and not is_dense:
         for w in range(width):
             words[to + w] = words[row_at + w] & words[mask_at + w]
@@ -538,87 +539,3 @@ def _narrow(words, mask_at, row_at, width, to, width_new, is_dense):
         if (n & 63) + n_bits > 64:
             words[to + (n >> 6) + 1] |= bits >> _U(64 - (n & 63))
         n += n_bits
-
-
-@njit(inline="always")
-def _may_weigh(state, depth, i):
-    """True if the path and all candidates from the i-th on together reach the threshold."""
-    frames = state.frames
-    start, n_columns = frames[depth, FLOATS_AT], frames[depth, N_COLUMNS]
-    total = 0.0
-    for k in range(n_columns):
-        total += state.floats[start + k]
-    for k in range(start + n_columns + i, start + n_columns + frames[depth, N_ROWS]):
-        total += state.floats[k]
-    return _reaches(state, total)
-
-
-@njit(inline="always")
-def _weigh_path(state, depth, i, n_columns, new_floats):
-    """Write the weights of a child's columns over its path; return their sum."""
-    frames, floats, words, ints = state.frames, state.floats, state.words, state.ints
-    start, width, words_at = frames[depth, FLOATS_AT], frames[depth, WIDTH], frames[depth, WORDS_AT]
-    n_rows, row_at = frames[depth, N_ROWS], frames[depth, WORDS_AT] + i * frames[depth, WIDTH]
-    n = 0
-    for w in range(width):
-        bits = words[row_at + w]
-        while bits != _U(0):
-            floats[new_floats + n] = floats[start + 64 * w + lowest_bit_index(bits)]
-            n += 1
-            bits &= bits - _ONE
-    entries = start + frames[depth, N_COLUMNS] + n_rows
-    for j in range(i, n_rows):
-        n = 0
-        for w in range(width):
-            n += popcount(words[row_at + w] & words[words_at + j * width + w])
-        if n == n_columns:
-            first = entries + ints[frames[depth, INTS_AT] + 2 * n_rows + j]
-            _restrict(state, words_at + j * width, row_at, width, first, new_floats)
-    total = 0.0
-    for k in range(n_columns):
-        total += floats[new_floats + k]
-    return total
-
-
-@njit(inline="always")
-def _weigh_rows(state, depth, i, new_ints, n_new, n_columns, new_floats, total):
-    """Write the weights of a child's candidates, given by their numbers in its parent.
-
-    Returns
-    -------
-    bool
-        False if they and the path, whose weight is `total`, do not reach the threshold together.
-    """
-    frames, floats, ints = state.frames, state.floats, state.ints
-    width, words_at, n_rows = frames[depth, WIDTH], frames[depth, WORDS_AT], frames[depth, N_ROWS]
-    entries = frames[depth, FLOATS_AT] + frames[depth, N_COLUMNS] + n_rows
-    new_entries = new_floats + n_columns + n_new
-    to = new_entries
-    for k in range(n_new):
-        j, n = ints[new_ints + k], ints[new_ints + n_new + k]
-        ints[new_ints + 2 * n_new + k] = to - new_entries
-        floats[to : to + n] = 0.0
-        first = entries + ints[frames[depth, INTS_AT] + 2 * n_rows + j]
-        _restrict(state, words_at + j * width, words_at + i * width, width, first, to)
-        weight = 0.0
-        for e in range(to, to + n):
-            weight += floats[e]
-        floats[new_floats + n_columns + k] = weight
-        total += weight
-        to += n
-    return _reaches(state, total)
-
-
-@njit(inline="always")
-def _restrict(state, row_at, mask_at, width, first, to):
-    """Add the weights of a row's entries, from `first` on, at the places of a mask's bits, from `to` on."""
-    words, floats = state.words, state.floats
-    for w in range(width):
-        bits, mask = words[row_at + w], words[mask_at + w]
-        while bits != _U(0):
-            lowest = bits & (~bits + _ONE)
-            if mask & lowest != _U(0):
-                floats[to] += floats[first]
-                to += 1
-            first += 1
-            bits ^= lowest

@@ -21,7 +21,8 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.null_model import PAIR_WEIGHTS, UNIT, NullModel
 from mbe_stage.groups.quasi_bicliques import pair_weight
 from mbe_stage.options import Execution
-from mbe_stage.runtime.jit import INTS, LONGS, compiled
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 
 def most_surprising(
@@ -53,9 +54,22 @@ def most_surprising(
     yield Standing(ranked, float(ranked.scores[-1]) if len(ranked) else 0.0, True)
 
 
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Compile the function of this module."""
+    return steps_of(_evidence)
+
+
 @compiled(LONGS, INTS, LONGS, INTS, LONGS, LONGS, LONGS, int64)
 def _evidence(left_offsets, left, right_offsets, right, left_logs, right_logs, weights, log_edges):
-    """The evidence of each biclique in units: the sum of its edges' weights (`mbe_stage.groups.null_model`)."""
+    """The evidence of each biclique in units: the sum of its edges' weights (`mbe_stage.groups.null_model`).
+
+    Parameters
+    ----------
+    left_offsets, left, right_offsets, right
+        The members of each biclique.
+    left_logs, right_logs, weights, log_edges
+        Of the null model.
+    """
     evidence = np.zeros(left_offsets.size - 1, np.int64)
     for i in range(evidence.size):
         for k in range(left_offsets[i], left_offsets[i + 1]):
