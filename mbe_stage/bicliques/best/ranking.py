@@ -49,7 +49,9 @@ class Ranked:
     def followed_by(self, other: Ranked) -> Ranked:
         """Return these bicliques and others, in this order."""
         names = "left_sizes", "right_sizes", "left_members", "right_members"
-        parts = {name: np.concatenate([getattr(each.block, name) for each in (self, other)]) for name in names}
+        parts: dict[str, Any] = {
+            name: np.concatenate([getattr(each.block, name) for each in (self, other)]) for name in names
+        }
         scores, keys = (np.concatenate(pair) for pair in ((self.scores, other.scores), (self.keys, other.keys)))
         return Ranked(scores, keys, BicliqueBlock(len(self) + len(other), **parts))
 
