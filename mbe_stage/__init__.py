@@ -6,6 +6,7 @@ its module when it is first asked for.
 
 TYPE_CHECKING = False  # as in `typing`
 if TYPE_CHECKING:
+    from mbe_stage.bicliques.best.find import BestBicliques, best_bicliques
     from mbe_stage.bicliques.enumerate import Progress, RunFacts, enumerate_bicliques, enumerate_into
     from mbe_stage.bicliques.many import ManyBicliques, enumerate_many
     from mbe_stage.bicliques.query import BicliqueQuery
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from mbe_stage.tasks import Task
 
 __all__ = [
+    "BestBicliques",
     "BicliqueBlock",
     "BicliqueQuery",
     "BicliqueTable",
@@ -81,6 +83,7 @@ __all__ = [
     "TableSink",
     "Task",
     "UndirectedCSR",
+    "best_bicliques",
     "choose_engine",
     "count_maximal_cliques",
     "count_pq_bicliques",
@@ -100,6 +103,7 @@ __all__ = [
 # No module has the name of one of its names: importing it would put the module in the name's place.
 _NAMES = {
     "engines": ("choose_engine", "engine_names"),
+    "bicliques.best.find": ("BestBicliques", "best_bicliques"),
     "bicliques.enumerate": ("Progress", "RunFacts", "enumerate_bicliques", "enumerate_into"),
     "errors": ("EngineUnavailable", "InvalidArgument", "MemoryBudgetExceeded", "StageError"),
     "graphs.bipartite": ("BipartiteCSR",),

@@ -1,0 +1,1 @@
+"""The best maximal bicliques by a score, found by branch and bound."""

@@ -1,0 +1,153 @@
+"""The best bicliques beside all of them, ranked."""
+
+import math
+
+import numpy as np
+import pytest
+
+from mbe_stage import BestBicliques, BipartiteCSR, InvalidArgument, best_bicliques
+from mbe_stage.bicliques.keys import SIDE_SALTS, biclique_keys, hash_integers, vertex_hashes
+from mbe_stage.bicliques.reference import maximal_bicliques
+from mbe_stage.bicliques.results import BicliqueBlock
+from mbe_stage.groups import UNIT, GroupMembers, NullModel, surprise_of
+from tests.mbe_stage.graphs import complete, crown, from_matrix
+
+SCORES = ("edges", "vertices", "balance", "weight", "surprise")
+Row = tuple[float, int, tuple[int, ...], tuple[int, ...]]
+
+
+def rows(best: BestBicliques) -> list[Row]:
+    sides = [tuple(tuple(side.tolist()) for side in best.table[i]) for i in range(len(best.table))]
+    return [(s, k, *pair) for s, k, pair in zip(best.scores.tolist(), best.keys.tolist(), sides, strict=True)]
+
+
+def keys_of(found: list[tuple[tuple[int, ...], tuple[int, ...]]], graph: BipartiteCSR) -> list[int]:
+    sizes = [np.array([len(pair[side]) for pair in found], np.int32) for side in (0, 1)]
+    members = [np.array([v for pair in found for v in pair[side]], np.int32) for side in (0, 1)]
+    ids = np.arange(graph.n_left), np.arange(graph.n_right)
+    hashes = [vertex_hashes(hash_integers(each), side) for each, side in zip(ids, SIDE_SALTS, strict=True)]
+    return biclique_keys(BicliqueBlock(len(found), *sizes, *members), *hashes).tolist()
+
+
+def ranked(
+    graph: BipartiteCSR, by: str, k: int, least: tuple[int, int], overlap: float, weight: np.ndarray
+) -> list[Row]:
+    """The specification: all maximal bicliques, scored one by one, sorted, and taken by rank."""
+    found = [pair for pair in sorted(maximal_bicliques(graph)) if all(map(int.__ge__, map(len, pair), least))]
+    if by == "surprise" and found:
+        scores = (surprise_of(GroupMembers.of(found), NullModel.of(graph)) / UNIT).tolist()
+    else:
+        scores = [
+            {
+                "edges": len(left) * len(right),
+                "vertices": len(left) + len(right),
+                "balance": min(len(left), len(right)),
+                "weight": math.fsum(weight[u, v] for u in left for v in right),
+            }.get(by, 0)
+            for left, right in found
+        ]
+    taken: list[Row] = []
+    triples = zip(scores, keys_of(found, graph), found, strict=True)
+    order = sorted(triples, key=lambda row: (-row[0], -len(row[2][0]) * len(row[2][1]), row[1]))
+    for score, key, (left, right) in order:
+        shared = (len({*left} & {*row[2]}) * len({*right} & {*row[3]}) for row in taken)
+        if len(taken) < k and all(n <= overlap * len(left) * len(right) for n in shared):
+            taken.append((score, key, left, right))
+    return taken
+
+
+def weights_of(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    """Any weights, few different ones with many ties, only zeros, and some much larger than others."""
+    kinds = (rng.random(shape), rng.integers(0, 3, shape) / 10, np.zeros(shape), rng.lognormal(0, 3, shape))
+    return kinds[rng.integers(4)]
+
+
+@pytest.mark.parametrize("by", SCORES)
+def test_the_best_are_those_of_all_ranked(by: str) -> None:
+    rng = np.random.default_rng(SCORES.index(by))
+    for i in range(120):
+        shape = rng.integers(1, 12), rng.integers(1, 12)
+        if i % 6 == 0:
+            # Rows of several words.
+            shape = rng.integers(60, 140), rng.integers(1, 8)
+        matrix = rng.random(shape) < rng.choice([0.2, 0.4, 0.6, 0.8, 0.95])
+        graph = from_matrix(matrix if i % 2 else matrix.T)
+        weight = weights_of(rng, (graph.n_left, graph.n_right))
+        k, least = int(rng.choice([1, 2, 5, 20, 1000])), (int(rng.integers(1, 4)), int(rng.integers(1, 4)))
+        overlap = float(rng.choice([1, 1, 0, 0.3, 0.5]))
+        given = {"weights": weight[graph.edges()]} if by == "weight" else {}
+        best = best_bicliques(graph, by, k, min_left=least[0], min_right=least[1], overlap=overlap, **given)
+        assert rows(best) == ranked(graph, by, k, least, overlap, weight)
+        assert best.is_complete
+
+
+def test_closed_forms() -> None:
+    assert rows(best_bicliques(complete(5, 7)))[0][2:] == (tuple(range(5)), tuple(range(7)))
+    # Every half of a crown is one of the best: 20 of 3 x 3, then 15 of 4 x 2 and 15 of 2 x 4.
+    best = best_bicliques(crown(6), k=21)
+    assert best.scores.tolist() == [9] * 20 + [8]
+    assert best.keys[:20].tolist() == sorted(best.keys[:20].tolist())
+    assert best_bicliques(crown(6), "vertices", k=1).scores.tolist() == [6]
+    assert len(best_bicliques(crown(6), "balance", k=1000, min_left=3, min_right=3).table) == 20
+    # A star is the best by edges only if one vertex is enough.
+    edges = [(0, v) for v in range(9)] + [(u, v) for u in (1, 2) for v in (0, 1)]
+    star = BipartiteCSR.from_edges(*zip(*edges, strict=True))
+    assert best_bicliques(star, k=1, min_left=1, min_right=1).scores.tolist() == [9]
+    assert best_bicliques(star, k=1).scores.tolist() == [6]
+    assert len(best_bicliques(complete(1, 5)).table) == 0
+    assert len(best_bicliques(BipartiteCSR.from_edges([], [], 3, 3)).table) == 0
+
+
+def test_planted_blocks_are_found_among_others() -> None:
+    rng = np.random.default_rng(3)
+    matrix = rng.random((300, 400)) < 0.02
+    matrix[10:40, 100:130], matrix[200:212, 300:380] = True, True
+    best = best_bicliques(from_matrix(matrix), k=2, overlap=0.5)
+    planted = (range(200, 212), range(300, 380)), (range(10, 40), range(100, 130))
+    for row, sides in zip(rows(best), planted, strict=True):
+        assert all({*side} <= {*members} for side, members in zip(sides, row[2:], strict=True))
+
+
+@pytest.mark.parametrize(("name", "edges"), [("youtube", 939), ("marvel", 2352), ("github_half", 225)])
+def test_real_graphs(data_dir, name: str, edges: int) -> None:
+    with np.load(data_dir / f"{name}.npz") as arrays:
+        graph = BipartiteCSR.from_edges(arrays["u"], arrays["v"])
+    best = best_bicliques(graph, k=1, min_left=3, min_right=3)
+    assert best.scores.tolist() == [edges]
+    assert best.bound == edges
+
+
+def test_a_time_limit_leaves_the_best_so_far_and_a_bound() -> None:
+    rng = np.random.default_rng(5)
+    graph = from_matrix(rng.random((150, 150)) < 0.5)
+    seen: list[BestBicliques] = []
+    best = best_bicliques(graph, k=3, time_limit=1e-9, on_progress=seen.append)
+    assert not best.is_complete
+    assert seen[-1] is best
+    assert best.bound >= best.scores[0]
+    left, right = best.table[0]
+    assert all({*right.tolist()} <= {*graph.neighbours_of_left(u).tolist()} for u in left.tolist())
+
+    def interrupt(_: BestBicliques) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        best_bicliques(graph, k=3, on_progress=interrupt)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"by": "degree"}, "by is 'degree': expected one of edges, vertices"),
+        ({"k": 0}, "k is 0: expected 1 or more"),
+        ({"overlap": 1.5}, "overlap is 1.5: expected a share"),
+        ({"time_limit": 0}, "time_limit is 0: expected seconds"),
+        ({"by": "weight"}, "by is 'weight' and weights are missing"),
+        ({"weights": np.ones(6)}, "by is 'edges' and weights are given"),
+        ({"by": "weight", "weights": np.ones(5)}, r"weights have the shape \(5,\)"),
+        ({"by": "weight", "weights": -np.ones(6)}, "weights hold a negative number"),
+    ],
+)
+def test_refusals(given: dict, said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        best_bicliques(complete(2, 3), **given)
