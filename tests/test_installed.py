@@ -206,6 +206,7 @@ def test_without_a_place_for_compiled_code_it_works_and_says_so(installed: Insta
     assert refused.stderr.endswith("expected a writable directory; set NUMBA_CACHE_DIR to one\n")
 
 
+@pytest.mark.slow
 def test_cleaned_and_uninstalled_it_leaves_nothing(wheel: Path, edges: Path) -> None:
     folder, home = empty_environment(edges.parent / "environment"), edges.parent / "home"
     home.mkdir()

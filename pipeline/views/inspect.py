@@ -116,8 +116,8 @@ class Inspection:
     read_memory_bytes : int
         Measured peak of this process after the graph was built.
     expected_memory_bytes : int
-        Upper estimate for a run: `read_memory_bytes`, the engine's whole budget, that of all writers, `tables_bytes`
-        and, on the CPU, the memory of sampling.
+        Upper estimate for a run: `read_memory_bytes`, the engine's whole budget, that of the writers of data sets,
+        `tables_bytes` and, on the CPU, the memory of sampling.
     tables_bytes : int
         Size of tables kept in memory until the search ends.
     cores : tuple of CoreSize
@@ -201,9 +201,9 @@ def inspect_edges(
     unknown = f"unknown: it depends on the number of {publication.counted}, which the figures above do not give"
     table_memory = publication.table_memory(config, query, graph)
     lines = (("trial", unknown),) if outlook is None else tuple(outlook.lines)
-    beside_engine = (
-        table_memory.n_bytes + _sampling_memory(config, graph) + writers_bytes(config.execution.memory_budget)
-    )
+    beside_engine = table_memory.n_bytes + _sampling_memory(config, graph)
+    if any(not name.endswith(".parquet") for name in publication.schemas(config, key_types)):
+        beside_engine += writers_bytes(config.execution.memory_budget)
     with run_state.at_part("counting shared neighbours"):
         density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
     return Inspection(

@@ -114,6 +114,7 @@ def test_progress_counts_what_is_done() -> None:
     assert len(set(shares)) > 3
 
 
+@pytest.mark.slow
 @on_the_emulator
 def test_a_run_lives_within_what_it_may_take() -> None:
     cases = [json.loads(line) for line in run_module("emulated_memory").splitlines()]

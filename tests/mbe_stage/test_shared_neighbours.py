@@ -141,7 +141,7 @@ def test_progress_ends_at_one() -> None:
 
 
 def test_real_graphs(data_dir: Path) -> None:
-    for name in ("youtube", "unicodelang", "moreno_crime"):
+    for name in ("unicodelang", "moreno_crime", "ucforum"):
         with np.load(data_dir / f"{name}.npz") as arrays:
             ends = (arrays["u"], arrays["v"])
         matrix = csr_array((np.ones(ends[0].size, np.int64), ends))

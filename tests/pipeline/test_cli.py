@@ -449,6 +449,7 @@ def test_every_help_has_an_example_that_works(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     (tmp_path / "edges.csv").write_text(EDGES.replace("left,right", "user,item"))
     (tmp_path / "friends.csv").write_text("name,friend\nx,y\ny,z\nx,z\n")
+    (tmp_path / "baskets.dat").write_text("1 2\n1 2 3\n")
     (tmp_path / "config.yaml").write_text(
         "input: {path: edges.csv, left: user, right: item}\noutput: {directory: out}\n"
     )
@@ -470,7 +471,7 @@ def test_every_help_has_an_example_that_works(tmp_path: Path, monkeypatch: pytes
             if name == "diff":
                 arguments = [each.replace("RUN", "latest") for each in arguments]
                 arguments[1] = str(RunStore(tmp_path / "out").latest())
-            if name in (None, "enumerate", "cliques", "count-pq", "project", "groups"):
+            if name in (None, "enumerate", "cliques", "count-pq", "project", "itemsets", "groups"):
                 # Nothing needs to be compiled.
                 arguments += ["--engine", "reference"]
             done = mbe(*arguments)

@@ -55,7 +55,7 @@ def test_a_derived_output_is_asked_for_by_its_section() -> None:
     [
         (
             {"problem": "path"},
-            "problem is 'path': did you mean 'paths'? expected one of bicliques, cliques, pq_counts, paths, ",
+            "problem is 'path': did you mean 'paths'? expected one of bicliques, cliques, ",
         ),
         ({"problem": 7}, "problem is 7: "),
         ({"problem": "paths", "paths": {"lenth": 2}}, "paths.lenth: unknown key; did you mean 'length'?"),

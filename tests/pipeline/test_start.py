@@ -18,13 +18,19 @@ NOT_TO_READ = {"asyncio", "llvmlite", "numba", "pandas", "prefect", "scipy", "ya
 NOT_TO_LIST = NOT_TO_READ | {"numpy", "pyarrow"}
 # What finds the problems of other packages.
 LIGHT = {
+    "mbe_stage.bicliques",
+    "mbe_stage.bicliques.problem",
     "mbe_stage.cliques",
     "mbe_stage.cliques.problem",
     "mbe_stage.errors",
+    "mbe_stage.itemsets",
+    "mbe_stage.itemsets.runs",
     "mbe_stage.lazy_names",
     "mbe_stage.pq_counts",
     "mbe_stage.pq_counts.problem",
     "mbe_stage.problem",
+    "mbe_stage.shared_neighbours",
+    "mbe_stage.shared_neighbours.problem",
 }
 
 # The names of the packages of which a step has imported something.

@@ -160,6 +160,7 @@ def test_bicliques_of_two_rows_are_counted_by_wedges() -> None:
     assert any(case["quanta"] > 2 for case in by_wedges)
 
 
+@pytest.mark.slow
 @on_the_emulator
 def test_bicliques_of_three_rows_are_counted_on_masks() -> None:
     cases = emulated("triples of rows")

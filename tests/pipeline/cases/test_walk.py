@@ -208,6 +208,7 @@ def decided(analyst: Analyst, command: str) -> dict[str, dict[str, str]]:
         return {row["case"]: row for row in csv.DictReader(file)}
 
 
+@pytest.mark.slow
 def test_three_planted_rings(browser: Browser, commands: Commands, tmp_path: Path) -> None:
     analyst = Analyst(tmp_path, commands)
     source = write(tmp_path / "reviews.csv", NAMES, reviews(3))
