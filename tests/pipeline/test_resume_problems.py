@@ -35,6 +35,7 @@ ASKED: dict[str, tuple[dict[str, Any], bool]] = {
     "cliques, sorted": ({"problem": "cliques", "output": {"sort": True}}, True),
     "counts": ({"problem": "pq_counts", "pq_counts": {"p": 5, "q": 6, "table": True}}, False),
     "counts of vertices and edges": ({"problem": "pq_counts", "pq_counts": {"p": 3, "q": 4, "local": "edges"}}, False),
+    "itemsets": ({"problem": "itemsets", "itemsets": {"min_count": 2}}, True),
     "groups beside bicliques": ({"groups": {}}, True),
     "groups alone": ({"groups": {}, "output": {"bicliques": False}}, False),
 }
