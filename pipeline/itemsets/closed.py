@@ -230,7 +230,7 @@ def found(
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Pause it while many small objects are made, none of which can be garbage: each pass would look at all of them."""
+    """Pause garbage collection: many small objects are made, and each pass would visit all of them in vain."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

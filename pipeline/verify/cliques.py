@@ -24,6 +24,7 @@ from mbe_stage.pipeline.verify.closure import Adjacency, check_distinct
 from mbe_stage.pipeline.verify.fields import check_key_type, check_vertex_table
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.products import products_before, shared_of_rows
 from mbe_stage.pipeline.verify.rows import (
     Batch,
     VertexStatistics,
@@ -38,9 +39,7 @@ from mbe_stage.runtime.jit import readonly_view
 # Most nodes of a search for all cliques; beyond that, the sample of vertices and edges whose clique is looked up.
 _MOST_NODES = 500_000
 _SEEDS = 10_000
-# Most products of a projection, and the rows of it that are made at once.
 _MOST_PRODUCTS = 500_000_000
-_PRODUCTS_AT_ONCE = 20_000_000
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -366,20 +365,13 @@ def graph_of(edges: EdgeData, project: str | None, min_shared: int) -> CliqueGra
 
 
 def _projection(side: csr_array, min_shared: int) -> CliqueGraph | None:
-    degrees = np.bincount(side.indices, minlength=side.shape[1]).astype(np.int64)
-    steps = np.zeros(side.shape[0] + 1, np.int64)
-    steps[1:] = np.cumsum(degrees[side.indices])[side.indptr[1:] - 1] if side.indices.size else 0
-    if steps[-1] > _MOST_PRODUCTS:
+    before, parts = products_before(side), []
+    if before[-1] > _MOST_PRODUCTS:
         return None
-    transposed, parts, first = side.T.tocsr(), [], 0
-    while first < side.shape[0]:
-        end = int(np.searchsorted(steps, steps[first] + _PRODUCTS_AT_ONCE, side="right")) - 1
-        end = min(max(end, first + 1), side.shape[0])
-        shared = (side[first:end] @ transposed).tocoo()
+    for first, shared in shared_of_rows(side, before):
         rows, columns = shared.row + first, shared.col
         wanted = (shared.data >= min_shared) & (rows != columns)
         parts.append((rows[wanted], columns[wanted]))
-        first = end
     rows, columns = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     return _graph(csr_array((np.ones(rows.size, np.int8), (rows, columns)), (side.shape[0], side.shape[0])))
 

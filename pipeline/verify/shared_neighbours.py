@@ -17,12 +17,11 @@ from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify import recipe
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.products import products_before, shared_of_rows
 
-# Most products of a search for all pairs, and products at once.
 _MOST_PRODUCTS = 1_000_000_000
-_PRODUCTS_AT_ONCE = 20_000_000
-# Rows whose neighbours are intersected at once.
-_ROWS_AT_ONCE = 1 << 18
+# Rows whose neighbours are intersected at once, and neighbours of one such part.
+_ROWS_AT_ONCE, _ENTRIES_AT_ONCE = 1 << 18, 20_000_000
 _TOLERANCE = 1e-6
 
 
@@ -156,7 +155,7 @@ class _Pairs:
     def _cut(self, first: np.ndarray, second: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Cut pairs so that the neighbours of each part fit memory."""
         entries = np.cumsum(self.degrees[first] + self.degrees[second])
-        cuts = np.searchsorted(entries, np.arange(_PRODUCTS_AT_ONCE, entries[-1], _PRODUCTS_AT_ONCE))
+        cuts = np.searchsorted(entries, np.arange(_ENTRIES_AT_ONCE, entries[-1], _ENTRIES_AT_ONCE))
         yield from zip(np.split(first, cuts), np.split(second, cuts), strict=True)
 
     def _similarity(self, first: np.ndarray, second: np.ndarray, shared: np.ndarray) -> _Values:
@@ -182,25 +181,18 @@ class _Pairs:
         if self.manifest.truncated is not None:
             job.not_checked(f"nothing missing: the run is incomplete ({self.manifest.truncated})")
             return
-        others = np.bincount(self.matrix.indices, minlength=self.matrix.shape[1])
-        sums = np.concatenate([[0], np.cumsum(others[self.matrix.indices])])
-        steps = sums[self.matrix.indptr]
-        if steps[-1] > _MOST_PRODUCTS:
-            job.not_checked(f"nothing missing: a search for all pairs takes {steps[-1]:,} steps")
+        before = products_before(self.matrix)
+        if before[-1] > _MOST_PRODUCTS:
+            job.not_checked(f"nothing missing: a search for all pairs takes {before[-1]:,} steps")
             return
         n_pairs = n_better = 0
-        transposed, begin = self.matrix.T.tocsr(), 0
-        while begin < self.matrix.shape[0]:
-            end = int(np.searchsorted(steps, steps[begin] + _PRODUCTS_AT_ONCE, side="right")) - 1
-            end = max(end, begin + 1)
-            product = (self.matrix[begin:end] @ transposed).tocoo()
+        for begin, product in shared_of_rows(self.matrix, before):
             wanted = (product.row + begin < product.col) & (product.data >= self.section.min_shared)
             n_pairs += int(np.count_nonzero(wanted))
             if self.section.top is not None and self.n_rows and wanted.any():
                 first, second, shared = product.row[wanted] + begin, product.col[wanted], product.data[wanted]
                 ranks = self._ranks(shared, self._similarity(first, second, shared))
                 n_better += int(np.count_nonzero(ranks > self.worst + _TOLERANCE * (1.0 + abs(self.worst))))
-            begin = end
         if n_pairs != counts.pairs:
             place = self.run / "manifest.json"
             raise VerificationError(f"{place}: counts.pairs is {counts.pairs}; recomputed {n_pairs}")

@@ -73,7 +73,7 @@ def test_similarity_is_that_of_scipy() -> None:
 
 
 def test_ranks_beyond_the_smallest_number() -> None:
-    """Both p-values are 0 in a table, and still in order: three blocks, the smallest of which is the least sure."""
+    """All p-values are 0 in the table, and still the pairs are in order: the fewest shared neighbours come last."""
     edges = [(2 * k + u, 500 * k + v) for k, n in enumerate((400, 500, 450)) for u in (0, 1) for v in range(n)]
     left, right = np.array(edges).T
     table = shared_neighbour_pairs(BipartiteCSR.from_edges(left, right, n_right=1500), top=3)

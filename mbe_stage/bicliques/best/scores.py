@@ -15,7 +15,7 @@ KINDS = {"edges": EDGES, "vertices": VERTICES, "balance": BALANCE, "weight": WEI
 
 @njit(inline="always")
 def code_of(kind, scale, n_left, n_right):
-    """The code of a biclique of this size, float64; infinite for weights, of which sizes say nothing."""
+    """Return the code of a biclique of this size, float64; infinite by weight, which sizes do not bound."""
     edges = float(n_left) * float(n_right)
     if kind == EDGES:
         return edges
