@@ -32,6 +32,5 @@ def prefetch(typing_context, array, index):  # noqa: ARG001 - the signature is N
 @njit(inline="always")
 def prefetch_column(child, k, at_end):
     """Ask for the first entry or the last of a later column than the `k`-th: of the left set, or of the next child."""
-    # Behind the last row's columns stand numbers of rows: whatever is asked for then, it is not used.
-    later = child.column_offsets + child.node[k + _AHEAD]
+    later = child.column_offsets + child.node[min(k + _AHEAD, child.column_members - 1)]
     prefetch(child.node, np.int64(child.column_members + child.node[later + at_end] - at_end))
