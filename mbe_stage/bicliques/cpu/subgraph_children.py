@@ -18,6 +18,7 @@ from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.bitset_walk import count_pair, may_count_pair, push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
+    TOUCHING,
     closed_sets,
     column_groups,
     subsets_of,
@@ -123,10 +124,7 @@ def _visit_bitmap_child(child, worker, sizes, output):
     """A child whose left set fits one word: its rows are built in a single pass."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
     n_path, width = worker.frames[child.depth, layout.N_PATH], child.left_end - child.left_at
-    if width == 1 and output is None and not needs_weights(n_path, sizes):
-        # All rows of the column are later ones, and hold the whole left set.
-        control[layout.WORK] += 8
-        control[layout.COUNT] += 1
+    if width <= 2 and output is None and not needs_weights(n_path, sizes) and _count_pair_of_columns(child, worker):
         return OK
     n_nonzero = _NONE
     bit = _ONE
@@ -154,13 +152,42 @@ def _visit_bitmap_child(child, worker, sizes, output):
 
 
 @njit(inline="always")
+def _count_pair_of_columns(child, worker):
+    """Count the bicliques of a child with one column or two, if that takes earlier rows alone; return whether it does.
+
+    All rows of a single column hold the whole left set, and are later ones. Of two columns, each is a left set of an
+    earlier row by itself if it has any.
+    """
+    node, row, control = child.node, child.row, worker.control
+    one = child.column_members + node[child.column_offsets + node[child.left_at]]
+    other = child.column_members + node[child.column_offsets + node[child.left_end - 1]]
+    if one != other:
+        prefetch_column(child, child.left_at, 0)
+        prefetch_column(child, child.left_at + 1, 0)
+        if node[one] == row or node[other] == row:
+            return False
+        while node[one] != node[other] and node[one] < row and node[other] < row:
+            is_behind = node[one] < node[other]
+            one += is_behind
+            other += not is_behind
+    control[layout.WORK] += 8
+    control[layout.COUNT] += node[one] != node[other] or node[one] >= row
+    return True
+
+
+@njit(inline="always")
 def _count_small_child(child, n_nonzero, worker, sizes):
     """Count the bicliques of a child with at most six columns, and of its subtree; `bits` holds the rows."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
-    candidates = forbidden = _U(0)
-    n_path, width = worker.frames[child.depth, layout.N_PATH], child.left_end - child.left_at
-    # Without twins among the columns, and with enough on the path, their numbers decide.
-    is_weighed = sizes.are_checked and (child.n_left != width or needs_weights(n_path, sizes))
+    candidates = forbidden = heavy = medium = _U(0)
+    n_path, least = worker.frames[child.depth, layout.N_PATH], sizes.constraints[MIN_LEFT]
+    if sizes.are_checked and child.n_left != child.left_end - child.left_at:
+        for k in range(child.left_end - child.left_at):
+            weight = node[child.column_weights + node[child.left_at + k]]
+            heavy |= _U(weight > 1) << _U(k)
+            medium |= _U(1 < weight < least)
+    # Without columns of medium weight, and with enough on the path, their numbers decide.
+    is_weighed = sizes.are_checked and (medium != _U(0) or needs_weights(n_path, sizes))
     for k in range(n_nonzero):
         other = nonzero[k]
         member = _ONE << bits[other]
@@ -170,7 +197,7 @@ def _count_small_child(child, n_nonzero, worker, sizes):
     # The child's own row is among the candidates: its left set is a result itself.
     closed = closed_sets(candidates, forbidden)
     if not is_weighed:
-        control[layout.COUNT] += popcount(closed & sizes.wide_subsets)
+        control[layout.COUNT] += popcount(closed & (sizes.wide_subsets | TOUCHING[heavy]))
         return
     if closed != _U(0):
         weights = worker.weights
@@ -222,8 +249,9 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
     if raw_end == top:
         return OK
     columns = layout.Columns(ints_top, _U(0), _U(0))
-    if sizes.are_checked:
+    if sizes.are_checked and child.n_left != kept.n_new:
         columns = weighed_columns(child, kept, ints, ints_top, sizes.constraints[MIN_LEFT])
+    if sizes.constraints[MIN_LEFT] > 1:
         raw_end = drop_narrow(words, top, raw_end, columns, ints, payload_at, sizes.constraints[MIN_LEFT])
     if raw_end == top:
         return OK
@@ -233,7 +261,7 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
     behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     excluded = layout.Excluded(excluded_at, excluded_end, singles, top, top)
     if output is None and raw_end - top <= 2 and may_count_pair(n_path, columns, sizes):
-        count_pair(words[top], words[raw_end - 1], excluded, sizes.constraints[MIN_LEFT], worker)
+        count_pair(words[top], words[raw_end - 1], excluded, columns, sizes.constraints[MIN_LEFT], worker)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
@@ -426,7 +454,8 @@ def _collect(child, n_counted, n_members, worker, sizes, output):
             counts[other] = 0
     n_columns, n_kept, end = collect_columns(child, counts, ints, scratch_at, words, top)
     collected = layout.Collected(scratch_at, end, n_columns, n_kept)
-    if n_columns > layout.WORD_BITS and sizes.constraints[MIN_LEFT] > 1:
+    # Rows of a single column leave the node, anyway.
+    if n_columns > layout.WORD_BITS and sizes.constraints[MIN_LEFT] > 2:
         n_counted = drop_narrow_excluded(child, collected, n_counted, sizes.constraints[MIN_LEFT], worker)
     return OK, n_path, n_counted, collected
 
