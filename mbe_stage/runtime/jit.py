@@ -156,6 +156,8 @@ class _UnsignedIndices(FunctionPass):  # type: ignore[misc]  # Numba's, without 
 
 
 class _Compiler(compiler.CompilerBase):  # type: ignore[misc]  # Numba's, without types
+    """Numba's compiler, with unsigned indices."""
+
     def define_pipelines(self) -> list[Any]:
         passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_UnsignedIndices, NopythonTypeInference)

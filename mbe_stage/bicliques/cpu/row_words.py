@@ -194,9 +194,19 @@ def _widest(words, start, end):
 def _restrict(words, start, end, mask, inside, kept_end, heavy, least):
     """Append restricted rows, those of a single column as bits of a word; returns the new end, and the word.
 
-    Rows inside the row `inside` are left out.
-
     Without branches, since the number of remaining columns is unpredictable.
+
+    Parameters
+    ----------
+    start, end : int
+        The rows.
+    mask, heavy : uint64
+    least : int
+        As in `restrict_distinct`.
+    inside : uint64
+        Rows inside this one are left out.
+    kept_end : int
+        Where restricted rows are written.
     """
     start, kept_end, singles = restrict_eight(words, start, end, mask, inside, kept_end, heavy, least)
     for k in range(start, end):
