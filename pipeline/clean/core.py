@@ -26,11 +26,10 @@ from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW, ArrowBackend
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
-from mbe_stage.pipeline.backends.arrow.key_encoder import encoded, indices_of
 from mbe_stage.pipeline.backends.arrow.measures import has_numbers
 from mbe_stage.pipeline.backends.arrow.plain import is_text, plain_type
 from mbe_stage.pipeline.backends.arrow.rows import HostRows
-from mbe_stage.pipeline.backends.arrow.spooled import PIECE, Spooled, SpooledEncoder, Spools, too_much
+from mbe_stage.pipeline.backends.arrow.spooled import PIECE, Spooled, Spools, too_much
 from mbe_stage.pipeline.backends.backend import Column, is_key, key_roles
 from mbe_stage.pipeline.clean.cleaning import (
     bucket_of,
@@ -190,8 +189,8 @@ class _NumberedRows:
         self.left = self._tuples("left", [*by, numbered["left"]])
         self.rights = [self._tuples(roles[0], [*by, *map(numbered.get, roles), *bucket]) for bucket in buckets]
         counts = np.zeros(len(self.left.keys), np.int64)
-        for start in range(0, self.n, PIECE):
-            count_ids(self.left.numbers.read(start, start + PIECE), counts)
+        for part in self.left.numbers.parts():
+            count_ids(part, counts)
         self._ends = np.cumsum(counts)
 
     def parts(self, right: _Column, most_rows: int) -> Iterator[_Pairs]:
@@ -232,11 +231,9 @@ class _NumberedRows:
     def _read(self, role: str) -> _Column:
         """Return a column of keys of all files."""
         if role not in self._spools.encoders:
-            encoder = self._spools.encoder(role)
-            for _, part in self._parts(self._rows):
-                encoder.add(part.column(role, self._config.key_type).values)
-            encoder.finish()
-        return _merged(self._spools.encoders[role], self._config)
+            parts = self._parts(self._rows)
+            self._spools.encoded(role, (part.column(role, self._config.key_type).values for _, part in parts))
+        return _merged(self._spools, role, self._config)
 
     def _drop(self) -> None:
         """Drop rows without a value, and those that do not pass the filters."""
@@ -297,11 +294,9 @@ class _NumberedRows:
 
     def _buckets(self, half_later: bool) -> _Column:
         """Return the time bucket of each remaining row."""
-        of_bucket, encoder = bucket_of(self._config, half_later), self._spools.encoder("bucket")
-        refuse = self._rows.refusal_of("timestamp")
-        for begins in beginnings(self._kept_times, self._are_moments, *of_bucket, refuse, ARROW):
-            encoder.add(pa.array(begins))
-        encoder.finish()
+        of_bucket, refuse = bucket_of(self._config, half_later), self._rows.refusal_of("timestamp")
+        begins = beginnings(self._kept_times, self._are_moments, *of_bucket, refuse, ARROW)
+        encoder = self._spools.encoded("bucket", map(pa.array, begins))
         return _Column(encoder.rows, ARROW.text_column(bucket_names(encoder.keys.to_numpy(), *of_bucket)))
 
     def _kept_measures(self) -> tuple[Spooled | None, Spooled | None, tuple[str, ...]]:
@@ -332,11 +327,10 @@ class _NumberedRows:
         self, first: tuple[Spooled, np.ndarray], second: tuple[Spooled, np.ndarray], n_second: int
     ) -> tuple[Spooled, np.ndarray]:
         """Implement `pipeline.clean.keys.Paired`."""
-        encoder = self._spools.encoder("tuple")
-        for start in range(0, self.n, PIECE):
-            codes, others = (ranks[ids.read(start, start + PIECE)].astype(np.int64) for ids, ranks in (first, second))
-            encoder.add(pa.array(codes * n_second + others))
-        encoder.finish()
+        (ids, ranks), (others, of_others) = first, second
+        parts = zip(ids.parts(), others.parts(), strict=True)
+        codes = (ranks[one].astype(np.int64) * n_second + of_others[other] for one, other in parts)
+        encoder = self._spools.encoded("tuple", map(pa.array, codes))
         return encoder.rows, encoder.keys.to_numpy()
 
     def _distinct(self, first: int, end: int, n: int, right: _Column) -> _Pairs:
@@ -356,16 +350,14 @@ class _NumberedRows:
         return np.full(rights.size, vertex, np.int32), rights
 
     def _pairs(self, right: _Column) -> Iterator[_Pairs]:
-        for start in range(0, self.n, PIECE):
-            yield self.left.numbers.read(start, start + PIECE), right.numbers.read(start, start + PIECE)
+        return zip(self.left.numbers.parts(), right.numbers.parts(), strict=True)
 
     def _number(self, role: str, column: _Column) -> _Column:
         """Make the numbers of a column the ranks of the keys in use."""
         numbers, keys = column
         counts = np.zeros(len(keys), np.int64)
-        for start in range(0, numbers.n, PIECE):
-            of_part = numbers.read(start, start + PIECE)
-            count_ids(of_part[of_part >= 0], counts)
+        for part in numbers.parts():
+            count_ids(part[part >= 0], counts)
         used = np.flatnonzero(counts)
 
         def refuse(number: int | None, *, found: str, expected: str, remedy: str) -> InputError:
@@ -392,20 +384,20 @@ def _there(column: Column) -> np.ndarray:
 
 
 def _first_row(numbers: Spooled, number: int) -> int:
-    starts = range(0, numbers.n, PIECE)
-    found = (start + np.flatnonzero(numbers.read(start, start + PIECE) == number) for start in starts)
+    found = (i * PIECE + np.flatnonzero(part == number) for i, part in enumerate(numbers.parts()))
     return next(int(rows[0]) for rows in found if rows.size)
 
 
-def _merged(encoders: Sequence[SpooledEncoder], config: InputConfig) -> _Column:
+def _merged(spools: Spools, role: str, config: InputConfig) -> _Column:
     """Return a column of keys of all files; an empty text is no key."""
+    encoders = list(spools.encoders[role])
     of_files = [encoder.keys for encoder in encoders]
     if config.key_type == "string" or len({keys.type for keys in of_files}) > 1:
         of_files = [keys.cast(pa.large_string()) for keys in of_files]
     keys, ids = of_files[0], np.arange(len(of_files[0]), dtype=np.int32)
     if len(of_files) > 1:
-        column = encoded(pa.chunked_array(of_files))
-        keys, ids = column.dictionary, indices_of(column)
+        merged = spools.encoded(role, of_files)
+        keys, ids = merged.keys, merged.rows.whole()
     if not pa.types.is_integer(keys.type):
         ids = np.where(ids == pc.index(keys, pa.scalar("", keys.type)).as_py(), np.int32(-1), ids)
     starts = np.cumsum([0, *map(len, of_files)])
@@ -415,8 +407,8 @@ def _merged(encoders: Sequence[SpooledEncoder], config: InputConfig) -> _Column:
         if encoder is encoders[0]:
             _renumber(numbers, new)
             continue
-        for at in range(0, encoder.rows.n, PIECE):
-            numbers.write(numbers.n, new[encoder.rows.read(at, at + PIECE)])
+        for part in encoder.rows.parts():
+            numbers.write(numbers.n, new[part])
     return _Column(numbers, keys)
 
 
@@ -466,7 +458,7 @@ class _Core:
             piece = PIECE if n_before > most_edges else max(1, n_before)
             with run_state.at_part(f"leaving out edges that can be in no result, {n_before:,} remain"):
                 for start in range(0, n_before, piece):
-                    ids = self._read(start, start + piece)
+                    ids = self._edges[0].read(start, start + piece), self._edges[1].read(start, start + piece)
                     while (n_kept := leave_out_pairs(ids, degrees, self._fewest)) < ids[0].size:
                         ids = ids[0][:n_kept], ids[1][:n_kept]
                     for spooled, of_side in zip(self._edges, ids, strict=True):
@@ -476,8 +468,5 @@ class _Core:
                 spooled.n = n
 
     def edges(self) -> _Pairs:
-        """Return all ids."""
-        return self._read(0, self.n)
-
-    def _read(self, start: int, stop: int) -> _Pairs:
-        return self._edges[0].read(start, stop), self._edges[1].read(start, stop)
+        """Return all ids, in memory."""
+        return self._edges[0].read(0, self.n), self._edges[1].read(0, self.n)

@@ -44,6 +44,7 @@ def ingest_within(config: Config, source: object | None = None) -> Any:
         with at_hand(section.path if source is None else source) as (places, named):
             how = {"new_column": spools.column} if find_input(section, places).format in _ON_DISK else {}
             rows = HostRows.of(read_edges(section, places, **how))
+            spools.check_keys()
             pa.default_memory_pool().release_unused()
             return _cleaned(rows.called(named(rows.source)), spools, config)
 
