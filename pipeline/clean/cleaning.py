@@ -32,7 +32,7 @@ _AsTimes = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
 
 
-def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
+def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges[Any, Any]:
     """Clean rows into the form that all later steps use.
 
     Rows with a null in a column that is read are refused or dropped (`config.nulls`). Then the weight filter and the

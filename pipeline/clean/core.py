@@ -28,7 +28,7 @@ from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.backends.arrow.measures import has_numbers
 from mbe_stage.pipeline.backends.arrow.plain import is_text, plain_type
-from mbe_stage.pipeline.backends.arrow.rows import HostRows
+from mbe_stage.pipeline.backends.arrow.rows import column_of, measured
 from mbe_stage.pipeline.backends.arrow.spooled import PIECE, Spooled, Spools, too_much
 from mbe_stage.pipeline.backends.backend import Column, is_key, key_roles
 from mbe_stage.pipeline.clean.cleaning import (
@@ -47,6 +47,7 @@ from mbe_stage.pipeline.clean.window import window_of
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io import RawEdges
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ _Pairs = tuple[np.ndarray, np.ndarray]
 
 
 def clean_within(
-    rows: HostRows, spools: Spools, config: InputConfig, most_bytes: int, least: tuple[int, int]
+    rows: RawEdges, spools: Spools, config: InputConfig, most_bytes: int, least: tuple[int, int]
 ) -> EdgeData:
     """Clean rows as `pipeline.clean.cleaning.clean`, and leave out edges if not all fit.
 
@@ -169,7 +170,7 @@ class _NumberedRows:
         The second on the right, if there is one, has time buckets shifted by half.
     """
 
-    def __init__(self, rows: HostRows, spools: Spools, config: InputConfig) -> None:
+    def __init__(self, rows: RawEdges, spools: Spools, config: InputConfig) -> None:
         self._spools, self._config = spools, config
         self.n, self.dropped = rows.n_rows, dict.fromkeys(("null", "weight", "time"), 0)
         self._measures = [role for role in rows.roles if not is_key(role)]
@@ -215,33 +216,33 @@ class _NumberedRows:
         whole: list[Any] = [None if each is None else each.whole() for each in columns]
         return Events(*whole), str(found)
 
-    def _with_numbers(self, rows: HostRows, role: str) -> HostRows:
+    def _with_numbers(self, rows: RawEdges, role: str) -> RawEdges:
         """Return the rows with numbers or moments in place of texts."""
         if not is_text(plain_type(rows.table.column(role).type)):
             return rows
         # Texts of times are moments unless all are numbers.
         are_numbers = role == "weight" or all(has_numbers(part.table.column(role)) for _, part in self._parts(rows))
-        kinds = {part.measured(role, are_numbers).type for _, part in self._parts(rows)}
+        kinds = {measured(part, role, are_numbers).type for _, part in self._parts(rows)}
         kind = kinds.pop() if len(kinds) == 1 else pa.float64()
         spooled = self._spools.column(role, kind, False)
         for _, part in self._parts(rows):
-            spooled.add(part.measured(role, are_numbers).cast(kind, safe=False))
+            spooled.add(measured(part, role, are_numbers).cast(kind, safe=False))
         return rows.with_column(role, spooled.finish())
 
     def _read(self, role: str) -> _Column:
         """Return a column of keys of all files."""
         if role not in self._spools.encoders:
             parts = self._parts(self._rows)
-            self._spools.encoded(role, (part.column(role, self._config.key_type).values for _, part in parts))
+            self._spools.encoded(role, (column_of(part, role, self._config.key_type).values for _, part in parts))
         return _merged(self._spools, role, self._config)
 
     def _drop(self) -> None:
         """Drop rows without a value, and those that do not pass the filters."""
         rows, config = self._rows, self._config
 
-        def columns(start: int, part: HostRows) -> dict[str, Column]:
+        def columns(start: int, part: RawEdges) -> dict[str, Column]:
             keys = {role: Column(None, of.read(start, start + PIECE) >= 0) for role, of in self._columns.items()}
-            return keys | {role: part.column(role, "auto") for role in self._measures}
+            return keys | {role: column_of(part, role) for role in self._measures}
 
         dropping = config.model_copy(update={"nulls": "drop"})
         if config.nulls == "error" and any(
@@ -252,13 +253,13 @@ class _NumberedRows:
             present(rows, whole, config, np)
         self._keep("null", lambda *of: present(rows, columns(*of), dropping, np))
         if (least := config.min_weight) is not None:
-            self._keep("weight", lambda _, part: part.column("weight", "auto").values >= least)
+            self._keep("weight", lambda _, part: column_of(part, "weight").values >= least)
         if has_window(config):
             refuse = self._rows.refusal_of("timestamp")
             inside = window_of(self._kept_times, self._are_moments, config, refuse, ARROW)
-            self._keep("time", lambda _, part: inside(part.column("timestamp", "auto").values))
+            self._keep("time", lambda _, part: inside(column_of(part, "timestamp").values))
 
-    def _keep(self, rule: str, passing: Callable[[int, HostRows], Any]) -> None:
+    def _keep(self, rule: str, passing: Callable[[int, RawEdges], Any]) -> None:
         """Drop rows that do not pass: their keys become -1."""
         before, self.n = self.n, 0
         for start, part in self._parts(self._rows):
@@ -272,7 +273,7 @@ class _NumberedRows:
                     column.write(start, np.where(kept, of, np.int32(-1)))
         self.dropped[rule] = before - self.n
 
-    def _parts(self, rows: HostRows) -> Iterator[tuple[int, HostRows]]:
+    def _parts(self, rows: RawEdges) -> Iterator[tuple[int, RawEdges]]:
         """Yield the first of some rows, and these."""
         for start in range(0, rows.n_rows, PIECE):
             yield start, rows.part(start, PIECE)
@@ -282,7 +283,7 @@ class _NumberedRows:
         """Yield weights or times of the remaining rows, and a mask of those present, some rows at a time."""
         of_rows = next(iter(self._columns.values()))
         for start, part in self._parts(self._rows):
-            column, kept = part.column(role, "auto"), of_rows.read(start, start + PIECE) >= 0
+            column, kept = column_of(part, role), of_rows.read(start, start + PIECE) >= 0
             yield column.values[kept], _there(column)[kept]
 
     def _kept_times(self) -> Iterator[np.ndarray]:
@@ -290,7 +291,7 @@ class _NumberedRows:
 
     @property
     def _are_moments(self) -> bool:
-        return self._rows.part(0, 1).column("timestamp", "auto").moments
+        return column_of(self._rows.part(0, 1), "timestamp").moments
 
     def _buckets(self, half_later: bool) -> _Column:
         """Return the time bucket of each remaining row."""

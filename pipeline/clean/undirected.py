@@ -19,7 +19,7 @@ from mbe_stage.pipeline.errors import InputError
 
 def clean_undirected(
     rows: Rows, columns: Mapping[str, Column], kept: KeptRows, config: InputConfig, backend: Backend
-) -> Edges:
+) -> Edges[Any, Any]:
     """Clean the edges of an undirected graph.
 
     Parameters

@@ -24,7 +24,7 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import check_path
 from mbe_stage.pipeline.io.raw import Place, RawEdges, shortened
-from mbe_stage.pipeline.io.sources import are_places, files_of, joined_names, one_format, one_table
+from mbe_stage.pipeline.io.sources import files_of, is_object, joined_names, one_format, one_table
 
 __all__ = ["FORMATS", "READERS", "FoundInput", "Place", "RawEdges", "find_input", "is_object", "read_edges", "reading"]
 
@@ -125,11 +125,6 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
     chosen = FoundInput(files[0], one_format(found), files, joined_names(given)) if several else FoundInput(*found[0])
     _refuse_what_does_not_apply(chosen, config)
     return chosen
-
-
-def is_object(source: object | None) -> bool:
-    """Return whether a source is an object in memory, rather than a path or a list of paths."""
-    return source is not None and not isinstance(source, str | os.PathLike) and not are_places(source)
 
 
 @contextmanager

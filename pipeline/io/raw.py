@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
-from mbe_stage.pipeline.backends.backend import key_roles
+from mbe_stage.pipeline.backends.backend import Refusal, Rows, key_roles
 from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
@@ -32,9 +33,9 @@ class Place:
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RawEdges:
-    """Rows as read, with nothing dropped or converted.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawEdges(Rows):
+    """Rows in host memory, or in files.
 
     Attributes
     ----------
@@ -42,45 +43,50 @@ class RawEdges:
         Columns `left` and `right`. If several columns make the key, `right` becomes `right 0`, `right 1` and so on.
         `weight` and `timestamp` if a filter, time buckets or an output need them. Further columns that may narrow the
         right key (`pipeline.io.further`).
-    source, format : str
-        As in `InputFacts`.
     names : mapping
         The user's name for each of the table's columns; for messages.
     locate : callable
         Maps a row number (from 0) to its place. It may read the input again, so only errors call it.
-    keys : {"typed", "inferred", "integers"}
-        Whether the columns carry their own type, are text with integers to be recognised, or are text of a format whose
-        ids are integers by definition.
-    input_columns : tuple of InputColumn
-        As `InputFacts.columns`.
-    n_lone : int
-        As `Rows.n_lone`.
-    dialect : str
-        The detected layout of the text, such as ``comma, header``; empty for fixed formats.
-    n_columns : int or None
-        Number of columns in the input; None for formats without columns to choose (matrices, transactions, graphs).
     header : tuple of str
         The names of all columns, if the input has names.
     """
 
     table: pa.Table
-    source: str
-    format: str
     names: Mapping[str, str]
     locate: Callable[[int], Place]
-    keys: Literal["typed", "inferred", "integers"] = "typed"
-    input_columns: tuple[InputColumn, ...] = ()
-    n_lone: int = 0
-    dialect: str = ""
-    n_columns: int | None = None
     header: tuple[str, ...] = ()
 
+    @property
+    def n_rows(self) -> int:
+        return self.table.num_rows
+
+    @property
+    def roles(self) -> list[str]:
+        return self.table.column_names
+
+    def with_roles(self, roles: Sequence[str]) -> RawEdges:
+        return replace(self, table=self.table.select(roles))
+
+    def part(self, start: int, n: int) -> RawEdges:
+        """Return so many rows from one on; errors name their places in the input."""
+        return replace(self, table=self.table.slice(start, n), locate=lambda row: self.locate(start + row))
+
+    def with_column(self, role: str, values: pa.ChunkedArray) -> RawEdges:
+        """Return the same rows with another column."""
+        return replace(self, table=self.table.set_column(self.roles.index(role), role, values))
+
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
-        """Return an error about one row (or, with `row=None`, about a whole column)."""
         place = Place(self.source) if row is None else self.locate(row)
         if place.text is not None:
             found += f" in the line {shortened(place.text)}"
         return InputError.at(place.where, column=self.names[role], found=found, expected=expected, remedy=remedy)
+
+    def refusal_of(self, role: str) -> Refusal:
+        """Return what makes errors about a column."""
+        return partial(self.refusal, role=role)
+
+    def none_left(self, *, found: str, expected: str, remedy: str) -> InputError:
+        return InputError.at(self.source, found=found, expected=expected, remedy=remedy)
 
 
 def choose_columns(

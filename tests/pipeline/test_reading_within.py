@@ -22,7 +22,6 @@ from benchmarks.ingest import write_edges
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pipeline import Config, EdgeData, count, run
 from mbe_stage.pipeline.backends.arrow import spooled
-from mbe_stage.pipeline.backends.arrow.rows import HostRows
 from mbe_stage.pipeline.backends.arrow.spooled import Spooled, SpooledEncoder, Spools
 from mbe_stage.pipeline.clean import core
 from mbe_stage.pipeline.config.model import InputConfig
@@ -81,7 +80,7 @@ def written(table: pa.Table, directory: Path, seed: int) -> Path | list[Path]:
 
 def read_within(config: InputConfig, source: Any, most_bytes: int, least: tuple[int, int]) -> EdgeData:
     spools = Spools(1 << 30)
-    rows = HostRows.of(read_edges(config, source, new_column=spools.column))
+    rows = read_edges(config, source, new_column=spools.column)
     spools.check_keys()
     return core.clean_within(rows, spools, config, most_bytes, least)
 

@@ -21,13 +21,13 @@ from mbe_stage.pipeline.backends.arrow import hashes, keys
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import graph_facts_beside
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
-from mbe_stage.pipeline.backends.arrow.rows import HostRows
+from mbe_stage.pipeline.backends.arrow.rows import column_of
 from mbe_stage.pipeline.backends.backend import Column, FrameWriter, KeyType
 from mbe_stage.pipeline.clean.events import Events
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.execution import edge_files
-from mbe_stage.pipeline.io import read_edges
+from mbe_stage.pipeline.io import RawEdges, read_edges
 
 
 class ArrowBackend:
@@ -54,17 +54,17 @@ class ArrowBackend:
 
     def readers(
         self, config: InputConfig, source: object | None
-    ) -> tuple[Callable[[], HostRows], Callable[[], HostRows]]:
+    ) -> tuple[Callable[[], RawEdges], Callable[[], RawEdges]]:
         read = partial(_read, config, source)
         return read, read
 
-    def column(self, rows: HostRows, role: str, key_type: KeyType) -> Column:
-        column = rows.column(role, key_type)
+    def column(self, rows: RawEdges, role: str, key_type: KeyType) -> Column:
+        column = column_of(rows, role, key_type)
         # Conversions took more than the column.
         pa.default_memory_pool().release_unused()
         return column
 
-    def further(self, rows: HostRows, role: str) -> pa.Array:
+    def further(self, rows: RawEdges, role: str) -> pa.Array:
         return as_plain(rows.table.column(role))
 
     def taken(self, values: Any, positions: np.ndarray) -> Any:
@@ -135,8 +135,8 @@ class ArrowBackend:
 ARROW = ArrowBackend()
 
 
-def _read(config: InputConfig, source: object | None) -> HostRows:
+def _read(config: InputConfig, source: object | None) -> RawEdges:
     raw = read_edges(config, source)
     # What decoding took is more than the graph will take.
     pa.default_memory_pool().release_unused()
-    return HostRows.of(raw)
+    return raw

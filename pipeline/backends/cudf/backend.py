@@ -19,7 +19,6 @@ from mbe_stage.bicliques.cuda.keys import edge_fingerprint
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
-from mbe_stage.pipeline.backends.arrow.rows import HostRows
 from mbe_stage.pipeline.backends.backend import Column, FrameWriter, GraphFacts, HostNeeded, KeyType, Refusal
 from mbe_stage.pipeline.backends.cudf import keys, measures
 from mbe_stage.pipeline.backends.cudf.buffers import is_text
@@ -32,7 +31,6 @@ from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
 from mbe_stage.pipeline.backends.cudf.writing import EngineShare
 from mbe_stage.pipeline.clean.events import Events
 from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.execution import edge_files
 
 
@@ -52,6 +50,7 @@ class CudfBackend:
     xp: ClassVar[ModuleType] = cp
     is_on_device: ClassVar[bool] = True
 
+    readers = staticmethod(readers)
     factorised = staticmethod(keys.factorised)
     ranked = staticmethod(keys.ranked)
     merged = staticmethod(keys.merged)
@@ -61,12 +60,6 @@ class CudfBackend:
     below = staticmethod(measures.below)
     largest = staticmethod(measures.largest)
     from_host = staticmethod(DeviceEdges.from_host)
-
-    def readers(
-        self, config: InputConfig, source: object | None
-    ) -> tuple[Callable[[], DeviceRows], Callable[[], HostRows]]:
-        on_device, on_host = readers(config, source)
-        return on_device, lambda: HostRows.of(on_host())
 
     def column(self, rows: DeviceRows, role: str, key_type: KeyType) -> Column:
         return rows.column(role, key_type)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -78,7 +79,8 @@ def _of_frame(frame: cudf.DataFrame, config: InputConfig) -> DeviceRows:
         if isinstance(column.dtype, cudf.CategoricalDtype):
             columns[role] = column.astype(column.cat.categories.dtype)
     meant = columns_meant(names, config, source)
-    return DeviceRows(columns, len(frame), source, "memory", "cuDF", input_columns=meant, n_columns=len(names))
+    rows = DeviceRows(columns=columns, n=len(frame), source=source, format="memory", reader="cuDF")
+    return replace(rows, input_columns=meant, n_columns=len(names))
 
 
 def _copied(raw: RawEdges) -> DeviceRows:
@@ -89,7 +91,7 @@ def _copied(raw: RawEdges) -> DeviceRows:
             raise HostNeeded(f"column {raw.names[role]!r} of type {column.type}")
     return DeviceRows(
         columns={role: cudf.Series.from_arrow(column) for role, column in columns.items()},
-        n_rows=raw.table.num_rows,
+        n=raw.n_rows,
         source=raw.source,
         format=raw.format,
         reader="the host's reader, then copied",
@@ -123,7 +125,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
     _check_bounds(plan, frame)
     return DeviceRows(
         columns={role: frame[name] for role, name in plan.names.items()},
-        n_rows=plan.n_rows,
+        n=plan.n_rows,
         source=str(path),
         format="parquet",
         reader="cudf.read_parquet",
@@ -227,7 +229,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         raise HostNeeded(f"{len(frame)} rows read by cuDF, where {n_rows} were counted")
     return DeviceRows(
         columns={role: frame[names[position]] for role, position in chosen.items()},
-        n_rows=n_rows,
+        n=n_rows,
         source=str(path),
         format="csv",
         reader="cudf.read_csv",
