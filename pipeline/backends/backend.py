@@ -336,7 +336,7 @@ class Backend(Protocol):
 
     # Between the tasks of a flow
 
-    def save_edges(self, edges: Any, directory: Path) -> None:
+    def save_edges(self, edges: Any, directory: Path) -> object:
         """Save clean edges as files, in one format for every backend.
 
         Raises

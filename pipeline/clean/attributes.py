@@ -14,11 +14,9 @@ import pyarrow.compute as pc
 
 from mbe_stage.pipeline.backends.arrow.measures import as_times
 from mbe_stage.pipeline.clean.events import Attribute
-from mbe_stage.pipeline.clean.time_buckets import unit_of
+from mbe_stage.pipeline.clean.time_buckets import from_seconds, unit_of
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.further import ATTRIBUTE, MOST_VALUES, TIME
-
-_SECOND = 1_000_000
 
 
 def attributes_of(columns: Iterable[tuple[str, pa.Array]]) -> tuple[Attribute, ...]:
@@ -42,11 +40,7 @@ def moments_of(columns: Iterable[tuple[str, pa.Array]]) -> np.ndarray | None:
     numbers = times.to_numpy()
     if not numbers.size or unit_of([numbers], float(np.abs(numbers).max())) != "seconds":
         return None
-    return (
-        np.floor(numbers.astype(np.float64) * _SECOND).astype(np.int64)
-        if numbers.dtype.kind == "f"
-        else (numbers.astype(np.int64) * _SECOND)
-    )
+    return from_seconds(numbers, np)
 
 
 def _attributes(columns: Iterable[tuple[str, pa.Array]]) -> Iterator[Attribute]:

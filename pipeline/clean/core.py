@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mbe_stage.bicliques.keys import Fingerprint, add_edges
-from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.pairs import count_ids, distinct_pairs, leave_out_pairs, select_pairs
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW, ArrowBackend
@@ -45,7 +44,6 @@ from mbe_stage.pipeline.clean.keys import facts_of_rows, number_keys, number_tup
 from mbe_stage.pipeline.clean.time_buckets import beginnings, bucket_names
 from mbe_stage.pipeline.clean.window import window_of
 from mbe_stage.pipeline.config.model import InputConfig
-from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import RawEdges
 
@@ -104,13 +102,10 @@ def clean_within(
     n_edges, n_held = (sum(of) for of in zip(*((core.fingerprint.n_items, core.n) for core in cores), strict=True))
     needed = of_vertices + _EDGE_BYTES * n_held
     if needed > most_bytes:
-        raise MemoryBudgetExceeded(
-            f"{rows.source}: {n_held:,} of {n_edges:,} edges between {n_left:,} x {sum(map(len, keys[1:])):,} "
-            f"vertices can matter to a result, and take {needed:,} bytes; expected at most {most_bytes:,} "
-            f"({setting('execution.memory_budget')}): raise it to {(needed >> 20) + 1}MiB"
-            + ("" if least == (1, 1) else ", or raise the minimum sizes"),
-            needed_bytes=needed,
-        )
+        sizes = f"{n_left:,} x {sum(map(len, keys[1:])):,}"
+        what = f"{n_held:,} of {n_edges:,} edges between {sizes} vertices can matter to a result, and"
+        remedy = "" if least == (1, 1) else ", or raise the minimum sizes"
+        raise too_much(f"{rows.source}: {what}", needed, most_bytes, remedy)
     log.info("holding %s of %s edges; the others can be in no result", f"{n_held:,}", f"{n_edges:,}")
     core, is_whole = cores[0], n_held == n_edges
     events, of_events = numbered.events(hashes[0], hashes[1])

@@ -8,7 +8,8 @@ column of its own unit (`pipeline.clean.time_buckets`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, Refusal
@@ -122,19 +123,14 @@ def _scaled(bound: int | float | datetime, moments: bool) -> int | float:
     """Return the bound in microseconds for moments, in seconds for numbers; a number is unchanged."""
     if not isinstance(bound, datetime):
         return bound
-    delta = bound - datetime(1970, 1, 1, tzinfo=UTC)
-    microseconds = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    microseconds = (bound - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     return microseconds if moments else microseconds / 1_000_000
 
 
 def _number(given: int | float | str) -> int | float | None:
     if isinstance(given, int | float):
         return given
-    try:
-        return int(given)
-    except ValueError:
-        pass
-    try:
-        return float(given)
-    except ValueError:
-        return None
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(given)
+    return None

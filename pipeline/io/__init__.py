@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -197,7 +197,7 @@ def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
         if role == "timestamp" and config.date_format is not None and pa.types.is_integer(values.type):
             # Dates such as 20240131.
             values = values.cast(pa.string())
-        if not _is_text(values.type):
+        if values.type not in (pa.string(), pa.large_string()):
             continue
         if role == "timestamp" and config.date_format is not None:
             values = _moments(raw, values, config.date_format)
@@ -205,10 +205,6 @@ def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
             values = pc.replace_substring(values, ",", ".")
         table = table.set_column(table.column_names.index(role), role, values)
     return replace(raw, table=table)
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _moments(raw: RawEdges, values: Any, date_format: str) -> pa.ChunkedArray:
@@ -226,6 +222,6 @@ def _moments(raw: RawEdges, values: Any, date_format: str) -> pa.ChunkedArray:
                 remedy=f"correct it, or set {setting('input.date_format')}",
             ) from None
         delta = (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment) - _EPOCH
-        microseconds.append((delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds)
+        microseconds.append(delta // timedelta(microseconds=1))
     moments = pa.array([*microseconds, None], pa.timestamp("us"))
     return pa.chunked_array([moments.take(pc.fill_null(coded.indices, len(microseconds)))])

@@ -78,8 +78,10 @@ def open_bytes(path: Path) -> io.BufferedReader:
     if kind is None:
         return plain
     # pyarrow reads all but xz, including several members or frames, and detects truncation.
-    inner = _xz_stream(plain) if kind == "xz" else _arrow_stream(plain, kind)
-    return io.BufferedReader(_Checked(inner, (plain,), lambda error: _damaged(path, f"{kind} data", error)), 1 << 20)
+    opened = lzma.LZMAFile if kind == "xz" else lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), kind)
+    return io.BufferedReader(
+        _Checked(opened(plain), (plain,), lambda error: _damaged(path, f"{kind} data", error)), 1 << 20
+    )
 
 
 def kind_of(path: Path) -> str | None:
@@ -137,14 +139,6 @@ def read_all(path: Path) -> pa.Buffer | None:
 
 def _kind(head: bytes) -> str | None:
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
-
-
-def _arrow_stream(plain: io.BufferedReader, kind: str) -> Any:
-    return pa.CompressedInputStream(pa.PythonFile(plain, "r"), kind)
-
-
-def _xz_stream(plain: io.BufferedReader) -> Any:
-    return lzma.LZMAFile(plain)
 
 
 class _Checked(io.RawIOBase):

@@ -14,6 +14,7 @@ from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io.further import KEPT, further_columns
 
 FIRST_ROWS = 1000
@@ -145,6 +146,20 @@ def columns_meant(
         InputColumn(role.partition(" ")[0], position, available[position] if are_named else None)
         for role, position in _positions(available, config, source).items()
     )
+
+
+def as_array(
+    values: Any, source: str, column: str | None = None, *, found: str, expected: str, remedy: str, **settings: Any
+) -> pa.Array | pa.ChunkedArray:
+    """Return values as a column, or refuse them; NaNs of pandas are nulls."""
+    try:
+        if getattr(values, "ndim", 1) != 1:
+            raise ValueError(f"{values.ndim} dimensions")
+        return pa.array(values, from_pandas=source == "memory:pandas")
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        lack_of_memory.pass_on(error)
+        found = f"{found} ({' '.join(str(error).split())})"
+        raise InputError.at(source, column=column, found=found, expected=expected, remedy=remedy, **settings) from None
 
 
 def values_of(column: pa.ChunkedArray) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -46,7 +47,10 @@ class ArrowBackend:
     as_json = staticmethod(keys.as_json)
     json_arrays = staticmethod(keys.json_arrays)
     made_in_parts = staticmethod(keys.made_in_parts)
+    save_edges = staticmethod(edge_files.save_edges)
     load_edges = staticmethod(edge_files.load_edges)
+    at_least = staticmethod(operator.ge)
+    below = staticmethod(operator.lt)
     distinct_pairs = staticmethod(pairs.distinct_pairs)
     key_hashes = staticmethod(hashes.key_hashes)
     edge_fingerprint = staticmethod(fingerprints.edge_fingerprint)
@@ -72,12 +76,6 @@ class ArrowBackend:
 
     def on_host(self, values: np.ndarray) -> np.ndarray:
         return values
-
-    def at_least(self, values: np.ndarray, bound: int | float) -> np.ndarray:
-        return values >= bound
-
-    def below(self, values: np.ndarray, bound: int | float) -> np.ndarray:
-        return values < bound
 
     def largest(self, values: np.ndarray) -> float:
         return np.abs(values).max(initial=0)
@@ -108,9 +106,6 @@ class ArrowBackend:
 
     def from_host(self, edges: EdgeData) -> EdgeData:
         return edges
-
-    def save_edges(self, edges: EdgeData, directory: Path) -> None:
-        edge_files.save_edges(edges, directory)
 
     @contextmanager
     def budget(self, execution: Execution, shares: object = None) -> Iterator[Execution]:  # noqa: ARG002 - none to share

@@ -145,6 +145,11 @@ NewColumn = Callable[[str, pa.DataType, bool], ColumnOfBatches]
 """Takes the role of a column, its type, and `finds_integers`."""
 
 
+def plain_column(_: str, kind: pa.DataType, __: bool) -> PlainColumn:
+    """Return what keeps a column as it is read."""
+    return PlainColumn(kind)
+
+
 def new_column(role: str, kind: pa.DataType, finds_integers: bool) -> ColumnOfBatches:
     """Return what holds all rows in memory: keys as dictionaries, unless they need the host's rules for odd types."""
     is_encoded = is_key(role) and is_encodable(kind)

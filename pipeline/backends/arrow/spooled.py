@@ -298,11 +298,11 @@ class Spools:
         self.check("tables of distinct keys", self.nbytes + n_bytes)
 
 
-def too_much(what: str, n_bytes: int, most_bytes: int) -> MemoryBudgetExceeded:
+def too_much(what: str, n_bytes: int, most_bytes: int, remedy: str = " or more") -> MemoryBudgetExceeded:
     """Return the refusal of what takes more than the budget."""
     return MemoryBudgetExceeded(
         f"{what} take {n_bytes:,} bytes; expected at most {most_bytes:,} ({setting('execution.memory_budget')}): "
-        f"raise it to {(n_bytes >> 20) + 1}MiB or more",
+        f"raise it to {(n_bytes >> 20) + 1}MiB{remedy}",
         needed_bytes=n_bytes,
     )
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import cudf
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
-from mbe_stage.pipeline.backends.backend import HostNeeded
+from mbe_stage.pipeline.backends.backend import HostNeeded, Rows
 from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
 from mbe_stage.pipeline.backends.cudf.byte_checks import count_rows
 from mbe_stage.pipeline.backends.cudf.files import have_page_checksums, integer_bounds, opened
@@ -79,8 +80,8 @@ def _of_frame(frame: cudf.DataFrame, config: InputConfig) -> DeviceRows:
         if isinstance(column.dtype, cudf.CategoricalDtype):
             columns[role] = column.astype(column.cat.categories.dtype)
     meant = columns_meant(names, config, source)
-    rows = DeviceRows(columns=columns, n=len(frame), source=source, format="memory", reader="cuDF")
-    return replace(rows, input_columns=meant, n_columns=len(names))
+    how: dict[str, Any] = {"input_columns": meant, "n_columns": len(names)}
+    return DeviceRows(columns, len(frame), source=source, format="memory", reader="cuDF", **how)
 
 
 def _copied(raw: RawEdges) -> DeviceRows:
@@ -89,18 +90,9 @@ def _copied(raw: RawEdges) -> DeviceRows:
     for role, column in columns.items():
         if not _is_taken(column.type):
             raise HostNeeded(f"column {raw.names[role]!r} of type {column.type}")
-    return DeviceRows(
-        columns={role: cudf.Series.from_arrow(column) for role, column in columns.items()},
-        n=raw.n_rows,
-        source=raw.source,
-        format=raw.format,
-        reader="the host's reader, then copied",
-        keys=raw.keys,
-        input_columns=raw.input_columns,
-        n_lone=raw.n_lone,
-        dialect=raw.dialect,
-        n_columns=raw.n_columns,
-    )
+    of_rows = {field.name: getattr(raw, field.name) for field in fields(Rows)}
+    of_rows["reader"] = "the host's reader, then copied"
+    return DeviceRows({role: cudf.Series.from_arrow(column) for role, column in columns.items()}, raw.n_rows, **of_rows)
 
 
 def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:

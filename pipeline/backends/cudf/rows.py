@@ -15,7 +15,7 @@ from mbe_stage.pipeline.backends.cudf.keys import as_keys
 from mbe_stage.pipeline.backends.cudf.measures import times_of, weights_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DeviceRows(Rows):
     """See `pipeline.backends.backend.Rows`; `columns` are by role."""
 

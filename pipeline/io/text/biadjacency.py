@@ -51,11 +51,9 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         find_fault(path, config, dialect)
     if config.header is None and not dialect.has_header:
         _ask_for_header(path, dialect)
-    columns = read_columns(path, config, dialect, list(range(dialect.n_columns)))
-    names = dialect.names
-    return matrix_of_table(
-        names, columns, config, str(path), first=1, has_names=dialect.has_header, dialect=dialect.text
-    )
+    columns = read_columns(path, config, dialect, {str(at): at for at in range(dialect.n_columns)}).columns
+    names, has_names = dialect.names, dialect.has_header
+    return matrix_of_table(names, columns, config, str(path), first=1, has_names=has_names, dialect=dialect.text)
 
 
 def matrix_of_table(

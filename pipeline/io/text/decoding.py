@@ -13,7 +13,7 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import open_konect
-from mbe_stage.pipeline.io.text.whitespace import IteratorStream
+from mbe_stage.pipeline.io.text.whitespace import IteratorStream, whole_lines
 
 _BLOCK_BYTES = 4 << 20
 _SAMPLE_BYTES = 64 << 10
@@ -103,7 +103,7 @@ def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedRea
         chunks = _without_first(chunks, n_blank)
     if comment:
         pattern = re.compile(rb"(?m)^[ \t]*" + re.escape(comment) + rb"[^\r\n]*")
-        chunks = (pattern.sub(b"", block) if comment in block else block for block in _whole_lines(chunks))
+        chunks = (pattern.sub(b"", block) if comment in block else block for block in whole_lines(chunks, path))
     return io.BufferedReader(IteratorStream(chunks), _BLOCK_BYTES)
 
 
@@ -166,14 +166,3 @@ def _without_first(chunks: Iterator[bytes], n: int) -> Iterator[bytes]:
         n -= len(ends)
         rest = chunk[ends[-1] if ends else 0 :] if not n else b""
         yield b"\n" * len(ends) + rest
-
-
-def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    rest = b""
-    for chunk in chunks:
-        block, line_feed, rest_of_chunk = (rest + chunk).rpartition(b"\n")
-        rest = rest_of_chunk
-        if line_feed:
-            yield block + line_feed
-    if rest:
-        yield rest

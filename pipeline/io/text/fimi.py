@@ -44,7 +44,7 @@ from mbe_stage.pipeline.io.text.dialect import (
 )
 from mbe_stage.pipeline.io.text.faults import quote_fault
 from mbe_stage.pipeline.io.text.layout import counts_items
-from mbe_stage.pipeline.io.text.whitespace import line_blocks, read_strings
+from mbe_stage.pipeline.io.text.whitespace import line_blocks, read_items
 
 _NAMES = ["transaction", "item", "id", "count"]
 _ONE_A_LINE = bytes.maketrans(b" \t\x0b\x0c", b"\n\n\n\n")
@@ -176,7 +176,7 @@ def _read_blocks(path: Path, config: InputConfig) -> tuple[np.ndarray, pa.Chunke
     with open_text(path, config) as stream:
         pieces = (piece for piece in _items(line_blocks(stream, str(path)), numbers) if piece.strip())
         try:
-            items = read_strings(pieces, ["item"], ["item"])[0]
+            items = read_items(pieces)
         except pa.ArrowException as error:
             lack_of_memory.pass_on(error)
             raise _not_text(path, config, error) from None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.raw import RawEdges, choose_columns, columns_meant
@@ -43,8 +41,7 @@ def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) 
     names = [*_NAMES, *(f"field {i}" for i in range(4, n_fields))][:n_fields]
     dialect = Dialect(WHITESPACE, names, 0)
     chosen = choose_columns(names, config, str(path))
-    columns = read_columns(path, config, dialect, list(chosen.values()))
-    table = pa.table(dict(zip(chosen, columns, strict=True)))
+    table = read_columns(path, config, dialect, chosen)
     refuse_count_line(path, config, [first], n_above, table)
     return RawEdges(
         table=table,
