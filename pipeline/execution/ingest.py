@@ -48,7 +48,7 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
     >>> edges.left_keys.to_pylist(), edges.facts.n_edges, edges.facts.duplicate_edges
     (['ann', 'bob'], 2, 1)
     """
-    with at_hand(config.path if source is None else source) as (places, named), run_state.at_part():
+    with at_hand(config.path, source) as (places, named), run_state.at_part():
         read, read_on_host = backend.readers(config, places)
 
         def cleaned(read: Callable[[], Any], backend: Backend) -> Any:

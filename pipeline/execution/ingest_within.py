@@ -36,7 +36,7 @@ def ingest_within(config: Config, source: object | None = None) -> Any:
         The input does not fit; the message says what would do.
     """
     section, budget, spools = reading_of(config), config.execution.memory_bytes, Spools(config.execution.memory_bytes)
-    with run_state.at_part(), at_hand(section.path if source is None else source) as (places, named):
+    with run_state.at_part(), at_hand(section.path, source) as (places, named):
         is_bounded = not is_object(places) and find_input(section, places).format in _ON_DISK
         rows = read_edges(section, places, **({"new_column": spools.column} if is_bounded else {}))
         rows = replace(rows, source=named(rows.source))

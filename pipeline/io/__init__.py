@@ -1,5 +1,7 @@
 """Readers of edges: one module per format, loaded on first use.
 
+Every function refuses an input that it cannot use by an `InputError`, which says where and why.
+
 A new format is a module with ``read(path, config) -> RawEdges`` and a row in `READERS`. If the format can be
 recognised, it also gets a rule in `detect`.
 """
@@ -182,13 +184,7 @@ def _refuse_what_does_not_apply(found: FoundInput, config: InputConfig) -> None:
 
 
 def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
-    """Return the same rows, with text weights and times parsed by `config.decimal` and `config.date_format`.
-
-    Raises
-    ------
-    InputError
-        A time does not match that format.
-    """
+    """Return the same rows, with text weights and times parsed by `config.decimal` and `config.date_format`."""
     table = raw.table
     for role in ("weight", "timestamp"):
         if role not in table.column_names:

@@ -23,13 +23,7 @@ _TAR_MAGIC = slice(257, 262)
 
 
 def check_path(path: Path) -> None:
-    """Check that the path is a file or directory.
-
-    Raises
-    ------
-    InputError
-        The path does not exist (the nearest name is suggested), access is denied, or it is not a regular file.
-    """
+    """Check that the path is a file or directory."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -60,13 +54,7 @@ def plain_name(path: Path) -> str:
 
 
 def open_bytes(path: Path) -> io.BufferedReader:
-    """Open the decompressed content of a file; consecutive members or frames count as one.
-
-    Raises
-    ------
-    InputError
-        The file cannot be opened or, while reading, its compressed data is truncated or damaged.
-    """
+    """Open the decompressed content of a file; consecutive members or frames count as one."""
     try:
         # The returned stream closes it.
         plain = path.open("rb")
@@ -91,13 +79,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def open_konect(path: Path) -> io.BufferedReader:
-    """Open a file as `open_bytes` does; for a tar archive (compressed or not), open its `out.*` member.
-
-    Raises
-    ------
-    InputError
-        As `open_bytes`, or the archive has no such member.
-    """
+    """Open a file as `open_bytes` does; for a tar archive (compressed or not), open its `out.*` member."""
     stream = open_bytes(path)
     if not is_tar(stream):
         return stream

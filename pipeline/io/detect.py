@@ -41,13 +41,7 @@ _BY_SUFFIX = {
 
 
 def detect_format(path: Path, config: InputConfig | None = None) -> str:
-    """Return the name of the format, as in `input.format`.
-
-    Raises
-    ------
-    InputError
-        The file is empty, a directory holds no data, or the format cannot be detected.
-    """
+    """Return the name of the format, as in `input.format`."""
     config = config or InputConfig()
     if path.is_dir():
         return _of_directory(path)

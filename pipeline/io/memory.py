@@ -25,13 +25,7 @@ _OWN_ORDER = ("numpy", "networkx", "cugraph")
 
 
 def polars_table(frame: Any, config: InputConfig) -> pa.Table:
-    """Return the frame as an Arrow table. Columns that are not chosen are null below the first rows.
-
-    Raises
-    ------
-    InputError
-        The query of a lazy frame fails, a column does not exist, or Arrow has no type for it.
-    """
+    """Return the frame as an Arrow table. Columns that are not chosen are null below the first rows."""
     import polars
     from polars import selectors
 
@@ -93,11 +87,6 @@ def read_cugraph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
     """Return a table of `left`, `right` and the other columns of the edge list, and the number of isolated vertices.
 
     Isolated vertices are the last rows, each as a loop.
-
-    Raises
-    ------
-    InputError
-        Edges between two sides are requested, but a cuGraph graph has no sides.
     """
     if not config.is_undirected:
         raise InputError.at(
@@ -134,11 +123,6 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         connected and bipartite (the side of its first node is then left). An undirected graph may be any networkx or
         cuGraph graph, with its isolated vertices. With the format `biadjacency`, frames and 2-D arrays are matrices: a
         row is a left vertex (pandas: by its index, if that has names), a column a right vertex.
-
-    Raises
-    ------
-    InputError
-        The object is not of one of these types, or holds values that cannot be edges.
     """
     # Users may derive their own classes from a library's class.
     modules = [each.__module__.partition(".")[0] for each in type(source).__mro__]

@@ -23,11 +23,6 @@ def read_graph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
     """Return a table of `left`, `right` and the configured edge attributes, and the number of isolated nodes.
 
     Isolated nodes are the last rows, each as a loop.
-
-    Raises
-    ------
-    InputError
-        The sides are unknown, an edge joins two nodes of one side, or the nodes of a side have several types.
     """
     if config.is_undirected:
         return _one_set(graph, config)

@@ -121,13 +121,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None, new_colu
 
 
 def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) -> ParquetPlan:
-    """Read the footers and choose the columns, by default those of edges; no row is read.
-
-    Raises
-    ------
-    InputError
-        A file is not Parquet, a column has no common type, or a column is missing in some file.
-    """
+    """Read the footers and choose the columns, by default those of edges; no row is read."""
     of_edges = choose is None
     choose = choose or partial(_of_edges, path, config)
     if path.is_dir():

@@ -107,11 +107,6 @@ def choose_columns(
     ----------
     sample : callable, optional
         Takes a position; returns some values of that column. Without it, no further columns are read.
-
-    Raises
-    ------
-    InputError
-        A column does not exist, its name occurs twice, or it is used for two keys or two parts of one key.
     """
     meant = _positions(available, config, source)
     chosen = dict(meant)
@@ -176,12 +171,7 @@ def shortened(value: object) -> str:
 
 
 def refuse_several(config: InputConfig, source: str, has: str) -> None:
-    """Refuse a right key of several columns, and a column of graphs, for a format with a single key column.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a right key of several columns, and a column of graphs, for a format with a single key column."""
     if len(config.right_columns) > 1:
         raise InputError.at(
             source,
@@ -199,12 +189,7 @@ def refuse_several(config: InputConfig, source: str, has: str) -> None:
 
 
 def refuse_two_sets(config: InputConfig, source: str, has: str) -> None:
-    """Refuse an input with two kinds of vertices if an undirected graph is requested.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse an input with two kinds of vertices if an undirected graph is requested."""
     if config.is_undirected:
         raise InputError.at(
             source,

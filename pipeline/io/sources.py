@@ -68,15 +68,16 @@ def joined_names(places: Any) -> str:
 
 
 @contextmanager
-def at_hand(given: Any) -> Iterator[tuple[Any, Callable[[object], str]]]:
+def at_hand(path: Any, source: object | None = None) -> Iterator[tuple[Any, Callable[[object], str]]]:
     """Copy standard input and remote files to a local disk for the duration of the context.
 
-    Yields the places, with local paths for copies, or an object in memory as it is, and a function that puts the user's
-    names back into texts. Errors within the context get the user's names too.
+    Yields the places, with local paths for copies, and a function that puts the user's names back into texts. Errors
+    within the context get the user's names too. A `source` takes the place of the path; an object is yielded as it is.
     """
-    if is_object(given):
-        yield given, str
+    if is_object(source):
+        yield source, str
         return
+    given: Any = path if source is None else source
     copies: dict[str, str] = {}
 
     def named(text: object) -> str:

@@ -25,7 +25,6 @@ from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
 from mbe_stage.pipeline.clean.facts import QUICK_TWO_HOP_EDGES, QUICK_TWO_HOP_STEPS, InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying, core_sizes
-from mbe_stage.pipeline.execution.tiers import RAPIDS, tier_named
 from mbe_stage.pipeline.problems.base import Publication
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.problems.result_text import searched_graph
@@ -233,8 +232,12 @@ def _sampling_memory(config: Config, graph: Any) -> int:
 
 def _engine(config: Config) -> str:
     """Return the engine of a trial; the tier for tables does not matter."""
-    engine = config.execution.engine
-    return tier_named(RAPIDS, config.problem).engine if engine == RAPIDS else engine
+    if (engine := config.execution.engine) != "rapids":
+        return engine
+    # With it come the steps of a run and its runners: a tenth of a second.
+    from mbe_stage.pipeline.execution.tiers import tier_named
+
+    return tier_named(engine, config.problem).engine
 
 
 def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, SideFacts]:

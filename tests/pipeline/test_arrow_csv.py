@@ -93,13 +93,13 @@ def test_blocks_are_read_only_a_few_ahead_of_the_batches() -> None:
     stream = Pieces()
 
     class Slow(KeyEncoder):
-        n = 0
+        n_batches = 0
 
         def add(self, batch: pa.Array) -> None:
             super().add(batch)
-            self.n += 1
+            self.n_batches += 1
             time.sleep(0.002)
-            n_ahead.append(stream.n_reads - self.n)
+            n_ahead.append(stream.n_reads - self.n_batches)
 
     read, _ = read_csv(stream, {"a": Slow()}, read_options=csv.ReadOptions(column_names=["a", "b"], block_size=1 << 16))
     assert read.num_rows == 57 * 1501

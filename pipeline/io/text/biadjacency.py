@@ -77,11 +77,6 @@ def matrix_of_table(
         The number of the first row and column, if they have no names.
     has_names : bool
         Whether the table names its columns.
-
-    Raises
-    ------
-    InputError
-        A cell is not a yes or no, names repeat, or the first column may be names or values.
     """
     refuse_several(config, source, "a matrix, whose columns are the right vertices")
     key = _key_column(names, columns, config, source, has_names=has_names)
@@ -122,12 +117,7 @@ def matrix_of_table(
 
 
 def _ask_for_header(path: Path, dialect: Dialect) -> None:
-    """Ask the user if the first row may name columns by numbers, as in tables made by pandas.
-
-    Raises
-    ------
-    InputError
-    """
+    """Ask the user if the first row may name columns by numbers, as in tables made by pandas."""
     (corner, *cells), *below = [[cell.strip().lower() for cell in row] for row in dialect.rows]
     numbers = [number for number in map(_as_number, cells) if number is not None]
     if not below or len(cells) < 2 or not all(cells) or len(numbers) < len(cells) or len(set(cells)) < len(cells):

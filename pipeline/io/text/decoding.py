@@ -59,13 +59,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def read_sample(path: Path, config: InputConfig) -> Sample:
-    """Read the beginning of a text, as `open_text` gives it.
-
-    Raises
-    ------
-    InputError
-        As `open_text`.
-    """
+    """Read the beginning of a text, as `open_text` gives it."""
     with open_text(path, config) as stream:
         head = stream.read(_SAMPLE_BYTES)
         while head.count(b"\n") < 2 and len(head) < _LONGEST_SAMPLE and (more := stream.read(len(head) or 1)):
@@ -82,11 +76,6 @@ def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedRea
         `encoding`, `skip_lines` and `comment` are applied: skipped lines become blank lines.
     blank : int
         Number of first lines to make blank, whatever `skip_lines` is.
-
-    Raises
-    ------
-    InputError
-        The encoding is unknown or, while reading, bytes do not decode.
     """
     stream = open_konect(path)
     start = stream.peek(_BLOCK_BYTES)

@@ -39,11 +39,6 @@ def without_padding(raw: RawEdges, config: InputConfig) -> RawEdges:
 
     Blanks are padding around weights and times. They are also padding if all values of the column are equally wide, or
     if every value begins or ends with a blank.
-
-    Raises
-    ------
-    InputError
-        Keys differ only in surrounding blanks, and it is unclear whether they are one key.
     """
     if config.trim is False:
         return raw
@@ -152,13 +147,7 @@ def _lacks(column: pa.ChunkedArray, name: str) -> bool:
 def read_columns(
     path: Path, config: InputConfig, dialect: Dialect, chosen: Mapping[str, int], new_column: NewColumn = new_column
 ) -> pa.Table:
-    """Read the columns of roles block by block, as text or as `new_column` keeps it.
-
-    Raises
-    ------
-    InputError
-        A row has another number of fields, a quote is not closed, or bytes are not UTF-8; the message names the line.
-    """
+    """Read the columns of roles block by block, as text or as `new_column` keeps it."""
     if dialect.pads_quotes:
         return _read_slowly(path, config, dialect, chosen)
     # Generated names, because those in the file may repeat.

@@ -123,12 +123,7 @@ def _numbers_columns(first: list[str]) -> bool:
 
 
 def _ask_for_header(path: Path, rows: list[list[str]]) -> None:
-    """Ask the user if the first row may count columns.
-
-    Raises
-    ------
-    InputError
-    """
+    """Ask the user if the first row may count columns."""
     below = {cell for row in rows[1:] for cell in row}
     if len(rows) > 1 and _numbers_columns(rows[0]) and below.isdisjoint(rows[0]):
         raise InputError.at(
@@ -141,12 +136,7 @@ def _ask_for_header(path: Path, rows: list[list[str]]) -> None:
 
 
 def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
-    """Ask the user if the first field of each row may count the items or name the transaction.
-
-    Raises
-    ------
-    InputError
-    """
+    """Ask the user if the first field of each row may count the items or name the transaction."""
     cells = [[cell.strip() for cell in row] for row in rows]
     first = [row[0] for row in cells]
     others = Counter(cell for row in cells for cell in row[1:] if cell)

@@ -35,13 +35,7 @@ _SHARED = 0.25
 
 
 def refuse_other_layout(path: Path, config: InputConfig, dialect: Dialect) -> None:
-    """Ask the user if a table may be a matrix or a list of transactions.
-
-    Raises
-    ------
-    InputError
-        Its settings are the answers.
-    """
+    """Ask the user if a table may be a matrix or a list of transactions."""
     if config.names_columns or dialect.n_columns < _WIDE or not dialect.rows:
         return
     rows = [[cell.strip() for cell in row] for row in dialect.rows if len(row) == dialect.n_columns]
@@ -79,12 +73,7 @@ def refuse_matrix(source: object, found: str) -> InputError:
 
 
 def refuse_matrix_table(table: pa.Table, source: object, config: InputConfig, rows: pa.Array | None = None) -> None:
-    """Ask the user if a typed table may be a biadjacency matrix, with or without row names.
-
-    Raises
-    ------
-    InputError
-    """
+    """Ask the user if a typed table may be a biadjacency matrix, with or without row names."""
     columns = [*([] if rows is None else [rows]), *table.columns]
     if config.names_columns or len(columns) < _WIDE or not table.num_rows:
         return
@@ -163,10 +152,6 @@ def refuse_count_line(
         Lines above that row.
     table : pa.Table
         All rows, with the column `left`.
-
-    Raises
-    ------
-    InputError
     """
     if config.skip_lines is not None or not may_be_counts(first, table.num_rows):
         return

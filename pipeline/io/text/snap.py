@@ -22,13 +22,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
 
 
 def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) -> RawEdges:
-    """Read `left right [weight [timestamp]]` lines; lines that begin with `comment` and blank lines are skipped.
-
-    Raises
-    ------
-    InputError
-        Lines have different numbers of fields, bytes are not UTF-8, or there is no data line.
-    """
+    """Read `left right [weight [timestamp]]` lines; lines that begin with `comment` and blank lines are skipped."""
     if config.comment is None:
         config = config.model_copy(update={"comment": comment})
     rows = [(n, line.split()) for n, line in enumerate(read_sample(path, config).lines) if line.strip()]
