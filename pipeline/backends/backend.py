@@ -198,7 +198,11 @@ class GraphFacts:
 
 
 class Backend(Protocol):
-    """A place for tables, with the operations on them."""
+    """A place for tables, with the operations on them.
+
+    Those of cleaning raise an `InputError` for values that cannot be keys, weights or times, and `HostNeeded` for those
+    that the backend cannot handle.
+    """
 
     @property
     def name(self) -> str:
@@ -226,13 +230,7 @@ class Backend(Protocol):
     # Cleaning
 
     def column(self, rows: Any, role: str, key_type: KeyType) -> Column:
-        """Return a column in the form that the cleaning rules need.
-
-        Raises
-        ------
-        InputError, HostNeeded
-            Values that cannot be keys, weights or times.
-        """
+        """Return a column in the form that the cleaning rules need."""
 
     def further(self, rows: Any, role: str) -> pa.Array:
         """Return a further column as it was read (`pipeline.io.further`), in host memory."""
@@ -256,13 +254,7 @@ class Backend(Protocol):
         """Return a number for each key, and the distinct keys at these numbers, in any order."""
 
     def joined(self, first: Any, second: Any) -> Any:
-        """Concatenate two columns of keys; if one is text, both become text.
-
-        Raises
-        ------
-        HostNeeded
-            The backend cannot join columns of these types.
-        """
+        """Concatenate two columns of keys; if one is text, both become text."""
 
     def is_text(self, keys: Any) -> bool:
         """Return whether a column of keys is text rather than integers."""
@@ -271,13 +263,7 @@ class Backend(Protocol):
         """Refuse distinct keys that are not UTF-8 text."""
 
     def as_integers(self, texts: Any, must: bool, refuse: Refusal) -> Any:
-        """Convert distinct texts to integers; None if one is not in canonical form, unless all `must` be integers.
-
-        Raises
-        ------
-        InputError, HostNeeded
-            Integers beyond int64, or a required integer that is not one. `refuse` takes positions.
-        """
+        """Convert distinct texts to integers; None if one is not in canonical form, unless all `must` be integers."""
 
     def ranked(self, codes: Any, distinct: Any) -> tuple[Any, Any]:
         """Sort the result of `factorised`: ids, ``(n,) int32``, and ascending keys."""
@@ -301,13 +287,7 @@ class Backend(Protocol):
         """Return a column of these texts."""
 
     def as_json(self, keys: Any) -> Any:
-        """Return each key as JSON text: integers unchanged, text in quotes.
-
-        Raises
-        ------
-        HostNeeded
-            Text that the backend cannot quote.
-        """
+        """Return each key as JSON text: integers unchanged, text in quotes."""
 
     def json_arrays(self, columns: Sequence[Any]) -> Any:
         """Join each row of JSON columns to a JSON array without blanks, as text: ``["a",5]``."""

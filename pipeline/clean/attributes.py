@@ -19,11 +19,6 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.further import ATTRIBUTE, MOST_VALUES, TIME
 
 
-def attributes_of(columns: Iterable[tuple[str, pa.Array]]) -> tuple[Attribute, ...]:
-    """Return the attributes among further columns, given by role with the values of the remaining rows."""
-    return tuple(_attributes(columns))
-
-
 def moments_of(columns: Iterable[tuple[str, pa.Array]]) -> np.ndarray | None:
     """Return the recognised time of each row, in microseconds since 1970; None unless every row has one."""
     values = next((values for role, values in columns if role.partition(" ")[0] == TIME), None)
@@ -43,7 +38,8 @@ def moments_of(columns: Iterable[tuple[str, pa.Array]]) -> np.ndarray | None:
     return from_seconds(numbers, np)
 
 
-def _attributes(columns: Iterable[tuple[str, pa.Array]]) -> Iterator[Attribute]:
+def attributes_of(columns: Iterable[tuple[str, pa.Array]]) -> Iterator[Attribute]:
+    """Yield the attributes among further columns, given by role with the values of the remaining rows."""
     for role, values in columns:
         kind, _, name = role.partition(" ")
         if kind != ATTRIBUTE:

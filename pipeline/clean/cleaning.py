@@ -243,7 +243,7 @@ def _events_of(
         as_moments, warnings = moments_from(lambda: [column], columns["timestamp"].moments, has_buckets)
         times = None if as_moments is None else as_moments(*column)
     further = [(role, kept.on_host(backend.further(rows, role))) for role in rows.roles if is_further(role)]
-    attributes, moments = attributes_of(further), moments_of(further)
+    attributes, moments = tuple(attributes_of(further)), moments_of(further)
     is_named = config.keeps_events and columns.keys() & {"weight", "timestamp"}
     if not is_named and not attributes and moments is None:
         return None, ()

@@ -18,10 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def ingest(config: InputConfig, source: object | None = None, backend: Backend = ARROW) -> Any:
-    """Read and clean edges.
-
-    Rows with a null in a column that is read are refused or dropped (`config.nulls`). Then the weight filter and the
-    time filter apply to each row, and duplicate edges are merged.
+    """Read and clean edges, as `pipeline.clean.cleaning.clean` says.
 
     Parameters
     ----------

@@ -172,7 +172,14 @@ def encoded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
 
 def with_common_keys(tables: Sequence[pa.Table]) -> list[pa.Table]:
     """Return tables with integers turned back into text in columns that have text keys in another table."""
-    return [pa.table({name: _as_in(table[name], name, tables) for name in table.column_names}) for table in tables]
+
+    def as_in_all(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+        kinds = {table[name].type for table in tables if name in table.column_names}
+        if len(kinds) == 1 or not all(map(pa.types.is_dictionary, kinds)):
+            return column
+        return pa.chunked_array([with_keys(chunk, chunk.dictionary.cast(pa.large_string())) for chunk in column.chunks])
+
+    return [pa.table({name: as_in_all(table[name], name) for name in table.column_names}) for table in tables]
 
 
 def with_keys(column: pa.DictionaryArray, keys: pa.Array) -> pa.DictionaryArray:
@@ -212,15 +219,6 @@ def _ascending(keys: pa.Array, words: np.ndarray) -> np.ndarray:
     rows = order[tied]
     order[tied] = rows[pc.sort_indices(keys.take(pa.array(rows))).to_numpy()]
     return order
-
-
-def _as_in(column: pa.ChunkedArray, name: str, tables: Sequence[pa.Table]) -> pa.ChunkedArray:
-    kinds = {table[name].type for table in tables if name in table.column_names}
-    if len(kinds) == 1 or not all(map(pa.types.is_dictionary, kinds)):
-        return column
-    text = pa.large_string()
-    chunks = [with_keys(chunk, chunk.dictionary.cast(text)) for chunk in column.chunks]
-    return pa.chunked_array(chunks, pa.dictionary(pa.int32(), text))
 
 
 def _with_one_dictionary(chunks: list[pa.DictionaryArray]) -> pa.DictionaryArray:

@@ -86,7 +86,9 @@ def ranked(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]
         order = pc.sort_indices(distinct).to_numpy()
         codes, distinct = codes.astype(np.int32), distinct.take(order)
         numbering.renumber(codes, numbering.inverse(order))
-    return codes, distinct if pa.types.is_integer(distinct.type) else _narrowest(distinct)
+    # Plain strings if they fit, because every reader supports those.
+    is_plain = not pa.types.is_integer(distinct.type) and distinct.nbytes < 2**31
+    return codes, distinct.cast(pa.string()) if is_plain else distinct
 
 
 def merged(codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
@@ -244,11 +246,6 @@ def _beyond(value: object) -> dict[str, str]:
         "expected": f"integers up to {_LARGEST_INTEGER}",
         "remedy": _as_string(),
     }
-
-
-def _narrowest(keys: pa.Array) -> pa.Array:
-    """Return plain strings if they fit, because every reader supports those."""
-    return keys.cast(pa.string()) if keys.nbytes < 2**31 else keys
 
 
 def _as_string() -> str:

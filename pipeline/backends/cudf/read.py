@@ -198,10 +198,10 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         raise HostNeeded("a file without rows")
     # Generated names, because those in the file may repeat.
     names = [str(i) for i in range(dialect.n_columns)]
-    wanted = [names[position] for position in sorted(set(chosen.values()))]
+    wanted, content = [names[position] for position in sorted(set(chosen.values()))], read_all(path)
     try:
         frame = cudf.read_csv(
-            _plain_content(path),
+            opened([path])[0] if content is None else io.BytesIO(content),
             sep=dialect.delimiter,
             header=None,
             names=names,
@@ -214,7 +214,8 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         )
     except _CUDF_REFUSES as error:
         raise _refused_by_cudf(error) from error
-    _check_padding(frame)
+    if any(bool((frame[name].str.strip(" \t") != frame[name]).any()) for name in frame.columns):
+        raise HostNeeded("blanks around fields")
     if (not dialect.has_header or dialect.is_named_by_comment) and may_be_counts(dialect.rows[:1], n_rows):
         raise HostNeeded("a first line that may be counts")
     if len(frame) != n_rows:
@@ -238,17 +239,6 @@ def _check_plain(dialect: Dialect, config: InputConfig) -> None:
         raise HostNeeded(f"{DELIMITER_NAMES[dialect.delimiter]} between fields")
     if dialect.n_skipped > dialect.has_header or config.comment or config.encoding or dialect.pads_quotes:
         raise HostNeeded("lines that are no rows, or text that is not plain UTF-8")
-
-
-def _check_padding(frame: cudf.DataFrame) -> None:
-    for name in frame.columns:
-        if bool((frame[name].str.strip(" \t") != frame[name]).any()):
-            raise HostNeeded("blanks around fields")
-
-
-def _plain_content(path: Path) -> str | io.BytesIO:
-    content = read_all(path)
-    return opened([path])[0] if content is None else io.BytesIO(content)
 
 
 def _refused_by_cudf(error: Exception) -> Exception:

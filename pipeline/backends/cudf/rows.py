@@ -41,13 +41,7 @@ class DeviceRows(Rows):
         return HostNeeded("no row that is left")
 
     def column(self, role: str, key_type: KeyType) -> Column:
-        """Implement `Backend.column`.
-
-        Raises
-        ------
-        HostNeeded
-            Values of a type that only the host accepts, or refuses.
-        """
+        """Implement `Backend.column`."""
         column = self.columns[role]
         if kind_of(column) == plc.TypeId.STRING and not is_utf8(*text_buffers(column)):
             raise HostNeeded(f"bytes that are not UTF-8 in the column for {role}")
