@@ -16,6 +16,7 @@ from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges,
 from mbe_stage.pipeline.clean.attributes import attributes_of, moments_of
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, number_keys, number_tuples, with_lone
 from mbe_stage.pipeline.clean.time_buckets import Parts, number_buckets, unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
@@ -146,15 +147,16 @@ def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: B
     left_ids, right_ids = backend.distinct_pairs(left_of_rows, right_of_rows, len(edges.left_keys), len(right_keys))
     left_hashes, _ = edges.key_hashes()
     hashes = left_hashes, backend.key_hashes(right_keys, "right")
-    facts = replace(
-        edges.facts,
-        duplicate_edges=len(left_of_rows) - int(left_ids.size),
-        n_right=len(right_keys),
-        n_edges=int(left_ids.size),
-        fingerprint=backend.edge_fingerprint(left_ids, right_ids, *hashes),
-    )
+    fingerprint = backend.edge_fingerprint(left_ids, right_ids, *hashes)
+    facts = of_later(edges.facts, len(left_of_rows), len(right_keys), int(left_ids.size), fingerprint)
     events = None if edges.events is None else replace(edges.events, right=backend.on_host(right_of_rows))
     return backend.edges((left_ids, right_ids), (edges.left_keys, right_keys), hashes, facts, events)
+
+
+def of_later(facts: InputFacts, n_rows: int, n_right: int, n_edges: int, fingerprint: str) -> InputFacts:
+    """Return the facts about the same rows with other right vertices."""
+    n_duplicates = n_rows - n_edges
+    return replace(facts, n_right=n_right, n_edges=n_edges, duplicate_edges=n_duplicates, fingerprint=fingerprint)
 
 
 def has_window(config: InputConfig) -> bool:

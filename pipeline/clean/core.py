@@ -36,6 +36,7 @@ from mbe_stage.pipeline.clean.cleaning import (
     has_window,
     moments_from,
     no_edges,
+    of_later,
     present,
 )
 from mbe_stage.pipeline.clean.doubts import with_doubts
@@ -45,6 +46,7 @@ from mbe_stage.pipeline.clean.time_buckets import beginnings, bucket_names
 from mbe_stage.pipeline.clean.window import window_of
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io import RawEdges
 
 log = logging.getLogger(__name__)
@@ -97,6 +99,7 @@ def clean_within(
                 core.add(*pairs)
     most_edges = (most_bytes - of_vertices) // _EDGE_BYTES
     if sum(core.n for core in cores) > most_edges:
+        lack_of_memory.give_back()
         for core in cores:
             core.reduce(most_edges)
     n_edges, n_held = (sum(of) for of in zip(*((core.fingerprint.n_items, core.n) for core in cores), strict=True))
@@ -125,12 +128,10 @@ def clean_within(
     if events is None or len(cores) == 1:
         return found
     later = cores[1].fingerprint
-    n_edges = later.n_items
-    facts = replace(found.facts, n_right=len(keys[2]), n_edges=n_edges, duplicate_edges=n_rows - n_edges)
-    facts = replace(facts, fingerprint=str(later))
+    facts = of_later(found.facts, n_rows, len(keys[2]), later.n_items, str(later))
     events = replace(events, right=numbered.rights[1].numbers.whole())
-    of_later = EdgeData(*cores[1].edges(), keys[0], keys[2], facts, (hashes[0], hashes[2]), events)
-    return replace(found, half_later=of_later)
+    shifted = EdgeData(*cores[1].edges(), keys[0], keys[2], facts, (hashes[0], hashes[2]), events)
+    return replace(found, half_later=shifted)
 
 
 class _Column(NamedTuple):

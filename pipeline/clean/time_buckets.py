@@ -53,11 +53,6 @@ def number_buckets(
     ids, keys
         As of `pipeline.clean.keys.number_keys`; a key is ``2024-01-08T00:00:00Z``, with milliseconds unless width and
         offset are whole seconds.
-
-    Raises
-    ------
-    InputError, HostNeeded
-        Numbers are not seconds since 1970, or moments lie outside the years 1 to 9999.
     """
     (begins,) = beginnings(lambda: [times], moments, width, offset, refuse, backend)
     ids, distinct = backend.renumbered(begins)

@@ -28,11 +28,6 @@ def clean_undirected(
         By role, over all rows.
     kept : KeptRows
         The rows that passed the filters.
-
-    Raises
-    ------
-    InputError, HostNeeded
-        As `pipeline.clean.cleaning.clean`.
     """
     sources, targets, keys = _numbered(rows, columns, kept, config, backend)
     n_vertices, n_rows = len(keys), int(sources.size)

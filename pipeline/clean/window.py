@@ -33,13 +33,7 @@ _Mask = Callable[[Any], Any]
 
 
 def window_of(parts: Parts, moments: bool, config: InputConfig, refuse: Refusal, backend: Backend) -> _Mask:
-    """Return what gives the mask of times in the configured window, ``(n,) bool``; `parts` has all, none is missing.
-
-    Raises
-    ------
-    InputError, HostNeeded
-        A bound is not an ISO-8601 moment, or has another unit than the column.
-    """
+    """Return what gives the mask of times in the configured window, ``(n,) bool``; `parts` has all, none is missing."""
     given = {name: getattr(config, name) for name in ("time_from", "time_until")}
     bounds = {name: _read(bound, name, refuse) for name, bound in given.items() if bound is not None}
     most = max(map(backend.largest, parts()), default=0) if bounds and not moments else 0

@@ -1,6 +1,9 @@
-"""Library errors that mean a lack of memory, and say nothing about the data."""
+"""Lack of memory: library errors that mean it and say nothing about the data, and memory that is given back."""
 
 from __future__ import annotations
+
+import ctypes
+from contextlib import suppress
 
 
 def pass_on(error: Exception) -> None:
@@ -23,3 +26,9 @@ def is_of_device_memory(error: BaseException) -> bool:
     if not isinstance(error, MemoryError | RuntimeError):
         return False
     return "out_of_memory" in str(error) or "cudaErrorMemoryAllocation" in str(error)
+
+
+def give_back() -> None:
+    """Give freed memory back to the system, of which the C library keeps much."""
+    with suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)

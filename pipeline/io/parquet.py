@@ -8,7 +8,7 @@ Page checksums are verified if the writer stored them. Damage to a file without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -198,7 +198,8 @@ def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:
     names = [*(name for name, _ in in_files), *in_paths[0]]
     chosen = choose(names, str(directory))
     fields = [(name, kinds[0]) for (name, _), kinds in in_files.items()]
-    fields += [(name, _type_of(values[name] for values in in_paths)) for name in in_paths[0]]
+    integers = {name for name in in_paths[0] if any(isinstance(values[name], int) for values in in_paths)}
+    fields += [(name, pa.int64() if name in integers else pa.large_string()) for name in in_paths[0]]
     for position in set(chosen.values()):
         if position < len(in_files):
             name, nth = list(in_files)[position]
@@ -264,10 +265,6 @@ def _in_paths(directory: Path, files: list[Path]) -> tuple[dict[str, str | int |
         whole = all((value is None) == (integer is None) for value, integer in zip(values, integers, strict=True))
         columns[name] = [*integers] if whole else [*values]
     return tuple({name: columns[name][at] for name in names} for at in range(len(files)))
-
-
-def _type_of(values: Iterable[str | int | None]) -> pa.DataType:
-    return pa.int64() if any(isinstance(value, int) for value in values) else pa.large_string()
 
 
 def _opened(path: Path, content: pa.Buffer | None) -> Path | pa.BufferReader:

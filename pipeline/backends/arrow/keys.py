@@ -40,11 +40,6 @@ def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.A
     """Return a column of any type as int64 or large_string, with nulls, NaNs and empty strings as nulls.
 
     A column of dictionaries of these stays one, with each key once.
-
-    Raises
-    ------
-    InputError
-        Values that cannot be keys: fractions, booleans, times, lists, integers beyond int64.
     """
     if pa.types.is_dictionary(column.type) and plain_type(column.type) in (pa.int64(), pa.large_string()):
         return _encoded_keys(encoded(column), key_type)

@@ -60,14 +60,10 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
     found = None if is_object(source) else find_input(config, source)
     reads_as_written = config.decimal == "." and config.date_format is None
     if found is not None and not found.files and found.format in _DEVICE_READERS and reads_as_written:
-        return partial(_of_path, found.path, found.format, config), partial(read_edges, config, source)
+        read = reading(found.path)(_DEVICE_READERS[found.format])
+        return partial(read, found.path, config), partial(read_edges, config, source)
     raw = read_edges(config, source)
     return partial(_copied, raw), lambda: raw
-
-
-def _of_path(path: Path, format_name: str, config: InputConfig) -> DeviceRows:
-    with reading(path):
-        return _DEVICE_READERS[format_name](path, config)
 
 
 def _of_frame(frame: cudf.DataFrame, config: InputConfig) -> DeviceRows:

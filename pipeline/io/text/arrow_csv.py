@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import io
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
 from threading import Semaphore
 from typing import Any
 
@@ -15,6 +13,7 @@ import pyarrow.csv as csv
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.key_encoder import ColumnOfBatches
+from mbe_stage.pipeline.execution import lack_of_memory
 
 _LOOK_EVERY = 0.2
 _BLOCKS_AHEAD = 4
@@ -48,8 +47,7 @@ def read_csv(
             paced.close()
             raise
     # Blocks of text were allocated in other threads. Of their freed memory the C library would keep most.
-    with suppress(AttributeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
+    lack_of_memory.give_back()
     return table, paced
 
 

@@ -106,7 +106,9 @@ def _are_transactions(rows: list[list[str]], columns: list[tuple[str, ...]], *, 
     if counts_items(rows) or _are_padded(rows):
         return True
     if all(_NUMBER.fullmatch(cell) for row in rows for cell in row):
-        return not has_names and (len(columns) >= _ITEMS or _rises_within_one_range(columns))
+        numbers = [list(map(float, column)) for column in columns]
+        within = len(rows) > 1 and rising(numbers) and min(numbers[2]) <= max(numbers[0])
+        return not has_names and (len(columns) >= _ITEMS or within)
     words = [set(column) - {""} for column in columns if not any(_NUMBER.fullmatch(cell) for cell in column)]
     words = [each for each in words if not {cell.lower() for cell in each} <= FLAGS]
     every = set().union(*words)
@@ -127,11 +129,6 @@ def _are_padded(rows: list[list[str]]) -> bool:
         and len(set(lengths)) >= _WIDE
         and all(all(row[:length]) for row, length in zip(rows, lengths, strict=True))
     )
-
-
-def _rises_within_one_range(columns: list[tuple[str, ...]]) -> bool:
-    numbers = [list(map(float, column)) for column in columns]
-    return rising(numbers) and len(numbers[0]) > 1 and min(numbers[2]) <= max(numbers[0])
 
 
 def rising(columns: Sequence[Sequence[float]]) -> bool:
