@@ -185,14 +185,13 @@ class _NumberedRows:
         roles = key_roles("right", len(config.right_columns))
         self.left = self._tuples("left", [*by, numbered["left"]])
         self.rights = [self._tuples(roles[0], [*by, *map(numbered.get, roles), *bucket]) for bucket in buckets]
-        counts = np.zeros(len(self.left.keys), np.int64)
-        for part in self.left.numbers.parts():
-            count_ids(part, counts)
-        self._ends = np.cumsum(counts)
 
     def parts(self, right: _Column, most_rows: int) -> Iterator[_Pairs]:
         """Yield distinct edges in order, those of so many rows at a time."""
-        ends, first = self._ends, 0
+        counts, first = np.zeros(len(self.left.keys), np.int64), 0
+        for part in self.left.numbers.parts():
+            count_ids(part, counts)
+        ends = np.cumsum(counts, out=counts)
         while first < ends.size:
             before = int(ends[first - 1]) if first else 0
             end = max(first + 1, int(np.searchsorted(ends, before + most_rows, "right")))

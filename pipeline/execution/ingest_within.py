@@ -14,6 +14,7 @@ from mbe_stage.pipeline.clean.cleaning import clean
 from mbe_stage.pipeline.clean.core import clean_within
 from mbe_stage.pipeline.config.model import Config, InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io import RawEdges, find_input, is_object, read_edges
 from mbe_stage.pipeline.io.further import is_further
 from mbe_stage.pipeline.io.sources import at_hand
@@ -41,7 +42,7 @@ def ingest_within(config: Config, source: object | None = None) -> Any:
         rows = read_edges(section, places, **({"new_column": spools.column} if is_bounded else {}))
         rows = replace(rows, source=named(rows.source))
         spools.check_keys()
-        pa.default_memory_pool().release_unused()
+        lack_of_memory.give_back()
         obstacle = _obstacle(rows, spools, section)
         if obstacle is None:
             # Derived outputs look at edges outside of results, too.

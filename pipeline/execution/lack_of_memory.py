@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 
+import pyarrow as pa
+
 
 def pass_on(error: Exception) -> None:
     """Raise `MemoryError` if the error is one by another name.
@@ -29,6 +31,7 @@ def is_of_device_memory(error: BaseException) -> bool:
 
 
 def give_back() -> None:
-    """Give freed memory back to the system, of which the C library keeps much."""
+    """Give freed memory back to the system, of which Arrow and the C library keep much."""
+    pa.default_memory_pool().release_unused()
     with suppress(AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
