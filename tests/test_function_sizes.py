@@ -31,8 +31,8 @@ CEILINGS = {
     # Graphs of either kind copied to another device: 10 lines.
     "mbe_stage/device": 2_320,
     # Keys numbered, and edges ordered and merged, while they are read: 610 lines, with the place of a text in its slot.
-    # Cores peeled in sweeps, one from the degrees of the other: 40 lines. Tables that ask before they grow, and passes over
-    # edges on disk: 160 lines.
+    # Cores peeled in sweeps, one from the degrees of the other: 40 lines. Tables that ask before they grow, and passes
+    # over edges on disk: 160 lines.
     "mbe_stage/graphs": 2_100,
     # The maximum-entropy null and naming by degree, in the specification too; the score by ranks, the eigenvector;
     # one list of all kinds and keys, partners as seeds, halos, and random copies. Ascents that end before their first
