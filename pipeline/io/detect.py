@@ -41,13 +41,7 @@ _BY_SUFFIX = {
 
 
 def detect_format(path: Path, config: InputConfig | None = None) -> str:
-    """Return the name of the format, as in `input.format`.
-
-    Raises
-    ------
-    InputError
-        The file is empty, a directory holds no data, or the format cannot be detected.
-    """
+    """Return the name of the format, as in `input.format`."""
     config = config or InputConfig()
     if path.is_dir():
         return _of_directory(path)
@@ -65,7 +59,7 @@ def detect_format(path: Path, config: InputConfig | None = None) -> str:
     if head.startswith(b"%%MatrixMarket"):
         return "matrix_market"
     name = _BY_SUFFIX.get(Path(compression.plain_name(path)).suffix)
-    if name in ("parquet", "matrix_market", "npz") or (head.startswith(b"PK") and _is_numpy(head)):
+    if name in ("parquet", "matrix_market", "npz") or (head.startswith(b"PK") and b".npy" in head[:256]):
         return name or "npz"
     if name is None:
         _refuse_binary(path, head, config)
@@ -84,10 +78,6 @@ def _of_directory(path: Path) -> str:
         expected="a directory of .parquet files, or with one KONECT file out.*",
         remedy="give one of the files in it",
     )
-
-
-def _is_numpy(head: bytes) -> bool:
-    return b".npy" in head[:256]
 
 
 def _refuse_binary(path: Path, head: bytes, config: InputConfig) -> None:
@@ -133,7 +123,8 @@ def _of_names(path: Path, body: list[str], name: str) -> str:
     lengths = [len(line.split()) for line in body]
     marks = [mark for mark in MARKS if mark in text]
     is_table = any(agreeing(text, mark)[1] >= 0.5 for mark in marks)
-    if found or max(lengths) == 1 or is_table or _is_of_r(text) or _BY_SUFFIX.get(Path(name).suffix) == "csv":
+    is_of_r = any(names_rows([len(row) for row in split_rows(text, mark) if row]) for mark in (" ", WHITESPACE))
+    if found or max(lengths) == 1 or is_table or is_of_r or _BY_SUFFIX.get(Path(name).suffix) == "csv":
         return "csv"
     if name.endswith(_OF_BASKETS) and not marks and not _is_table_with_odd_lines(lengths):
         return "fimi"
@@ -164,10 +155,6 @@ def _of_numbers(path: Path, rows: list[list[str]], name: str, *, is_konect: bool
     if is_baskets or within:
         raise _edges_or_transactions(path, "snap")
     return "snap" if len(columns) > 1 else "csv"
-
-
-def _is_of_r(text: str) -> bool:
-    return any(names_rows([len(row) for row in split_rows(text, mark) if row]) for mark in (" ", WHITESPACE))
 
 
 def _is_table_with_odd_lines(lengths: list[int]) -> bool:

@@ -167,11 +167,6 @@ def refuse_foreign(path: Path, config: InputConfig) -> None:
     """Refuse a file or directory in a known format that cannot be read.
 
     Text is only checked if `input.format` is auto.
-
-    Raises
-    ------
-    InputError
-        Its remedy is a line of Python, unless only the program that made the file can convert it.
     """
     if path.is_dir():
         _refuse_directory(path)

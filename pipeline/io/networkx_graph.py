@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.io.raw import shortened
+from mbe_stage.pipeline.io.raw import as_array, shortened
 
 _SOURCE = "memory:networkx"
 _REMEDY = "give every node the attribute bipartite, 0 for left and 1 for right"
@@ -24,11 +23,6 @@ def read_graph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
     """Return a table of `left`, `right` and the configured edge attributes, and the number of isolated nodes.
 
     Isolated nodes are the last rows, each as a loop.
-
-    Raises
-    ------
-    InputError
-        The sides are unknown, an edge joins two nodes of one side, or the nodes of a side have several types.
     """
     if config.is_undirected:
         return _one_set(graph, config)
@@ -127,14 +121,5 @@ def _nodes(nodes: list[Any], column: str, of: str = "on a side") -> pa.Array:
 
 
 def _values(values: list[Any], column: str) -> pa.Array:
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        lack_of_memory.pass_on(error)
-        raise InputError.at(
-            _SOURCE,
-            column=column,
-            found=f"values that do not fit a column ({' '.join(str(error).split())})",
-            expected="integers below 2**63, other numbers, or text",
-            remedy="convert them",
-        ) from None
+    found, expected = "values that do not fit a column", "integers below 2**63, other numbers, or text"
+    return as_array(values, _SOURCE, column, found=found, expected=expected, remedy="convert them")
