@@ -8,7 +8,7 @@ surprise has no bound that prunes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -130,7 +130,7 @@ class _Search:
             if bound < reached:
                 break
             yield self._standing(min(above, bound))
-            sizes, part = self._bounds.query(band, reached), core
+            sizes = self._bounds.query(band, reached)
             alive = np.ones(core.graph.n_left, np.bool_), np.ones(core.graph.n_right, np.bool_)
             peel_to_core(core.graph, *alive, sizes.min_left, sizes.min_right)
             part, least_edges = core.only(*alive), partial(self._bounds.least_edges, band)
@@ -138,14 +138,11 @@ class _Search:
                 part, weights, bound = heavy_part(part, self._weights_of(part), sizes, self._rounded(reached))
                 least_edges = partial(self._edges_of_weight, np.cumsum(-np.sort(-weights)))
                 sizes = replace(sizes, min_edges=max(sizes.min_edges, least_edges(reached)))
-            blocks = walk.run(
-                part.graph,
-                sizes,
-                self._execution,
-                Detail.MEMBERS,
-                least_edges=lambda least_edges=least_edges: least_edges(self._reached(threshold)),
-            )
-            for block in blocks:
+
+            def newest(least: Callable[[float], int] = least_edges) -> int:
+                return least(self._reached(threshold))
+
+            for block in walk.run(part.graph, sizes, self._execution, Detail.MEMBERS, least_edges=newest):
                 self._take(block, part, self._reached(threshold))
                 yield self._standing(min(above, max(self._reached(threshold), bound)))
 

@@ -63,8 +63,9 @@ def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_le
             n_full, next_row, most = 0, -1, min_columns - 1
             for row in rows:
                 n_full += counts[row] == n_columns
-                if most < counts[row] < n_columns:
-                    next_row, most = row, counts[row]
+                n = counts[row]
+                if most < n < n_columns:
+                    next_row, most = row, n
             score = n_full * n_columns + of_sum * (n_full + n_columns) + of_least * min(n_full, n_columns)
             if n_full >= min_rows and score > best:
                 best, best_rows = score, rows[counts[rows] == n_columns]

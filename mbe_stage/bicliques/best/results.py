@@ -44,7 +44,9 @@ class Ranked:
     def joined(self, other: Ranked, most: int) -> Ranked:
         """Return the best of these and others, at most so many, each once."""
         names = "left_sizes", "right_sizes", "left_members", "right_members"
-        parts = {name: np.concatenate([getattr(each.block, name) for each in (self, other)]) for name in names}
+        parts: dict[str, Any] = {
+            name: np.concatenate([getattr(each.block, name) for each in (self, other)]) for name in names
+        }
         block: Any = BicliqueBlock(len(self) + len(other), **parts)
         scores, codes, keys = (
             np.concatenate([getattr(each, name) for each in (self, other)]) for name in ("scores", "codes", "keys")
@@ -57,7 +59,7 @@ class Ranked:
         """Return those, at most so many, that are taken by rank if each may share so much of its edges."""
         if overlap >= 1:
             return self.taken(np.arange(min(most, len(self))))
-        block, chosen = self.block, []
+        block, chosen = self.block, list[int]()
         sides = [
             [set(members[first:end].tolist()) for first, end in pairwise(long_offsets(sizes).tolist())]
             for members, sizes in ((block.left_members, block.left_sizes), (block.right_members, block.right_sizes))

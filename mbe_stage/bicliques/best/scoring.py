@@ -13,7 +13,7 @@ from mbe_stage.bicliques.best.reference import hashes_of_ids
 from mbe_stage.bicliques.best.results import Ranked, taken
 from mbe_stage.bicliques.best.weighing import sums, surprise_weights
 from mbe_stage.bicliques.keys import biclique_keys
-from mbe_stage.bicliques.results import BicliqueBlock
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.null_model import UNIT, NullModel
 from mbe_stage.ragged import long_offsets
@@ -30,8 +30,8 @@ class Scorer:
 
     def nothing(self) -> Ranked:
         """Return no bicliques."""
-        dtype, none = np.int64 if self._query.by in OF_SIZES else np.float64, np.empty(0, np.int32)
-        return Ranked(*(np.empty(0, dtype) for _ in range(2)), np.empty(0, np.int64), BicliqueBlock(0, *[none] * 4))
+        scores = np.empty(0, np.int64 if self._query.by in OF_SIZES else np.float64)
+        return Ranked(scores, scores, np.empty(0, np.int64), BicliqueBlock.empty(Detail.MEMBERS, 0.0))
 
     def of_rows(self, rows: np.ndarray, *, are_right: bool) -> Ranked:
         """Return the maximal biclique of some vertices of a side, which are all that their neighbours share."""
@@ -39,8 +39,8 @@ class Scorer:
         found, n = np.unique(np.concatenate([graph.neighbours_of_left(row) for row in rows]), return_counts=True)
         sides = [found[n == rows.size].astype(np.int32), np.sort(rows).astype(np.int32)]
         left, right = sides if are_right else sides[::-1]
-        sizes = (np.array([each.size], np.int32) for each in (left, right))
-        return self.of_block(BicliqueBlock(1, *sizes, left, right), -np.inf)
+        n_left, n_right = (np.array([each.size], np.int32) for each in (left, right))
+        return self.of_block(BicliqueBlock(1, n_left, n_right, left, right), -np.inf)
 
     def of_block(self, block: Any, cutoff: float) -> Ranked:
         """Return the bicliques of a block whose codes are not below the cutoff."""
@@ -69,6 +69,7 @@ class Scorer:
     def _exact(self, block: Any) -> np.ndarray:
         """The sums of the weights of the bicliques' edges, correctly rounded, so that they depend on no order."""
         graph, weights, totals = self._graph, self._weights, np.empty(len(block))
+        assert weights is not None
         left_offsets, right_offsets = block.left_offsets, block.right_offsets
         for i in range(len(block)):
             right, parts = block.right_members[right_offsets[i] : right_offsets[i + 1]], []
