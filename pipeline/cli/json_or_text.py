@@ -49,9 +49,9 @@ def run(result: RunResult, as_json: bool, is_all: bool = True) -> None:
         say("unchanged  the latest run has the same edges and query: nothing enumerated, no file written")
     result_text = text_of_run(result.place, manifest)
     _headline(found(manifest.problem, manifest.n_found, result_text), manifest)
+    _more(result_text)
     for name, value in publication_of(manifest.problem).further(manifest).items():
         say(f"{name:<11}{'unknown' if value is None else value if isinstance(value, str) else f'{value:,.10g}'}")
-    _more(result_text)
     for name, counts in manifest.derived.items():
         say(f"derived    {name}: {_in_words(counts)}")
     for facts in (facts for inputs in manifest.derived_inputs.values() for facts in inputs.values() if facts.classes):

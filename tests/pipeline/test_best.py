@@ -133,7 +133,7 @@ def test_what_agrees_with_its_manifest_but_is_not_the_best(tmp_path: Path) -> No
     edges = table()
     for name, asked, other, source, said in (
         # Of fewer edges: not maximal, or the best is not there.
-        ("fewer", {"k": 3}, {"k": 3}, edges[:-20], "maximal|a better one is missing|no vertex"),
+        ("fewer", {"k": 3}, {"k": 3}, edges[::2], "is not maximal|a better one is missing"),
         ("narrower", {"k": 2, "min_right": 2}, {"k": 2, "min_right": 7}, edges, "a better one is missing"),
         ("overlap", {"k": 4, "overlap": 0.3}, {"k": 4}, edges, "shares more than 0.3 of its edges with row"),
         ("sizes", {"k": 2, "min_left": 7}, {"k": 2}, edges, "does not meet the run's query"),
@@ -173,8 +173,7 @@ def test_by_the_command(tmp_path: Path, commands: Commands) -> None:
     path.write_text("who,what\n" + "".join(f"{who},{what}\n" for who, what, _ in zip(*table().columns, strict=True)))
     said = commands.mbe("best", path, "--by", "balance", "-k", 3, "--out", out, "--quiet").stdout.splitlines()
     assert said[0].startswith("3 best bicliques in 14 left x 11 right")
-    assert said[1].startswith("highest    ")
-    assert "sizes      at least 2 x 2" in said
+    assert {"highest", "bound", "sizes      at least 2 x 2"} <= {*said, *(line.partition(" ")[0] for line in said)}
     facts = json.loads(commands.mbe("top", out, "--limit", 2, "--json").stdout)["best"]
     assert [row["rank"] for row in facts] == [1, 2]
     some = facts[0]["left_keys"][0]

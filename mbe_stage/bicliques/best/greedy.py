@@ -62,8 +62,8 @@ def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_le
         while n_columns >= min_columns:
             n_full, next_row, most = 0, -1, min_columns - 1
             for row in rows:
-                n_full += counts[row] == n_columns
-                n = counts[row]
+                n = int(counts[row])
+                n_full += n == n_columns
                 if most < n < n_columns:
                     next_row, most = row, n
             score = n_full * n_columns + of_sum * (n_full + n_columns) + of_least * min(n_full, n_columns)
