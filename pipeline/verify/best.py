@@ -114,7 +114,7 @@ class _Best:
             if is_wrong.any():
                 row, other = int(places[is_wrong][0]), int(pairs.col[is_wrong][0])
                 raise VerificationError(
-                    f"{self.path}, row {row}: shares more than {overlap:g} of its edges with {other}"
+                    f"{self.path}, row {row}: shares more than {overlap:g} of its edges with row {other}"
                 )
         self.job.passed("order", "ranks, ties and overlaps")
 

@@ -60,9 +60,9 @@ def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_le
                 counts[other_members[j]] += 1
         rows = np.flatnonzero(counts).astype(np.int32)
         while n_columns >= min_columns:
-            n_full, next_row, most = 0, -1, min_columns - 1
+            n_full, next_row, most = 0, -1, np.int64(min_columns - 1)
             for row in rows:
-                n = int(counts[row])
+                n = np.int64(counts[row])
                 n_full += n == n_columns
                 if most < n < n_columns:
                     next_row, most = row, n
