@@ -263,8 +263,7 @@ def stream(
             n_found += len(block)
             checkpoints.note(block, before - start, limits.n_shares(n_found, before - start))
             sink_seconds += (now := time.perf_counter()) - before
-            done, status = min(_MOST_DONE, block.work_done), getattr(block, "status", "")
-            reporter.report(Progress(n_found, done, now - start, name, status=status), newest_outlook())
+            reporter.report(_progress(block, n_found, now - start, name), newest_outlook())
             if truncated is None and not _is_last(block):
                 truncated = ending(limits, checkpoints, now - start)
             if truncated is not None:
@@ -408,6 +407,11 @@ def _check_runner(execution: Execution, *, is_on_host: bool) -> None:
 def _limits(problem: Problem, execution: Execution) -> tuple[int | None, float | None]:
     """Limits of results and of seconds."""
     return None if problem.limit is None else getattr(execution, problem.limit), execution.time_limit_seconds
+
+
+def _progress(block: Block, n_found: int, seconds: float, name: str) -> Progress:
+    work_done = min(_MOST_DONE, block.work_done)
+    return Progress(n_found, work_done, seconds, name, status=getattr(block, "status", ""))
 
 
 def _is_last(block: Block) -> bool:

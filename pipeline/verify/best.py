@@ -70,9 +70,11 @@ class _Best:
         given = None if job.edges is None else (job.edges.left_keys, job.edges.right_keys)
         self.keys = given or tuple(pc.unique(each.flatten()).sort() for each in lists)
         sides = [(list_offsets(each), self._ids(each, keys)) for each, keys in zip(lists, self.keys, strict=True)]
-        sizes = (numbers[name] for name in ("n_left", "n_right", "n_edges"))
-        (left, right), names = zip(*sides, strict=True), numbers["biclique_key"]
-        self.batch = Batch(0, names, left, right, *sizes)
+        sizes = [numbers[name].astype(np.int64) for name in ("n_left", "n_right")]
+        (offsets, members), self.n_edges = zip(*sides, strict=True), numbers["n_edges"]
+        # With missing edges, rows are only like bicliques.
+        n_pairs = sizes[0] * sizes[1] if self.section.missing else self.n_edges
+        self.batch = Batch(0, numbers["biclique_key"], offsets, members, *sizes, n_pairs)
         self.rows = _Rows(*(_ones(*side, len(keys)) for side, keys in zip(sides, self.keys, strict=True)))
         self.hashes = recipe.vertex_hashes(self.keys[0], "left"), recipe.vertex_hashes(self.keys[1], "right")
 
@@ -93,7 +95,9 @@ class _Best:
             least = section.min_left, section.min_right
             check_rows(self.batch, RowRules(self.hashes, (none, none), least, (None, None), 1))
         check_distinct(str(self.path), np.sort(self.batch.keys))
-        if (values := _by_size(section.by, self.rows.sizes())) is not None:
+        n_missing = self.rows.sizes().prod(axis=1) - self.n_edges
+        self._fail((n_missing < 0) | (n_missing > section.missing), "has too few edges, or more than pairs of members")
+        if (values := _by_size(section.by, self.rows.sizes(), self.n_edges)) is not None:
             self._fail(self.value != values, f"value is not that of its {section.by}")
         self.job.passed("rows", f"{len(self.value):,} bicliques: members, sizes, keys and the query's conditions")
 
@@ -101,7 +105,7 @@ class _Best:
         """Check ranks, order, ties and overlaps."""
         n, overlap = len(self.value), self.section.overlap
         self._fail(self.rank != np.arange(1, n + 1), "rank is not its place")
-        order = np.lexsort((self.batch.keys, -self.batch.n_edges, -self.value))
+        order = np.lexsort((self.batch.keys, -self.n_edges, -self.value))
         self._fail(order != np.arange(n), "is out of order: by value, then more edges, then the smaller key")
         if n > self.section.k:
             raise VerificationError(f"{self.path}: has {n:,} rows; the query asks for {self.section.k:,}")
@@ -110,7 +114,7 @@ class _Best:
             shared = (self.rows.left[part] @ self.rows.left.T).multiply(self.rows.right[part] @ self.rows.right.T)
             pairs = shared.tocoo()
             places = pairs.row + start
-            is_wrong = (pairs.col < places) & (pairs.data > overlap * self.batch.n_edges[places])
+            is_wrong = (pairs.col < places) & (pairs.data > overlap * self.n_edges[places])
             if is_wrong.any():
                 row, other = int(places[is_wrong][0]), int(pairs.col[is_wrong][0])
                 raise VerificationError(
@@ -141,17 +145,28 @@ class _Best:
         job, edges = self.job, self.job.edges
         assert edges is not None
         self.graph = adjacency(edges)
-        judge_rows(self.graph, self.batch, np.arange(len(self.value)), self.keys, job.threads)
-        is_wrong = ~np.isclose(self.value, self._values(self.rows), rtol=_TOLERANCE, atol=_TOLERANCE)
+        if self.section.missing:
+            n_edges = (self.rows.left @ self._matrix()).multiply(self.rows.right).sum(axis=1)
+            self._fail(np.asarray(n_edges).ravel() != self.n_edges, "has another number of edges in the input")
+            job.not_checked("completions of maximal bicliques: that no vertex can join")
+        else:
+            judge_rows(self.graph, self.batch, np.arange(len(self.value)), self.keys, job.threads)
+        is_wrong = ~np.isclose(self.value, self._values(self.rows, self.n_edges), rtol=_TOLERANCE, atol=_TOLERANCE)
         self._fail(is_wrong, f"value is not the {self.section.by} that the input gives")
         job.report.n_against_input = len(self.value)
         job.passed("complete and maximal, and values", f"all {len(self.value):,} bicliques")
 
-    def _values(self, rows: _Rows) -> np.ndarray:
+    def _matrix(self) -> csr_array:
+        edges = self.job.edges
+        assert edges is not None
+        ones, shape = np.ones(edges.left_ids.size, np.int64), (len(self.keys[0]), len(self.keys[1]))
+        return csr_array((ones, (edges.left_ids, edges.right_ids)), shape)
+
+    def _values(self, rows: _Rows, n_edges: np.ndarray) -> np.ndarray:
         """The values of bicliques of the input."""
         edges, sizes = self.job.edges, rows.sizes()
         assert edges is not None
-        if (values := _by_size(self.section.by, sizes)) is not None:
+        if (values := _by_size(self.section.by, sizes, n_edges)) is not None:
             return values
         if self.section.by == "weight":
             events, shape = edges.events, (len(self.keys[0]), len(self.keys[1]))
@@ -172,15 +187,16 @@ class _Best:
             job.not_checked(f"nothing better: the run is incomplete ({self.manifest.truncated})")
             return
         n_seeds = 0
-        # Others may be left out for their overlap, so only the first is the best of all.
-        last = 0 if section.overlap < 1 else section.k - 1
+        # Others may be left out for their overlap, or for their completions: only the first is the best of all.
+        last = 0 if section.overlap < 1 or section.missing else section.k - 1
         for found in self._closures():
-            sizes, values = found.sizes(), self._values(found)
+            sizes, n_edges = found.sizes(), found.sizes().prod(axis=1)
+            values = self._values(found, n_edges)
             sides = zip(self.hashes, (found.left, found.right), strict=True)
             keys = recipe.biclique_keys(*(np.add.reduceat(of[side.indices], side.indptr[:-1]) for of, side in sides))
             is_missing = (sizes >= (section.min_left, section.min_right)).all(axis=1) & ~np.isin(keys, self.batch.keys)
             if last < n:
-                is_missing &= self._is_better(values, sizes.prod(axis=1), keys, last)
+                is_missing &= self._is_better(values, n_edges, keys, last)
             if is_missing.any():
                 row = int(np.argmax(is_missing))
                 shape = f"{sizes[row, 0]} x {sizes[row, 1]}, biclique_key {keys[row]}"
@@ -191,7 +207,7 @@ class _Best:
 
     def _is_better(self, values: np.ndarray, n_edges: np.ndarray, keys: np.ndarray, row: int) -> np.ndarray:
         """True for bicliques that rank before a row; sums of weights may be rounded in another way."""
-        value, edges = self.value[row], self.batch.n_edges[row]
+        value, edges = self.value[row], self.n_edges[row]
         if self.section.by == "weight":
             return values > value * (1 + _TOLERANCE)
         ties = (n_edges > edges) | ((n_edges == edges) & (keys < self.batch.keys[row]))
@@ -199,11 +215,8 @@ class _Best:
 
     def _closures(self) -> Iterator[_Rows]:
         """Yield the maximal bicliques of vertices of both sides, and of pairs of left vertices."""
-        edges, rng = self.job.edges, self.job.rng
-        assert edges is not None
-        most, (n_left, n_right) = min(_MOST_SEEDS, self.job.sample), map(len, self.keys)
-        shape, ones = (n_left, n_right), np.ones(edges.left_ids.size, np.int64)
-        matrix = csr_array((ones, (edges.left_ids, edges.right_ids)), shape)
+        rng, matrix, most = self.job.rng, self._matrix(), min(_MOST_SEEDS, self.job.sample)
+        n_left, n_right = matrix.shape
         other = matrix.T.tocsr()
         for seeds, own, is_left in (
             (vertex_seeds(n_left, most, rng), matrix, True),
@@ -217,9 +230,9 @@ class _Best:
                 yield _Rows(closed, shared) if is_left else _Rows(shared, closed)
 
 
-def _by_size(by: str, sizes: np.ndarray) -> np.ndarray | None:
-    """The values that sizes give; None by weight and surprise."""
-    values = {"edges": sizes.prod(axis=1), "vertices": sizes.sum(axis=1), "balance": sizes.min(axis=1, initial=1 << 31)}
+def _by_size(by: str, sizes: np.ndarray, n_edges: np.ndarray) -> np.ndarray | None:
+    """The values that sizes and edges give; None by weight and surprise."""
+    values = {"edges": n_edges, "vertices": sizes.sum(axis=1), "balance": sizes.min(axis=1, initial=1 << 31)}
     return values.get(by)
 
 

@@ -1,5 +1,7 @@
 """The best bicliques beside all of them, ranked."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -112,3 +114,36 @@ def test_a_time_limit_leaves_the_best_so_far_and_a_bound() -> None:
 def test_refusals(given: dict, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         best_bicliques(complete(2, 3), **given)
+
+
+@pytest.mark.parametrize("by", ["edges", "vertices", "balance"])
+def test_nearly_complete_ones_are_the_best_of_all(by: str) -> None:
+    """Beside the specification, and beside all sets of right vertices with the left ones that miss least."""
+    rng = np.random.default_rng(SCORES.index(by))
+    for i in range(25):
+        missing, shape = int(rng.integers(1, 4)), rng.integers(4, 10, 2)
+        matrix = rng.random(shape) < rng.choice([0.5, 0.7, 0.85])
+        least, k = (missing + 1 + i % 2, missing + 1), int(rng.choice([1, 3, 50]))
+        graph, overlap = from_matrix(matrix), float(rng.choice([1, 0.5]))
+        given = {"min_left": least[0], "min_right": least[1], "overlap": overlap, "missing": missing}
+        best = best_bicliques(graph, by, k, **given)
+        assert rows(best) == reference.best(graph, BestQuery(by, k, **given))
+        scores = []
+        for chosen in product([False, True], repeat=shape[1]):
+            n_right, misses = sum(chosen), np.sort((~matrix[:, np.array(chosen)]).sum(axis=1))
+            n_left = int(np.count_nonzero(np.cumsum(misses) <= missing))
+            if n_left >= least[0] and n_right >= least[1]:
+                n_edges = n_left * n_right - int(misses[:n_left].sum())
+                scores.append({"edges": n_edges, "vertices": n_left + n_right, "balance": min(n_left, n_right)}[by])
+        assert best.scores[:1].tolist() == sorted(scores)[-1:]
+
+
+def test_a_block_with_three_missing_edges_comes_out_as_one() -> None:
+    rng = np.random.default_rng(4)
+    matrix = rng.random((60, 50)) < 0.1
+    matrix[20:32, 10:22] = True
+    matrix[[20, 25, 31], [10, 15, 15]] = False
+    best = best_bicliques(from_matrix(matrix), k=1, min_left=4, min_right=4, missing=3)
+    assert rows(best)[0][2:] == (tuple(range(20, 32)), tuple(range(10, 22)))
+    assert (best.scores.tolist(), best.n_edges.tolist(), best.bound) == ([141], [141], 141)
+    assert best_bicliques(from_matrix(matrix), k=1, min_left=4, min_right=4).scores[0] < 141

@@ -51,7 +51,8 @@ def rows(result: RunResult) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("by", SCORES)
 def test_tables_and_check(tmp_path: Path, by: str) -> None:
-    edges, asked = table(), {"by": by, "k": 7, "overlap": 0.5 if by == "edges" else 1.0, "min_left": 3}
+    edges, asked = table(), {"by": by, "k": 7, "min_left": 3}
+    asked |= {"edges": {"overlap": 0.5}, "vertices": {"missing": 1}}.get(by, {})
     result = run(config(tmp_path, **asked), edges)
     given = ingest(reading_of(result.manifest.config), edges)
     wanted = reference.best(given.graph(), to_query(result.manifest.config.problem_section, given))

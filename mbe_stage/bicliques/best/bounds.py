@@ -38,22 +38,31 @@ class Bounds:
     scale : int
     min_left, min_right : int
         Fewest vertices on a side.
+    missing : int
+        So many right vertices may be added to a maximal biclique (`completing`); bands and queries are of these.
     """
 
     by: str
     scale: int
     min_left: int
     min_right: int
+    missing: int = 0
+
+    @property
+    def factors(self) -> tuple[int, int]:
+        """Factors of both sizes together, and of the smaller one, in codes by sizes, beside the edges."""
+        return (self.scale if self.by == "vertices" else 0), (self.scale if self.by == "balance" else 0)
 
     def codes(self, n_left: Any, n_right: Any) -> Any:
         """Return the codes of bicliques of these sizes, int64; by weight and surprise infinity."""
-        if self.by == "edges":
-            return n_left * n_right
-        if self.by == "vertices":
-            return (n_left + n_right) * self.scale + n_left * n_right
-        if self.by == "balance":
-            return np.minimum(n_left, n_right) * self.scale + n_left * n_right
-        return np.full(np.shape(n_left), np.inf)
+        if self.by not in OF_SIZES:
+            return np.full(np.shape(n_left), np.inf)
+        of_both, of_smaller = self.factors
+        return n_left * n_right + of_both * (n_left + n_right) + of_smaller * np.minimum(n_left, n_right)
+
+    def of_ranked(self, scores: np.ndarray, n_edges: np.ndarray) -> np.ndarray:
+        """Return the codes of bicliques with these scores and edges."""
+        return scores * self.scale + n_edges if self.by in ("vertices", "balance") else scores
 
     def scores(self, codes: Any) -> Any:
         """Return the scores of codes, or of a finite bound of codes."""
@@ -67,9 +76,10 @@ class Bounds:
         Billion Scale, VLDB 2020).
         """
         # Of a left vertices, the one with fewest neighbours bounds the other side; and the other way round.
-        by_left = self.codes(np.arange(1, graph.n_left + 1), -np.sort(-graph.left_degrees))
-        by_right = self.codes(-np.sort(-graph.right_degrees), np.arange(1, graph.n_right + 1))
-        highest, found = by_right[self.min_right - 1 :].max(initial=-1), []
+        more = self.missing
+        by_left = self.codes(np.arange(1, graph.n_left + 1), more - np.sort(-graph.left_degrees))
+        by_right = self.codes(-np.sort(-graph.right_degrees), np.arange(1 + more, graph.n_right + 1 + more))
+        highest, found = by_right[self.min_right - 1 - more :].max(initial=-1), []
         for low, high in self._ranges(threshold, min(int(graph.right_degrees.max(initial=0)), graph.n_left)):
             bound = min(highest, by_left[low - 1 : high].max(initial=-1))
             if bound >= threshold:
@@ -94,14 +104,16 @@ class Bounds:
         low, min_right = band.low, self._least_right(threshold, band.high)
         if self.by == "balance":
             low, min_right = (max(size, int(threshold) // self.scale) for size in (low, min_right))
-        max_left = band.high if band.high < _UNBOUNDED else None
+        max_left, min_right = band.high if band.high < _UNBOUNDED else None, min_right - self.missing
         min_edges = max(low * min_right, self.least_edges(band, threshold))
         return BicliqueQuery(low, min_right, max_left=max_left, min_edges=min_edges)
 
     def least_edges(self, band: Band, threshold: float) -> int:
         """Return the fewest edges of a biclique of the threshold or more in a band."""
         if self.by == "edges":
-            return int(threshold)
+            return int(threshold) - self.missing * band.high
+        if self.missing:
+            return 1
         if self.by == "vertices":
             n_vertices = int(threshold) // self.scale
             turn = max(band.low, n_vertices - self.min_right)

@@ -16,7 +16,7 @@ import numpy as np
 
 from mbe_stage.bicliques import engine_cpu as walk
 from mbe_stage.bicliques import keys
-from mbe_stage.bicliques.best import greedy, weighing
+from mbe_stage.bicliques.best import completing, greedy, weighing
 from mbe_stage.bicliques.best.bounds import Bounds
 from mbe_stage.bicliques.best.problem import BestQuery
 from mbe_stage.bicliques.best.reference import roots_of, tasks_of
@@ -38,11 +38,12 @@ __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
 # The next threshold; if overlaps are limited, so many times as many are ranked when those so far are not enough.
 _NEXT, _CAUTION, _MORE = 0.7, 0.9, 4
+_SMALL_BLOCK = 1 << 16
 
 
 def compile_steps(query: BestQuery | None = None, detail: None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
     """Compile what the search needs."""
-    own = (*greedy.compile_steps(), *weighing.compile_steps(), *keys.compile_steps())
+    own = (*greedy.compile_steps(), *weighing.compile_steps(), *completing.compile_steps(), *keys.compile_steps())
     return (*own, *walk.compile_steps(None, Detail.MEMBERS))
 
 
@@ -80,25 +81,28 @@ class _Search:
     """A search for the `k` best, without regard to overlaps."""
 
     def __init__(self, graph: BipartiteCSR, query: BestQuery, execution: Execution) -> None:
-        self._graph, self._query, self._execution = graph, query, execution
-        self._bounds = Bounds(query.by, graph.n_edges + 1, query.min_left, query.min_right)
+        self._graph, self._query = graph, query
+        # Completing takes a while: blocks are small, so that a time limit is seen.
+        block_bytes = min(execution.block_bytes, _SMALL_BLOCK) if query.missing else execution.block_bytes
+        self._execution = replace(execution, block_bytes=block_bytes)
+        self._bounds = Bounds(query.by, graph.n_edges + 1, query.min_left, query.min_right, query.missing)
         self._scorer = Scorer(graph, query, self._bounds)
         self._ranked = self._scorer.nothing()
 
     def run(self) -> Iterator[Standing]:
         """Search; yield the standing now and then, and at the end the complete one."""
         query, ranked = self._query, self._ranked
-        core = core_of(self._graph, BicliqueQuery(query.min_left, query.min_right))
+        core = core_of(self._graph, BicliqueQuery(query.min_left, query.min_right - query.missing))
         threshold, above = -np.inf, np.inf
         if query.by != "surprise":
             yield from self._begun(core)
-            threshold = self._ranked.codes.max(initial=0)
+            threshold = self._codes().max(initial=0)
         lowest = threshold / 100 if query.by == "weight" else self._bounds.codes(query.min_left, query.min_right)
         while True:
             # All bicliques at or above a threshold are found with it. Too few: the next one is lower.
             yield from self._passed(core, threshold, above)
             ranked = self._ranked
-            n_found = int(np.count_nonzero(ranked.codes >= threshold))
+            n_found = int(np.count_nonzero(self._codes() >= threshold))
             if n_found >= query.k or threshold <= 0:
                 break
             above = threshold
@@ -108,6 +112,9 @@ class _Search:
             threshold = 0 if threshold <= lowest else threshold if query.by == "weight" else int(threshold)
         yield Standing(query, ranked, float(ranked.scores[-1]) if len(ranked) else 0.0, is_complete=True)
 
+    def _codes(self) -> np.ndarray:
+        return self._bounds.of_ranked(self._ranked.scores, self._ranked.n_edges)
+
     def _standing(self, bound: float) -> Standing:
         return Standing(self._query, self._ranked, float(self._bounds.scores(bound) if bound < np.inf else bound))
 
@@ -116,7 +123,7 @@ class _Search:
         query, least = self._query, (self._query.min_left, self._query.min_right)
         for are_right in (True, False):
             graph, sizes = (core.graph, least) if are_right else (core.graph.swapped(), least[::-1])
-            rows = greedy.greedy_rows(graph, query.by, self._bounds.scale, sizes)
+            rows = greedy.greedy_rows(graph, self._bounds.factors, sizes)
             if rows.size:
                 rows = (core.right_vertices if are_right else core.left_vertices)[rows]
                 found = self._scorer.of_rows(rows, are_right=are_right)
@@ -173,4 +180,4 @@ class _Search:
     def _reached(self, threshold: float) -> float:
         """The code that a biclique needs to be among the best."""
         ranked = self._ranked
-        return max(threshold, ranked.codes[-1]) if len(ranked) == self._query.k else threshold
+        return max(threshold, self._codes()[-1]) if len(ranked) == self._query.k else threshold

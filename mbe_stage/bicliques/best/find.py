@@ -26,7 +26,7 @@ class BestBicliques:
     Attributes
     ----------
     scores : (n,) int64, or float64 for weights and surprise
-    keys : (n,) int64
+    n_edges, keys : (n,) int64
     table : BicliqueTable
     bound : float
         No biclique that was not ranked has a higher score; infinite if nothing is known.
@@ -35,6 +35,7 @@ class BestBicliques:
     """
 
     scores: np.ndarray
+    n_edges: np.ndarray
     keys: np.ndarray
     table: BicliqueTable
     bound: float
@@ -49,6 +50,7 @@ def best_bicliques(
     min_left: int = 2,
     min_right: int = 2,
     overlap: float = 1.0,
+    missing: int = 0,
     weights: np.ndarray | None = None,
     time_limit: float | None = None,
     on_progress: Callable[[BestBicliques], object] | None = None,
@@ -73,6 +75,9 @@ def best_bicliques(
     overlap : float
         Go through the bicliques by rank, and leave one out if an earlier one that was taken has more than this share of
         its edges. With 1, all are taken.
+    missing : int
+        Most missing edges, at most 5, below `min_left` and `min_right`. Each maximal biclique then stands for its best
+        completion by right vertices that miss some edges. The first result is the best set of all.
     weights : (n_edges,) array, optional
         For ``weight``: a finite number of at least 0 for each edge of `graph.edges()`. The graph has to be a
         BipartiteCSR.
@@ -110,7 +115,7 @@ def best_bicliques(
             raise InvalidArgument(
                 "graph is a pair of arrays: expected a BipartiteCSR by weight: its edges have an order"
             )
-    query = BestQuery(by, k, min_left, min_right, overlap, weights)
+    query = BestQuery(by, k, min_left, min_right, overlap, missing, weights)
     execution = Execution(threads=threads, time_limit_seconds=time_limit)
     sink = BestSink(None if on_progress is None else lambda standing: on_progress(_told(standing)))
     stream.stream(PROBLEM, sink, as_bipartite(graph), query, execution, engine)
@@ -123,4 +128,4 @@ def _told(standing: Standing | None) -> BestBicliques:
     block = ranked.block
     left, right = long_offsets(block.left_sizes), long_offsets(block.right_sizes)
     table = BicliqueTable(left, block.left_members, right, block.right_members)
-    return BestBicliques(ranked.scores, ranked.keys, table, float(standing.bound), standing.is_complete)
+    return BestBicliques(ranked.scores, ranked.n_edges, ranked.keys, table, float(standing.bound), standing.is_complete)

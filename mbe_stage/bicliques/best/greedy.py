@@ -12,7 +12,7 @@ from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 _N_ROOTS = 24
 
 
-def greedy_rows(graph: BipartiteCSR, by: str, scale: int, least: tuple[int, int]) -> np.ndarray:
+def greedy_rows(graph: BipartiteCSR, factors: tuple[int, int], least: tuple[int, int]) -> np.ndarray:
     """Return the right vertices of the best biclique that is met below those with most neighbours; int32, or none.
 
     From all neighbours of a root, the search goes to those that a further right vertex shares, one that shares the
@@ -20,13 +20,12 @@ def greedy_rows(graph: BipartiteCSR, by: str, scale: int, least: tuple[int, int]
 
     Parameters
     ----------
-    by, scale
-        As in `Bounds`; by weight, edges count.
+    factors : (int, int)
+        As of `Bounds`; by weight, edges count.
     least : (int, int)
         Fewest left and right vertices.
     """
     roots = np.argsort(-graph.right_degrees, kind="stable")[:_N_ROOTS]
-    factors = {"vertices": (scale, 0), "balance": (0, scale)}.get(by, (0, 0))
     arrays = graph.right_offsets, graph.right_members, graph.left_offsets, graph.left_members
     return _greedy(*arrays, roots, *factors, *least)
 
@@ -60,12 +59,12 @@ def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_le
                 counts[other_members[j]] += 1
         rows = np.flatnonzero(counts).astype(np.int32)
         while n_columns >= min_columns:
-            n_full, next_row, most = 0, -1, np.int64(min_columns - 1)
+            n_full, next_row, most = 0, -1, min_columns - 1
             for row in rows:
-                n = np.int64(counts[row])
+                n = int(counts[row])
                 n_full += n == n_columns
                 if most < n < n_columns:
-                    next_row, most = row, n
+                    next_row, most = int(row), n
             score = n_full * n_columns + of_sum * (n_full + n_columns) + of_least * min(n_full, n_columns)
             if n_full >= min_rows and score > best:
                 best, best_rows = score, rows[counts[rows] == n_columns]

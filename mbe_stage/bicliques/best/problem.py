@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mbe_stage.graphs.bipartite import BipartiteCSR
 
+MOST_MISSING = 5
 SCORES = ("edges", "vertices", "balance", "weight", "surprise")
 
 
@@ -37,6 +38,9 @@ class BestQuery:
     overlap : float
         Bicliques are taken by rank. One is left out if an earlier one that was taken has more than this share of its
         edges.
+    missing : int
+        Most missing edges, at most 5. If there may be some, results are the best completions of maximal bicliques
+        (`completing`): the first is the best of all such sets.
     weights : (n_edges,) float64 or None
         For ``weight``: in the order of `graph.left_members`.
     hashes : pair of uint64 arrays, or None
@@ -53,11 +57,12 @@ class BestQuery:
     min_left: int = 2
     min_right: int = 2
     overlap: float = 1.0
+    missing: int = 0
     weights: np.ndarray | None = field(default=None, compare=False, repr=False)
     hashes: tuple[np.ndarray, np.ndarray] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        set_integers(self, ("k", "min_left", "min_right"))
+        set_integers(self, ("k", "min_left", "min_right", "missing"))
         if self.by not in SCORES:
             raise InvalidArgument(f"by is {self.by!r}: expected one of {', '.join(SCORES)}")
         for name in ("k", "min_left", "min_right"):
@@ -65,6 +70,13 @@ class BestQuery:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}: expected 1 or more, and less than 2**31")
         if not 0 <= self.overlap <= 1:
             raise InvalidArgument(f"overlap is {self.overlap}: expected a share, from 0 to 1")
+        if not 0 <= self.missing <= MOST_MISSING:
+            raise InvalidArgument(f"missing is {self.missing}: expected 0 to {MOST_MISSING} edges")
+        if self.missing and (self.by in ("weight", "surprise") or min(self.min_left, self.min_right) <= self.missing):
+            raise InvalidArgument(
+                f"missing is {self.missing}: expected by edges, vertices or balance, with at least {self.missing + 1} "
+                "vertices on each side"
+            )
         if (self.weights is None) != (self.by != "weight"):
             raise InvalidArgument(
                 f"by is {self.by!r} and weights are {'missing' if self.weights is None else 'given'}: expected weights "

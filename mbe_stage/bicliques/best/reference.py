@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import combinations, product
 
 import numpy as np
 
@@ -19,36 +20,64 @@ from mbe_stage.tasks import Roots, Task, cut, ranges_of
 
 __all__ = ["best", "compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
 Row = tuple[float, int, tuple[int, ...], tuple[int, ...]]
 
 
 def best(graph: BipartiteCSR, query: BestQuery) -> list[Row]:
     """Return score, key, left and right members of the best, by rank."""
-    least = query.min_left, query.min_right
-    found = [pair for pair in sorted(maximal_bicliques(graph)) if all(map(int.__ge__, map(len, pair), least))]
+    edges = set(zip(*(ids.tolist() for ids in graph.edges()), strict=True))
+    found = sorted(maximal_bicliques(graph))
+    if query.missing:
+        found = sorted(filter(None, {_completed(graph, edges, pair, query) for pair in found}))
+    found = [pair for pair in found if len(pair[0]) >= query.min_left and len(pair[1]) >= query.min_right]
+    n_edges = [sum(edge in edges for edge in product(*pair)) for pair in found]
     if query.by == "surprise":
         scores = (surprise_of(GroupMembers.of(found), NullModel.of(graph)) / UNIT).tolist()
     else:
-        edges = zip(*(ids.tolist() for ids in graph.edges()), strict=True)
-        weight = {} if query.weights is None else dict(zip(edges, query.weights.tolist(), strict=True))
+        order, weights = sorted(edges), query.weights
+        weight = {} if weights is None else dict(zip(order, weights.tolist(), strict=True))
         scores = [
             {
-                "edges": len(left) * len(right),
+                "edges": n,
                 "vertices": len(left) + len(right),
                 "balance": min(len(left), len(right)),
-                "weight": math.fsum(weight.get((u, v), 0.0) for u in left for v in right),
+                "weight": math.fsum(weight.get(edge, 0.0) for edge in product(left, right)),
             }[query.by]
-            for left, right in found
+            for n, (left, right) in zip(n_edges, found, strict=True)
         ]
     keys = biclique_keys(block_of(found, Detail.MEMBERS, 1.0), *(query.hashes or hashes_of_ids(graph))).tolist()
-    rows = [(score, key, *pair) for score, key, pair in zip(scores, keys, found, strict=True)]
     taken: list[Row] = []
-    for row in sorted(rows, key=lambda row: (-row[0], -len(row[2]) * len(row[3]), row[1])):
-        allowed = query.overlap * len(row[2]) * len(row[3])
+    for score, n, key, pair in sorted(zip(scores, n_edges, keys, found, strict=True), key=_rank):
+        row, allowed = (score, key, *pair), query.overlap * n
         shared = (len({*row[2]} & {*other[2]}) * len({*row[3]} & {*other[3]}) for other in taken)
         if len(taken) < query.k and all(n <= allowed for n in shared):
             taken.append(row)
     return taken
+
+
+def _rank(row: tuple[float, int, int, Pair]) -> tuple[float, int, int]:
+    return -row[0], -row[1], row[2]
+
+
+def _completed(graph: BipartiteCSR, edges: set[tuple[int, int]], pair: Pair, query: BestQuery) -> Pair | None:
+    """The best completion of a maximal biclique; of equal ones the first in the order of the search."""
+    left, right = pair
+    others = {v: sum((u, v) not in edges for u in left) for v in range(graph.n_right) if v not in right}
+    order = sorted(
+        (v for v in others if len(left) - others[v] >= query.min_left - query.missing), key=others.__getitem__
+    )
+    best: tuple[tuple[int, int], Pair] | None = None
+    for places in sorted(p for n in range(query.missing + 1) for p in combinations(range(len(order)), n)):
+        added, kept, n_missing = [order[place] for place in places], list[int](), 0
+        for n, u in sorted((sum((u, v) not in edges for v in added), u) for u in left):
+            if n_missing + n <= query.missing:
+                kept, n_missing = [*kept, u], n_missing + n
+        sizes = len(kept), len(right) + len(added)
+        score = {"edges": 0, "vertices": sum(sizes), "balance": min(sizes)}[query.by], sizes[0] * sizes[1] - n_missing
+        if sizes[0] >= query.min_left and sizes[1] >= query.min_right and (best is None or score > best[0]):
+            best = score, (tuple(sorted(kept)), tuple(sorted([*right, *added])))
+    return None if best is None else best[1]
 
 
 def compile_steps(query: object = None, detail: object = None) -> tuple[()]:  # noqa: ARG001 - the seam's signature
@@ -77,7 +106,9 @@ def run(
     if tasks is None or ranges_of(tasks, roots_of(graph, query)):
         rows = best(graph, query)
         scores, keys = np.array([row[0] for row in rows]), np.array([row[1] for row in rows], np.int64)
-        ranked = Ranked(scores, scores, keys, block_of([row[2:] for row in rows], Detail.MEMBERS, 1.0))
+        edges = set(zip(*(ids.tolist() for ids in graph.edges()), strict=True))
+        n_edges = np.array([sum(edge in edges for edge in product(*row[2:])) for row in rows], np.int64)
+        ranked = Ranked(scores, n_edges, keys, block_of([row[2:] for row in rows], Detail.MEMBERS, 1.0))
         yield Standing(query, ranked, rows[-1][0] if rows else 0.0, is_complete=True, n_new=len(rows))
 
 

@@ -22,15 +22,14 @@ class Ranked:
     Attributes
     ----------
     scores : (n,) int64, or float64 for weights and surprise
-    codes : (n,) int64 or float64
-        See `bounds`.
+    n_edges : (n,) int64
     keys : (n,) int64
     block : BicliqueBlock
         Their sizes and members.
     """
 
     scores: np.ndarray
-    codes: np.ndarray
+    n_edges: np.ndarray
     keys: np.ndarray
     block: Any
 
@@ -39,7 +38,7 @@ class Ranked:
 
     def taken(self, places: np.ndarray) -> Ranked:
         """Return the bicliques at these places, in this order."""
-        return Ranked(self.scores[places], self.codes[places], self.keys[places], taken(self.block, places))
+        return Ranked(self.scores[places], self.n_edges[places], self.keys[places], taken(self.block, places))
 
     def joined(self, other: Ranked, most: int) -> Ranked:
         """Return the best of these and others, at most so many, each once."""
@@ -48,12 +47,12 @@ class Ranked:
             name: np.concatenate([getattr(each.block, name) for each in (self, other)]) for name in names
         }
         block: Any = BicliqueBlock(len(self) + len(other), **parts)
-        scores, codes, keys = (
-            np.concatenate([getattr(each, name) for each in (self, other)]) for name in ("scores", "codes", "keys")
+        scores, n_edges, keys = (
+            np.concatenate([getattr(each, name) for each in (self, other)]) for name in ("scores", "n_edges", "keys")
         )
-        order = np.lexsort((keys, -block.left_sizes.astype(np.int64) * block.right_sizes, -scores))
+        order = np.lexsort((keys, -n_edges, -scores))
         is_new = np.diff(keys[order], prepend=~keys[order[:1]]) != 0
-        return Ranked(scores, codes, keys, block).taken(order[is_new][:most])
+        return Ranked(scores, n_edges, keys, block).taken(order[is_new][:most])
 
     def apart(self, overlap: float, most: int) -> Ranked:
         """Return those, at most so many, that are taken by rank if each may share so much of its edges."""
@@ -65,7 +64,7 @@ class Ranked:
             for members, sizes in ((block.left_members, block.left_sizes), (block.right_members, block.right_sizes))
         ]
         for place, (left, right) in enumerate(zip(*sides, strict=True)):
-            allowed = overlap * len(left) * len(right)
+            allowed = overlap * self.n_edges[place]
             if all(len(left & sides[0][each]) * len(right & sides[1][each]) <= allowed for each in chosen):
                 chosen.append(place)
             if len(chosen) == most:

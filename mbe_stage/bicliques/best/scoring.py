@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mbe_stage.bicliques.best.bounds import OF_SIZES, Bounds
+from mbe_stage.bicliques.best.completing import completed
 from mbe_stage.bicliques.best.problem import BestQuery
 from mbe_stage.bicliques.best.reference import hashes_of_ids
 from mbe_stage.bicliques.best.results import Ranked, taken
@@ -31,7 +32,8 @@ class Scorer:
     def nothing(self) -> Ranked:
         """Return no bicliques."""
         scores = np.empty(0, np.int64 if self._query.by in OF_SIZES else np.float64)
-        return Ranked(scores, scores, np.empty(0, np.int64), BicliqueBlock.empty(Detail.MEMBERS, 0.0))
+        none = np.empty(0, np.int64)
+        return Ranked(scores, none, none, BicliqueBlock.empty(Detail.MEMBERS, 0.0))
 
     def of_rows(self, rows: np.ndarray, *, are_right: bool) -> Ranked:
         """Return the maximal biclique of some vertices of a side, which are all that their neighbours share."""
@@ -43,17 +45,21 @@ class Scorer:
         return self.of_block(BicliqueBlock(1, n_left, n_right, left, right), -np.inf)
 
     def of_block(self, block: Any, cutoff: float) -> Ranked:
-        """Return the bicliques of a block whose codes are not below the cutoff."""
-        by = self._query.by
+        """Return the bicliques of a block, or their completions, whose codes are not below the cutoff."""
+        by, n_missing = self._query.by, np.zeros(len(block), np.int64)
+        if self._query.missing and len(block):
+            block, n_missing = completed(block, self._graph, self._bounds, cutoff)
         n_left, n_right = (sizes.astype(np.int64) for sizes in (block.left_sizes, block.right_sizes))
-        codes = self._bounds.codes(n_left, n_right) if by in OF_SIZES else self._sums(block)
+        codes = self._bounds.codes(n_left, n_right) - n_missing if by in OF_SIZES else self._sums(block)
         # A sum is rounded.
-        block, codes = _those(block, codes, codes >= cutoff * (1 - self.slack))
+        kept = np.flatnonzero(codes >= cutoff * (1 - self.slack))
         if by == "weight":
-            codes = self._exact(block)
-            block, codes = _those(block, codes, codes >= cutoff)
+            exact = self._exact(taken(block, kept))
+            codes[kept], kept = exact, kept[exact >= cutoff]
+        block, codes = taken(block, kept), codes[kept]
+        n_edges = (n_left * n_right - n_missing)[kept]
         scores = self._bounds.scores(codes) if by in OF_SIZES else codes
-        return Ranked(scores, codes, biclique_keys(block, *self._hashes), block)
+        return Ranked(scores, n_edges, biclique_keys(block, *self._hashes), block)
 
     @property
     def slack(self) -> float:
@@ -78,7 +84,3 @@ class Scorer:
                 parts.append(weights[first + np.searchsorted(graph.neighbours_of_left(u), right)])
             totals[i] = math.fsum(np.concatenate(parts).tolist())
         return totals
-
-
-def _those(block: Any, codes: np.ndarray, are_kept: np.ndarray) -> tuple[Any, np.ndarray]:
-    return (block, codes) if are_kept.all() else (taken(block, np.flatnonzero(are_kept)), codes[are_kept])

@@ -30,7 +30,7 @@ def to_query(section: BestSection, edges: Any) -> BestQuery:
     """
     weights = None if section.by != "weight" else _weights(edges)
     sizes = section.min_left, section.min_right
-    return BestQuery(section.by, section.k, *sizes, section.overlap, weights, edges.key_hashes())
+    return BestQuery(section.by, section.k, *sizes, section.overlap, section.missing, weights, edges.key_hashes())
 
 
 def _weights(edges: Any) -> np.ndarray:
@@ -85,7 +85,7 @@ class BestCollector(BestSink):
             best.keys,
             block.left_sizes,
             block.right_sizes,
-            block.left_sizes.astype(np.int64) * block.right_sizes,
+            best.n_edges,
         )
         lists = (
             pa.ListArray.from_arrays(pa.array(offsets), keys.take(pa.array(members)), type=kind)

@@ -69,6 +69,8 @@ def page(run_path: Path, manifest: Manifest, limit: int) -> Page:
         f"at least {plural(section.min_left, 'left vertex', 'left vertices')} and "
         f"{plural(section.min_right, 'right vertex', 'right vertices')}",
     ]
+    if section.missing:
+        wanted.append(f"completed by vertices with at most {plural(section.missing, 'missing edge')}")
     if section.overlap < 1:
         wanted.append(f"at most {section.overlap:g} of their edges in a better one")
     rows = [

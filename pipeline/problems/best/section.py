@@ -23,3 +23,6 @@ class BestSection(Section):
     overlap: float = Field(
         1.0, ge=0, le=1, description="Leave out what has more than this share of its edges in a better one."
     )
+    missing: int = Field(
+        0, ge=0, le=5, description="Most missing edges; below both minimum sizes.", json_schema_extra={"metavar": "D"}
+    )
