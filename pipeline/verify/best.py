@@ -70,11 +70,11 @@ class _Best:
         given = None if job.edges is None else (job.edges.left_keys, job.edges.right_keys)
         self.keys = given or tuple(pc.unique(each.flatten()).sort() for each in lists)
         sides = [(list_offsets(each), self._ids(each, keys)) for each, keys in zip(lists, self.keys, strict=True)]
-        sizes = [numbers[name].astype(np.int64) for name in ("n_left", "n_right")]
+        n_left, n_right = (numbers[name].astype(np.int64) for name in ("n_left", "n_right"))
         (offsets, members), self.n_edges = zip(*sides, strict=True), numbers["n_edges"]
         # With missing edges, rows are only like bicliques.
-        n_pairs = sizes[0] * sizes[1] if self.section.missing else self.n_edges
-        self.batch = Batch(0, numbers["biclique_key"], offsets, members, *sizes, n_pairs)
+        n_pairs = n_left * n_right if self.section.missing else self.n_edges
+        self.batch = Batch(0, numbers["biclique_key"], offsets, members, n_left, n_right, n_pairs)
         self.rows = _Rows(*(_ones(*side, len(keys)) for side, keys in zip(sides, self.keys, strict=True)))
         self.hashes = recipe.vertex_hashes(self.keys[0], "left"), recipe.vertex_hashes(self.keys[1], "right")
 

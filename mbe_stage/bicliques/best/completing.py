@@ -62,9 +62,8 @@ def _completed(left_offsets, left, right_offsets, right, offsets, members, other
                 counts[members[j]] += 1
         candidates = np.flatnonzero((counts >= limits[1] - most) & (counts < own.size))
         candidates = candidates[np.argsort(-counts[candidates], kind="mergesort")]
-        added, misses = _best_added(
-            own.size, full.size, candidates, counts, place, other_offsets, other_members, limits
-        )
+        own_sizes = own.size, full.size
+        added, misses = _best_added(own_sizes, candidates, counts, place, other_offsets, other_members, limits)
         counts[:] = 0
         place[own] = -1
         if misses[-1] < 0:
