@@ -114,7 +114,7 @@ class _Best:
             shared = (self.rows.left[part] @ self.rows.left.T).multiply(self.rows.right[part] @ self.rows.right.T)
             pairs = shared.tocoo()
             places = pairs.row + start
-            is_wrong = (pairs.col < places) & (pairs.data > overlap * self.n_edges[places])
+            is_wrong = (pairs.col < places) & (pairs.data > overlap * self.batch.n_edges[places])
             if is_wrong.any():
                 row, other = int(places[is_wrong][0]), int(pairs.col[is_wrong][0])
                 raise VerificationError(

@@ -48,8 +48,8 @@ def best(graph: BipartiteCSR, query: BestQuery) -> list[Row]:
         ]
     keys = biclique_keys(block_of(found, Detail.MEMBERS, 1.0), *(query.hashes or hashes_of_ids(graph))).tolist()
     taken: list[Row] = []
-    for score, n, key, pair in sorted(zip(scores, n_edges, keys, found, strict=True), key=_rank):
-        row, allowed = (score, key, *pair), query.overlap * n
+    for score, _, key, pair in sorted(zip(scores, n_edges, keys, found, strict=True), key=_rank):
+        row, allowed = (score, key, *pair), query.overlap * len(pair[0]) * len(pair[1])
         shared = (len({*row[2]} & {*other[2]}) * len({*row[3]} & {*other[3]}) for other in taken)
         if len(taken) < query.k and all(n <= allowed for n in shared):
             taken.append(row)

@@ -64,7 +64,7 @@ class Ranked:
             for members, sizes in ((block.left_members, block.left_sizes), (block.right_members, block.right_sizes))
         ]
         for place, (left, right) in enumerate(zip(*sides, strict=True)):
-            allowed = overlap * self.n_edges[place]
+            allowed = overlap * len(left) * len(right)
             if all(len(left & sides[0][each]) * len(right & sides[1][each]) <= allowed for each in chosen):
                 chosen.append(place)
             if len(chosen) == most:
