@@ -171,6 +171,7 @@ JSON = {
     "seconds": "seconds of each step and `total`, or one number",
     "side": "`left` or `right`",
     "suggestions": "hints",
+    "sizes": "the fewest vertices of each side",
     "tables_bytes": "memory of local counts",
     "trial": "what the trial found; null with `--trial 0`",
     "truncated": "the limit that ended the search, or null",
