@@ -154,7 +154,8 @@ class _Best:
         is_wrong = ~np.isclose(self.value, self._values(self.rows, self.n_edges), rtol=_TOLERANCE, atol=_TOLERANCE)
         self._fail(is_wrong, f"value is not the {self.section.by} that the input gives")
         job.report.n_against_input = len(self.value)
-        job.passed("complete and maximal, and values", f"all {len(self.value):,} bicliques")
+        what = "edges" if self.section.missing else "complete and maximal"
+        job.passed(f"{what}, and values", f"all {len(self.value):,} bicliques")
 
     def _matrix(self) -> csr_array:
         edges = self.job.edges

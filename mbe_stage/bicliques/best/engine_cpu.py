@@ -15,7 +15,6 @@ from functools import partial
 import numpy as np
 
 from mbe_stage.bicliques import engine_cpu as walk
-from mbe_stage.bicliques import keys
 from mbe_stage.bicliques.best import completing, greedy, weighing
 from mbe_stage.bicliques.best.bounds import Bounds
 from mbe_stage.bicliques.best.problem import BestQuery
@@ -43,7 +42,7 @@ _SMALL_BLOCK = 1 << 16
 
 def compile_steps(query: BestQuery | None = None, detail: None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
     """Compile what the search needs."""
-    own = (*greedy.compile_steps(), *weighing.compile_steps(), *completing.compile_steps(), *keys.compile_steps())
+    own = (*greedy.compile_steps(), *weighing.compile_steps(), *completing.compile_steps())
     return (*own, *walk.compile_steps(None, Detail.MEMBERS))
 
 
