@@ -102,7 +102,8 @@ WORKER_STATE = types.NamedTuple(
     (int64[:, ::1], _INTS, _WORDS, _INTS, _WORDS, _INTS, _INTS, _WORDS, _LONGS, _LONGS), WorkerState
 )
 SIZES = types.NamedTuple((_INTS, _INTS, _LONGS, _INTS, _INTS, boolean, boolean, int64, uint64), Sizes)
-OUTPUT = types.NamedTuple((_INTS, _INTS), Output)
+# Numba types a tuple of equal types so: with another name, the walk would be compiled again at its first call.
+OUTPUT = types.NamedUniTuple(_INTS, 2, Output)
 
 
 class Child(NamedTuple):
