@@ -125,7 +125,7 @@ class CliquesPublication(Publication):
         return (*compile_steps_of(*kernels), *ordering.compile_steps())
 
     def graph_steps(self, config: Config | None) -> Sequence[CompileStep]:
-        from mbe_stage.graphs import projection
+        from mbe_stage.shared_neighbours import projection
 
         return projection.compile_steps() if config is None or config.problem_section.project is not None else ()
 
