@@ -58,7 +58,8 @@ def projected(
     query, n = SharedQuery(min_shared), graph.n_left
     PROBLEM.check(graph, query)
     compile_ahead(compile_steps())
-    lists, each = engine_cpu.working_bytes(graph, _BLOCK_BYTES)
+    block_bytes = max(1, min(_BLOCK_BYTES, memory_budget // 64))
+    lists, each = engine_cpu.working_bytes(graph, block_bytes)
     # Degrees to earlier and to later vertices, offsets, and where the neighbours of each vertex end.
     own = lists + each + 48 * n
 
@@ -73,7 +74,7 @@ def projected(
 
     def pairs(n_edges: int) -> Iterator[PairBlock]:
         budget = memory_budget - 48 * n - 8 * n_edges
-        execution = Execution(threads=threads, memory_budget_bytes=budget, block_bytes=_BLOCK_BYTES)
+        execution = Execution(threads=threads, memory_budget_bytes=budget, block_bytes=block_bytes)
         return engine_cpu.run(graph, query, execution, None)
 
     refuse_beyond(0, at_least=True)
