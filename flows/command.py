@@ -25,8 +25,8 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_LOGGING_SETTINGS_P
 from pydantic import ValidationError
 
 from mbe_stage.errors import StageError
-from mbe_stage.flows import groups
 from mbe_stage.flows import enumerate as bicliques
+from mbe_stage.flows import groups
 from mbe_stage.flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
 from mbe_stage.flows.notify import PREFECT_ONLY, SECRET, Notify
 from mbe_stage.flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api, serve

@@ -1,4 +1,4 @@
-"""`BicliqueClusterer`: the best maximal bicliques of a matrix as biclusters of scikit-learn, which has to be installed."""
+"""`BicliqueClusterer`: the best maximal bicliques of a matrix by the API of scikit-learn, which has to be installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ except ImportError as error:
     raise ImportError(f"BicliqueClusterer needs scikit-learn 1.6 ({error}): pip install 'mbe-stage[sklearn]'") from None
 
 
-class BicliqueClusterer(BiclusterMixin, BaseEstimator):
+class BicliqueClusterer(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     """Biclusters whose entries are all above a threshold, and to which no row or column can be added.
 
     The order is by score. Biclusters may overlap, and rows and columns may be in none. The result is exact.

@@ -91,7 +91,9 @@ def _of_igraph(graph: Any) -> _Graph:
 
 
 def double_cover(n: int, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return the components of the double cover of a graph, (2, n) int: edges lead from one copy of vertices to the other.
+    """Return the components of the double cover of a graph, (2, n) int.
+
+    Each vertex has two copies, and edges lead from a copy of one end to the other copy of the other end.
 
     A component without odd cycles splits into two, and the copies that stay together give its sides. In one with odd
     cycles, both copies of a vertex are together.

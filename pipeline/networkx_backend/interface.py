@@ -17,7 +17,16 @@ from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.pipeline.io.graph_objects import double_cover
 from mbe_stage.pq_counts.count import pq_local_counts
 
-__all__ = ["MbeGraph", "butterflies", "can_run", "convert_from_nx", "convert_to_nx", "find_cliques", "find_cliques_recursive", "should_run"]
+__all__ = [
+    "MbeGraph",
+    "butterflies",
+    "can_run",
+    "convert_from_nx",
+    "convert_to_nx",
+    "find_cliques",
+    "find_cliques_recursive",
+    "should_run",
+]
 
 # With fewer edges networkx is done before a graph is converted and the engine has begun.
 _WORTH_CONVERTING = 2000

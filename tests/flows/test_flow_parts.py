@@ -424,7 +424,7 @@ def test_the_format_of_log_lines_stays_whose_it_is(monkeypatch, tmp_path):
     assert calls == [{"incremental": False}]
 
 
-@pytest.mark.parametrize("module", list(get_args(command.Module)))
+@pytest.mark.parametrize("module", command.Module.__args__)
 def test_help_of_a_flow_has_an_example(module: command.Module) -> None:
     asked, whole = (CliRunner().invoke(app_of(module), [option]) for option in ("-h", "--help"))
     assert asked.exit_code == whole.exit_code == 0

@@ -326,9 +326,7 @@ def test_a_shell_runs_the_line_whatever_the_file_is_called(tmp_path: Path, at_wo
     assert pairs(at_work / str(settings["input.path"]), header=True, left="user", right="page") == NAMED
 
 
-@pytest.mark.parametrize(
-    "case", ["sets e.gmt", "gml e.gml", "graphml e.graphml", "pajek of two modes e.net"]
-)
+@pytest.mark.parametrize("case", ["sets e.gmt", "gml e.gml", "graphml e.graphml", "pajek of two modes e.net"])
 def test_a_given_format_is_taken_for_text(tmp_path: Path, case: str) -> None:
     path = put(tmp_path, case, "ann,p1\nbob,p1\n")
     assert pairs(path, format="csv", header=False) == {("ann", "p1"), ("bob", "p1")}

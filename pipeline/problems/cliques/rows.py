@@ -12,7 +12,9 @@ from mbe_stage.pipeline.report.markdown import members, table
 
 _SIZES, _CLIQUES = 20, 5
 
-LISTED = ListedTable("cliques", "vertices.parquet", "clique_key", "vertices", "size", ("size", "vertices", "clique_key"))
+LISTED = ListedTable(
+    "cliques", "vertices.parquet", "clique_key", "vertices", "size", ("size", "vertices", "clique_key")
+)
 """The table `cliques`; `best` are the largest."""
 top, largest = LISTED.top, LISTED.largest
 
