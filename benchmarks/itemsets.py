@@ -149,8 +149,8 @@ def _memory(options: argparse.Namespace) -> Iterator[tuple[str, bool]]:
     command = [sys.executable, "-c", _LARGE, str(options.rows), "11161", "20"]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     yield (
-        f"{options.rows:,} x 11,161 with 20 items per row, .1 %: {found['n']:,} itemsets in {found['seconds']:.1f} s, all "
-        f"cores, peak {found['peak'] / 2**30:.2f} GiB, {found['before'] / 2**30:.2f} before the call",
+        f"{options.rows:,} x 11,161 with 20 items per row, .1 %: {found['n']:,} itemsets in {found['seconds']:.1f} s, "
+        f"all cores, peak {found['peak'] / 2**30:.2f} GiB, {found['before'] / 2**30:.2f} before the call",
         found["peak"] <= _MOST_BYTES,
     )
 

@@ -2,8 +2,6 @@
 
 from mbe_stage.flows.of_problem import flow_of
 
-__all__ = ["configure", "enumerate_cliques_flow"]
-
 configure, enumerate_cliques_flow = flow_of(
     "cliques",
     "mbe_stage.flows.cliques.enumerate_cliques_flow",

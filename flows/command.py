@@ -107,8 +107,8 @@ def _groups() -> Runnable:
 
 def _of_problem(module: str, tag: str) -> Runnable:
     held = import_module(f"mbe_stage.flows.{module}")
-    made = getattr(held, next(name for name in held.__all__ if name != "configure"))
-    about = made.description.partition(".")[0].removesuffix(", and publish them")
+    (made,) = (each for each in vars(held).values() if isinstance(each, Flow))
+    about = str(made.description).partition(".")[0].removesuffix(", and publish them")
     return Runnable(made, held.configure, f"{about}, as a flow, once or on a schedule.", tag)
 
 

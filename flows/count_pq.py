@@ -2,8 +2,6 @@
 
 from mbe_stage.flows.of_problem import flow_of
 
-__all__ = ["configure", "count_pq_flow"]
-
 configure, count_pq_flow = flow_of(
     "pq_counts",
     "mbe_stage.flows.count_pq.count_pq_flow",

@@ -2,8 +2,6 @@
 
 from mbe_stage.flows.of_problem import flow_of
 
-__all__ = ["configure", "enumerate_itemsets_flow"]
-
 configure, enumerate_itemsets_flow = flow_of(
     "itemsets",
     "mbe_stage.flows.itemsets.enumerate_itemsets_flow",

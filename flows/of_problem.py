@@ -12,24 +12,7 @@ from mbe_stage.flows import enumerate as bicliques
 from mbe_stage.flows.enumerate import completed, run_as_flow
 from mbe_stage.pipeline.config.model import Config
 
-_PARAMETERS = """
-
-    Parameters
-    ----------
-    config_path : str, optional
-        YAML configuration; without it every default holds.
-    input_path, output_directory : str, optional
-        In place of `input.path` and `output.directory`.
-    overrides : sequence of str
-        ``section.key=value``, each with a YAML value.
-    force : bool
-        Run even if input and configuration are those of the latest run.
-
-    Returns
-    -------
-    State
-        As of `flows.enumerate.enumerate_bicliques_flow`, with the problem's own count.
-"""
+_PARAMETERS = "\n\nParameters and result are those of `flows.enumerate.enumerate_bicliques_flow`, without `notify`."
 
 
 def flow_of(problem: str, place: str, name: str, about: str) -> tuple[Callable[..., Config], Flow[..., Any]]:

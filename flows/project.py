@@ -2,8 +2,6 @@
 
 from mbe_stage.flows.of_problem import flow_of
 
-__all__ = ["configure", "shared_neighbours_flow"]
-
 configure, shared_neighbours_flow = flow_of(
     "shared_neighbours",
     "mbe_stage.flows.project.shared_neighbours_flow",

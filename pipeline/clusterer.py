@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from mbe_stage.bicliques.best.find import best_bicliques
+from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
 try:
     from sklearn.base import BaseEstimator, BiclusterMixin
-    from sklearn.utils._param_validation import Interval, StrOptions
     from sklearn.utils.validation import validate_data
 except ImportError as error:
     raise ImportError(f"BicliqueClusterer needs scikit-learn 1.6 ({error}): pip install 'mbe-stage[sklearn]'") from None
@@ -51,15 +50,6 @@ class BicliqueClusterer(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     [[0, 1], [0, 1]]
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "by": [StrOptions({"edges", "vertices", "balance", "surprise"})],
-        "min_rows": [Interval(Integral, 1, None, closed="left")],
-        "min_columns": [Interval(Integral, 1, None, closed="left")],
-        "overlap": [Interval(Real, 0, 1, closed="both")],
-        "threshold": [Interval(Real, 0, None, closed="left")],
-    }
-
     def __init__(
         self,
         n_clusters: int = 10,
@@ -85,7 +75,8 @@ class BicliqueClusterer(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             As scikit-learn's estimators.
         """
-        self._validate_params()
+        if not self.threshold >= 0:
+            raise InvalidArgument(f"threshold is {self.threshold!r}: expected a number of at least 0")
         matrix = validate_data(self, X, accept_sparse="csr")
         rows, columns = (csr_array(matrix) > self.threshold).nonzero()
         graph = BipartiteCSR.from_edges(rows, columns, *matrix.shape)

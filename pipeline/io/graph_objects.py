@@ -45,6 +45,10 @@ class _Graph(NamedTuple):
     def remedy(self) -> str:
         return f"give every node the attribute {self.side_name}, 0 for left and 1 for right"
 
+    @property
+    def joined(self) -> set[Any]:
+        return {node for u, v, _ in self.edges for node in (u, v)}
+
 
 def read_graph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
     """Return a table of `left`, `right` and the configured edge attributes, and the number of isolated nodes.
@@ -105,7 +109,7 @@ def double_cover(n: int, sources: np.ndarray, targets: np.ndarray) -> np.ndarray
 
 def _one_set(graph: _Graph, config: InputConfig) -> tuple[pa.Table, int]:
     """Read a graph as `read_graph` does, with all nodes in one set."""
-    joined = {node for u, v, _ in graph.edges for node in (u, v)}
+    joined = graph.joined
     alone = [node for node in graph.nodes if node not in joined]
     # Numbered together, because 1 and "1" on two sides would be one key.
     both = [*(u for u, _, _ in graph.edges), *alone, *(v for _, v, _ in graph.edges), *alone]
@@ -134,9 +138,9 @@ def _attributes(
 def _sides(graph: _Graph) -> dict[Any, Any]:
     given = graph.sides
     # Isolated nodes need no side.
-    unmarked = [node for u, v, _ in graph.edges for node in (u, v) if node not in given]
+    unmarked = [node for u, v, _ in graph.edges for node in (u, v) if given and node not in given]
     wrong = next((node for node, side in given.items() if side not in (0, 1)), None)
-    if wrong is not None or (given and unmarked):
+    if wrong is not None or unmarked:
         node = unmarked[0] if wrong is None else wrong
         found = f"no attribute {graph.side_name}" if wrong is None else f"{graph.side_name}={given[wrong]!r}"
         raise InputError.at(
@@ -146,7 +150,7 @@ def _sides(graph: _Graph) -> dict[Any, Any]:
 
 
 def _colouring(graph: _Graph) -> dict[Any, int]:
-    joined = {node for u, v, _ in graph.edges for node in (u, v)}
+    joined = graph.joined
     # The side of the first node is left.
     ids = {node: i for i, node in enumerate(node for node in graph.nodes if node in joined)}
     if not ids:
