@@ -51,8 +51,8 @@ CEILINGS = {
     # The state of the run that log lines and metrics report. The estimator for scikit-learn: 90 lines.
     "pipeline": 900,
     # Columns of keys as dictionaries: 150 lines. Rows in temporary files: 210. Writers that scale, and the sink that
-    # problems shared on the device: 70. Keys that are counted beyond a budget: 10. The sink of lists, which two problems
-    # had each: 50.
+    # problems shared on the device: 70. Keys that are counted beyond a budget: 10. The sink of lists, which cliques and
+    # itemsets had each: 50.
     "pipeline/backends": 7_060,
     # From groups to cases: looking, exporting, deciding.
     "pipeline/cases": 2_500,
