@@ -12,8 +12,6 @@ from mbe_stage.flows import enumerate as bicliques
 from mbe_stage.flows.enumerate import completed, run_as_flow
 from mbe_stage.pipeline.config.model import Config
 
-_PARAMETERS = "\n\nParameters and result are those of `flows.enumerate.enumerate_bicliques_flow`, without `notify`."
-
 
 def flow_of(problem: str, place: str, name: str, about: str) -> tuple[Callable[..., Config], Flow[..., Any]]:
     """Return what loads a configuration of a problem (as `flows.enumerate.configure`), and its flow.
@@ -46,5 +44,6 @@ def flow_of(problem: str, place: str, name: str, about: str) -> tuple[Callable[.
         return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, completed)
 
     run.__module__, _, run.__name__ = place.rpartition(".")
-    run.__qualname__, run.__doc__ = run.__name__, about + _PARAMETERS
+    run.__qualname__ = run.__name__
+    run.__doc__ = f"{about}\n\nParameters and result: `flows.enumerate.enumerate_bicliques_flow`, without `notify`."
     return configure, flow(name=name, persist_result=False)(run)
