@@ -37,9 +37,7 @@ CIRCLES: dict[str, list[list[str]]] = {
     # The command of each flow imports it when it is asked for: Prefect takes seconds.
     "flows": [
         [
-            "mbe_stage.flows.cliques",
             "mbe_stage.flows.command",
-            "mbe_stage.flows.count_pq",
             "mbe_stage.flows.enumerate",
             "mbe_stage.flows.groups",
         ]

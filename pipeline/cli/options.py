@@ -40,7 +40,8 @@ def _write_metrics_to(path: Path | None) -> Path | None:
 MinLeft = Annotated[int | None, _option(_QUERY, "Minimum number of left members (1).", metavar="P")]
 MinRight = Annotated[int | None, _option(_QUERY, "Minimum number of right members (1).", metavar="Q")]
 Format = Annotated[
-    Literal["auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi", "json", "biadjacency"] | None,
+    Literal["auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi", "json", "biadjacency", "cxt"]
+    | None,
     _option(_COLUMNS, "File format; auto looks at the content.", "--format"),
 ]
 Tier = Annotated[

@@ -40,6 +40,7 @@ READERS = {
     "fimi": "mbe_stage.pipeline.io.text.fimi",
     "json": "mbe_stage.pipeline.io.text.json_text",
     "biadjacency": "mbe_stage.pipeline.io.text.biadjacency",
+    "cxt": "mbe_stage.pipeline.io.cxt",
 }
 FORMATS = tuple(READERS)
 _DIRECTORY_FORMATS = ("parquet", "konect")

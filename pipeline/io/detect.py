@@ -31,6 +31,8 @@ from mbe_stage.pipeline.io.text.layout import rising
 _SAMPLE_BYTES = 64 << 10
 _OF_BASKETS = (".dat", ".fimi", ".basket")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]|^PK")
+# The second line of a context is a title, which some programs leave out.
+_CONTEXT = re.compile(rb"B[ \t]*\r?\n(?:[^\n]*\n)?\s*\d+\s*\n\s*\d+\s*\n")
 _BY_SUFFIX = {
     **dict.fromkeys(parquet.SUFFIXES, "parquet"),
     **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
@@ -58,6 +60,8 @@ def detect_format(path: Path, config: InputConfig | None = None) -> str:
         return "parquet"
     if head.startswith(b"%%MatrixMarket"):
         return "matrix_market"
+    if _CONTEXT.match(head):
+        return "cxt"
     name = _BY_SUFFIX.get(Path(compression.plain_name(path)).suffix)
     if name in ("parquet", "matrix_market", "npz") or (head.startswith(b"PK") and b".npy" in head[:256]):
         return name or "npz"

@@ -1,4 +1,4 @@
-"""Edges in memory: Arrow tables, data frames, pairs of arrays, sparse matrices and networkx graphs."""
+"""Edges in memory: Arrow tables, data frames, pairs of arrays, sparse matrices, graphs of networkx and igraph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mbe_stage.pipeline.io.text.layout import MATRIX_SAMPLE, is_matrix, refuse_m
 
 _PAIR_NAMES = ("left", "right", "weight", "timestamp")
 # These have columns by position only.
-_OWN_ORDER = ("numpy", "networkx", "cugraph")
+_OWN_ORDER = ("numpy", "networkx", "igraph", "cugraph")
 
 
 def polars_table(frame: Any, config: InputConfig) -> pa.Table:
@@ -118,11 +118,12 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     source
         pyarrow Table, RecordBatch or RecordBatchReader; pandas or cuDF DataFrame (without its index); any object with
         ``__arrow_c_stream__`` (DuckDB); polars DataFrame or LazyFrame; a tuple of two to four flat arrays: left, right,
-        weight, timestamp; a NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); networkx
-        graph. The nodes of a networkx graph have the attribute `bipartite` 0 (left) or 1 (right), or the graph is
-        connected and bipartite (the side of its first node is then left). An undirected graph may be any networkx or
-        cuGraph graph, with its isolated vertices. With the format `biadjacency`, frames and 2-D arrays are matrices: a
-        row is a left vertex (pandas: by its index, if that has names), a column a right vertex.
+        weight, timestamp; a NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); graph of
+        networkx or igraph. Its nodes have the attribute `bipartite` (igraph: `type`) 0 (left) or 1 (right), or the
+        graph is connected and bipartite (the side of its first node is then left). The keys of igraph's vertices are
+        their names if they have some. An undirected graph may be any graph of networkx, igraph or cuGraph, with its
+        isolated vertices. With the format `biadjacency`, frames and 2-D arrays are matrices: a row is a left vertex
+        (pandas: by its index, if that has names), a column a right vertex.
     """
     # Users may derive their own classes from a library's class.
     modules = [each.__module__.partition(".")[0] for each in type(source).__mro__]
@@ -132,11 +133,10 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         return _table(pa.Table.from_batches([source]), "pyarrow", config)
     if scipy.sparse.issparse(source):
         return matrix_edges(source, "memory:scipy", "memory", config, first=0)
-    if "networkx" in modules and hasattr(source, "nodes"):
-        # networkx is not a dependency, but it is installed if the caller passes such a graph.
-        from mbe_stage.pipeline.io.networkx_graph import read_graph
+    if ("networkx" in modules and hasattr(source, "nodes")) or ("igraph" in modules and hasattr(source, "vs")):
+        from mbe_stage.pipeline.io.graph_objects import read_graph
 
-        return _of_graph(read_graph(source, config), "networkx", config)
+        return _of_graph(read_graph(source, config), "igraph" if "igraph" in modules else "networkx", config)
     if "cugraph" in modules and hasattr(source, "view_edge_list"):
         return _of_graph(read_cugraph(source, config), "cugraph", config)
     if "pandas" in modules and hasattr(source, "columns"):
@@ -161,7 +161,7 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         f"memory:{modules[0]}",
         found=f"an object of type {type(source).__qualname__}",
         expected="an Arrow table, a data frame, a tuple (u, v) of arrays, a SciPy sparse matrix, or a graph of "
-        "networkx or, for cliques, of cuGraph",
+        "networkx, igraph or, for cliques, cuGraph",
         remedy="convert it, for example with pyarrow.table({'left': u, 'right': v})",
     )
 
@@ -169,7 +169,7 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
 def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | None = None) -> RawEdges:
     """Return edges or, with the format `biadjacency`, a matrix whose rows have these names."""
     source = f"memory:{kind}"
-    is_frame = kind not in ("numpy", "networkx", "cugraph")
+    is_frame = kind not in _OWN_ORDER
     if is_frame and config.format == "biadjacency":
         names, columns = table.column_names, table.columns
         if rows is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,9 @@ from typer.testing import CliRunner
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline import Config, count, load_config, run
 from mbe_stage.pipeline.cli.app import app
-from mbe_stage.pipeline.errors import ConfigError, VerificationError
+from mbe_stage.pipeline.errors import ConfigError, InputError, VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.io.cxt import Context, write_cxt
 from mbe_stage.pipeline.itemsets.closed import closed_itemset_lists
 from mbe_stage.pipeline.problems.itemsets.rows import top
 from mbe_stage.pipeline.verify import verify_run
@@ -111,6 +113,21 @@ def test_the_command_publishes_and_shows(tmp_path: Path, monkeypatch: pytest.Mon
     assert summary["itemsets"] == 2
     assert "tea" in said("top", "out")
     said("verify", "out")
+
+
+def test_a_context_is_input(tmp_path: Path) -> None:
+    matrix = random_matrix(4, 12, 6, 0.6)
+    context = Context(tuple(f"o{i}" for i in range(12)), tuple(f"a{i}" for i in range(6)), matrix)
+    write_cxt(context, tmp_path / "a.cxt")
+    (tmp_path / "b.cxt.gz").write_bytes(gzip.compress((tmp_path / "a.cxt").read_bytes()))
+    expected = {tuple(f"a{i}" for i in items): n for items, n in closed_itemset_lists(np.nonzero(matrix), 2)}
+    for name in ("a.cxt", "b.cxt.gz"):
+        found = run(config(tmp_path, min_count=2), str(tmp_path / name))
+        assert rows_of(found.run_dir) == expected
+        verify_run(found.run_dir, ingest(found.manifest.config.input, str(tmp_path / name)))
+    (tmp_path / "c.cxt").write_text("B\n\n1\n1\nx\n")
+    with pytest.raises(InputError, match="1 lines of names and rows"):
+        run(config(tmp_path), str(tmp_path / "c.cxt"))
 
 
 def test_wrong_settings_are_refused(tmp_path: Path) -> None:
