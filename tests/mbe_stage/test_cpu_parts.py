@@ -322,3 +322,19 @@ def test_wide_nodes_find_every_intersection_of_rows(n_rows: int, n_columns: int,
         for sink in sinks:
             enumerate_into(sink, graph, query, Execution(threads=1), "cpu")
         assert (sinks[0].n_bicliques, len(sinks[1].table())) == (wanted, wanted)
+
+
+def test_a_search_goes_on_where_a_block_was_full() -> None:
+    """Of single columns, too: a child that found no room has not been visited."""
+    for seed in range(60):
+        density = (0.1, 0.2, 0.4)[seed % 3]
+        sides = (10 + seed % 40, 12 + seed % 20) if seed % 2 else (24, 8 + seed % 10)
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *sides, density))
+        expected = set(reference.maximal_bicliques(graph))
+        for threads in (1, 2):
+            sink = TableSink()
+            enumerate_into(sink, graph, None, Execution(threads=threads, block_bytes=200), "cpu")
+            assert sink.table().as_set() == expected, (seed, threads)
+        counting = CountSink()
+        enumerate_into(counting, graph, None, Execution(threads=1, block_bytes=200), "cpu")
+        assert counting.n_bicliques == len(expected), seed

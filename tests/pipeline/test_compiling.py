@@ -259,8 +259,8 @@ def test_compiling_for_one_problem_leaves_out_the_engines_of_others(monkeypatch:
     everything, of_bicliques, of_counts, of_cliques = asked
     counts = {what for what in everything if what.startswith("mbe_stage.pq_counts.")}
     cliques = {what for what in everything if what.startswith("mbe_stage.cliques.")}
-    others = ("mbe_stage.shared_neighbours.engine_cpu.", "mbe_stage.bicliques.best.")
-    further = {what for what in everything if what.startswith(others)}
+    pairs = ("mbe_stage.shared_neighbours.engine_cpu.", "mbe_stage.shared_neighbours.projection.")
+    further = {what for what in everything if what.startswith((*pairs, "mbe_stage.bicliques.best."))}
     assert counts
     assert cliques
     assert everything - of_bicliques == counts | cliques | further

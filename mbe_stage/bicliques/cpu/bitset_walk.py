@@ -266,6 +266,7 @@ def walk_bitset_frames(worker, sizes, output, work_limit):
                     right_used,
                 )
                 control[layout.COUNT] = count
+                singles = covered
                 break
             row_at += 1
             if control[layout.DEPTH] != depth:
