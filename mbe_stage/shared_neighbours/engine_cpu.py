@@ -226,7 +226,7 @@ def _pairs_of(offsets, members, other_offsets, other_members, first, end, min_sh
     for u in range(first, end):
         if offsets[u + 1] - offsets[u] < min_shared:
             continue
-        n_met = 0
+        n_met, lowest, highest = 0, n_groups, -1
         for i in range(offsets[u], offsets[u + 1]):
             item = members[i]
             marks[item] = u + 1
@@ -245,9 +245,10 @@ def _pairs_of(offsets, members, other_offsets, other_members, first, end, min_sh
             if counters[v] >= min_shared:
                 words[v >> 6] |= _ONE << np.uint64(v & 63)
                 groups[v >> 12] |= _ONE << np.uint64(v >> 6 & 63)
+                lowest, highest = min(lowest, v >> 12), max(highest, v >> 12)
             else:
                 counters[v] = 0
-        for group in range(u >> 12, n_groups):
+        for group in range(lowest, highest + 1):
             while groups[group]:
                 at = 64 * group + lowest_bit_index(groups[group])
                 groups[group] &= groups[group] - _ONE

@@ -49,7 +49,7 @@ _APPLIES_TO = {
     "delimiter": _TABLES,
     "header": _TABLES,
     "trim": ("csv",),
-    "encoding": (*_TABLES, "konect", "snap", "json"),
+    "encoding": (*_TABLES, "konect", "snap", "json", "cxt"),
     "skip_lines": (*_TABLES, "konect", "snap"),
     "comment": (*_TABLES, "konect", "snap"),
 }

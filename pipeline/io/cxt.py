@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import reading
-from mbe_stage.pipeline.io.compression import open_bytes
-from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_two_sets
+from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_two_sets, shortened
+from mbe_stage.pipeline.io.text.decoding import not_in_encoding, open_text
 from mbe_stage.pipeline.safe_paths import replaced_file
 
 _NAMES = ["object", "attribute"]
@@ -37,7 +38,16 @@ class Context:
 
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read the edges of a context: the attributes of each object, by their names."""
-    context, source = read_cxt(path), str(path)
+    content, source = _content(path, config), str(path)
+    try:
+        context = _context(path, content.decode())
+    except UnicodeDecodeError as error:
+        raise not_in_encoding(path, content[: error.start].count(b"\n") + 1, "") from None
+    for kind, names in zip(_NAMES, (context.objects, context.attributes), strict=True):
+        if len(set(names)) < len(names):
+            twice, n = Counter(names).most_common(1)[0]
+            found = f"{n} {kind}s named {shortened(twice)}"
+            raise InputError.at(source, found=found, expected="distinct names", remedy="rename one")
     refuse_two_sets(config, source, "a context, whose objects and attributes are not the same vertices")
     chosen = choose_columns(_NAMES, config, source)
     rows, columns = np.nonzero(context.incidence)
@@ -63,8 +73,16 @@ def read_cxt(path: str | Path) -> Context:
     InputError
         The file cannot be read, or is of another format.
     """
-    with reading(Path(path)), open_bytes(Path(path)) as stream:
-        text = stream.read().decode("utf-8", "surrogateescape")
+    with reading(Path(path)):
+        return _context(path, _content(Path(path), InputConfig()).decode("utf-8", "surrogateescape"))
+
+
+def _content(path: Path, config: InputConfig) -> bytes:
+    with open_text(path, config) as stream:
+        return stream.read()
+
+
+def _context(path: str | Path, text: str) -> Context:
     lines = text.splitlines()
     # The second line is a title, which some programs leave out.
     start = next((at for at in (2, 1) if all(line.strip().isdecimal() for line in lines[at : at + 2])), None)

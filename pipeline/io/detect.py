@@ -99,6 +99,9 @@ def _refuse_binary(path: Path, head: bytes, config: InputConfig) -> None:
 def _by_text(path: Path, sample: Sample, config: InputConfig) -> str:
     if is_json(sample):
         return "json"
+    # Behind a byte order mark, or in UTF-16.
+    if _CONTEXT.match(sample.text.encode()):
+        return "cxt"
     name = compression.plain_name(path)
     by_name = _BY_SUFFIX.get(Path(name).suffix)
     lines = [line for line in sample.lines if line.strip()]

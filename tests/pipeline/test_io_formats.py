@@ -366,6 +366,14 @@ def test_igraph_without_names_and_sides() -> None:
     assert (edges.facts.n_left, edges.facts.n_edges) == (4, 3)
 
 
+def test_repeated_names_of_igraph_are_refused() -> None:
+    igraph = pytest.importorskip("igraph")
+    graph = igraph.Graph(3, [(0, 1), (1, 2)])
+    graph.vs["name"] = ["a", "b", "a"]
+    with pytest.raises(InputError, match=r"memory:igraph.*2 vertices named 'a'"):
+        ingest(InputConfig(), source=graph)
+
+
 @OF_EITHER
 @pytest.mark.parametrize(
     ("edges", "sides", "message"),

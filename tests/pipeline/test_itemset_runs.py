@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline import Config, count, load_config, run
 from mbe_stage.pipeline.cli.app import app
+from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import ConfigError, InputError, VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.io.cxt import Context, write_cxt
+from mbe_stage.pipeline.io.cxt import Context, read_cxt, write_cxt
 from mbe_stage.pipeline.itemsets.closed import closed_itemset_lists
 from mbe_stage.pipeline.problems.itemsets.rows import top
 from mbe_stage.pipeline.verify import verify_run
@@ -128,6 +129,34 @@ def test_a_context_is_input(tmp_path: Path) -> None:
     (tmp_path / "c.cxt").write_text("B\n\n1\n1\nx\n")
     with pytest.raises(InputError, match="1 lines of names and rows"):
         run(config(tmp_path), str(tmp_path / "c.cxt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("B\n\n2\n1\n\na\na\nc\nX\nX\n", r"2 objects named 'a'; expected distinct names; rename one"),
+        ("B\n\n1\n2\n\na\nc\nc\nXX\n", r"2 attributes named 'c'"),
+    ],
+)
+def test_repeated_names_of_a_context_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "a.cxt"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        ingest(InputConfig(path=str(path)))
+    read_cxt(path)
+
+
+def test_contexts_in_other_encodings(tmp_path: Path) -> None:
+    path, text = tmp_path / "a.cxt", "B\n\n1\n1\n\ngröße\nc\nX\n"
+    for encoding in ("utf-8-sig", "utf-16", "utf-16-le"):
+        path.write_bytes(text.encode(encoding))
+        edges = ingest(InputConfig(path=str(path)))
+        assert (edges.facts.format, edges.left_keys.to_pylist()) == ("cxt", ["größe"])
+        assert read_cxt(path).objects == ("größe",)
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=r"a\.cxt.*line 6.*bytes that are not UTF-8.*input\.encoding"):
+        ingest(InputConfig(path=str(path)))
+    assert ingest(InputConfig(path=str(path), encoding="latin-1")).left_keys.to_pylist() == ["größe"]
 
 
 def test_wrong_settings_are_refused(tmp_path: Path) -> None:
