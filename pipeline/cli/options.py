@@ -196,7 +196,7 @@ GROUPS = (
 _INPUT = (
     _setting("input.left", str, "COL", "Left column: name or position (0)."),
     _setting("input.right", list[str], "COL", "Right column: name or position (1); several make one key."),
-    _setting("input.weight", str, "COL", "Weight column, for --min-weight and for groups."),
+    _setting("input.weight", str, "COL", "Weight column, for --min-weight, groups and best --by weight."),
     _setting("input.timestamp", str, "COL", "Time column, for --time-... and for groups."),
     _setting("input.delimiter", str, "CHAR", "Column delimiter; detected by default."),
     _setting("input.header", bool, None, "The first line has column names, or not.", "--header/--no-header"),

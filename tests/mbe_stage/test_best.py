@@ -98,6 +98,20 @@ def test_a_time_limit_leaves_the_best_so_far_and_a_bound() -> None:
         best_bicliques(graph, k=3, on_progress=interrupt)
 
 
+@pytest.mark.parametrize("by", SCORES)
+def test_standings_never_get_worse(by: str) -> None:
+    """With overlaps limited, more and more are ranked: each search begins with the results of the one before."""
+    rng = np.random.default_rng(5)
+    graph, seen = from_matrix(rng.random((30, 30)) < 0.3), list[BestBicliques]()
+    weights = rng.random(graph.n_edges) if by == "weight" else None
+    best = best_bicliques(graph, by, 5, overlap=0.1, weights=weights, on_progress=seen.append)
+    bounds, highest = [each.bound for each in seen], [max(each.scores, default=-np.inf) for each in seen]
+    assert bounds == sorted(bounds, reverse=True)
+    assert highest == sorted(highest)
+    assert all(each.bound >= max(each.scores, default=0) for each in seen if not each.is_complete)
+    assert rows(best) == rows(seen[-1])
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

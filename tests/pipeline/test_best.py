@@ -14,14 +14,18 @@ import pytest
 
 from mbe_stage.bicliques.best import reference
 from mbe_stage.bicliques.best.problem import SCORES
+from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.errors import ConfigError, InputError, VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.problems.best.collector import to_query
+from mbe_stage.pipeline.problems.best.publication import PUBLICATION
+from mbe_stage.pipeline.problems.best.section import BestSection
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.publish.manifest import file_entry
 from mbe_stage.pipeline.verify import VerifyReport, verify_run
+from mbe_stage.run_limits import LimitWatch
 from tests.commands import Commands
 from tests.mbe_stage.graphs import random_matrix
 
@@ -146,17 +150,42 @@ def test_what_agrees_with_its_manifest_but_is_not_the_best(tmp_path: Path) -> No
             checked(whole, edges)
 
 
-def test_a_time_limit_publishes_the_best_so_far_and_the_bound(tmp_path: Path) -> None:
-    left, right = np.nonzero(random_matrix(3, 150, 150, 0.5))
-    edges, seen = pa.table({"u": left, "v": right}), []
-    limited = config(tmp_path, execution={"time_limit_seconds": 1e-9})
+def test_a_time_limit_publishes_the_best_so_far_and_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped when all that remains is below the best: a block of 12 x 12, and few others."""
+    matrix, seen = random_matrix(3, 60, 60, 0.1), []
+    matrix[:12, :12] = True
+    left, right = np.nonzero(matrix)
+    edges, reason = pa.table({"u": left, "v": right}), "stopped at time_limit_seconds = 9"
+    run(config(tmp_path, k=2, execution={"threads": 1}), edges, on_progress=seen.append)
+    # The last standing with one row: the bound of the remaining bands is below it.
+    n_alone = sum(each.n_found == 1 for each in seen)
+    seen.clear()
+    monkeypatch.setattr(LimitWatch, "reached", lambda *_: reason if len(seen) >= n_alone - 1 else None)
+    limited = config(tmp_path, k=2, execution={"threads": 1, "time_limit_seconds": 9})
     result = run(limited, edges, on_progress=seen.append)
     counts = result.manifest.counts
-    assert result.manifest.truncated == "stopped at time_limit_seconds = 1e-09"
-    assert counts.best >= 1
-    assert counts.bound is None or counts.bound >= counts.highest
+    assert result.manifest.truncated == reason
+    assert (counts.highest, counts.bound, counts.gap) == (144, 144, "144, proven")
     assert any("the run is incomplete" in text for text in checked(result, edges).not_checked)
-    assert any(progress.status.startswith(f"best {counts.highest:,}") for progress in seen)
+
+
+def test_several_processes_are_refused(tmp_path: Path) -> None:
+    for execution in ({"workers": 2}, {"cluster": "tcp://127.0.0.1:1"}):
+        with pytest.raises(ConfigError, match=r"runs in one process; leave out execution\.workers and"):
+            run(config(tmp_path, execution={"runner": "dask", **execution}), table())
+    with pytest.raises(InvalidArgument, match="engine is 'cuda' for problem 'best'"):
+        run(config(tmp_path, "auto", execution={"devices": "0"}), table())
+
+
+def test_the_documents_name_what_best_has() -> None:
+    root = Path(__file__).parents[2]
+    for name in ("zensical.toml", "llms.txt"):
+        assert "docs/how-to/best.md" in (root / name).read_text(), name
+    tables = (root / "docs" / "reference" / "tables.md").read_text().partition("### best.parquet")[2]
+    assert "| `value` | int64; float64 by weight and surprise |" in tables
+    assert "| `left_keys` | list of int64 or text |" in tables
+    assert "best --by weight" in (root / "pipeline" / "cli" / "options.py").read_text()
+    assert all(name in PUBLICATION.instead for name in BestSection.model_fields)
 
 
 def test_what_cannot_be_asked(tmp_path: Path) -> None:

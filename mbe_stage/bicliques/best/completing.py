@@ -53,18 +53,25 @@ def _completed(left_offsets, left, right_offsets, right, offsets, members, other
     sizes, n_missing = np.zeros((2, n), np.int32), np.zeros(n, np.int64)
     out_left, out_right = np.empty(left.size, np.int32), np.empty(right.size + n * most, np.int32)
     counts, place = np.zeros(other_offsets.size - 1, np.int32), np.full(offsets.size - 1, -1, np.int32)
+    touched = np.empty(counts.size, np.int32)
     n_out, left_used, right_used = 0, 0, 0
     for i in range(n):
         own, full = left[left_offsets[i] : left_offsets[i + 1]], right[right_offsets[i] : right_offsets[i + 1]]
+        n_touched = 0
         for k in range(own.size):
             place[own[k]] = k
             for j in range(offsets[own[k]], offsets[own[k] + 1]):
+                if counts[members[j]] == 0:
+                    touched[n_touched] = members[j]
+                    n_touched += 1
                 counts[members[j]] += 1
-        candidates = np.flatnonzero((counts >= limits[1] - most) & (counts < own.size))
+        # Ties keep the order of the ids.
+        met = np.sort(touched[:n_touched])
+        candidates = met[(counts[met] >= limits[1] - most) & (counts[met] < own.size)]
         candidates = candidates[np.argsort(-counts[candidates], kind="mergesort")]
         own_sizes = own.size, full.size
         added, misses = _best_added(own_sizes, candidates, counts, place, other_offsets, other_members, limits)
-        counts[:] = 0
+        counts[met] = 0
         place[own] = -1
         if misses[-1] < 0:
             continue
@@ -100,7 +107,7 @@ def _best_added(own_sizes, candidates, counts, place, other_offsets, other_membe
     ----------
     own_sizes : (int, int)
         Left and right vertices of the biclique.
-    candidates : int64
+    candidates : int32
         Right vertices outside, those with most edges first.
     counts, place : int32
         The edges of each right vertex to the left members, and the number of each left member.

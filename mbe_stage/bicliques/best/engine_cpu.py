@@ -19,7 +19,7 @@ from mbe_stage.bicliques.best import completing, greedy, weighing
 from mbe_stage.bicliques.best.bounds import Bounds
 from mbe_stage.bicliques.best.problem import BestQuery
 from mbe_stage.bicliques.best.reference import roots_of, tasks_of
-from mbe_stage.bicliques.best.results import Standing
+from mbe_stage.bicliques.best.results import Ranked, Standing
 from mbe_stage.bicliques.best.scoring import Scorer
 from mbe_stage.bicliques.best.weighing import heavy_part
 from mbe_stage.bicliques.query import BicliqueQuery
@@ -62,40 +62,52 @@ def run(
     """
     if tasks is not None and not ranges_of(tasks, roots_of(graph, query)):
         return
-    n_ranked, n_told, is_over = query.k, 0, False
+    n_ranked, n_told, is_over, ranked = query.k, 0, False, None
     while not is_over:
-        search = _Search(graph, replace(query, k=n_ranked), execution)
+        search = _Search(graph, replace(query, k=n_ranked), execution, ranked)
         for standing in search.run():
-            n_best = min(query.k, len(standing.ranked))
+            ranked = standing.ranked
+            n_best, bound = min(query.k, len(ranked)), standing.bound
             is_over = standing.is_complete and (
-                len(standing.ranked) < n_ranked or len(standing.ranked.apart(query.overlap, query.k)) == query.k
+                len(ranked) < n_ranked or len(ranked.apart(query.overlap, query.k)) == query.k
             )
-            yield replace(standing, query=query, is_complete=is_over, n_new=max(0, n_best - n_told))
+            # The best so far may be above all that remains.
+            bound = bound if is_over else max(bound, float(ranked.scores.max(initial=0)))
+            yield replace(standing, query=query, bound=bound, is_complete=is_over, n_new=max(0, n_best - n_told))
             n_told = max(n_told, n_best)
         n_ranked *= _MORE
     yield EmptyBlock(1.0)
 
 
 class _Search:
-    """A search for the `k` best, without regard to overlaps."""
+    """A search for the `k` best, without regard to overlaps.
 
-    def __init__(self, graph: BipartiteCSR, query: BestQuery, execution: Execution) -> None:
+    Parameters
+    ----------
+    ranked : Ranked or None
+        The result of a complete search for fewer.
+    """
+
+    def __init__(self, graph: BipartiteCSR, query: BestQuery, execution: Execution, ranked: Ranked | None) -> None:
         self._graph, self._query = graph, query
         # Completing takes a while: blocks are small, so that a time limit is seen.
         block_bytes = min(execution.block_bytes, _SMALL_BLOCK) if query.missing else execution.block_bytes
         self._execution = replace(execution, block_bytes=block_bytes)
         self._bounds = Bounds(query.by, graph.n_edges + 1, query.min_left, query.min_right, query.missing)
         self._scorer = Scorer(graph, query, self._bounds)
-        self._ranked = self._scorer.nothing()
+        self._ranked = self._scorer.nothing() if ranked is None else ranked
 
     def run(self) -> Iterator[Standing]:
         """Search; yield the standing now and then, and at the end the complete one."""
         query, ranked = self._query, self._ranked
         core = core_of(self._graph, BicliqueQuery(query.min_left, query.min_right - query.missing))
         threshold, above = -np.inf, np.inf
-        if query.by != "surprise":
+        if len(ranked):
+            above = self._codes()[-1]
+        elif query.by != "surprise":
             yield from self._begun(core)
-            threshold = self._codes().max(initial=0)
+        if query.by != "surprise":
+            threshold = min(above, self._codes().max(initial=0))
         lowest = threshold / 100 if query.by == "weight" else self._bounds.codes(query.min_left, query.min_right)
         while True:
             # All bicliques at or above a threshold are found with it. Too few: the next one is lower.

@@ -29,7 +29,8 @@ class BestBicliques:
     n_edges, keys : (n,) int64
     table : BicliqueTable
     bound : float
-        No biclique that was not ranked has a higher score; infinite if nothing is known.
+        No biclique that was not ranked has a higher score. Infinite if nothing is known; at least the best score until
+        the search is complete.
     is_complete : bool
         False if the time limit ended the search. Then better ones may exist, up to `bound`.
     """

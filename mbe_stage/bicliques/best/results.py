@@ -82,7 +82,7 @@ class Standing:
     ranked : Ranked
         The best so far, without regard to overlaps.
     bound : float
-        No other biclique has a higher score; the lowest of `ranked` once the search is complete.
+        No other biclique has a higher score. At least the best score; once the search is complete, the lowest.
     is_complete : bool
     n_new : int
         How many more there are than in earlier standings.
@@ -108,7 +108,7 @@ class Standing:
     @property
     def work_done(self) -> float:
         """A guess: the lowest score as a share of the bound."""
-        lowest = self.ranked.scores[-1] if len(self.ranked) == self.query.k else 0.0
+        lowest = self.ranked.scores[-1] if len(self.ranked) >= self.query.k else 0.0
         return 1.0 if self.is_complete else float(min(0.99, lowest / self.bound)) if self.bound > 0 else 0.0
 
     @property
@@ -117,7 +117,7 @@ class Standing:
         if not len(self.ranked):
             return ""
         best = self.ranked.scores[0]
-        bound = f", nothing above {max(best, self.bound):,.10g} possible" if self.bound < math.inf else ""
+        bound = f", nothing above {self.bound:,.10g} possible" if self.bound < math.inf else ""
         return f"best {best:,.10g}{bound}"
 
 

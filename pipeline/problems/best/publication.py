@@ -60,7 +60,7 @@ class BestPublication(Publication):
     unit = ("best biclique", "best bicliques")
     counted = "best"
     counts = Counts
-    instead = "by, k, min_left, min_right and overlap are asked of best"
+    instead = "by, k, min_left, min_right, overlap and missing are asked of best"
     next_command = "mbe top {}"
 
     query = deferred(f"{__package__}.collector:to_query")
@@ -81,12 +81,14 @@ class BestPublication(Publication):
         pass
 
     def weighs(self, config: Config) -> bool:
+        if config.execution.runner != "local":
+            raise ConfigError(
+                f"{setting('execution.runner')} is {config.execution.runner}, and the search for the best runs in one "
+                f"process; leave out {setting('execution.workers')} and {setting('execution.cluster')}, for local"
+            )
         is_weighed: bool = config.problem_section.by == "weight"
         if is_weighed and config.input.weight is None:
-            raise ConfigError(
-                f"{setting('best.by')} is weight: needs the weight column; expected its name or position; set "
-                f"{setting('input.weight')}"
-            )
+            raise ConfigError(f"{setting('best.by')} is weight: needs the weight column; set {setting('input.weight')}")
         return is_weighed
 
     def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
