@@ -90,7 +90,7 @@ COLUMNS = {
     "surprise": "see [surprise](groups.md#surprise), in nats",
     "tfidf_eigenvector": "how central the vertex is among similar ones; see [scores](groups.md)",
     "two_hop_degree": "other vertices of the side that share a neighbour; null if counting takes too many steps",
-    "value": "the value that ranks: edges, vertices, size of the smaller side; float64 by weight and surprise (in nats)",
+    "value": "what ranks: edges, vertices, size of the smaller side; float64 by weight and surprise (in nats)",
     "verdict": "`fraud`, `fine` or `open`: the [verdict](groups.md#verdicts) on the case; null without one",
     "support": "number of baskets that hold the item, or all items of the set",
     "vertex": "id: the rank of the key among the side's keys; null if the graph has no such key",
