@@ -31,7 +31,7 @@ def is_of_device_memory(error: BaseException) -> bool:
 
 
 def give_back() -> None:
-    """Give freed memory back to the system, of which Arrow and the C library keep much."""
+    """Return freed memory to the system. Otherwise Arrow and the C library keep much of it."""
     pa.default_memory_pool().release_unused()
     with suppress(AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)

@@ -29,7 +29,7 @@ _HASHES = 1 << 14
 
 
 class Spooled(Codes):
-    """A growing array in a file, of which parts are mapped into memory.
+    """A growing array in a temporary file. Parts of it are mapped into memory.
 
     Examples
     --------
