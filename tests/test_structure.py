@@ -54,7 +54,7 @@ LLVMLITE = {
     "mbe_stage/runtime/jit.py": "its version is part of the names of machine code",
 }
 # Attributes of numba-cuda's dispatchers and kernels; those of Numba itself in `runtime/jit.py` have the same names.
-PRIVATE_NAMES = {"_Kernel", "_numba_type_", "_reduce_states", "launch_config_sensitive", "typeof_pyval"}
+PRIVATE_NAMES = {"_Kernel", "_codelibrary", "_reduce_states", "get_cufunc", "launch_config_sensitive"}
 PRIVATE_NAMES_OF_BOTH = {"_cache", "_rebuild", "overloads", "targetctx"}
 NUMBA_ON_THE_HOST = "mbe_stage/runtime/jit.py"
 LAYERS_ABOVE = ("mbe_stage.pipeline", "mbe_stage.flows")

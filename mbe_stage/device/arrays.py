@@ -6,15 +6,12 @@ import functools
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import cupy as cp
 import numpy as np
-from numba import cuda
 
 from mbe_stage.device import bytes_together, parts_of, views_in
-from mbe_stage.device.numba_private import resident, typed_kind
 
 _MOST_TOGETHER = 1 << 20
 
@@ -95,34 +92,3 @@ class WordsBeside:
 @functools.cache
 def _second_stream(_device: int) -> cp.cuda.Stream:
     return cp.cuda.Stream(non_blocking=True)
-
-
-def kernel_views(*arrays: cp.ndarray) -> tuple[Any, ...]:
-    """Return the arrays as kernels take them; a launch with these costs less than one with CuPy arrays.
-
-    A view does not keep its array alive: hold on to the array until the work is done.
-    """
-    return tuple(_view(a.device.id, a.data.ptr, a.shape, a.dtype.str) for a in arrays)
-
-
-def kernel_bundles(kernel: Any, *bundles: Any) -> tuple[Any, ...]:
-    """Named tuples of arrays as a kernel takes them, their types worked out once."""
-    return tuple(_typed_kind(kernel, bundle)(*kernel_views(*bundle)) for bundle in bundles)
-
-
-_KINDS: dict[tuple[Any, ...], type] = {}
-
-
-def _typed_kind(kernel: Any, bundle: Any) -> type:
-    """Return the tuple class with its Numba type for arrays of these dtypes."""
-    key = (type(bundle), *((a.dtype.str, a.ndim) for a in bundle))
-    if key not in _KINDS:
-        _KINDS[key] = typed_kind(kernel, type(bundle)(*kernel_views(*bundle)))
-    return _KINDS[key]
-
-
-@functools.lru_cache(maxsize=512)
-def _view(_device: int, address: int, shape: tuple[int, ...], dtype: str) -> Any:
-    """Return one view per address and shape: CuPy reuses addresses, and making a view takes 13 us."""
-    described = {"shape": shape, "typestr": dtype, "data": (address, False), "version": 3, "strides": None}
-    return resident(cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=described), sync=False))

@@ -10,10 +10,9 @@ from typing import Any
 import cupy as cp
 from numba import cuda
 
-from mbe_stage.device.arrays import kernel_views
-from mbe_stage.device.grid import THREADS, on_grid, this_warp
+from mbe_stage.device.grid import THREADS, this_warp
 from mbe_stage.device.jit import I32, I64, I64_2D, kernel
-from mbe_stage.device.launch import launch_warps
+from mbe_stage.device.launch import launch_blocks, launch_warps
 
 
 def copy_pieces(source: cp.ndarray, starts: Any, sizes: Any, target: cp.ndarray, places: Any) -> None:
@@ -28,7 +27,7 @@ def copy_pieces(source: cp.ndarray, starts: Any, sizes: Any, target: cp.ndarray,
     """
     if starts.size:
         moves = cp.asarray(cp.get_array_module(starts).stack([starts, sizes, places]), cp.int64)
-        on_grid(copy_pieces_block_per_piece, starts.size, THREADS)(*kernel_views(moves, source, target))
+        launch_blocks(copy_pieces_block_per_piece, starts.size, THREADS, moves, source, target)
 
 
 @kernel(I64_2D, I32, I32)
@@ -58,7 +57,7 @@ def take_lists(offsets: cp.ndarray, members: cp.ndarray, rows: cp.ndarray) -> tu
     taken = cp.zeros(rows.size + 1, cp.int64)
     cp.cumsum(offsets[rows + 1] - offsets[rows], out=taken[1:])
     copies = cp.empty(int(taken[-1]), cp.int32)
-    launch_warps(take_warp_per_list, rows.size, *kernel_views(offsets, members, rows, taken, copies))
+    launch_warps(take_warp_per_list, rows.size, offsets, members, rows, taken, copies)
     return taken, copies
 
 

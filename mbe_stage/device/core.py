@@ -9,18 +9,17 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.arrays import kernel_bundles, kernel_views
 from mbe_stage.device.grid import (
     BLOCKS_PER_MULTIPROCESSOR,
     THREADS,
     n_warps,
-    on_grid,
     this_warp,
     tile_count,
     wait_for_all,
 )
 from mbe_stage.device.intrinsics import load_fresh
 from mbe_stage.device.jit import CSR, I32, INT, Lists, kernel
+from mbe_stage.device.launch import launch_blocks
 from mbe_stage.device.warp import ALL, ballot, rank, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
@@ -66,12 +65,8 @@ def live_degrees(
     """
     degrees, queue, counters = cp.empty_like(alive), cp.empty_like(alive), cp.zeros(2, cp.int32)
     left, right = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
-    on_grid(peel_warp_per_vertex, n_blocks, THREADS)(
-        *kernel_bundles(peel_warp_per_vertex, left, right),
-        *kernel_views(alive, degrees, queue, counters[:1], counters[1:]),
-        fewest_of_left,
-        fewest_of_right,
-    )
+    arrays = (alive, degrees, queue, counters[:1], counters[1:])
+    launch_blocks(peel_warp_per_vertex, n_blocks, THREADS, left, right, *arrays, fewest_of_left, fewest_of_right)
     degrees *= alive
     return degrees
 
@@ -81,10 +76,7 @@ def _kept(lists: Lists, alive: cp.ndarray, others: cp.ndarray, degrees: cp.ndarr
     offsets = cp.zeros(lists.offsets.size, cp.int64)
     cp.cumsum(degrees, out=offsets[1:])
     kept = Lists(offsets, cp.empty(int(offsets[-1]), cp.int32))
-    keep = keep_alive_warp_per_tile
-    on_grid(keep, n_blocks, THREADS)(
-        *kernel_bundles(keep, lists), *kernel_views(alive, others), *kernel_bundles(keep, kept)
-    )
+    launch_blocks(keep_alive_warp_per_tile, n_blocks, THREADS, lists, alive, others, kept)
     return kept
 
 

@@ -1,14 +1,10 @@
-"""Grids: launch kernels; in kernels, share out vertices over all blocks, and wait between phases.
+"""Grids: share out vertices over all blocks, and wait between phases.
 
 A kernel that waits must be launched with no more blocks than are resident (`launch.resident_blocks`), of
 `WARPS_PER_BLOCK` warps each, and compiled for `BLOCKS_PER_MULTIPROCESSOR` of them.
 """
 
 from __future__ import annotations
-
-import threading
-import warnings
-from typing import Any
 
 from numba import cuda
 
@@ -20,31 +16,6 @@ THREADS = WARPS_PER_BLOCK * WARP_SIZE
 SHORT = 8
 """Longest list that one lane reads; the whole warp reads longer ones."""
 _NAP_NS = 20
-# Warning filters belong to the process; two threads at once could restore each other's.
-_filters = threading.Lock()
-# A kernel is loaded at its first launch. If two threads load one at once, Numba fails one of them.
-_loading = threading.Lock()
-_launched = threading.local()
-
-
-def on_grid(kernel: Any, n_blocks: int, n_threads: int) -> Any:
-    """Return `kernel[n_blocks, n_threads]`, to be called with the kernel's arguments.
-
-    Numba warns that the small grid of a small graph does not fill the GPU; only this warning is dropped.
-    """
-    with _filters, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*Grid size .* under-utilization")
-        launch = kernel[n_blocks, n_threads]
-    by_this_thread = _launched.__dict__.setdefault("kernels", set())
-    if kernel in by_this_thread:
-        return launch
-
-    def first_launch(*arguments: Any) -> None:
-        with _loading:
-            launch(*arguments)
-        by_this_thread.add(kernel)
-
-    return first_launch
 
 
 @cuda.jit(device=True, forceinline=True)

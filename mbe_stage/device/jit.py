@@ -105,6 +105,11 @@ def known_kernels() -> dict[Any, KernelCall]:
     return dict(_calls)
 
 
+def signature_of(kernel: Any) -> tuple[Any, ...]:
+    """Return the types of a kernel's arguments."""
+    return _calls[kernel].signature
+
+
 def compile_steps_of(*kernels: Any) -> tuple[CompileStep, ...]:
     """Return the steps that compile kernels for the current device ahead of their first launch."""
     return tuple(step_together(kernel) for kernel in kernels)

@@ -1,35 +1,52 @@
-"""Launch kernels with a warp or a thread per item; number of blocks that the device keeps resident."""
+"""Launch kernels: some blocks, or a warp or a thread per item; number of blocks that the device keeps resident."""
 
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any
 
 import cupy as cp
 from numba import cuda
 
 from mbe_stage.device import WARPS_PER_BLOCK
-from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, on_grid
+from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS
+from mbe_stage.device.jit import signature_of
+from mbe_stage.device.numba_private import LoadedKernel
+
+_LOADED: dict[tuple[Any, int], LoadedKernel] = {}
+# If two threads load one kernel at once, Numba fails one of them.
+_loading = threading.Lock()
+
+
+def launch_blocks(kernel: Any, n_blocks: int, n_threads: int, *arguments: Any) -> None:
+    """Run `kernel` with this many blocks of so many threads, on the default stream.
+
+    Parameters
+    ----------
+    kernel : CUDA kernel
+        Made by `jit.kernel`, with the types of the arguments.
+    *arguments : CuPy arrays, named tuples of them, integers
+        Arrays have to be kept until the work is done.
+    """
+    key = kernel, cp.cuda.runtime.getDevice()
+    loaded = _LOADED.get(key)
+    if loaded is None:
+        with _loading:
+            loaded = _LOADED[key] = LoadedKernel(kernel, signature_of(kernel))
+    loaded(n_blocks, n_threads, arguments)
 
 
 def launch_warps(kernel: Any, n: int, *arguments: Any) -> None:
-    """Run `kernel` with a warp for each of `n` items, if there are any; CuPy arrays are not copied.
-
-    A kernel's item is ``grid.this_warp()``.
-    """
-    _launch(kernel, -(-n // WARPS_PER_BLOCK), arguments)
+    """Run `kernel` with a warp for each of `n` items, if there are any. A kernel's item is ``grid.this_warp()``."""
+    if n:
+        launch_blocks(kernel, -(-n // WARPS_PER_BLOCK), THREADS, *arguments)
 
 
 def launch_threads(kernel: Any, n: int, *arguments: Any) -> None:
     """Run `kernel` with a thread for each item."""
-    _launch(kernel, -(-n // THREADS), arguments)
-
-
-def _launch(kernel: Any, n_blocks: int, arguments: tuple[Any, ...]) -> None:
-    if n_blocks:
-        on_grid(kernel, n_blocks, THREADS)(
-            *(cuda.as_cuda_array(each) if isinstance(each, cp.ndarray) else each for each in arguments)
-        )
+    if n:
+        launch_blocks(kernel, -(-n // THREADS), THREADS, *arguments)
 
 
 def resident_blocks() -> int:

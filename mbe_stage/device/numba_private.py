@@ -5,8 +5,8 @@ numba-cuda has no public way to do four things:
 - Keep a kernel's machine code under a name that depends on all of our sources (`_KernelCache`). Its own cache looks at
   the kernel's file only, so after an update old device code would run inside new code.
 - Say without compiling that a kernel is loaded or kept (`is_loaded`, `is_kept`).
-- Launch with arguments whose types are known (`resident`, `typed_kind`). numba-cuda works the type of a named tuple out
-  at every launch, and makes a new view of every array.
+- Launch with arguments whose types are known (`LoadedKernel`). numba-cuda works out the type of every argument at every
+  launch, and makes an object for every word.
 - Name the errors of a driver that does not start (`driver_errors`).
 
 docs/decisions/numba-cuda.md lists the names. Importing this module imports nothing of numba-cuda.
@@ -14,11 +14,13 @@ docs/decisions/numba-cuda.md lists the names. Importing this module imports noth
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import pickle
+import struct
 import sys
-from collections.abc import Callable
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from mbe_stage.runtime import code_cache
 
 Signature = tuple[Any, ...]
 _loaded: set[Any] = set()
+_MOST_WORDS = 512
 
 
 class _KernelCache:
@@ -95,39 +98,93 @@ def is_kept(kernel: Any, signature: Signature) -> bool:
     return bool(kernel._cache.holds(signature, kernel.targetctx))
 
 
-def typed_kind(kernel: Any, example: Any) -> type:
-    """Make a class of named tuples that numba-cuda knows the type of: the type of the example.
+class LoadedKernel:
+    """A kernel on the current device, whose launches cost a tenth of numba-cuda's.
 
-    A value with the attribute `_numba_type_` is asked for its type. When a kernel is compiled, or looked for on disk,
-    the type is that of the original class, which pickles by its name: a process finds what another one compiled.
+    Parameters
+    ----------
+    kernel : CUDA kernel
+    signature : tuple of numba types
+        Arrays, named tuples of arrays, and integers of 64 bits.
     """
-    from numba.cuda.typing.typeof import typeof_impl
 
-    numba_type = kernel.typeof_pyval(example)
-    kind = type(type(example).__name__, (type(example),), {"_numba_type_": numba_type})
-    # Code that looks at tuples would else find a class that differs in every process.
-    typeof_impl.register(kind, lambda _value, _context: numba_type)
-    return kind
+    def __init__(self, kernel: Any, signature: Signature) -> None:
+        from cuda.bindings import driver
+
+        self._name = kernel.py_func.__name__
+        function = kernel.compile(signature)._codelibrary.get_cufunc()
+        self._launch, self._function = driver.cuLaunchKernel, driver.CUfunction(int(function.kernel.handle))
+        self._kinds = kinds_of(signature)
+
+    def __call__(self, n_blocks: int, n_threads: int, arguments: Iterable[Any]) -> None:
+        """Launch on the default stream."""
+        words = words_of(self._name, self._kinds, arguments)
+        struct.pack_into(f"{len(words)}q", _launching.words, 0, *words)
+        (error,) = self._launch(
+            self._function, n_blocks, 1, 1, n_threads, 1, 1, 0, 0, _launching.addresses.buffer_info()[0], 0
+        )
+        if error:
+            from numba.cuda.cudadrv.error import CudaDriverError
+
+            raise CudaDriverError(f"{self._name} does not start with {n_blocks} blocks of {n_threads} threads: {error}")
 
 
-def resident(array: Any) -> Any:
-    """An argument for an array that is on the device; a launch finds everything worked out."""
-    return _resident_kind()(array)
+def kinds_of(signature: Signature) -> tuple[tuple[Any, int] | None, ...]:
+    """Return dtype and dimensions of each array, and None for each integer; those of tuples in their places."""
+    from numba import types
+    from numba.np.numpy_support import as_dtype
+
+    kinds: list[tuple[Any, int] | None] = []
+    for each in signature:
+        if isinstance(each, types.BaseTuple):
+            kinds += kinds_of(tuple(each))
+        else:
+            assert each == types.int64 or each.layout == "C", each
+            kinds.append(None if each == types.int64 else (as_dtype(each.dtype), each.ndim))
+    return tuple(kinds)
 
 
-@functools.cache
-def _resident_kind() -> type:
-    from numba import cuda
+def words_of(name: str, kinds: Sequence[tuple[Any, int] | None], arguments: Iterable[Any]) -> list[int]:
+    """Return the words that a kernel takes for these arguments.
 
-    class Resident(cuda.In):  # type: ignore[misc]  # Numba's, without types
-        def __init__(self, array: Any) -> None:
-            super().__init__(array)
-            self._known = super().to_device([])
+    For an array these are two that kernels do not use, number of entries, bytes of an entry, address, shape, strides.
 
-        def to_device(self, retr: list[Any], stream: int = 0) -> Any:  # noqa: ARG002 - the signature is Numba's
-            return self._known
+    Raises
+    ------
+    TypeError
+        The kernel is compiled for other arguments.
+    """
+    flat: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, tuple):
+            flat += argument
+        else:
+            flat.append(argument)
+    words: list[int] = []
+    for value, kind in zip(flat, kinds, strict=True):
+        if kind is None:
+            words.append(int(value))
+        elif (value.dtype, value.ndim) == kind and value.flags.c_contiguous:
+            words += (0, 0, value.size, value.itemsize, value.data.ptr, *value.shape, *value.strides)
+        else:
+            layout = "contiguous" if value.flags.c_contiguous else "not contiguous"
+            raise TypeError(
+                f"{name} got an array of {value.dtype} with {value.ndim} dimensions, {layout}: expected a contiguous "
+                f"one of {kind[0]} with {kind[1]}"
+            )
+    return words
 
-    return Resident
+
+class _Launching(threading.local):
+    """Words of a launch, and the address of each. The driver copies them before the launch returns."""
+
+    def __init__(self) -> None:
+        self.words = array("q", bytes(8 * _MOST_WORDS))
+        first = self.words.buffer_info()[0]
+        self.addresses = array("Q", range(first, first + 8 * _MOST_WORDS, 8))
+
+
+_launching = _Launching()
 
 
 def driver_errors() -> tuple[type[Exception], ...]:

@@ -28,8 +28,6 @@ def put_in_place() -> Any:
     emulated_warp.put_in_place()
     cupy_stand_in.install()
     arrays = python_types.ModuleType("mbe_stage.device.arrays")
-    arrays.kernel_views = lambda *arrays: arrays
-    arrays.kernel_bundles = lambda _kernel, *bundles: bundles
     arrays.upload = lambda host, array: np.copyto(array, host)
     arrays.zeroed_beside = _zeroed
     arrays.wait_for_device = lambda: None
@@ -44,8 +42,11 @@ def put_in_place() -> Any:
     memory_budget.device_work = lambda _budget: contextlib.nullcontext()
     for module in (arrays, peers, memory_budget):
         sys.modules[module.__name__] = module
+    from mbe_stage.device import launch
+
+    launch.launch_blocks = lambda kernel, n_blocks, n_threads, *arguments: kernel[n_blocks, n_threads](*arguments)
     from mbe_stage.bicliques.cuda import kernels, prepare, session, twin_expansion
-    from mbe_stage.device import copying, core, launch
+    from mbe_stage.device import copying, core
 
     launch.resident_blocks = lambda: 2
     kernels.kernel_blocks = lambda _mode: 4

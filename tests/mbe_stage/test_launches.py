@@ -1,41 +1,129 @@
-"""Our launches say nothing about small grids; the user's own still do."""
+"""Launches lay out their arguments as numba-cuda does, and refuse others than those of the compiled code."""
 
 from __future__ import annotations
 
 import ast
-import warnings
+import ctypes
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
-from mbe_stage.device.grid import on_grid
+from mbe_stage.device.numba_private import LoadedKernel, kinds_of, words_of
 
 PACKAGE = Path(__file__).parents[2] / "mbe_stage"
-SMALL_GRID = "under-utilization"
+
+
+def on_device(address: int, shape: tuple[int, ...], dtype: Any, *, is_contiguous: bool = True) -> Any:
+    """An array as CuPy describes it."""
+    host = np.empty(shape, dtype)
+    return SimpleNamespace(
+        data=SimpleNamespace(ptr=address),
+        flags=SimpleNamespace(c_contiguous=is_contiguous),
+        **{name: getattr(host, name) for name in ("dtype", "ndim", "size", "itemsize", "shape", "strides")},
+    )
 
 
 @pytest.fixture
-def kernel():
-    cuda = pytest.importorskip("numba.cuda")
-    # Configured, not launched: that needs no GPU.
-    return cuda.jit(lambda: None)
+def jit():
+    pytest.importorskip("numba_cuda", reason="needs numba-cuda: pip install 'mbe-stage[cuda]'")
+    from mbe_stage.device import jit
+
+    return jit
 
 
-def test_a_small_grid_of_ours_is_no_news(kernel) -> None:
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        assert callable(on_grid(kernel, 1, 64))
-        assert not seen
-        kernel[2, 64]  # the user's own
-    assert [SMALL_GRID in str(warning.message) for warning in seen] == [True]
+@pytest.fixture
+def call(jit):
+    """Types of arguments, and such arguments."""
+    lists = jit.Lists(on_device(1 << 40, (5,), np.int64), on_device(4096, (9,), np.int32))
+    table = on_device(8192, (3, 4), np.uint32)
+    return (jit.CSR, jit.INT, jit.U32_2D, jit.I32), (lists, -7, table, lists.members)
 
 
-def test_filters_of_the_user_are_as_before(kernel) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        before = list(warnings.filters)
-        on_grid(kernel, 1, 64)
-        assert warnings.filters == before
+def of_numba(signature: Any, arguments: Any) -> list[int]:
+    """The words that numba-cuda makes of them."""
+    from numba.cuda import In
+    from numba.cuda.dispatcher import _Kernel
+
+    class Known(In):
+        def to_device(self, *_: Any) -> Any:
+            array = self.value
+            layout = SimpleNamespace(strides_in_bytes=None, is_contiguous_c=True, is_contiguous_f=array.ndim == 1)
+            return SimpleNamespace(
+                size=array.size, dtype=array.dtype, ptr=array.data.ptr, shape=array.shape, _layout=layout
+            )
+
+    def wrapped(argument: Any) -> Any:
+        if isinstance(argument, tuple):
+            return [wrapped(each) for each in argument]
+        return argument if isinstance(argument, int) else Known(argument)
+
+    words: list[Any] = []
+    for numba_type, argument in zip(signature, arguments, strict=True):
+        _Kernel._prepare_args(_Numba(), numba_type, wrapped(argument), 0, [], words)
+    return [getattr(word, "value", word) for word in words]
+
+
+class _Numba:
+    """The parts of a compiled kernel that lay out arguments."""
+
+    extensions = ()
+
+    def _prepare_args(self, *arguments: Any) -> None:
+        from numba.cuda.dispatcher import _Kernel
+
+        _Kernel._prepare_args(self, *arguments)
+
+
+def test_words_are_those_of_numba(call) -> None:
+    signature, arguments = call
+    words = words_of("kernel", kinds_of(signature), arguments)
+    assert words == of_numba(signature, arguments)
+    assert words[4] == 1 << 40
+
+
+def test_the_driver_gets_an_address_for_each_word(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cuda.bindings import driver
+
+    seen: list[Any] = []
+
+    def launch(function: Any, *configuration: int) -> tuple[int]:
+        addresses = ctypes.cast(configuration[8], ctypes.POINTER(ctypes.POINTER(ctypes.c_int64)))
+        seen.append((int(function), configuration[:8], [addresses[k].contents.value for k in range(n)]))
+        return (0,)
+
+    monkeypatch.setattr(driver, "cuLaunchKernel", launch)
+    signature, arguments = call
+    words = words_of("kernel", kinds_of(signature), arguments)
+    n = len(words)
+    library = SimpleNamespace(get_cufunc=lambda: SimpleNamespace(kernel=SimpleNamespace(handle=77)))
+    compiled = SimpleNamespace(_codelibrary=library)
+    kernel = SimpleNamespace(py_func=on_device, compile=lambda wanted: compiled if wanted == signature else None)
+    LoadedKernel(kernel, signature)(5, 256, arguments)
+    assert seen == [(77, (5, 1, 1, 256, 1, 1, 0, 0), words)]
+    monkeypatch.setattr(driver, "cuLaunchKernel", lambda *_: (driver.CUresult.CUDA_ERROR_INVALID_VALUE,))
+    with pytest.raises(Exception, match=r"on_device does not start with 5 blocks of 256 threads.*INVALID_VALUE"):
+        LoadedKernel(kernel, signature)(5, 256, arguments)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        on_device(0, (3,), np.int64),
+        on_device(0, (3, 1), np.int32),
+        on_device(0, (3,), np.int32, is_contiguous=False),
+    ],
+)
+def test_other_arrays_are_refused(jit, other) -> None:
+    with pytest.raises(TypeError, match=r"a_kernel got an array .*: expected a contiguous one of int32 with 1"):
+        words_of("a_kernel", kinds_of((jit.I32,)), (other,))
+
+
+def test_a_missing_argument_is_refused(jit) -> None:
+    with pytest.raises(ValueError, match="longer"):
+        words_of("a_kernel", kinds_of((jit.I32, jit.INT)), (on_device(0, (3,), np.int32),))
 
 
 def test_every_launch_goes_that_way() -> None:

@@ -36,11 +36,12 @@ from mbe_stage.bicliques.cuda.whole_graph import (
 )
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.device import WARPS_PER_BLOCK
-from mbe_stage.device.arrays import kernel_bundles, kernel_views, zeros_together
+from mbe_stage.device.arrays import zeros_together
 from mbe_stage.device.core import core_of
 from mbe_stage.device.graph import on_device
-from mbe_stage.device.grid import THREADS, on_grid
+from mbe_stage.device.grid import THREADS
 from mbe_stage.device.jit import Lists
+from mbe_stage.device.launch import launch_blocks, launch_threads
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
 
@@ -186,15 +187,15 @@ class DeviceGraph:
         roots = RootOrder(cp.empty(facts.n_rows, cp.int32), cp.empty(facts.n_rows, cp.int64))
         self._numbers.fill(-1)
         kernel = write_whole_graph_warp_per_tile
-        on_grid(kernel, self._n_blocks, THREADS)(
-            *kernel_bundles(
-                kernel,
-                rows.lists,
-                columns.lists,
-                Numbering(self._order, self._keys, self._numbers, parts, zeros[1:]),
-                Target(ints, nodes, roots.order, roots.paths),
-            ),
-            *kernel_views(zeros[:1]),
+        launch_blocks(
+            kernel,
+            self._n_blocks,
+            THREADS,
+            rows.lists,
+            columns.lists,
+            Numbering(self._order, self._keys, self._numbers, parts, zeros[1:]),
+            Target(ints, nodes, roots.order, roots.paths),
+            zeros[:1],
             rows.first_vertex,
             rows.first_vertex + rows.n_vertices - rows.n_alive,
             columns.first_vertex,
@@ -222,13 +223,19 @@ class DeviceGraph:
         cp.cumsum(multiplicities, out=offsets[1:])
         n_others = cp.zeros(multiplicities.size, cp.int32)
         members, alone = cp.empty(self._numbers.size, cp.int32), cp.empty(multiplicities.size, cp.int32)
-        on_grid(groups_thread_per_vertex, self._blocks_of_threads(), THREADS)(
-            *kernel_views(self._numbers, self._twins),
+        launch_threads(
+            groups_thread_per_vertex,
+            self._numbers.size,
+            self._numbers,
+            self._twins,
             rows.first_vertex,
             rows.n_vertices,
             columns.first_vertex,
             rows.n_alive,
-            *kernel_views(offsets, n_others, members, alone),
+            offsets,
+            n_others,
+            members,
+            alone,
         )
         split = rows.n_alive
         return (
@@ -241,18 +248,17 @@ class DeviceGraph:
         """Multiplicities of the rows, then of the columns."""
         rows = self._rows
         result = cp.empty(rows.n_alive + self._columns.n_alive, cp.int32)
-        on_grid(multiplicities_thread_per_vertex, self._blocks_of_threads(), THREADS)(
-            *kernel_views(self._numbers, self._multiplicities),
+        launch_threads(
+            multiplicities_thread_per_vertex,
+            self._numbers.size,
+            self._numbers,
+            self._multiplicities,
             rows.first_vertex,
             rows.n_vertices,
             rows.n_alive,
-            *kernel_views(result),
+            result,
         )
         return result
-
-    def _blocks_of_threads(self) -> int:
-        """Number of blocks with a thread for each vertex."""
-        return -(-self._numbers.size // THREADS)
 
 
 def prepare(
@@ -289,10 +295,8 @@ def prepare(
     firsts, multiplicities, arrived = zeros[:n_slots], zeros[n_slots:-1], zeros[-1:]
     slots, twins, keys = cp.empty(n, cp.int32), cp.empty(n, cp.int32), cp.empty(n, cp.uint32)
     lists = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
-    on_grid(collapse_twins_warp_per_tile, n_blocks, THREADS)(
-        *kernel_bundles(collapse_twins_warp_per_tile, *lists),
-        *kernel_views(hashes, firsts, slots, twins, multiplicities, keys, facts, arrived),
-    )
+    arrays = (hashes, firsts, slots, twins, multiplicities, keys, facts, arrived)
+    launch_blocks(collapse_twins_warp_per_tile, n_blocks, THREADS, *lists, *arrays)
     # A vertex left out has degree 0, and is before the others of its side in any case. The sort is stable, so rows have
     # the host's numbers, and tasks that the host made can run here.
     order = cp.argsort(keys if by_degree else (keys & ~DEGREE_MASK) | cp.minimum(keys & DEGREE_MASK, 1), kind="stable")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import cupy as cp
 import numpy as np
@@ -41,14 +40,12 @@ from mbe_stage.bicliques.cuda.work_handover import (
 from mbe_stage.device import whole_lines
 from mbe_stage.device.arrays import (
     WordsBeside,
-    kernel_bundles,
-    kernel_views,
     upload,
     wait_for_device,
     zeroed_beside,
     zeros_together,
 )
-from mbe_stage.device.grid import on_grid
+from mbe_stage.device.launch import launch_blocks
 
 _STOPPED_BY_HOST = layout.STOP_BIT + (1 << 20)
 """A warp that resumes decrements the idle count, so the stop bit must stay above it."""
@@ -228,7 +225,6 @@ class Session:
         n_first = max(_SLOTS_PER_EDGE * graph.facts.n_edges, _CHUNKS_PER_WARP * layout.CHUNK_DESCRIPTORS * plan.n_warps)
         members = cp.empty(max(1, plan.members), cp.int32)
         self._output = layout.Output(members, **slots_of(min(plan.descriptors, n_first)))
-        self._arguments: tuple[Any, ...] | None = None
         self._n_taken = 0
         self._suspended: list[SuspendedTasks] = []
         # Stopping a quantum and starting the next exclude each other.
@@ -271,12 +267,8 @@ class Session:
         with self._starting:
             self._is_stopped = False
             self._control.begin(self.plan)
-        if self._arguments is None:
-            self._arguments = (
-                *kernel_bundles(self._kernel, self._pool, self._warps, self._output),
-                *kernel_views(self._control.fields, self._control.fields_64),
-            )
-        on_grid(self._kernel, self.plan.n_blocks, THREADS)(*self._arguments)
+        arguments = (self._pool, self._warps, self._output, self._control.fields, self._control.fields_64)
+        launch_blocks(self._kernel, self.plan.n_blocks, THREADS, *arguments)
 
     def let_stop(self) -> None:
         """Make quanta that `stop_soon` can end."""
@@ -316,12 +308,10 @@ class Session:
             # Freed before the others are allocated.
             self._output = self._output._replace(starts=None, left_sizes=None, right_sizes=None)
             self._output = self._output._replace(**slots_of(self.plan.descriptors))
-            self._arguments = None
         needed = int(self._control.host_64[layout.NEEDED_MEMBERS])
         if needed > self.plan.members:
             self.plan = check_growth(replace(self.plan, members=needed), 4 * self.plan.members, self._budget_bytes)
             self._output = self._output._replace(members=cp.empty(needed, cp.int32))
-            self._arguments = None
 
     def _replan_arenas(self, needed: int) -> None:
         """Enlarge the arenas of all warps. If they do not fit, use fewer warps; the tasks of the others wait."""
@@ -352,7 +342,6 @@ class Session:
         self._control.host[layout.LOW_NODE] = 0
         self._control.host[layout.N_OPEN] = live.n_open
         self._control.host_64[layout.POOL_TOP] = live.used
-        self._arguments = None
 
     def _task_bytes(self, state: np.ndarray) -> int:
         """Bytes of all tasks while no warp holds them."""
@@ -369,7 +358,6 @@ class Session:
         # Free the arenas before allocating others. Scratch is all zero between two quanta.
         scratch = scratch_of(self._warps) if plan.n_blocks == self.plan.n_blocks else None
         del self._warps
-        self._arguments = None
         self.plan = plan
         self._warps = new_warps(plan, self._control, scratch or zeroed_scratch(plan))
         self._warps.own_nodes[:] = own_nodes
@@ -424,7 +412,6 @@ class Session:
         self._pool = self._pool._replace(order=order)
         self._control.host[layout.N_OPEN] += (rows.size > 0) - (n_taken < n_before)
         self._control.host[layout.LOW_NODE] = 0
-        self._arguments = None
 
     def restart(self, rows: np.ndarray) -> None:
         """Drop the work in progress, and begin with these roots; statistics stay."""

@@ -24,9 +24,9 @@ from mbe_stage.bicliques.cuda.collapse_twins import GROUPS, DeviceGroups
 from mbe_stage.bicliques.cuda.kernels import OUTPUT
 from mbe_stage.bicliques.cuda.layout import Output
 from mbe_stage.device import WARPS_PER_BLOCK
-from mbe_stage.device.arrays import kernel_bundles, kernel_views
-from mbe_stage.device.grid import THREADS, on_grid
+from mbe_stage.device.grid import THREADS
 from mbe_stage.device.jit import CSR, I32_2D, I64, INT, Lists, kernel
+from mbe_stage.device.launch import launch_blocks
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.device.sorting import sort_by_block, sort_by_warp
 from mbe_stage.device.warp import ALL, ballot, inclusive_sum, inclusive_sum_64, owner_of, rank, sum_all
@@ -381,11 +381,15 @@ def work_out_sizes(sizes: ListSizes, found: Output, taken: cp.ndarray) -> None:
     """
     sizes.parts.fill(0)
     kernel = full_sizes_warp_per_tile
-    on_grid(kernel, min(_blocks(sizes.n_tiles), MOST_BLOCKS), THREADS)(
-        *kernel_bundles(kernel, found),
-        *kernel_views(taken),
-        *kernel_bundles(kernel, *sizes.groups),
-        *kernel_views(sizes.full, sizes.parts),
+    launch_blocks(
+        kernel,
+        min(_blocks(sizes.n_tiles), MOST_BLOCKS),
+        THREADS,
+        found,
+        taken,
+        *sizes.groups,
+        sizes.full,
+        sizes.parts,
     )
     cp.cumsum(sizes.parts, out=sizes.sums)
     sizes.ends[:] = sizes.sums[:: sizes.n_tiles]
@@ -464,18 +468,24 @@ def block_of_range(found: Output, sizes: ListSizes, slot_range: SlotRange) -> De
     n_long = int(n[LONG])
     long_lists = cp.empty(max(1, n_long), cp.int64)
     kernel = expanded_lists_warp_per_tile
-    on_grid(kernel, _blocks(-(-slot_range.stop // TILE) - slot_range.begin // TILE), THREADS)(
-        *kernel_bundles(kernel, found),
-        *kernel_views(sizes.full, sizes.sums),
-        *kernel_bundles(kernel, *sizes.groups, left, right),
-        *kernel_views(long_lists),
+    launch_blocks(
+        kernel,
+        _blocks(-(-slot_range.stop // TILE) - slot_range.begin // TILE),
+        THREADS,
+        found,
+        sizes.full,
+        sizes.sums,
+        *sizes.groups,
+        left,
+        right,
+        long_lists,
         slot_range.begin,
         slot_range.stop,
         tuple(slot_range.before.tolist()),
     )
     if n_long:
         kernel = sort_long_lists_block_per_list
-        on_grid(kernel, n_long, THREADS)(*kernel_bundles(kernel, left, right), *kernel_views(long_lists))
+        launch_blocks(kernel, n_long, THREADS, left, right, long_lists)
     return DeviceBlock(*left, *right)
 
 

@@ -14,9 +14,9 @@ from numba import cuda
 
 from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.layout import Graph
-from mbe_stage.device.arrays import kernel_views
-from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, n_warps, on_grid, this_warp
+from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, n_warps, this_warp
 from mbe_stage.device.jit import I32, I64, kernel
+from mbe_stage.device.launch import launch_blocks
 from mbe_stage.device.warp import ballot, count_bits, rank
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.undirected import UndirectedCSR
@@ -95,7 +95,7 @@ def prepare(graph: UndirectedCSR, n_blocks: int, budget: int) -> DeviceGraph:
     weights = cp.empty(graph.n, cp.int64)
     facts = cp.zeros(3, cp.int64)
     part = part_lists_warp_per_vertex
-    on_grid(part, n_blocks, THREADS)(*kernel_views(graph.offsets, graph.members, later_ends, members, weights, facts))
+    launch_blocks(part, n_blocks, THREADS, graph.offsets, graph.members, later_ends, members, weights, facts)
     order = cp.argsort(weights).astype(cp.int32)
     most = cp.asnumpy(facts)
     lists = Graph(graph.offsets, later_ends, members, order)

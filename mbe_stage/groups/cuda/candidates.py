@@ -15,7 +15,6 @@ import numpy as np
 
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.results import Detail
-from mbe_stage.device.arrays import kernel_bundles, kernel_views
 from mbe_stage.device.copying import take_lists, take_warp_per_list
 from mbe_stage.device.jit import compile_steps_of
 from mbe_stage.device.launch import launch_warps
@@ -144,16 +143,13 @@ class DeviceCandidateSink(BestBicliques):
         """Score the bicliques of a block, take them into the records, and mark those that may be worth keeping."""
         kernel = block_scores.score_warp_per_biclique
         numbers = self._model.log_edges, self._model.class_cost, *self._threshold
-        bundles = kernel_bundles(kernel, *self._sides(found.block), self._tables)
-        launch_warps(
-            kernel, len(found), *bundles, *kernel_views(found.keys), *numbers, *kernel_views(found.scores, marks)
-        )
+        sides = self._sides(found.block)
+        launch_warps(kernel, len(found), *sides, self._tables, found.keys, *numbers, found.scores, marks)
         self._launch(block_scores.lower_keys_warp_per_biclique, found, marks)
         self._launch(block_scores.drop_overtaken_warp_per_biclique, found, marks)
 
     def _launch(self, kernel: Any, pool: _Pool, marks: cp.ndarray) -> None:
-        sides = kernel_bundles(kernel, *self._sides(pool.block))
-        launch_warps(kernel, len(pool), *sides, *kernel_views(pool.keys, pool.scores, marks))
+        launch_warps(kernel, len(pool), *self._sides(pool.block), pool.keys, pool.scores, marks)
 
     def _sides(self, block: DeviceBlock) -> tuple[Side, Side]:
         return (

@@ -14,11 +14,11 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device import WARPS_PER_BLOCK, mapped
-from mbe_stage.device.arrays import kernel_bundles, kernel_views
+from mbe_stage.device import mapped
 from mbe_stage.device.core import live_degrees
-from mbe_stage.device.grid import THREADS, on_grid, this_thread, this_warp
+from mbe_stage.device.grid import this_thread, this_warp
 from mbe_stage.device.jit import CSR, I32, I64, INT, Lists, kernel
+from mbe_stage.device.launch import launch_threads, launch_warps
 from mbe_stage.device.warp import ALL, ballot, count_bits, rank
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.layout import Graph
@@ -193,16 +193,20 @@ def _write_lists(side: _Side, numbers: cp.ndarray, codes: cp.ndarray, members: c
         cursors = side.offsets[first:stop] - n_before
         # Degrees ascend.
         n_parts = max(1, min(_MOST_PARTS, int(ends[stop] - ends[stop - 1]) // _PART_ENTRIES))
-        on_grid(number_members_warp_per_part, -(-(stop - first) * n_parts // WARPS_PER_BLOCK), THREADS)(
-            *kernel_bundles(number_members_warp_per_part, lists),
-            *kernel_views(side.vertices, numbers, cursors, some),
+        launch_warps(
+            number_members_warp_per_part,
+            (stop - first) * n_parts,
+            lists,
+            side.vertices,
+            numbers,
+            cursors,
+            some,
             first,
             n_parts,
         )
         some.sort()
-        on_grid(write_members_thread_per_code, -(-some.size // THREADS), THREADS)(
-            *kernel_views(some, side.offsets[first + 1 : stop + 1], members, paths), n_before
-        )
+        ends = side.offsets[first + 1 : stop + 1]
+        launch_threads(write_members_thread_per_code, some.size, some, ends, members, paths, n_before)
         first = stop
 
 

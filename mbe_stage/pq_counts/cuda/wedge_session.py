@@ -10,8 +10,8 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.device import WARP_SIZE
-from mbe_stage.device.arrays import kernel_bundles, upload
-from mbe_stage.device.grid import on_grid
+from mbe_stage.device.arrays import upload
+from mbe_stage.device.launch import launch_blocks
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.rank_windows import BLOCKS_NS, CONTROL_WORDS, LONGEST_NS
@@ -111,7 +111,7 @@ def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any],
     control = np.zeros(CONTROL_WORDS, np.int64)
     control[layout.NEXT_ROOT] = n_roots_taken
     upload(control, shared[0].control)
-    on_grid(kernel, n_blocks, THREADS)(*kernel_bundles(kernel, graph, *shared))
+    launch_blocks(kernel, n_blocks, THREADS, graph, *shared)
     control = cp.asnumpy(shared[0].control)
     idle_ns = n_blocks * int(control[LONGEST_NS]) - int(control[BLOCKS_NS])
     return min(int(graph.order.size), int(control[layout.NEXT_ROOT])), idle_ns * (THREADS // WARP_SIZE)

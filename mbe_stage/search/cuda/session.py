@@ -14,9 +14,10 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.device import LINE_WORDS, whole_lines
-from mbe_stage.device.arrays import WordsBeside, kernel_bundles, upload, wait_for_device, zeros_together
+from mbe_stage.device.arrays import WordsBeside, upload, wait_for_device, zeros_together
 from mbe_stage.device.copying import copy_pieces
-from mbe_stage.device.grid import THREADS, on_grid
+from mbe_stage.device.grid import THREADS
+from mbe_stage.device.launch import launch_blocks
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.device.peers import copied_from
 from mbe_stage.search.cuda import control as layout
@@ -383,7 +384,7 @@ class PoolSession(SearchSession):
             self._control[word] = 0
         upload(np.concatenate([self._control, self._settings()]), self._shared)
         began = time.perf_counter()
-        on_grid(self._kernel, self._plan.n_blocks, THREADS)(*kernel_bundles(self._kernel, *self._bundles()))
+        launch_blocks(self._kernel, self._plan.n_blocks, THREADS, *self._bundles())
         if self._stop_word is not None:
             # A thread that stops it uses the same driver.
             wait_for_device()
