@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import cupy as cp
 import numpy as np
 
-from mbe_stage.device import bytes_together, parts_of, views_in
+from mbe_stage.device import bytes_together, views_in
 
 _MOST_TOGETHER = 1 << 20
+# A GPU fills these bytes in the time that a second stream costs the host.
+_WORTH_A_STREAM = 1 << 26
 
 
 def upload(host: np.ndarray, device: cp.ndarray) -> None:
@@ -29,13 +29,6 @@ def wait_for_device() -> None:
     cp.cuda.get_current_stream().synchronize()
 
 
-def zeros_together(*wanted: tuple[tuple[int, ...], Any]) -> list[cp.ndarray]:
-    """Return arrays of zeros of these shapes and types, in one piece of memory, which is filled once."""
-    sizes = [math.prod(shape) * np.dtype(kind).itemsize for shape, kind in wanted]
-    parts = parts_of(cp.zeros(bytes_together(sizes), cp.uint8), sizes)
-    return [part.view(kind).reshape(shape) for part, (shape, kind) in zip(parts, wanted, strict=True)]
-
-
 def copied_together(*arrays: np.ndarray) -> list[cp.ndarray]:
     """Copy arrays from the host; small ones by one copy, which takes as long as that of each would."""
     n_bytes = bytes_together(array.nbytes for array in arrays)
@@ -49,7 +42,12 @@ def copied_together(*arrays: np.ndarray) -> list[cp.ndarray]:
 
 @contextmanager
 def zeroed_beside(*arrays: cp.ndarray) -> Iterator[None]:
-    """Fill arrays with zeros beside the work enqueued inside; later work finds them filled."""
+    """Fill arrays with zeros beside the work enqueued inside, if they are large; later work finds them filled."""
+    if sum(array.nbytes for array in arrays) < _WORTH_A_STREAM:
+        for array in arrays:
+            array.fill(0)
+        yield
+        return
     beside = _second_stream(cp.cuda.runtime.getDevice())
     # The memory may have been handed out before, to work that is not done yet.
     beside.wait_event(cp.cuda.get_current_stream().record())

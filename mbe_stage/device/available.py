@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from typing import TYPE_CHECKING
 
 from mbe_stage.device.numba_private import driver_errors
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
 _OLDEST_CAPABILITY = (7, 5)
 """Lowest compute capability; the compiler of CUDA 13 (NVVM) refuses older ones."""
+
+_working: set[int] = set()
+"""Devices on which this process found everything in order. Asking again takes as long as a small graph's kernels."""
 
 _INSTALL = "pip install 'mbe-stage[cuda]'"
 _REINSTALL = "pip install --force-reinstall 'mbe-stage[cuda]'"
@@ -26,11 +30,16 @@ def unavailable_reason() -> str | None:
 
     Any error of these libraries becomes a sentence, so that `auto` can continue without a GPU.
     """
+    if _working and sys.modules["cupy"].cuda.runtime.getDevice() in _working:
+        return None
     for module, package in (("numba_cuda", "numba-cuda"), ("cupy", "CuPy")):
         if importlib.util.find_spec(module) is None:
             return f"{package} is not installed: {_INSTALL}"
     # CuPy takes longer to import, so it is checked only if there is a GPU, where a run imports it anyway.
-    return _numba_reason() or _cupy_reason()
+    reason = _numba_reason() or _cupy_reason()
+    if reason is None:
+        _working.add(sys.modules["cupy"].cuda.runtime.getDevice())
+    return reason
 
 
 def _numba_reason() -> str | None:

@@ -126,6 +126,7 @@ def all_at_once(
     return needed if all(step.is_loaded() or step.is_kept() for step in needed) else everything()
 
 
+@functools.cache
 def step_together(*kernels: Any) -> CompileStep:
     """Make one step for kernels that call the same functions, so that most of these compile once."""
     calls = [_calls[kernel] for kernel in kernels]

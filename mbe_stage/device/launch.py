@@ -70,4 +70,9 @@ def _multiprocessors_of(device: int) -> int:
 
 def capability() -> tuple[int, int]:
     """Compute capability of the current device."""
+    return _capability_of(cp.cuda.runtime.getDevice())
+
+
+@functools.cache
+def _capability_of(_device: int) -> tuple[int, int]:
     return tuple(cuda.get_current_device().compute_capability)

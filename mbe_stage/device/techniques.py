@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -24,6 +25,7 @@ class TechniqueSwitches:
             raise ValueError(f"technique is {name!r}: expected one of {', '.join(names)}")
         return cls(**{name: False})
 
+    @functools.cache  # noqa: B019 - there are few of them
     def _mask_of(self, *names: str) -> int:
         """Return a bit for each technique that is on, in the order of the names."""
         return sum(1 << bit for bit, name in enumerate(names) if getattr(self, name))

@@ -56,6 +56,7 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
     from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
     from mbe_stage.device.jit import compile_steps_of, step_together
     from mbe_stage.pq_counts.cuda.kernels import kernel_for
+    from mbe_stage.pq_counts.cuda.leaf_table import gather_leaves_thread_per_slot
     from mbe_stage.pq_counts.cuda.low_memory_prepare import number_members_warp_per_part, write_members_thread_per_code
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS
     from mbe_stage.pq_counts.cuda.triples.kernels import count_partners_block_per_root, count_triples_block_per_root
@@ -65,6 +66,7 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
     on_the_device = (
         step_together(kernel_for(usual), kernel_for(usual | WINDOWS)),
         *compile_steps_of(
+            gather_leaves_thread_per_slot,
             count_wedges_block_per_root,
             count_partners_block_per_root,
             count_triples_block_per_root,

@@ -74,7 +74,7 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     from mbe_stage.device import copying, core, two_hop  # noqa: F401
     from mbe_stage.groups.cuda import block_scores  # noqa: F401
     from mbe_stage.pq_counts.cuda import kernels as counting
-    from mbe_stage.pq_counts.cuda import low_memory_prepare, wedges  # noqa: F401
+    from mbe_stage.pq_counts.cuda import leaf_table, low_memory_prepare, wedges  # noqa: F401
     from mbe_stage.pq_counts.cuda.local import kernels as adding
     from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES as ALL_OF_COUNTING
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS

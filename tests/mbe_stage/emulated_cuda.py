@@ -32,7 +32,6 @@ def put_in_place() -> Any:
     arrays.zeroed_beside = _zeroed
     arrays.wait_for_device = lambda: None
     arrays.copied_together = lambda *arrays: [array.copy() for array in arrays]
-    arrays.zeros_together = lambda *wanted: [np.zeros(shape, kind) for shape, kind in wanted]
     arrays.WordsBeside = WordsBeside
     peers = python_types.ModuleType("mbe_stage.device.peers")
     peers.copied_from = lambda *pairs: [np.copyto(array, source) for array, source in pairs]

@@ -121,7 +121,7 @@ def count_requests(launcher: Any) -> None:
     counted("empty_like", None)
     counted("asarray", "copies")
     asnumpy, run = cupy.asnumpy, launcher.__getitem__
-    zeros_together, upload = device_arrays.zeros_together, device_arrays.upload
+    upload = device_arrays.upload
     copied_together = device_arrays.copied_together
 
     def copied(array: Any, out: Any = None, *, blocking: bool = True) -> np.ndarray:
@@ -134,10 +134,6 @@ def count_requests(launcher: Any) -> None:
     def uploaded(host: Any, array: Any) -> None:
         _note("copies")
         upload(host, _plain(array))
-
-    def zeroed(*wanted: Any) -> list[Any]:
-        _note("launches")
-        return [_on_device(array) for array in zeros_together(*wanted)]
 
     def sent(*arrays: Any) -> list[Any]:
         _note("copies")
@@ -153,7 +149,6 @@ def count_requests(launcher: Any) -> None:
     cupy.asnumpy, launcher.__getitem__ = copied, launched
     for name, other in (
         ("upload", uploaded),
-        ("zeros_together", zeroed),
         ("copied_together", sent),
         ("wait_for_device", lambda: _note("waits")),
     ):
@@ -185,11 +180,11 @@ def _counts() -> Iterator[tuple[str, Callable[[], Any]]]:
 
     count_requests(use_the_emulator())
     from mbe_stage.pq_counts import engine_cuda
-    from mbe_stage.pq_counts.cuda import prepare
+    from mbe_stage.pq_counts.cuda import leaf_table, prepare
     from mbe_stage.pq_counts.query import PqQuery
     from mbe_stage.pq_counts.results import Detail as PqDetail
 
-    prepare._FEW_EDGES = 1 << 14
+    prepare._FEW_EDGES, leaf_table.AT_ONCE = 1 << 14, 1024
     graph = graphs.from_matrix(graphs.random_matrix(1, 16, 16, 0.6))
     for p in (2, 3, 4):
         yield f"pq {p}", partial(engine_cuda.run, graph, PqQuery(p, p, p, p), Execution(), PqDetail.COUNTS)

@@ -75,6 +75,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         driverGetVersion=lambda: answer(asked.driver),
         runtimeGetVersion=lambda: asked.runtime,
         getDeviceCount=lambda: answer(asked.n_for_cupy),
+        getDevice=lambda: 0,
         CUDARuntimeError=CUDARuntimeError,
     )
     fakes = {
@@ -85,7 +86,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         "cupy.cuda": SimpleNamespace(runtime=runtime),
     }
 
+    monkeypatch.setattr(available, "_working", set())
+
     def be(**found: Any) -> None:
+        available._working.clear()
         for name, module in fakes.items():
             monkeypatch.setitem(sys.modules, name, module)
         monkeypatch.setattr(available.importlib.util, "find_spec", lambda _name: object())
@@ -100,6 +104,16 @@ def test_nothing_is_missing(machine: Callable[..., None]) -> None:
     assert engine_cuda.unavailable_reason() is None
     machine(capability=(7, 5), driver=13_020)
     assert engine_cuda.unavailable_reason() is None
+
+
+def test_a_device_that_works_is_not_asked_again(machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    machine()
+    assert engine_cuda.unavailable_reason() is None
+    runtime = sys.modules["cupy"].cuda.runtime
+    runtime.getDeviceCount = lambda: 0
+    assert engine_cuda.unavailable_reason() is None
+    monkeypatch.setattr(runtime, "getDevice", lambda: 1)
+    assert engine_cuda.unavailable_reason() == NO_GPU
 
 
 NO_GPU = "no NVIDIA GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"

@@ -36,7 +36,6 @@ from mbe_stage.bicliques.cuda.whole_graph import (
 )
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.device import WARPS_PER_BLOCK
-from mbe_stage.device.arrays import zeros_together
 from mbe_stage.device.core import core_of
 from mbe_stage.device.graph import on_device
 from mbe_stage.device.grid import THREADS
@@ -290,7 +289,7 @@ def prepare(
         if graph.n_edges == 0:
             return None
     n_slots = slots_for(n)
-    zeros_64, zeros = zeros_together(((n_slots + 2 * FACTS_PER_SIDE,), np.int64), ((n_slots + n + 1,), np.int32))
+    zeros_64, zeros = cp.zeros(n_slots + 2 * FACTS_PER_SIDE, cp.int64), cp.zeros(n_slots + n + 1, cp.int32)
     hashes, facts = zeros_64[:n_slots].view(cp.uint64), zeros_64[n_slots:]
     firsts, multiplicities, arrived = zeros[:n_slots], zeros[n_slots:-1], zeros[-1:]
     slots, twins, keys = cp.empty(n, cp.int32), cp.empty(n, cp.int32), cp.empty(n, cp.uint32)

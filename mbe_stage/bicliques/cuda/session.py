@@ -43,7 +43,6 @@ from mbe_stage.device.arrays import (
     upload,
     wait_for_device,
     zeroed_beside,
-    zeros_together,
 )
 from mbe_stage.device.launch import launch_blocks
 
@@ -153,11 +152,7 @@ def scratch_of(warps: layout.Warps) -> dict[str, cp.ndarray]:
 def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]) -> layout.Warps:
     """Make warps without work, with this scratch."""
     n = plan.n_warps
-    state, frames, own_nodes = zeros_together(
-        ((n, layout.STATE_FIELDS), np.int64),
-        ((n, layout.MAX_DEPTH, layout.FRAME_FIELDS), np.int32),
-        ((n, layout.MAX_OWN_NODES), np.int32),
-    )
+    state = cp.zeros((n, layout.STATE_FIELDS), cp.int64)
     state[:, layout.DEPTH : layout.PENDING_NODE + 1] = -1
     ints = cp.empty((n, plan.ints), cp.int32)
     if plan.descriptors:
@@ -166,9 +161,9 @@ def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]
     return layout.Warps(
         words=cp.empty((n, plan.words), cp.uint32),
         ints=ints,
-        frames=frames,
+        frames=cp.zeros((n, layout.MAX_DEPTH, layout.FRAME_FIELDS), cp.int32),
         state=state,
-        own_nodes=own_nodes,
+        own_nodes=cp.zeros((n, layout.MAX_OWN_NODES), cp.int32),
         idle_mask=control.idle_mask,
         mailbox=control.mailbox,
         **scratch,
@@ -237,7 +232,7 @@ class Session:
     def _new_pool(self, graph: DeviceGraph, rows: np.ndarray | None) -> layout.Pool:
         plan = self.plan
         ints = cp.empty(plan.pool, cp.int32)
-        nodes, cursors = zeros_together(((plan.nodes, layout.NODE_FIELDS), np.int64), ((plan.nodes,), np.int32))
+        nodes, cursors = cp.zeros((plan.nodes, layout.NODE_FIELDS), cp.int64), cp.zeros(plan.nodes, cp.int32)
         self._roots = graph.write(ints, nodes)
         if rows is not None:
             self._roots = self._roots.only(rows)

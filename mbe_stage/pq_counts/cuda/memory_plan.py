@@ -159,7 +159,8 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
     most_words = whole_lines(max(least.pool_words, min(_MOST_POOL_WORDS, max(_ROOMY_POOL_WORDS, 16 * sizes.n_edges))))
     pool_words = min(most_words, least.pool_words + pool_words)
     roomy = replace(least, n_nodes=min(_MOST_NODES, n_nodes), pool_words=pool_words)
-    fewest, most = 1, n_blocks
+    most_bytes = _with_blocks(roomy, sizes, n_blocks).total_bytes
+    fewest, most = (n_blocks if most_bytes <= budget else 1), n_blocks
     while fewest < most:
         blocks = (fewest + most + 1) // 2
         if _with_blocks(roomy, sizes, blocks).total_bytes <= budget:

@@ -24,6 +24,7 @@ from mbe_stage.device.copying import copy_pieces
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.kernels import kernel_for
 from mbe_stage.pq_counts.cuda.layout import Device, Graph, Warps
+from mbe_stage.pq_counts.cuda.leaf_table import leaves_in
 from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.search.cuda.session import KeptNodes, PoolSession
@@ -276,9 +277,8 @@ class Session(PoolSession):
 
     def _take_leaves(self, goes_on: bool) -> Counted:
         """Return the contents of the table, and empty it if the search continues."""
-        places = cp.flatnonzero(self._device.keys)
-        self._n_signatures += int(places.size)
-        keys, times = cp.asnumpy(cp.stack([self._device.keys[places], self._device.times[places]]))
+        keys, times = leaves_in(self._device.keys, self._device.times)
+        self._n_signatures += keys.size
         if goes_on:
             self._device.keys.fill(0)
             self._device.times.fill(0)

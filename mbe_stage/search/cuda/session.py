@@ -14,7 +14,7 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.device import LINE_WORDS, whole_lines
-from mbe_stage.device.arrays import WordsBeside, upload, wait_for_device, zeros_together
+from mbe_stage.device.arrays import WordsBeside, upload, wait_for_device
 from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.grid import THREADS
 from mbe_stage.device.launch import launch_blocks
@@ -225,10 +225,10 @@ class PoolSession(SearchSession):
         return self._graph, self._warps, self._device
 
     def _new_state(self, *others: tuple[tuple[int, ...], Any]) -> list[cp.ndarray]:
-        """Return the state of warps without a task, and other arrays of zeros (`zeros_together`)."""
-        state, *rest = zeros_together(((self._plan.n_warps, layout.STATE_FIELDS), np.int64), *others)
+        """Return the state of warps without a task, and other arrays of zeros, by their shapes and types."""
+        state = cp.zeros((self._plan.n_warps, layout.STATE_FIELDS), cp.int64)
         state[:, layout.PENDING_NODE] = layout.NOTHING
-        return [state, *rest]
+        return [state, *(cp.zeros(shape, kind) for shape, kind in others)]
 
     def _new_pool(self) -> tuple[cp.ndarray, cp.ndarray]:
         """Allocate words and nodes of the plan, without a node in them."""

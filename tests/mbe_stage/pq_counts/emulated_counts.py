@@ -40,7 +40,15 @@ def use_the_emulator() -> Any:
     memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 30  # type: ignore[attr-defined]
     kernels.kernel_blocks = lambda: 1
     from mbe_stage.device import mapped
-    from mbe_stage.pq_counts.cuda import as_given, low_memory_prepare, prepare, searches, session, wedge_session
+    from mbe_stage.pq_counts.cuda import (
+        as_given,
+        leaf_table,
+        low_memory_prepare,
+        prepare,
+        searches,
+        session,
+        wedge_session,
+    )
     from mbe_stage.pq_counts.cuda.triples import plan
 
     # Some graphs are prepared here and some there.
@@ -51,6 +59,9 @@ def use_the_emulator() -> Any:
         setattr(low_memory_prepare, name, launcher(getattr(low_memory_prepare, name)))
     for name in ("count_wedges_block_per_root", "count_triples_block_per_root"):
         setattr(wedge_session, name, launcher(getattr(wedge_session, name)))
+    leaf_table.gather_leaves_thread_per_slot = launcher(leaf_table.gather_leaves_thread_per_slot)
+    # Some tables have more leaves.
+    leaf_table.AT_ONCE, leaf_table._BLOCKS = 8, 1
     plan.count_partners_block_per_root = launcher(plan.count_partners_block_per_root)
     wedge_session.THREADS = 64
     searches.wedge_blocks = as_given.wedge_blocks = plan.wedge_blocks = lambda: 2
