@@ -44,7 +44,7 @@ def put_in_place() -> Any:
     memory_budget.device_work = lambda _budget: contextlib.nullcontext()
     for module in (arrays, peers, memory_budget):
         sys.modules[module.__name__] = module
-    from mbe_stage.bicliques.cuda import kernels, prepare, session, twin_expansion
+    from mbe_stage.bicliques.cuda import column_order, kernels, prepare, session, twin_expansion
     from mbe_stage.device import copying, core, launch
 
     launch.resident_blocks = lambda: 2
@@ -72,6 +72,7 @@ def put_in_place() -> Any:
             ("full_sizes_warp_per_tile", "expanded_lists_warp_per_tile", "sort_long_lists_block_per_list"),
         ),
         (copying, ("copy_pieces_block_per_piece",)),
+        (column_order, ("column_words_thread_per_column", "copy_columns_warp_per_tile", "write_edges_warp_per_tile")),
     ):
         for name in names:
             setattr(module, name, Launcher(getattr(module, name)))

@@ -8,7 +8,7 @@ the vertices by degree and, once the memory is planned, one launch writes the gr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import cupy as cp
@@ -26,6 +26,8 @@ from mbe_stage.bicliques.cuda.collapse_twins import (
     groups_thread_per_vertex,
     multiplicities_thread_per_vertex,
 )
+from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda.column_order import sort_columns
 from mbe_stage.bicliques.cuda.memory_plan import ReducedSizes, check_preparation, slots_for
 from mbe_stage.bicliques.cuda.whole_graph import (
     N_BINS,
@@ -42,6 +44,12 @@ from mbe_stage.device.graph import on_device
 from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.jit import Lists
 from mbe_stage.graphs.bipartite import BipartiteCSR
+
+
+LONG_ROW = 8000
+"""Columns of a row from which on columns are sorted: making such a root takes one warp milliseconds."""
+_SORTING_SHARE = 16
+"""Share of the budget that sorting may take."""
 
 
 def shrinks(query: BicliqueQuery) -> bool:
@@ -203,6 +211,22 @@ class DeviceGraph:
         )
         return roots
 
+    def sorted_columns(self, ints: cp.ndarray) -> cp.ndarray:
+        """Sort the columns of the written graph, if it is skewed; return `layout.Pool.prefixes`."""
+        if not self.facts.is_sorted:
+            return cp.empty(1, cp.int64)
+        rows = self._rows
+        last = rows.first_vertex + rows.n_vertices
+        frequent = self._order[last - min(layout.PREFIX_ROWS, rows.n_alive) : last] - rows.first_vertex
+        sizes = rows.lists.offsets[frequent + 1] - rows.lists.offsets[frequent]
+        return sort_columns(ints, self.facts, self._n_blocks, sizes)
+
+    def write_sizes(self, ints: cp.ndarray) -> None:
+        """Let the offsets of the columns' ids count the user's vertices, as if each were an id."""
+        n = self.facts.n_columns
+        _, multiplicities = self.multiplicities()
+        cp.cumsum(multiplicities[ints[n + 1 : 2 * n + 1]], dtype=cp.int32, out=ints[1 : n + 1])
+
     def first_vertices(self) -> np.ndarray:
         """Smallest of the user's vertices of each row; int32, on the host."""
         rows = self._rows
@@ -256,7 +280,13 @@ class DeviceGraph:
 
 
 def prepare(
-    graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int, budget_bytes: int, *, by_degree: bool = True
+    graph: BipartiteCSR,
+    query: BicliqueQuery,
+    n_blocks: int,
+    budget_bytes: int,
+    *,
+    by_degree: bool = True,
+    sorts_columns: bool = False,
 ) -> DeviceGraph | None:
     """Reduce the graph on the device; None if it is empty.
 
@@ -268,6 +298,8 @@ def prepare(
         Number of resident blocks.
     by_degree : bool
         True to order rows by degree; otherwise they are in the order of the user's ids.
+    sorts_columns : bool
+        True to sort the columns if the graph is skewed and memory allows it; `sorted_columns` does it.
 
     Raises
     ------
@@ -301,16 +333,20 @@ def prepare(
     right = _Side(lists[1], graph.n_left, by_side[1])
     rows_are_left = bool(by_side[1, SQUARES] < by_side[0, SQUARES])
     rows, columns = (left, right) if rows_are_left else (right, left)
+    sizes = ReducedSizes(
+        n_vertices=n,
+        n_rows=rows.n_alive,
+        n_columns=columns.n_alive,
+        n_edges=int(rows.facts[EDGES]),
+        max_row_degree=int(rows.facts[LARGEST_DEGREE]),
+        max_column_degree=int(columns.facts[LARGEST_DEGREE]),
+        wedges=int(columns.facts[SQUARES]),
+        is_sorted=sorts_columns and by_degree and int(rows.facts[LARGEST_DEGREE]) >= LONG_ROW,
+    )
+    if sizes.sorting_bytes > budget_bytes // _SORTING_SHARE:
+        sizes = replace(sizes, is_sorted=False)
     return DeviceGraph(
-        facts=ReducedSizes(
-            n_vertices=n,
-            n_rows=rows.n_alive,
-            n_columns=columns.n_alive,
-            n_edges=int(rows.facts[EDGES]),
-            max_row_degree=int(rows.facts[LARGEST_DEGREE]),
-            max_column_degree=int(columns.facts[LARGEST_DEGREE]),
-            wedges=int(columns.facts[SQUARES]),
-        ),
+        facts=sizes,
         rows_are_left=rows_are_left,
         _rows=rows,
         _columns=columns,

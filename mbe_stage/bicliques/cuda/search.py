@@ -139,7 +139,16 @@ class Search:
         self.budget_bytes = budget = device_budget(execution)
         self._holds_back = False
         with device_work(budget):
-            prepared = prepare(graph, query, launch.resident_blocks(), budget, by_degree=techniques.ordering)
+            # Only these kernels build roots from sorted columns: members of wide groups would be written by one lane.
+            sorts_columns = detail < Detail.MEMBERS and techniques.merging and techniques.prefixes
+            prepared = prepare(
+                graph,
+                query,
+                launch.resident_blocks(),
+                budget,
+                by_degree=techniques.ordering,
+                sorts_columns=sorts_columns,
+            )
             wanted = None
             if tasks is not None:
                 wanted = positions(ranges_of(tasks, _roots(graph, query, prepared)))

@@ -243,6 +243,9 @@ class Session:
         ints = cp.empty(plan.pool, cp.int32)
         nodes, cursors = zeros_together(((plan.nodes, layout.NODE_FIELDS), np.int64), ((plan.nodes,), np.int32))
         self._roots = graph.write(ints, nodes)
+        prefixes = graph.sorted_columns(ints)
+        if self.mode == layout.SIZES:
+            graph.write_sizes(ints)
         if rows is not None:
             self._roots = self._roots.only(rows)
             nodes[0, layout.NODE_END] = self._roots.n
@@ -258,6 +261,7 @@ class Session:
             row_multiplicities=row_multiplicities,
             column_multiplicities=column_multiplicities,
             constraints=self._control.constraints,
+            prefixes=prefixes,
         )
 
     def start_quantum(self) -> None:
