@@ -225,7 +225,9 @@ class DeviceGraph:
         """Let the offsets of the columns' ids count the user's vertices, as if each were an id."""
         n = self.facts.n_columns
         _, multiplicities = self.multiplicities()
-        cp.cumsum(multiplicities[ints[n + 1 : 2 * n + 1]], dtype=cp.int32, out=ints[1 : n + 1])
+        if self.facts.is_sorted:
+            multiplicities = multiplicities[ints[n + 1 : 2 * n + 1]]
+        cp.cumsum(multiplicities, dtype=cp.int32, out=ints[1 : n + 1])
 
     def first_vertices(self) -> np.ndarray:
         """Smallest of the user's vertices of each row; int32, on the host."""
