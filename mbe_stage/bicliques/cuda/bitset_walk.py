@@ -396,11 +396,12 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
         if np.int32(tile + lane) < seen.n_nonzero:
             other = own.nonzero[_U(tile + lane)]
             row = own.bits[_U(other)]
-            is_full = own.counts[_U(other)] == child.n_left if seen.is_list else row == full
+            is_full = own.counts[_U(other)] == child.whole if seen.is_list else row == full
         if is_full and other < child.row:
             is_excluded = True
-        is_later = row != 0 and not is_full and other > child.row
-        is_earlier = row != 0 and not is_full and other < child.row
+        is_part = row != 0 and not is_full and (seen.is_list or count_bits(row) >= child.fewest)
+        is_later = is_part and other > child.row
+        is_earlier = is_part and other < child.row
         later = ballot(is_later)
         earlier = ballot(is_earlier)
         if is_later:

@@ -210,7 +210,7 @@ def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, o
         row = np.int32(0)
         if np.int32(tile + lane) < n_nonzero:
             row = own.nonzero[_U(tile + lane)]
-            holds = own.counts[_U(row)] == child.n_left
+            holds = own.counts[_U(row)] == child.whole
         mask = ballot(holds)
         if holds:
             row = numbers[entry(node, node.row_ids + row)]

@@ -30,6 +30,8 @@ _L = np.uint64
 _ONE = _U(1)
 _NONE = _U(0)
 _HALF = _L(32)
+_SOME = 1 << 30
+"""Instead of the count of a row that holds some columns of the root: it is never too small."""
 _STRIDE = 1024
 """Columns between whose ends a warp looks for groups at once: 32 tiles."""
 
@@ -91,7 +93,7 @@ def find_groups(node, child, own, pool, launch):
         row = np.int32(child.row + 32 * half + cuda.laneid)
         candidates = ballot(is_row and not is_full)
         if is_row:
-            own.counts[_U(row)] = child.n_left if is_full else np.int32(1)
+            own.counts[_U(row)] = child.whole if is_full else np.int32(_SOME)
             if not is_full:
                 own.subsets[_U(n_candidates + rank(candidates))] = _U(row)
         n_candidates = np.int32(n_candidates + count_bits(candidates))
@@ -185,7 +187,7 @@ def note_rows(columns, rows, node, child, own, numbers):
             rest = own.words[_U(word + half)] if place >= 0 else _NONE
             while cuda.any_sync(ALL, rest != 0):
                 other = np.int32(child.row + 32 * half + max(0, first_bit(rest)))
-                is_live = rest != 0 and own.counts[_U(other)] != child.n_left
+                is_live = rest != 0 and own.counts[_U(other)] != child.whole
                 _, n_pairs = _note(is_live, other, group, n_pairs, columns, own)
                 rest = _U(rest & _U(rest - _ONE)) if rest != 0 else _NONE
             half = next_one(half)

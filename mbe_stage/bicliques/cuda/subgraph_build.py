@@ -39,7 +39,7 @@ _NONE = _U(0)
 
 @cuda.jit(device=True, forceinline=True)
 def count_kept(columns, rows, node, child, own, numbers):
-    """Write into `bits` how many of the kept columns each row holds, if no columns are merged.
+    """Write into `bits` how many of the kept columns each row holds, if no columns are merged and `counts` has columns.
 
     A candidate holds kept columns only, and `counts` has their number. For earlier rows, the kept columns or the others
     are walked, whichever are fewer. Rows that hold the whole left set get 0.
@@ -122,7 +122,7 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
     first_tag : int
         Tag of the first new column.
     """
-    live = other > child.row and leads and held != child.n_left
+    live = other > child.row and leads and held != child.whole and held >= child.fewest
     is_counted = 0 <= other < child.row and held >= size
     if is_counted and size == 1:
         live = True
@@ -325,7 +325,7 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     n_columns = columns.n_columns
     # The rows of groups have been counted and recorded.
     if not are_groups(columns):
-        if columns.is_merged:
+        if columns.is_merged or mode == layout.SIZES:
             walk_kept(COUNT, 1, node, columns, rows, node, child, own, numbers, mode)
         else:
             count_kept(columns, rows, node, child, own, numbers)
@@ -354,7 +354,7 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
         numbers[entry(new, new.column_offsets + n_columns)] = n_edges
     if are_groups(columns):
         _fill_from_groups(new, columns, n_edges, own, numbers)
-    elif columns.is_merged:
+    elif columns.is_merged or mode == layout.SIZES:
         _clear(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
         if record_of(columns) + 2 * n_edges <= own.words.size:
             fill_from_record(new, columns, n_edges, own, numbers)
@@ -429,7 +429,7 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, num
         row_id = np.int32(0)
         if other >= 0:
             size = bits[_U(other)]
-            is_full = own.counts[_U(other)] == child.n_left
+            is_full = own.counts[_U(other)] == child.whole
             row_id = numbers[entry(node, node.row_ids + other)]
         full_rows = ballot(is_full)
         if is_full:

@@ -39,7 +39,7 @@ from mbe_stage.bicliques.cuda.two_step_paths import (
     look_at_rows,
     no_rows,
 )
-from mbe_stage.bicliques.cuda.walk_bundles import Child, Rows, Seen, Singles
+from mbe_stage.bicliques.cuda.walk_bundles import ANY, Child, Rows, Seen, Singles
 from mbe_stage.bicliques.cuda.work_donation import ask_for_words, ask_to_stop
 from mbe_stage.device.warp import ALL, clear, next_one, next_tile, or_all, sum_small
 
@@ -289,6 +289,7 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         seen = Seen(True, rows.n_nonzero, Singles(_NONE, _NONE))
     else:
         seen, n_pairs = _see_rows(node, child, own, pool.ints, launch)
+        child = _with_fewest(child, left_most, seen.is_list, is_constrained, own, pool, launch.mode)
     is_hopeless = False
     if is_constrained:
         right_least, right_most = right_bounds(seen, node, child, own, pool)
@@ -297,7 +298,7 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         columns = no_columns()
     elif seen.is_list:
         if not is_grouped:
-            rows = look_at_rows(child, seen.n_nonzero, n_pairs, own)
+            rows = look_at_rows(child, seen.n_nonzero, n_pairs, own, launch.mode)
         status, rows, columns = _visit_list_child(
             node, child, rows, columns, is_grouped, left_most, own, pool, output, launch
         )
@@ -325,7 +326,23 @@ def _child_at(node, row, numbers):
     """Return the child of a row."""
     first = numbers[entry(node, node.row_offsets + row)]
     n_left = np.int32(numbers[entry(node, node.row_offsets + row + 1)] - first)
-    return Child(row, _U(node.row_members + _U(first)), n_left)
+    return Child(row, _U(node.row_members + _U(first)), n_left, n_left, np.int32(ANY))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _with_fewest(child, left_most, is_list, is_constrained, own, pool, mode):
+    """Return a child with what its rows have to hold, once they are counted.
+
+    A row of a wanted biclique holds all of its left side. In a word, columns are counted: a row holds no more of the
+    user's vertices than its columns and all further twins of the left set.
+    """
+    whole = own.counts[_U(child.row)] if mode == layout.SIZES and is_list else child.n_left
+    fewest = np.int32(ANY)
+    if is_constrained and not is_list:
+        fewest = np.int32(pool.constraints[MIN_LEFT] - (left_most - child.n_left))
+    elif is_constrained and mode == layout.SIZES:
+        fewest = np.int32(pool.constraints[MIN_LEFT])
+    return Child(child.row, child.left_at, child.n_left, whole, fewest)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -384,7 +401,7 @@ def _visit_list_child(node, child, rows, columns, is_grouped, left_most, own, po
         Rows that hold a group may have been added.
     columns : Columns
     """
-    if rows.most_earlier == child.n_left:
+    if rows.most_earlier == child.whole:
         return layout.DONE, rows, no_columns()
     if own.state[layout.EMITTED] == 0:
         if launch.mode == layout.COUNT:
@@ -403,7 +420,7 @@ def _visit_list_child(node, child, rows, columns, is_grouped, left_most, own, po
         if columns.n_columns > layout.WORD_BITS and not ask_for_words(needed, own.words, launch):
             return layout.PAUSED, rows, no_columns()
         return layout.DONE, rows, columns
-    columns = keep_columns(node, child, rows, own, pool.ints, launch.techniques)
+    columns = keep_columns(node, child, rows, own, pool.ints, launch.mode, launch.techniques)
     if launch.techniques & WORDS != 0 and 0 < columns.n_columns <= layout.WORD_BITS:
         walk_kept(MARK, 1, node, columns, rows, node, child, own, pool.ints, launch.mode)
     return layout.DONE, rows, columns

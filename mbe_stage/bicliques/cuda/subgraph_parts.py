@@ -12,7 +12,7 @@ from numba import cuda
 from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_RIGHT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.walk_bundles import Node
-from mbe_stage.device.warp import exclusive_sums, lowest_bits, next_one, next_tile, sum_small
+from mbe_stage.device.warp import count_bits, exclusive_sums, lowest_bits, next_one, next_tile, sum_small
 
 _U = np.uint32
 _ONE = _U(1)
@@ -218,7 +218,7 @@ def right_bounds(seen, node, child, own, pool):
     while k < node.n_path:
         least = np.int32(least + pool.row_multiplicities[_U(numbers[entry(node, node.path + k)])])
         k = next_tile(k)
-    whole = child.n_left if seen.is_list else np.int32(lowest_bits(child.n_left))
+    whole = child.whole if seen.is_list else np.int32(lowest_bits(child.n_left))
     k = np.int32(cuda.laneid)
     while k < seen.n_nonzero:
         other = own.nonzero[_U(k)]
@@ -227,7 +227,7 @@ def right_bounds(seen, node, child, own, pool):
             held = own.counts[_U(other)] if seen.is_list else np.int32(own.bits[_U(other)])
             if held == whole:
                 least = np.int32(least + multiplicity)
-            else:
+            elif (held if seen.is_list else count_bits(held)) >= child.fewest:
                 more = np.int32(more + multiplicity)
         k = next_tile(k)
     least = sum_small(least)
