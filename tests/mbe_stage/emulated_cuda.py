@@ -77,7 +77,7 @@ def put_in_place() -> Any:
         for name in names:
             setattr(module, name, Launcher(getattr(module, name)))
     # Roots from ranges of columns, beside others.
-    prepare.LONG_ROW, layout.PREFIX_ROWS = 2, 5
+    prepare.LONG_ROW, prepare.LONG_SHARE, layout.PREFIX_ROWS = 2, 1 << 30, 5
     # Fewer warps than tiles, and fewer first slots than bicliques.
     twin_expansion.MOST_BLOCKS = 1
     session._SLOTS_PER_EDGE, session._CHUNKS_PER_WARP = 0, 1

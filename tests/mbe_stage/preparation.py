@@ -124,7 +124,7 @@ def is_sorted_as_expected(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: i
     words = (last * bits).sum(axis=1, dtype=np.uint64)
     order = np.argsort(words, kind="stable")
     columns, members = np.nonzero(holds[order])
-    rows, row_members = np.nonzero(holds[order].T)
+    row_members = np.nonzero(holds[order].T)[1]
     offsets = np.searchsorted(columns, np.arange(n + 1))
     wanted = [before[:ids_at], order, before[row_ids_at:row_offsets_at], row_offsets, offsets, row_members, members]
     _, multiplicities = map(cp.asnumpy, made.multiplicities())
@@ -134,5 +134,6 @@ def is_sorted_as_expected(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: i
         np.array_equal(after[:end], np.concatenate(wanted))
         and np.array_equal(prefixes[layout.PREFIX_ROWS :], words[order])
         and np.array_equal(prefixes[layout.PREFIX_ROWS - sizes.size : layout.PREFIX_ROWS], sizes)
+        and not prefixes[: layout.PREFIX_ROWS - sizes.size].any()
         and np.array_equal(np.diff(cp.asnumpy(d_ints)[: n + 1]), multiplicities[order])
     )

@@ -23,7 +23,9 @@ from mbe_stage.device.warp import ALL, inclusive_sum, owner_of
 _ONE = np.uint64(1)
 
 
-def sort_columns(ints: cp.ndarray, facts: ReducedSizes, n_blocks: int, row_sizes: cp.ndarray) -> cp.ndarray:
+def sort_columns(
+    ints: cp.ndarray, facts: ReducedSizes, n_blocks: int, row_vertices: cp.ndarray, row_offsets: cp.ndarray
+) -> cp.ndarray:
     """Renumber the columns of the whole graph by their words.
 
     The vertices of a column keep their numbers, so only the node's ids change with the columns' order.
@@ -34,8 +36,10 @@ def sort_columns(ints: cp.ndarray, facts: ReducedSizes, n_blocks: int, row_sizes
         Node 0 at the begin of the pool (`layout.Pool`).
     n_blocks : int
         Number of resident blocks.
-    row_sizes : (n,) int64
-        Number of the user's vertices in each of the last `layout.PREFIX_ROWS` rows.
+    row_vertices : (n,) int64
+        Vertices of the last rows, at most `layout.PREFIX_ROWS`.
+    row_offsets : int64
+        Offsets of their lists in the user's graph.
 
     Returns
     -------
@@ -47,15 +51,17 @@ def sort_columns(ints: cp.ndarray, facts: ReducedSizes, n_blocks: int, row_sizes
     row_members_at = offsets_at + n + 1
     members_at = row_members_at + n_edges
     grid = n_blocks, THREADS
-    words = cp.empty(n, cp.uint64)
-    on_grid(column_words_thread_per_column, -(-n // THREADS), THREADS)(
-        *kernel_views(ints), facts.n_rows, offsets_at, members_at, *kernel_views(words)
+    words, prefixes = cp.empty(n, cp.uint64), cp.empty(layout.PREFIX_ROWS + n, cp.int64)
+    on_grid(column_words_thread_per_column, -(-max(n, layout.PREFIX_ROWS) // THREADS), THREADS)(
+        *kernel_views(ints, row_vertices, row_offsets),
+        facts.n_rows,
+        offsets_at,
+        members_at,
+        *kernel_views(words, prefixes),
     )
     order = cp.argsort(words, kind="stable")
     offsets = cp.zeros(n + 1, cp.int32)
     cp.cumsum(cp.diff(ints[offsets_at : offsets_at + n + 1])[order], dtype=cp.int32, out=offsets[1:])
-    prefixes = cp.zeros(layout.PREFIX_ROWS + n, cp.int64)
-    prefixes[layout.PREFIX_ROWS - row_sizes.size : layout.PREFIX_ROWS] = row_sizes
     members, columns = cp.empty(n_edges, cp.int32), cp.empty(n_edges, cp.int32)
     on_grid(copy_columns_warp_per_tile, *grid)(
         *kernel_views(ints, order, words, offsets), offsets_at, members_at, *kernel_views(members, columns, prefixes)
@@ -68,16 +74,28 @@ def sort_columns(ints: cp.ndarray, facts: ReducedSizes, n_blocks: int, row_sizes
     return prefixes
 
 
-@kernel(I32, INT, INT, INT, U64)
-def column_words_thread_per_column(ints, n_rows, offsets_at, members_at, words):
+@kernel(I32, I64, I64, INT, INT, INT, U64, I64)
+def column_words_thread_per_column(ints, row_vertices, row_offsets, n_rows, offsets_at, members_at, words, prefixes):
     """Collect the last rows of each column in a word: bit ``PREFIX_ROWS - k`` is row ``n_rows - k``.
 
     Parameters
     ----------
+    row_vertices : int64, global
+        Vertices of the last rows.
+    row_offsets : int64, global
+        Offsets of their lists.
     offsets_at, members_at : int
         Positions of the columns' offsets and members.
+    prefixes : int64, global
+        Receives the sizes of the rows.
     """
     column = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if column < layout.PREFIX_ROWS:
+        row = column - layout.PREFIX_ROWS + row_vertices.size
+        size = np.int64(0)
+        if row >= 0:
+            size = row_offsets[row_vertices[row] + 1] - row_offsets[row_vertices[row]]
+        prefixes[column] = size
     if column >= words.size:
         return
     begin, k = ints[offsets_at + column], ints[offsets_at + column + 1] - 1

@@ -24,8 +24,8 @@ class Pool(NamedTuple):
 
     A node is written once, before its `END`, and never changes. Its segment of `ints` contains, in this order: offsets
     and ids of its columns' vertices, row ids, row offsets, column offsets, row members, column members, path. Excluded
-    rows come first; the cursor starts behind them. If only sizes are written, the offsets of the columns' vertices count
-    the user's, and there are no ids but those of node 0.
+    rows come first; the cursor starts behind them. If only sizes are written, the offsets of the columns' vertices
+    count the user's, and there are no ids but those of node 0.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Pool(NamedTuple):
         active, min_left, min_right, max_left, max_right, min_edges; columns are the left side.
     prefixes : (PREFIX_ROWS + n_columns,) int64
         If the columns of node 0 are sorted (`column_order`): the user's left vertices in each of the last rows, and the
-        word of each column, uint64. Otherwise a single entry.
+        word of each column, uint64. Otherwise fewer entries, which mean nothing.
     """
 
     ints: Any

@@ -14,6 +14,7 @@ from functools import cached_property
 import cupy as cp
 import numpy as np
 
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.collapse_twins import (
     ALIVE,
     DEGREE_MASK,
@@ -26,7 +27,6 @@ from mbe_stage.bicliques.cuda.collapse_twins import (
     groups_thread_per_vertex,
     multiplicities_thread_per_vertex,
 )
-from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.column_order import sort_columns
 from mbe_stage.bicliques.cuda.memory_plan import ReducedSizes, check_preparation, slots_for
 from mbe_stage.bicliques.cuda.whole_graph import (
@@ -45,9 +45,11 @@ from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.jit import Lists
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
+LONG_ROW, LONG_SHARE = 8000, 48
+"""Columns of a row from which on columns are sorted, if it has one in so many edges, too.
 
-LONG_ROW = 8000
-"""Columns of a row from which on columns are sorted: making such a root takes one warp milliseconds."""
+Making such a root takes one warp milliseconds, and longer than the others have to do.
+"""
 _SORTING_SHARE = 16
 """Share of the budget that sorting may take."""
 
@@ -212,14 +214,11 @@ class DeviceGraph:
         return roots
 
     def sorted_columns(self, ints: cp.ndarray) -> cp.ndarray:
-        """Sort the columns of the written graph, if it is skewed; return `layout.Pool.prefixes`."""
-        if not self.facts.is_sorted:
-            return cp.empty(1, cp.int64)
+        """Sort the columns of the written graph, which is skewed; return `layout.Pool.prefixes`."""
         rows = self._rows
         last = rows.first_vertex + rows.n_vertices
         frequent = self._order[last - min(layout.PREFIX_ROWS, rows.n_alive) : last] - rows.first_vertex
-        sizes = rows.lists.offsets[frequent + 1] - rows.lists.offsets[frequent]
-        return sort_columns(ints, self.facts, self._n_blocks, sizes)
+        return sort_columns(ints, self.facts, self._n_blocks, frequent, rows.lists.offsets)
 
     def write_sizes(self, ints: cp.ndarray) -> None:
         """Let the offsets of the columns' ids count the user's vertices, as if each were an id."""
@@ -343,7 +342,9 @@ def prepare(
         max_row_degree=int(rows.facts[LARGEST_DEGREE]),
         max_column_degree=int(columns.facts[LARGEST_DEGREE]),
         wedges=int(columns.facts[SQUARES]),
-        is_sorted=sorts_columns and by_degree and int(rows.facts[LARGEST_DEGREE]) >= LONG_ROW,
+        is_sorted=sorts_columns
+        and by_degree
+        and int(rows.facts[LARGEST_DEGREE]) >= max(LONG_ROW, int(rows.facts[EDGES]) // LONG_SHARE),
     )
     if sizes.sorting_bytes > budget_bytes // _SORTING_SHARE:
         sizes = replace(sizes, is_sorted=False)

@@ -243,7 +243,9 @@ class Session:
         ints = cp.empty(plan.pool, cp.int32)
         nodes, cursors = zeros_together(((plan.nodes, layout.NODE_FIELDS), np.int64), ((plan.nodes,), np.int32))
         self._roots = graph.write(ints, nodes)
-        prefixes = graph.sorted_columns(ints)
+        constraints = self._control.constraints
+        # Any short array will do where columns are not sorted.
+        prefixes = graph.sorted_columns(ints) if graph.facts.is_sorted else constraints
         if self.mode == layout.SIZES:
             graph.write_sizes(ints)
         if rows is not None:
@@ -260,7 +262,7 @@ class Session:
             order=self._roots.order,
             row_multiplicities=row_multiplicities,
             column_multiplicities=column_multiplicities,
-            constraints=self._control.constraints,
+            constraints=constraints,
             prefixes=prefixes,
         )
 
