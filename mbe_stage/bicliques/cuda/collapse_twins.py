@@ -23,7 +23,7 @@ from mbe_stage.device.grid import (
     wait_for_all,
 )
 from mbe_stage.device.jit import CSR, I32, I64, INT, U32, U64, bundle, kernel
-from mbe_stage.device.warp import ALL, ballot, four_entries, max_all, sum_all
+from mbe_stage.device.warp import ALL, ballot, max_all, sum_all
 from mbe_stage.splitmix import INCREMENT, finalised
 
 _U = np.uint64
@@ -88,9 +88,8 @@ def _enter_lists(lists, first_vertex, seed, hashes, firsts, slots):
             long_lists &= long_lists - np.uint32(1)
             first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
             part = _U(0)
-            for k in range(first + lane, last, 128):
-                one, two, three, four = four_entries(members, k, last)
-                part += _hash_of(one) + _hash_of(two) + _hash_of(three) + _hash_of(four)
+            for k in range(first + lane, last, 32):
+                part += _mix(_U(members[k]) + INCREMENT)
             whole = sum_all(np.int64(part))
             if lane == source:
                 total += _U(whole)
@@ -165,19 +164,6 @@ def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _hash_of(member):
-    """Share of a list's entry in the hash of the list; 0 if there is no entry."""
-    return _mix(_U(member) + INCREMENT) if member >= 0 else _U(0)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _is_representative(member, first_other, twins):
-    """1 if a list's entry is the first of its twins; 0 if not, or if there is no entry."""
-    other = first_other + max(member, 0)
-    return np.int32(twins[other] == other and member >= 0)
-
-
-@cuda.jit(device=True, forceinline=True)
 def _count_neighbours(lists, first_vertex, first_other, side_bit, twins, keys, facts, facts_at):
     """Count degrees among representatives; 0 for other vertices and those without neighbours.
 
@@ -222,10 +208,10 @@ def _count_neighbours(lists, first_vertex, first_other, side_bit, twins, keys, f
             long_lists &= long_lists - np.uint32(1)
             first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
             part = 0
-            for k in range(first + lane, last, 128):
-                one, two, three, four = four_entries(members, k, last)
-                part += _is_representative(one, first_other, twins) + _is_representative(two, first_other, twins)
-                part += _is_representative(three, first_other, twins) + _is_representative(four, first_other, twins)
+            for k in range(first + lane, last, 32):
+                other = first_other + members[k]
+                if twins[other] == other:
+                    part += 1
             whole = sum_all(part)
             if lane == source:
                 degree = whole
