@@ -5,7 +5,8 @@ numbers: they are a *group*, which becomes one column of the child. So a root wi
 An earlier row holds a group if its ascending list has all of the range, which one binary search in that list shows.
 Only the earlier rows of the group's first column can do so.
 
-No earlier row holds all columns of a root: rows ascend by degree, and twins are merged. So every root is maximal.
+No earlier row holds all columns of a root and more, since rows ascend by degree. Twins are merged, unless their hash
+collides with another vertex's. So a root is maximal unless an earlier row has the same columns.
 
 `columns` has the first position of each group in the left set, the arena of words its key: the word of its columns from
 the root's bit on, two uint32. Recorded (row, group) pairs follow, where `subgraph_build.record_of` expects them. If the
@@ -102,8 +103,29 @@ def find_groups(node, child, own, pool, launch):
     # Only the first group can be without a candidate, since keys ascend.
     n_dropped = np.int32(_L(_key_of(np.int32(0), own) & ~both) == 0)
     n_kept = np.int32(child.n_left - (n_first if n_dropped != 0 else 0))
-    rows = Rows(n_nonzero, np.int32(0), n_candidates, np.int32(n_nonzero - n_candidates), np.int32(0))
+    most_earlier = child.whole if _has_earlier_twin(node, child, pool.ints) else np.int32(0)
+    rows = Rows(n_nonzero, np.int32(0), n_candidates, np.int32(n_nonzero - n_candidates), most_earlier)
     return fits, rows, Columns(np.int32(n_groups - n_dropped), n_kept, True, np.int32(2 * n_dropped))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _has_earlier_twin(node, child, numbers):
+    """True if an earlier row has the same columns, among the rows before it with as many."""
+    is_twin = False
+    other = np.int32(child.row - 1)
+    while other >= 0 and not is_twin:
+        first = numbers[entry(node, node.row_offsets + other)]
+        is_twin = np.int32(numbers[entry(node, node.row_offsets + other + 1)] - first) == child.n_left
+        other = np.int32(other - 1 if is_twin else -1)
+        tile = np.int32(0)
+        while is_twin and tile < child.n_left:
+            k = np.int32(tile + cuda.laneid)
+            differs = False
+            if k < child.n_left:
+                differs = numbers[entry(node, child.left_at + k)] != numbers[entry(node, node.row_members + first + k)]
+            is_twin = not cuda.any_sync(ALL, differs)
+            tile = next_tile(tile)
+    return is_twin
 
 
 @cuda.jit(device=True, forceinline=True)
