@@ -41,7 +41,7 @@ class Pool(NamedTuple):
         active, min_left, min_right, max_left, max_right, min_edges; columns are the left side.
     prefixes : (PREFIX_ROWS + n_columns,) int64
         If the columns of node 0 are sorted (`column_order`): the user's left vertices in each of the last rows, and the
-        word of each column, uint64. Otherwise fewer entries, which mean nothing.
+        word of each column, uint64. Otherwise a single entry, which means nothing.
     """
 
     ints: Any

@@ -245,7 +245,7 @@ class Session:
         self._roots = graph.write(ints, nodes)
         constraints = self._control.constraints
         # Any short array will do where columns are not sorted.
-        prefixes = graph.sorted_columns(ints) if graph.facts.is_sorted else constraints
+        prefixes = graph.sorted_columns(ints) if graph.facts.is_sorted else constraints[:1]
         if self.mode == layout.SIZES:
             graph.write_sizes(ints)
         if rows is not None:
