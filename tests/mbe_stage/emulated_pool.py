@@ -36,7 +36,7 @@ def case(seed: int) -> dict[str, Any]:
     dice = np.random.default_rng(seed)
     nodes, cursors, size = laid_out(dice)
     pool_compaction._LARGE_NODE = 1
-    live = pool_compaction.live_nodes(nodes, cursors, dice.integers(-1, len(nodes), 3))
+    live = pool_compaction.live_nodes(nodes, cursors, dice.integers(-1, len(nodes), 3), layout.COUNT)
     needed = int(dice.integers(0, size - live.used + 1))
     into_gaps = pool_compaction.filled(live, size, needed)
     ints = np.arange(size, dtype=np.int32)

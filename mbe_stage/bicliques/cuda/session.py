@@ -343,7 +343,7 @@ class Session:
         state = cp.asnumpy(self._warps.state)
         pending = [state[:, layout.PENDING_NODE], *(tasks.pending_nodes for tasks in self._suspended)]
         fields, cursors = self._pool.nodes[:n_nodes, : layout.NODE_SIZE + 1], self._pool.cursors[:n_nodes]
-        live = live_nodes(cp.asnumpy(fields), cp.asnumpy(cursors), np.concatenate(pending))
+        live = live_nodes(cp.asnumpy(fields), cp.asnumpy(cursors), np.concatenate(pending), self.mode)
         held = self._task_bytes(state)
         plan = with_space_in_pool(self.plan, live.used, needed, live.numbers.size, held, self._budget_bytes)
         if plan.n_blocks < self.plan.n_blocks:
@@ -473,7 +473,7 @@ class Session:
             spare = self._budget_bytes - self.plan.total_bytes - self._task_bytes(state)
             n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
             # Half of the memory: transfers stay until they are copied, and memory may be replanned by then.
-            n_closed = give_nodes(self._pool, n_nodes, capacities, spare // 8, transfers)
+            n_closed = give_nodes(self._pool, n_nodes, capacities, spare // 8, transfers, self.mode)
             self._control.host[layout.N_OPEN] -= n_closed
             give_tasks(self._warps, state, self.mode > layout.COUNT, capacities, transfers)
             # Other devices copy them without waiting for the queue of this one.
