@@ -23,7 +23,7 @@ from benchmarks.bench_gpu import device_facts, read_graph
 from mbe_stage import BipartiteCSR, CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.cliques import engine_cuda
 from mbe_stage.cliques.results import Detail
-from mbe_stage.graphs.projection import projected
+from mbe_stage.shared_neighbours.projection import projected
 
 __all__ = ["counted_within", "main"]
 

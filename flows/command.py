@@ -1,4 +1,4 @@
-"""`python -m mbe_stage.flows.enumerate`, or `groups`, `count_pq`, `cliques` of `flows`: a flow, once or scheduled."""
+"""`python -m mbe_stage.flows.enumerate`, or another `Module` of `flows`: a flow, once or on a schedule."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import zoneinfo
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
@@ -24,8 +25,8 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_LOGGING_SETTINGS_P
 from pydantic import ValidationError
 
 from mbe_stage.errors import StageError
-from mbe_stage.flows import cliques, count_pq, groups
 from mbe_stage.flows import enumerate as bicliques
+from mbe_stage.flows import groups
 from mbe_stage.flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
 from mbe_stage.flows.notify import PREFECT_ONLY, SECRET, Notify
 from mbe_stage.flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api, serve
@@ -49,7 +50,7 @@ from mbe_stage.pipeline.verify import verify_run
 
 __all__ = ["Module", "Runnable", "app_of", "cron_schedule", "main"]
 
-Module = Literal["enumerate", "groups", "count_pq", "cliques"]
+Module = Literal["enumerate", "groups", "count_pq", "cliques", "itemsets", "project"]
 """A module of `flows` that has a flow."""
 
 _CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS"
@@ -104,19 +105,21 @@ def _groups() -> Runnable:
     return Runnable(groups.find_groups_flow, groups.configure, about, "groups")
 
 
-def _counts() -> Runnable:
-    about = "Count the (p, q)-bicliques of a graph, one count or a table, as a flow, once or on a schedule."
-    return Runnable(count_pq.count_pq_flow, count_pq.configure, about, "counts")
+def _of_problem(module: str, tag: str) -> Runnable:
+    held = import_module(f"mbe_stage.flows.{module}")
+    (made,) = (each for each in vars(held).values() if isinstance(each, Flow))
+    about = str(made.description).partition(".")[0].removesuffix(", and publish them")
+    return Runnable(made, held.configure, f"{about}, as a flow, once or on a schedule.", tag)
 
 
-def _cliques() -> Runnable:
-    about = (
-        "Enumerate the maximal cliques of an undirected graph, or of a projection, as a flow, once or on a schedule."
-    )
-    return Runnable(cliques.enumerate_cliques_flow, cliques.configure, about, "cliques")
-
-
-_RUNNABLE = {"enumerate": _bicliques, "groups": _groups, "count_pq": _counts, "cliques": _cliques}
+_RUNNABLE: dict[Module, Callable[[], Runnable]] = {
+    "enumerate": _bicliques,
+    "groups": _groups,
+    "count_pq": lambda: _of_problem("count_pq", "counts"),
+    "cliques": lambda: _of_problem("cliques", "cliques"),
+    "itemsets": lambda: _of_problem("itemsets", "itemsets"),
+    "project": lambda: _of_problem("project", "pairs"),
+}
 
 
 def _date_log_lines() -> None:

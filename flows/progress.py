@@ -41,6 +41,8 @@ def describe(progress: Progress, counted: str = "bicliques") -> str:
     pace = f"in {progress.seconds:.0f} s ({rate:,.0f} a second)"
     if progress.work_done == 1.0:
         return f"{progress.n_found:,} {counted} {pace}, all"
+    if progress.status:
+        return f"{progress.status}, {progress.seconds:.0f} s"
     if progress.has_stopped:
         return f"{progress.n_found:,} {counted} {pace}, stopped, finishing"
     text = f"{found_text(progress.n_found, counted, progress.expected, progress.share)} {pace}"

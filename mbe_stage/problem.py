@@ -30,6 +30,7 @@ PROBLEMS = {
     "pq_counts": "mbe_stage.pq_counts.problem:PROBLEM",
     "shared_neighbours": "mbe_stage.shared_neighbours.problem:PROBLEM",
     "itemsets": "mbe_stage.itemsets.runs:PROBLEM",
+    "best": "mbe_stage.bicliques.best.problem:PROBLEM",
 }
 
 

@@ -38,7 +38,8 @@ class Block(Protocol):
     """Some results.
 
     A block with a method `totals` can be summed with others of its kind. `totals` gives an object that takes in blocks
-    by `accept`, and whose `blocks` are a few with the same sum, at least one. Workers of a cluster send these.
+    by `accept`, and whose `blocks` are a few with the same sum, at least one. Workers of a cluster send these. The text
+    `status` of a block, if it has one, goes to progress reports.
     """
 
     @property
@@ -97,6 +98,8 @@ class Progress:
         A limit has ended the search. This is the last report, with the last share and no time left.
     search : str
         Name of the search in a run of several; empty for the first or only one.
+    status : str
+        The text of the newest block (`Block`), shown in place of the rate.
     """
 
     n_found: int
@@ -108,6 +111,7 @@ class Progress:
     seconds_left: float | None = None
     has_stopped: bool = False
     search: str = ""
+    status: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +263,7 @@ def stream(
             n_found += len(block)
             checkpoints.note(block, before - start, limits.n_shares(n_found, before - start))
             sink_seconds += (now := time.perf_counter()) - before
-            reporter.report(Progress(n_found, min(_MOST_DONE, block.work_done), now - start, name), newest_outlook())
+            reporter.report(_progress(block, n_found, now - start, name), newest_outlook())
             if truncated is None and not _is_last(block):
                 truncated = ending(limits, checkpoints, now - start)
             if truncated is not None:
@@ -403,6 +407,11 @@ def _check_runner(execution: Execution, *, is_on_host: bool) -> None:
 def _limits(problem: Problem, execution: Execution) -> tuple[int | None, float | None]:
     """Limits of results and of seconds."""
     return None if problem.limit is None else getattr(execution, problem.limit), execution.time_limit_seconds
+
+
+def _progress(block: Block, n_found: int, seconds: float, name: str) -> Progress:
+    work_done = min(_MOST_DONE, block.work_done)
+    return Progress(n_found, work_done, seconds, name, status=getattr(block, "status", ""))
 
 
 def _is_last(block: Block) -> bool:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.edges import EdgeData, InputColumn, InputFacts
     from mbe_stage.pipeline.errors import ConfigError, InputError, PipelineError, PublishError, VerificationError
     from mbe_stage.pipeline.execution.job import CountResult, RunResult, count, run
+    from mbe_stage.pipeline.io.cxt import Context, read_cxt, write_cxt
     from mbe_stage.pipeline.itemsets.closed import closed_itemset_lists, closed_itemsets, fpclose
-    from mbe_stage.pipeline.itemsets.lattice import ConceptLattice, Context, concept_lattice, read_cxt, write_cxt
+    from mbe_stage.pipeline.itemsets.lattice import ConceptLattice, concept_lattice
     from mbe_stage.pipeline.itemsets.rules import association_rules
     from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
     from mbe_stage.pipeline.publish.run_store import RunStore, resolve_run
@@ -69,7 +70,8 @@ _NAMES = {
     "views.regroup": ("regroup",),
     "execution.job": ("CountResult", "RunResult", "count", "run"),
     "itemsets.closed": ("closed_itemset_lists", "closed_itemsets", "fpclose"),
-    "itemsets.lattice": ("ConceptLattice", "Context", "concept_lattice", "read_cxt", "write_cxt"),
+    "io.cxt": ("Context", "read_cxt", "write_cxt"),
+    "itemsets.lattice": ("ConceptLattice", "concept_lattice"),
     "itemsets.rules": ("association_rules",),
     "publish.manifest": ("Manifest", "read_manifest"),
     "publish.run_store": ("RunStore", "resolve_run"),

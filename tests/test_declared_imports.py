@@ -16,9 +16,9 @@ OURS = {"mbe_stage", "pipeline", "flows", "tests", "benchmarks", "examples", "to
 # Extras of the modules below a package; everything may import the dependencies.
 EXTRAS = {
     "mbe_stage": ("cuda",),
-    "pipeline": ("cuda", "rapids-cu13", "object-stores", "filesystems", "explore"),
+    "pipeline": ("cuda", "rapids-cu13", "object-stores", "filesystems", "explore", "sklearn"),
     "flows": ("flows", "flows-dask"),
-    "tests": ("cuda", "rapids-cu13", "flows"),
+    "tests": ("cuda", "rapids-cu13", "flows", "sklearn"),
     "benchmarks": ("cuda", "rapids-cu13", "flows"),
     "examples": ("cuda", "rapids-cu13", "flows"),
 }
@@ -40,6 +40,7 @@ BROUGHT_BY = {
     "axe_playwright_python": "axe-playwright-python",
     "markdown_it": "markdown-it-py",
     "sklearn": "scikit-learn",
+    "fim": "pyfim",
 }
 # Of whoever hands an object of theirs over, imported where that came in; and of those who have the other methods that
 # benchmarks measure.

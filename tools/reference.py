@@ -26,6 +26,7 @@ from mbe_stage.pipeline.cli.app import INTERNAL_ERROR, UNCHANGED, app
 from mbe_stage.pipeline.cli.help import EXAMPLES
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import EXIT_CODES
+from mbe_stage.pipeline.problems.best.rows import best_schema
 from mbe_stage.pipeline.problems.cliques import schemas as clique_schemas
 from mbe_stage.pipeline.problems.groups import schemas as group_schemas
 from mbe_stage.pipeline.problems.itemsets import schemas as itemset_schemas
@@ -189,6 +190,11 @@ def tables() -> Iterator[str]:
             {"pairs/*.parquet": (pairs_schema(text), "pair, by its keys or, with `top`, by rank")},
         ),
         (
+            "The best bicliques",
+            "With `problem: best`.",
+            {"best.parquet": (best_schema("edges", (text, text)), "biclique, by rank")},
+        ),
+        (
             "Itemsets",
             "With `problem: itemsets`.",
             {
@@ -245,6 +251,7 @@ def json_keys() -> Iterator[str]:
             ("mbe cliques", ["cliques", edges, *_COLUMNS, "--out", f"{folder}/cliques", "--quiet"]),
             ("mbe count-pq", ["count-pq", edges, *_COLUMNS, "--quiet"]),
             ("mbe project", ["project", edges, *_COLUMNS, "--out", f"{folder}/pairs", "--quiet"]),
+            ("mbe best", ["best", edges, *_COLUMNS, "--out", f"{folder}/best", "--quiet"]),
             ("mbe groups", ["groups", out, "--out", f"{folder}/groups", "--quiet"]),
             ("mbe show", ["show", ring]),
             ("mbe show --case", ["show", ring, "--case", case]),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
-from mbe_stage.bicliques.constraints import size_constraints
+from mbe_stage.bicliques.constraints import MIN_EDGES, size_constraints
 from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
 from mbe_stage.bicliques.cpu.worker import FirstSizes, Plan, Worker, as_subgraph
@@ -107,6 +107,7 @@ def run(
     prepared: Prepared | None = None,
     first_sizes: FirstSizes = _FIRST_SIZES,
     on_visited: Callable[[int], None] | None = None,
+    least_edges: Callable[[], int] | None = None,
 ) -> Iterator[BicliqueBlock]:
     """Yield every maximal biclique of `graph` that satisfies `query`, in blocks.
 
@@ -122,6 +123,8 @@ def run(
         Initial sizes of a worker's arenas, which grow as needed. For tests.
     on_visited : callable, optional
         Receives the number of visited nodes at the end. For the ablation benchmark.
+    least_edges : callable, optional
+        Called after each block; returns a minimum of edges, which may rise, in place of that of the query.
 
     Raises
     ------
@@ -158,7 +161,11 @@ def run(
     subproblems = subproblems_of(ready.costs, ranges, n_subproblems)
     pool = WorkerPool(subproblems, execution.memory_budget_bytes, barrier, marker)
     workers = [Worker(pool, plan) for _ in range(n_threads)]
-    yield from pool.run([worker.work for worker in workers], "bicliques")
+    for block in pool.run([worker.work for worker in workers], "bicliques"):
+        yield block
+        # Without a minimum at the beginning, the walk does not know all sizes.
+        if least_edges is not None and query.min_edges > 1:
+            plan.constraints[MIN_EDGES] = max(plan.constraints[MIN_EDGES], least_edges())
     if on_visited is not None:
         on_visited(sum(worker.n_visited for worker in workers))
     yield BicliqueBlock.empty(detail, work_done=1.0)

@@ -85,14 +85,15 @@ def run(
     rows_per_block = max(1, execution.block_bytes // (8 * max(1, graph.n_left + graph.n_right)))
     for start in range(0, len(found), rows_per_block):
         rows = found[start : start + rows_per_block]
-        yield _block(rows, detail, work_done=(start + len(rows)) / len(found))
+        yield block_of(rows, detail, work_done=(start + len(rows)) / len(found))
 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery) -> Roots:
     return Roots.of("bicliques", np.arange(graph.n_right), False, *query.identity, graph.n_right, graph.edges_checksum)
 
 
-def _block(rows: list[tuple[tuple[int, ...], tuple[int, ...]]], detail: Detail, work_done: float) -> BicliqueBlock:
+def block_of(rows: list[tuple[tuple[int, ...], tuple[int, ...]]], detail: Detail, work_done: float) -> BicliqueBlock:
+    """Return a block of bicliques, given by their members."""
     sizes = [np.array([len(row[side]) for row in rows], dtype=np.int32) for side in (0, 1)]
     members = [np.array([v for row in rows for v in row[side]], dtype=np.int32) for side in (0, 1)]
     return BicliqueBlock(

@@ -25,6 +25,7 @@ from typing import Any
 from mbe_stage.runtime import code_cache
 
 Signature = tuple[Any, ...]
+_loaded: set[Any] = set()
 
 
 class _KernelCache:
@@ -83,8 +84,10 @@ def keep_code(kernel: Any, function: Callable[..., None], name: str, launch_boun
 
 
 def is_loaded(kernel: Any, signature: Signature) -> bool:
-    """True if this process has the code of a kernel for these types."""
-    return signature in kernel.overloads
+    """True if this process has the code of a kernel for its types; once it has, they are not hashed again."""
+    if kernel not in _loaded and signature in kernel.overloads:
+        _loaded.add(kernel)
+    return kernel in _loaded
 
 
 def is_kept(kernel: Any, signature: Signature) -> bool:

@@ -66,5 +66,5 @@ def _pair(graph: Any, ends: str) -> tuple[Any, Any]:
         kind += f" of {len(graph)} entries"
     raise InvalidArgument(
         f"graph is of type {kind}: expected {made}, or a pair ({ends}) of arrays; of an array with an edge a row give "
-        "(edges[:, 0], edges[:, 1]); mbe_stage.pipeline.run takes networkx graphs, matrices, tables and files"
+        "(edges[:, 0], edges[:, 1]); mbe_stage.pipeline.run takes other graphs, matrices, tables and files"
     )

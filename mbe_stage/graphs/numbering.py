@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numba import int64, njit, uint64
@@ -37,7 +38,7 @@ _LENGTH_BITS, _LONG, _CODE_MASK = 16, (1 << 16) - 1, (1 << 32) - 1
 
 
 class Codes:
-    """A growing array of int32, in blocks so large that their memory goes back to the system.
+    """A growing array of int32 or another kind, in blocks so large that their memory goes back to the system.
 
     Attributes
     ----------
@@ -48,16 +49,16 @@ class Codes:
     numbers_per_value = 16
     """A range of at most so many numbers for each of them gets bits."""
 
-    def __init__(self) -> None:
-        self.n = 0
+    def __init__(self, kind: Any = np.int32) -> None:
+        self.n, self._kind = 0, np.dtype(kind)
         self._full: list[np.ndarray] = []
-        self._block, self._n_filled = np.empty(0, np.int32), 0
+        self._block, self._n_filled = np.empty(0, self._kind), 0
 
     def more(self, n: int) -> np.ndarray:
         """Return the next `n` places, to be written to."""
         if self._n_filled + n > self._block.size:
             self._full.append(self._block[: self._n_filled])
-            self._block, self._n_filled = np.empty(max(n, _BLOCK), np.int32), 0
+            self._block, self._n_filled = np.empty(max(n, _BLOCK), self._kind), 0
         self.n, self._n_filled = self.n + n, self._n_filled + n
         return self._block[self._n_filled - n : self._n_filled]
 
@@ -70,10 +71,10 @@ class Codes:
     def whole(self) -> np.ndarray:
         """Return the array, once; the blocks are given up on the way."""
         self._full.append(self._block[: self._n_filled])
-        blocks, self._full, self._block = self._full[::-1], [], np.empty(0, np.int32)
+        blocks, self._full, self._block = self._full[::-1], [], np.empty(0, self._kind)
         if len(blocks) == 2:
             return blocks[0]
-        whole, at = np.empty(self.n, np.int32), 0
+        whole, at = np.empty(self.n, self._kind), 0
         while blocks:
             block = blocks.pop()
             whole[at : at + block.size] = block
@@ -86,8 +87,8 @@ class IntegerNumbers:
 
     Parameters
     ----------
-    new_codes : callable
-        Makes the array of their codes.
+    codes : Codes, optional
+        Takes their codes.
     growing : Growing
 
     Examples
@@ -99,10 +100,10 @@ class IntegerNumbers:
     [[1, 2, 0, 1], [-5, 7, 1000000000000000000]]
     """
 
-    def __init__(self, new_codes: Callable[[], Codes] = Codes, growing: Growing = freely) -> None:
+    def __init__(self, codes: Codes | None = None, growing: Growing = freely) -> None:
         self._growing = growing
         # Distances from `_base` while they fit; then codes in `_table`.
-        self._codes = new_codes()
+        self._codes = Codes() if codes is None else codes
         self._base: int | None = None
         self._low = self._high = 0
         self._table: _IntegerTable | None = None
@@ -130,19 +131,13 @@ class IntegerNumbers:
         """Bytes of the table of keys."""
         return 0 if self._table is None else self._table.slots.nbytes
 
-    def hand_to(self, take: Callable[[np.ndarray], None]) -> None:
-        """Hand all distinct values so far over, in parts, some of them again and again."""
+    def seen(self) -> Iterator[np.ndarray]:
+        """Yield all distinct values so far, in parts, some of them again and again."""
         if self._table is not None:
-            take(self._table.keys())
-            if self._n_entered is None:
-                return
-        for distances in islice(self._codes.parts(), self._n_entered or 0, None):
-            take(distances.astype(np.int64) + (self._base or 0))
-
-    def give_up(self) -> None:
-        """Give up the table; values can be neither taken nor ranked then."""
-        if self._table is not None:
-            self._table = _IntegerTable(freely)
+            yield self._table.keys()
+        if self._table is None or self._n_entered is not None:
+            for distances in islice(self._codes.parts(), self._n_entered or 0, None):
+                yield distances.astype(np.int64) + (self._base or 0)
 
     def most_bytes(self, n: int) -> int:
         """Return the most bytes, beside the codes, until so many distinct values are ranked."""

@@ -18,11 +18,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import int32, int64
 
+from mbe_stage.bits import lowest_bit_index
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
-from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
 from mbe_stage.search.cpu.pool import device, unavailable_reason
 from mbe_stage.shared_neighbours.problem import SharedQuery
 from mbe_stage.shared_neighbours.results import PairBlock, roots_of
@@ -31,8 +32,11 @@ from mbe_stage.tasks import Task, cut, ranges_of
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
 _PAIR_BYTES = 12
+_ONE = np.uint64(1)
 # Pieces that each thread is ahead of the consumer.
 _PIECES_AHEAD = 2
+# Of those that wait, joined, and with the consumer; each may have nearly two pieces.
+_BLOCKS_UNDER_WAY = 6
 _REPORT_SECONDS = 0.1
 
 
@@ -85,20 +89,21 @@ def run(
     """
     ranges = [(0, graph.n_left)] if tasks is None else ranges_of(tasks, roots_of(graph, query))
     n_pairs = max(1, execution.block_bytes // _PAIR_BYTES)
-    n_threads = _threads_within(graph, execution, n_pairs)
+    n_threads = _threads_within(graph, execution)
     # No vertex has more neighbours than an int32 counts.
     min_shared = min(query.min_shared, 2**31 - 1)
     lists = _lists_of(graph, min_shared)
-    scratch: SimpleQueue[np.ndarray] = SimpleQueue()
+    scratch: SimpleQueue[tuple[np.ndarray, ...]] = SimpleQueue()
     for _ in range(n_threads):
-        scratch.put(np.zeros(2 * graph.n_left + graph.n_right, np.int32))
+        marks, words = np.zeros(2 * graph.n_left + graph.n_right, np.int32), np.zeros(graph.n_left // 63 + 3, np.uint64)
+        scratch.put((marks, words, np.empty((3, max(n_pairs, graph.n_left)), np.int32)))
 
     def pairs(first: int, end: int) -> PairBlock:
-        room = int(np.minimum(lists.steps[first:end], graph.n_left - 1 - np.arange(first, end)).sum())
-        found, own = np.empty((3, room), np.int32), scratch.get()
-        n = _pairs_of(*lists[:4], first, end, min_shared, own, found)
+        own = scratch.get()
+        n = _pairs_of(*lists[:4], first, end, min_shared, *own)
+        block = PairBlock(*own[-1][:, :n].copy())
         scratch.put(own)
-        return PairBlock(*found[:, :n].copy())
+        return block
 
     done, total = 0, max(1, sum(end - first + int(lists.steps[first:end].sum()) for first, end in ranges))
     waiting: list[PairBlock] = []
@@ -113,11 +118,16 @@ def run(
     yield PairBlock.of(waiting, 1.0)
 
 
-def _threads_within(graph: BipartiteCSR, execution: Execution, n_pairs: int) -> int:
+def working_bytes(graph: BipartiteCSR, block_bytes: int) -> tuple[int, int]:
+    """Return the bytes of the lists and of blocks on their way, and those that each thread needs beside them."""
+    room = max(block_bytes, graph.n_left * _PAIR_BYTES)
+    lists = 8 * (3 * graph.n_left + 2 * graph.n_right) + 2 * 4 * graph.n_edges + _BLOCKS_UNDER_WAY * room
+    return lists, 4 * (2 * graph.n_left + graph.n_right) + graph.n_left // 7 + (2 * _PIECES_AHEAD + 1) * room
+
+
+def _threads_within(graph: BipartiteCSR, execution: Execution) -> int:
     """Return how many threads the memory budget allows."""
-    lists = 8 * (3 * graph.n_left + 2 * graph.n_right) + 2 * 4 * graph.n_edges
-    room = max(n_pairs, graph.n_left) * _PAIR_BYTES
-    each = 4 * (2 * graph.n_left + graph.n_right) + (2 * _PIECES_AHEAD + 1) * room
+    lists, each = working_bytes(graph, execution.block_bytes)
     if lists + each > execution.memory_budget_bytes:
         raise MemoryBudgetExceeded(
             f"the projection of {graph.n_left:,} vertices needs {lists + each:,} bytes of working memory: expected at "
@@ -188,8 +198,8 @@ def _arrange(offsets, right_offsets, right_members, order, min_shared):
     return offsets, members, other_offsets, other_members, steps
 
 
-@compiled(LONGS, INTS, LONGS, INTS, int64, int64, int64, INTS, int32[:, ::1])
-def _pairs_of(offsets, members, other_offsets, other_members, first, end, min_shared, scratch, found):
+@compiled(LONGS, INTS, LONGS, INTS, int64, int64, int64, INTS, WORDS, int32[:, ::1])
+def _pairs_of(offsets, members, other_offsets, other_members, first, end, min_shared, scratch, bits, found):
     """Find the pairs of a range of first vertices, ascending.
 
     Parameters
@@ -199,6 +209,8 @@ def _pairs_of(offsets, members, other_offsets, other_members, first, end, min_sh
     scratch : (2 * n_left + n_right,) int32
         Counters, zero before and after; the vertices met; and for each right vertex, the last vertex that marked it,
         plus 1.
+    bits : (n_left // 63 + 3,) uint64
+        Zero before and after: a bit for each word of the second part, and there one for each second vertex.
     found : (3, room) int32
         First and second vertex and shared neighbours, written in place.
 
@@ -209,10 +221,12 @@ def _pairs_of(offsets, members, other_offsets, other_members, first, end, min_sh
     """
     n, n_found = offsets.size - 1, 0
     counters, met, marks = scratch[:n], scratch[n : 2 * n], scratch[2 * n :]
+    n_groups = (n >> 12) + 1
+    groups, words = bits[:n_groups], bits[n_groups:]
     for u in range(first, end):
         if offsets[u + 1] - offsets[u] < min_shared:
             continue
-        n_met = 0
+        n_met, lowest, highest = 0, n_groups, -1
         for i in range(offsets[u], offsets[u + 1]):
             item = members[i]
             marks[item] = u + 1
@@ -224,22 +238,26 @@ def _pairs_of(offsets, members, other_offsets, other_members, first, end, min_sh
                     n_met += 1
                 counters[v] += 1
                 j -= 1
-        n_kept = 0
         for k in range(n_met):
             v = met[k]
             for i in range(offsets[v + 1] - min_shared + 1, offsets[v + 1]):
                 counters[v] += marks[members[i]] == u + 1
             if counters[v] >= min_shared:
-                met[n_kept] = v
-                n_kept += 1
+                words[v >> 6] |= _ONE << np.uint64(v & 63)
+                groups[v >> 12] |= _ONE << np.uint64(v >> 6 & 63)
+                lowest, highest = min(lowest, v >> 12), max(highest, v >> 12)
             else:
                 counters[v] = 0
-        met[:n_kept].sort()
-        for k in range(n_kept):
-            v = met[k]
-            found[0, n_found] = u
-            found[1, n_found] = v
-            found[2, n_found] = counters[v]
-            counters[v] = 0
-            n_found += 1
+        for group in range(lowest, highest + 1):
+            while groups[group]:
+                at = 64 * group + lowest_bit_index(groups[group])
+                groups[group] &= groups[group] - _ONE
+                while words[at]:
+                    v = 64 * at + lowest_bit_index(words[at])
+                    words[at] &= words[at] - _ONE
+                    found[0, n_found] = u
+                    found[1, n_found] = v
+                    found[2, n_found] = counters[v]
+                    counters[v] = 0
+                    n_found += 1
     return n_found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -50,6 +50,8 @@ class PairBlock:
     @classmethod
     def of(cls, blocks: Sequence[PairBlock], work_done: float) -> PairBlock:
         """Join blocks."""
+        if len(blocks) == 1:
+            return replace(blocks[0], work_done=work_done)
         first, second, shared = (
             np.concatenate([np.empty(0, np.int32), *(getattr(block, name) for block in blocks)])
             for name in ("first", "second", "shared")

@@ -6,18 +6,18 @@ functions, so `Backend.xp` is enough for masks, positions and ids.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from mbe_stage.graphs.bipartite import BipartiteCSR
     from mbe_stage.options import Execution
-    from mbe_stage.pipeline.backends.arrow.edges import EdgeData
     from mbe_stage.pipeline.clean.events import Events
     from mbe_stage.pipeline.clean.facts import InputColumn, InputFacts
     from mbe_stage.pipeline.config.model import InputConfig
@@ -30,6 +30,8 @@ KeyOrigin = Literal["typed", "inferred", "integers"]
 A_VALUE = "a value in every row"
 """The expectation in a `Refusal` of nulls."""
 
+Ids = TypeVar("Ids")
+Keys = TypeVar("Keys")
 _OF_KEYS = ("left", "right", "by")
 
 
@@ -80,124 +82,99 @@ class Column:
     moments: bool = False
 
 
-class Rows(Protocol):
-    """Rows as read, with nothing dropped or converted."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows as read, with nothing dropped or converted; backends add the columns.
+
+    Attributes
+    ----------
+    source, format, warnings, dialect, n_columns
+        As in `InputFacts`.
+    reader : str or None
+        The reader of the rows, for the log, unless it is the format's own.
+    keys : {"typed", "inferred", "integers"}
+        Whether the columns carry their own type, are text with integers to be recognised, or are text of a format whose
+        ids are integers by definition.
+    input_columns : tuple of InputColumn
+        As `InputFacts.columns`.
+    n_lone : int
+        Number of last rows that are isolated vertices instead of edges; filters do not apply to them.
+    """
+
+    source: str
+    format: str
+    reader: str | None = None
+    keys: KeyOrigin = "typed"
+    warnings: tuple[str, ...] = ()
+    input_columns: tuple[InputColumn, ...] = ()
+    n_lone: int = 0
+    dialect: str = ""
+    n_columns: int | None = None
 
     @property
+    @abstractmethod
     def n_rows(self) -> int:
         """Number of rows."""
 
     @property
+    @abstractmethod
     def roles(self) -> Sequence[str]:
         """Roles of the columns: those of `key_roles`; ``weight`` and ``timestamp`` if a filter needs them."""
 
-    @property
-    def source(self) -> str:
-        """As in `InputFacts`."""
-
-    @property
-    def format(self) -> str:
-        """As in `InputFacts`."""
-
-    @property
-    def reader(self) -> str | None:
-        """The reader of the rows, for the log, unless it is the format's own."""
-
-    @property
-    def keys(self) -> KeyOrigin:
-        """Known facts about the type of the keys."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """As in `InputFacts`."""
-
-    @property
-    def input_columns(self) -> tuple[InputColumn, ...]:
-        """`InputFacts.columns`."""
-
-    @property
-    def dialect(self) -> str:
-        """As in `InputFacts`."""
-
-    @property
-    def n_columns(self) -> int | None:
-        """As in `InputFacts`."""
-
-    @property
-    def n_lone(self) -> int:
-        """Number of last rows that are isolated vertices instead of edges; filters do not apply to them."""
-
-    def called(self, source: str) -> Rows:
-        """Return the same rows with another source name."""
-
-    def with_roles(self, roles: Sequence[str]) -> Rows:
+    @abstractmethod
+    def with_roles(self, roles: Sequence[str]) -> Self:
         """Return the same rows with these columns alone."""
 
+    @abstractmethod
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
         """Return an error about one row or, with `row=None`, about a whole column."""
 
+    @abstractmethod
     def none_left(self, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
         """Return an error about all rows."""
 
 
-class Edges(Protocol):
-    """Distinct edges between dense ids, and the keys of the ids.
+@dataclass(frozen=True, slots=True, eq=False)
+class Edges(Generic[Ids, Keys]):
+    """Clean edges; `pipeline.backends.arrow.edges.EdgeData` says what they have."""
 
-    `left_ids` and `right_ids` are ``(n_edges,) int32``, ordered by left id and then right id. `left_keys` and
-    `right_keys` are columns of int64 or text, and position is the dense id. Keys are ascending (integers by value, text
-    by its UTF-8 bytes), distinct, and each in at least one edge. In an undirected graph both sides have the same keys,
-    an edge has the smaller id on the left, and an isolated vertex is joined to itself.
-    """
+    left_ids: Ids
+    right_ids: Ids
+    left_keys: Keys
+    right_keys: Keys
+    facts: InputFacts
+    hashes: tuple[Ids, Ids] | None = None
+    events: Events | None = None
+    half_later: Self | None = None
+    degrees: tuple[Ids, Ids] | None = None
 
-    @property
-    def left_ids(self) -> Any:
-        """Left end of each edge."""
-
-    @property
-    def right_ids(self) -> Any:
-        """Right end of each edge."""
-
-    @property
-    def left_keys(self) -> Any:
-        """Key of each left id."""
-
-    @property
-    def right_keys(self) -> Any:
-        """Key of each right id."""
-
-    @property
-    def facts(self) -> InputFacts:
-        """Facts about the input."""
-
-    @property
-    def events(self) -> Events | None:
-        """Weights and times of the rows behind the edges, if they are kept."""
-
-    @property
-    def half_later(self) -> Edges | None:
-        """The edges of the same rows with time buckets shifted by half, for outputs that use events.
-
-        The left vertices are the same; None without buckets.
-        """
-
-    @property
-    def degrees(self) -> tuple[Any, Any] | None:
-        """Degrees of the left and right vertices, if edges that no result can have were left out; else None."""
-
+    @abstractmethod
     def graph(self) -> Any:
         """Return the edges in CSR form: a `BipartiteCSR` or, with `InputFacts.undirected`, an `UndirectedCSR`."""
 
-    def to_host(self) -> EdgeData:
-        """Return the same edges in host memory, without a copy if they are there."""
+    @abstractmethod
+    def to_host(self) -> Any:
+        """Return the same edges as `EdgeData`, without a copy if they are in host memory."""
 
-    def key_hashes(self) -> tuple[Any, Any]:
+    def key_hashes(self) -> tuple[Ids, Ids]:
         """Return the vertex hash of each left and of each right key, ``(n,) uint64``."""
+        return self.hashes or (self.hashed(self.left_keys, "left"), self.hashed(self.right_keys, "right"))
 
+    @staticmethod
+    @abstractmethod
+    def hashed(keys: Any, side: str) -> Any:
+        """Return the vertex hash of each key of a side."""
+
+    @abstractmethod
     def vertex_of(self, text: str, side: str) -> int | None:
         """Return the dense id of the key with this text; None if there is no such key."""
 
+    @abstractmethod
     def key_of(self, vertex: int, side: str) -> int | str:
         """Return the key of a dense id."""
+
+    def _keys_of(self, side: str) -> Keys:
+        return self.left_keys if side == "left" else self.right_keys
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,7 +198,11 @@ class GraphFacts:
 
 
 class Backend(Protocol):
-    """A place for tables, with the operations on them."""
+    """A place for tables, with the operations on them.
+
+    Those of cleaning raise an `InputError` for values that cannot be keys, weights or times, and `HostNeeded` for those
+    that the backend cannot handle.
+    """
 
     @property
     def name(self) -> str:
@@ -249,13 +230,7 @@ class Backend(Protocol):
     # Cleaning
 
     def column(self, rows: Any, role: str, key_type: KeyType) -> Column:
-        """Return a column in the form that the cleaning rules need.
-
-        Raises
-        ------
-        InputError, HostNeeded
-            Values that cannot be keys, weights or times.
-        """
+        """Return a column in the form that the cleaning rules need."""
 
     def further(self, rows: Any, role: str) -> pa.Array:
         """Return a further column as it was read (`pipeline.io.further`), in host memory."""
@@ -279,13 +254,7 @@ class Backend(Protocol):
         """Return a number for each key, and the distinct keys at these numbers, in any order."""
 
     def joined(self, first: Any, second: Any) -> Any:
-        """Concatenate two columns of keys; if one is text, both become text.
-
-        Raises
-        ------
-        HostNeeded
-            The backend cannot join columns of these types.
-        """
+        """Concatenate two columns of keys; if one is text, both become text."""
 
     def is_text(self, keys: Any) -> bool:
         """Return whether a column of keys is text rather than integers."""
@@ -294,13 +263,7 @@ class Backend(Protocol):
         """Refuse distinct keys that are not UTF-8 text."""
 
     def as_integers(self, texts: Any, must: bool, refuse: Refusal) -> Any:
-        """Convert distinct texts to integers; None if one is not in canonical form, unless all `must` be integers.
-
-        Raises
-        ------
-        InputError, HostNeeded
-            Integers beyond int64, or a required integer that is not one. `refuse` takes positions.
-        """
+        """Convert distinct texts to integers; None if one is not in canonical form, unless all `must` be integers."""
 
     def ranked(self, codes: Any, distinct: Any) -> tuple[Any, Any]:
         """Sort the result of `factorised`: ids, ``(n,) int32``, and ascending keys."""
@@ -324,13 +287,7 @@ class Backend(Protocol):
         """Return a column of these texts."""
 
     def as_json(self, keys: Any) -> Any:
-        """Return each key as JSON text: integers unchanged, text in quotes.
-
-        Raises
-        ------
-        HostNeeded
-            Text that the backend cannot quote.
-        """
+        """Return each key as JSON text: integers unchanged, text in quotes."""
 
     def json_arrays(self, columns: Sequence[Any]) -> Any:
         """Join each row of JSON columns to a JSON array without blanks, as text: ``["a",5]``."""
@@ -351,15 +308,15 @@ class Backend(Protocol):
         hashes: tuple[Any, Any],
         facts: InputFacts,
         events: Events | None = None,
-    ) -> Edges:
+    ) -> Edges[Any, Any]:
         """Return clean edges; each pair is left and right."""
 
-    def from_host(self, edges: Any) -> Edges:
+    def from_host(self, edges: Any) -> Edges[Any, Any]:
         """Return edges that the host has cleaned as this backend's own."""
 
     # Between the tasks of a flow
 
-    def save_edges(self, edges: Any, directory: Path) -> None:
+    def save_edges(self, edges: Any, directory: Path) -> object:
         """Save clean edges as files, in one format for every backend.
 
         Raises
@@ -368,7 +325,7 @@ class Backend(Protocol):
             They cannot be written.
         """
 
-    def load_edges(self, directory: Path) -> Edges:
+    def load_edges(self, directory: Path) -> Edges[Any, Any]:
         """Load the edges that `save_edges` saved."""
 
     # A run

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
-from mbe_stage.pipeline.backends.arrow.rows import HostRows
 from mbe_stage.pipeline.cases.key_columns import distinct_names
 from mbe_stage.pipeline.cases.published import Case, table_of
 from mbe_stage.pipeline.clean.cleaning import clean
@@ -69,8 +68,8 @@ def _read(config: InputConfig) -> tuple[RawEdges, EdgeData]:
             # A column beside those of the edges may be unreadable: the run has not read it.
             raw = read_edges(config, places)
             log.warning("only the columns of the edges are exported: %s", error)
-        rows = HostRows.of(replace(raw, table=raw.table.select([n for n in raw.names if not n.startswith(f"{KEPT} ")])))
-        edges: Any = clean(rows.called(named(rows.source)), config.keeping_rows(), ARROW)
+        rows = raw.with_roles([role for role in raw.names if not role.startswith(f"{KEPT} ")])
+        edges: Any = clean(replace(rows, source=named(rows.source)), config.keeping_rows(), ARROW)
         return raw, edges
 
 

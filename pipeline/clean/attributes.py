@@ -14,16 +14,9 @@ import pyarrow.compute as pc
 
 from mbe_stage.pipeline.backends.arrow.measures import as_times
 from mbe_stage.pipeline.clean.events import Attribute
-from mbe_stage.pipeline.clean.time_buckets import unit_of
+from mbe_stage.pipeline.clean.time_buckets import from_seconds, unit_of
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.further import ATTRIBUTE, MOST_VALUES, TIME
-
-_SECOND = 1_000_000
-
-
-def attributes_of(columns: Iterable[tuple[str, pa.Array]]) -> tuple[Attribute, ...]:
-    """Return the attributes among further columns, given by role with the values of the remaining rows."""
-    return tuple(_attributes(columns))
 
 
 def moments_of(columns: Iterable[tuple[str, pa.Array]]) -> np.ndarray | None:
@@ -42,14 +35,11 @@ def moments_of(columns: Iterable[tuple[str, pa.Array]]) -> np.ndarray | None:
     numbers = times.to_numpy()
     if not numbers.size or unit_of([numbers], float(np.abs(numbers).max())) != "seconds":
         return None
-    return (
-        np.floor(numbers.astype(np.float64) * _SECOND).astype(np.int64)
-        if numbers.dtype.kind == "f"
-        else (numbers.astype(np.int64) * _SECOND)
-    )
+    return from_seconds(numbers, np)
 
 
-def _attributes(columns: Iterable[tuple[str, pa.Array]]) -> Iterator[Attribute]:
+def attributes_of(columns: Iterable[tuple[str, pa.Array]]) -> Iterator[Attribute]:
+    """Yield the attributes among further columns, given by role with the values of the remaining rows."""
     for role, values in columns:
         kind, _, name = role.partition(" ")
         if kind != ATTRIBUTE:

@@ -16,6 +16,7 @@ from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges,
 from mbe_stage.pipeline.clean.attributes import attributes_of, moments_of
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, number_keys, number_tuples, with_lone
 from mbe_stage.pipeline.clean.time_buckets import Parts, number_buckets, unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
@@ -32,7 +33,7 @@ _AsTimes = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
 
 
-def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
+def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges[Any, Any]:
     """Clean rows into the form that all later steps use.
 
     Rows with a null in a column that is read are refused or dropped (`config.nulls`). Then the weight filter and the
@@ -79,16 +80,14 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     if not config.keeps_events:
         numbered.clear()
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
-    events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
-    events = _with_further(events, rows, kept, of_rows, backend)
+    events, unread = _events_of(rows, columns, kept, of_rows, config, backend)
     with run_state.at_part(f"ordering {kept.n:,} edges"):
         left_ids, right_ids = backend.distinct_pairs(*of_rows, len(left_keys), len(right_keys))
     # Computed once for the edges here and the results later.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
     of_events = None if events is None else events.fingerprint(*(backend.on_host(of_side) for of_side in hashes))
     if config.keeps_rows:
-        if events is None:
-            events = Events(backend.on_host(left_of_rows), backend.on_host(right_of_rows), None, None)
+        events = events or Events(backend.on_host(left_of_rows), backend.on_host(right_of_rows), None, None)
         events = replace(events, rows=backend.on_host(kept.positions))
     facts = facts_of_rows(
         rows,
@@ -104,20 +103,6 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         return found
     later = _number_right(numbered, columns, kept, config, backend, half_later=True)
     return replace(found, half_later=with_right(found, left_of_rows, later, backend))
-
-
-def _with_further(
-    events: Events | None, rows: Rows, kept: KeptRows, ids: tuple[Any, Any], backend: Backend
-) -> Events | None:
-    """Return the events with the further columns that may narrow the right key, if there are any."""
-    columns = [(role, kept.on_host(backend.further(rows, role))) for role in rows.roles if is_further(role)]
-    attributes, moments = attributes_of(columns), moments_of(columns)
-    if not attributes and moments is None:
-        return events
-    if events is None:
-        left, right = (backend.on_host(side) for side in ids)
-        events = Events(left, right, None, None)
-    return replace(events, attributes=attributes, moments=moments)
 
 
 def _number_right(
@@ -162,15 +147,16 @@ def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: B
     left_ids, right_ids = backend.distinct_pairs(left_of_rows, right_of_rows, len(edges.left_keys), len(right_keys))
     left_hashes, _ = edges.key_hashes()
     hashes = left_hashes, backend.key_hashes(right_keys, "right")
-    facts = replace(
-        edges.facts,
-        duplicate_edges=len(left_of_rows) - int(left_ids.size),
-        n_right=len(right_keys),
-        n_edges=int(left_ids.size),
-        fingerprint=backend.edge_fingerprint(left_ids, right_ids, *hashes),
-    )
+    fingerprint = backend.edge_fingerprint(left_ids, right_ids, *hashes)
+    facts = of_later(edges.facts, len(left_of_rows), len(right_keys), int(left_ids.size), fingerprint)
     events = None if edges.events is None else replace(edges.events, right=backend.on_host(right_of_rows))
     return backend.edges((left_ids, right_ids), (edges.left_keys, right_keys), hashes, facts, events)
+
+
+def of_later(facts: InputFacts, n_rows: int, n_right: int, n_edges: int, fingerprint: str) -> InputFacts:
+    """Return the facts about the same rows with other right vertices."""
+    n_duplicates = n_rows - n_edges
+    return replace(facts, n_right=n_right, n_edges=n_edges, duplicate_edges=n_duplicates, fingerprint=fingerprint)
 
 
 def has_window(config: InputConfig) -> bool:
@@ -232,39 +218,39 @@ def no_edges(rows: Rows, dropped: Mapping[str, int], config: InputConfig) -> Inp
 
 
 def _events_of(
-    columns: Mapping[str, Column], kept: KeptRows, ids: tuple[Any, Any], backend: Backend, are_seconds: bool = False
+    rows: Rows,
+    columns: Mapping[str, Column],
+    kept: KeptRows,
+    ids: tuple[Any, Any],
+    config: InputConfig,
+    backend: Backend,
 ) -> tuple[Events | None, tuple[str, ...]]:
-    """Return weights and times of the remaining rows, and a warning for each unusable column.
+    """Return what outputs want of the remaining rows, or None; and a warning for each unusable column.
+
+    That is weights, times, and further columns that may narrow the right key.
 
     Parameters
     ----------
     columns : mapping of str to Column
         By role, over all rows.
-    kept : KeptRows
     ids : pair of (n,) int32
         The ends of the remaining rows.
-    backend : Backend
-    are_seconds : bool
-        Numbers in the time column are known to be seconds since 1970.
-
-    Returns
-    -------
-    events : Events or None
-        None if the input names neither weights nor times.
-    warnings : tuple of str
     """
-    if not columns.keys() & {"weight", "timestamp"}:
-        return None, ()
     weights = times = None
     warnings: tuple[str, ...] = ()
-    if "weight" in columns:
+    if config.keeps_events and "weight" in columns:
         weights = finite_weights(*_still_in(columns["weight"], kept, backend))
-    if "timestamp" in columns:
-        column = _still_in(columns["timestamp"], kept, backend)
-        as_moments, warnings = moments_from(lambda: [column], columns["timestamp"].moments, are_seconds)
+    if config.keeps_events and "timestamp" in columns:
+        column, has_buckets = _still_in(columns["timestamp"], kept, backend), config.time_bucket is not None
+        as_moments, warnings = moments_from(lambda: [column], columns["timestamp"].moments, has_buckets)
         times = None if as_moments is None else as_moments(*column)
+    further = [(role, kept.on_host(backend.further(rows, role))) for role in rows.roles if is_further(role)]
+    attributes, moments = tuple(attributes_of(further)), moments_of(further)
+    is_named = config.keeps_events and columns.keys() & {"weight", "timestamp"}
+    if not is_named and not attributes and moments is None:
+        return None, ()
     left, right = (backend.on_host(side) for side in ids)
-    return Events(left, right, weights, times), warnings
+    return Events(left, right, weights, times, attributes, moments), warnings
 
 
 def finite_weights(values: np.ndarray, is_there: np.ndarray) -> np.ndarray:

@@ -20,17 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mbe_stage.bicliques.keys import Fingerprint, add_edges
-from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.pairs import count_ids, distinct_pairs, leave_out_pairs, select_pairs
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW, ArrowBackend
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
-from mbe_stage.pipeline.backends.arrow.key_encoder import encoded, indices_of
 from mbe_stage.pipeline.backends.arrow.measures import has_numbers
 from mbe_stage.pipeline.backends.arrow.plain import is_text, plain_type
-from mbe_stage.pipeline.backends.arrow.rows import HostRows
-from mbe_stage.pipeline.backends.arrow.spooled import PIECE, Spooled, SpooledEncoder, Spools, too_much
+from mbe_stage.pipeline.backends.arrow.rows import column_of, measured
+from mbe_stage.pipeline.backends.arrow.spooled import PIECE, Spooled, Spools, too_much
 from mbe_stage.pipeline.backends.backend import Column, is_key, key_roles
 from mbe_stage.pipeline.clean.cleaning import (
     bucket_of,
@@ -38,6 +36,7 @@ from mbe_stage.pipeline.clean.cleaning import (
     has_window,
     moments_from,
     no_edges,
+    of_later,
     present,
 )
 from mbe_stage.pipeline.clean.doubts import with_doubts
@@ -46,8 +45,9 @@ from mbe_stage.pipeline.clean.keys import facts_of_rows, number_keys, number_tup
 from mbe_stage.pipeline.clean.time_buckets import beginnings, bucket_names
 from mbe_stage.pipeline.clean.window import window_of
 from mbe_stage.pipeline.config.model import InputConfig
-from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.io import RawEdges
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ _Pairs = tuple[np.ndarray, np.ndarray]
 
 
 def clean_within(
-    rows: HostRows, spools: Spools, config: InputConfig, most_bytes: int, least: tuple[int, int]
+    rows: RawEdges, spools: Spools, config: InputConfig, most_bytes: int, least: tuple[int, int]
 ) -> EdgeData:
     """Clean rows as `pipeline.clean.cleaning.clean`, and leave out edges if not all fit.
 
@@ -99,18 +99,16 @@ def clean_within(
                 core.add(*pairs)
     most_edges = (most_bytes - of_vertices) // _EDGE_BYTES
     if sum(core.n for core in cores) > most_edges:
+        lack_of_memory.give_back()
         for core in cores:
             core.reduce(most_edges)
     n_edges, n_held = (sum(of) for of in zip(*((core.fingerprint.n_items, core.n) for core in cores), strict=True))
     needed = of_vertices + _EDGE_BYTES * n_held
     if needed > most_bytes:
-        raise MemoryBudgetExceeded(
-            f"{rows.source}: {n_held:,} of {n_edges:,} edges between {n_left:,} x {sum(map(len, keys[1:])):,} "
-            f"vertices can matter to a result, and take {needed:,} bytes; expected at most {most_bytes:,} "
-            f"({setting('execution.memory_budget')}): raise it to {(needed >> 20) + 1}MiB"
-            + ("" if least == (1, 1) else ", or raise the minimum sizes"),
-            needed_bytes=needed,
-        )
+        sizes = f"{n_left:,} x {sum(map(len, keys[1:])):,}"
+        what = f"{n_held:,} of {n_edges:,} edges between {sizes} vertices can matter to a result, and"
+        remedy = "" if least == (1, 1) else ", or raise the minimum sizes"
+        raise too_much(f"{rows.source}: {what}", needed, most_bytes, remedy)
     log.info("holding %s of %s edges; the others can be in no result", f"{n_held:,}", f"{n_edges:,}")
     core, is_whole = cores[0], n_held == n_edges
     events, of_events = numbered.events(hashes[0], hashes[1])
@@ -130,12 +128,10 @@ def clean_within(
     if events is None or len(cores) == 1:
         return found
     later = cores[1].fingerprint
-    n_edges = later.n_items
-    facts = replace(found.facts, n_right=len(keys[2]), n_edges=n_edges, duplicate_edges=n_rows - n_edges)
-    facts = replace(facts, fingerprint=str(later))
+    facts = of_later(found.facts, n_rows, len(keys[2]), later.n_items, str(later))
     events = replace(events, right=numbered.rights[1].numbers.whole())
-    of_later = EdgeData(*cores[1].edges(), keys[0], keys[2], facts, (hashes[0], hashes[2]), events)
-    return replace(found, half_later=of_later)
+    shifted = EdgeData(*cores[1].edges(), keys[0], keys[2], facts, (hashes[0], hashes[2]), events)
+    return replace(found, half_later=shifted)
 
 
 class _Column(NamedTuple):
@@ -170,7 +166,7 @@ class _NumberedRows:
         The second on the right, if there is one, has time buckets shifted by half.
     """
 
-    def __init__(self, rows: HostRows, spools: Spools, config: InputConfig) -> None:
+    def __init__(self, rows: RawEdges, spools: Spools, config: InputConfig) -> None:
         self._spools, self._config = spools, config
         self.n, self.dropped = rows.n_rows, dict.fromkeys(("null", "weight", "time"), 0)
         self._measures = [role for role in rows.roles if not is_key(role)]
@@ -189,14 +185,13 @@ class _NumberedRows:
         roles = key_roles("right", len(config.right_columns))
         self.left = self._tuples("left", [*by, numbered["left"]])
         self.rights = [self._tuples(roles[0], [*by, *map(numbered.get, roles), *bucket]) for bucket in buckets]
-        counts = np.zeros(len(self.left.keys), np.int64)
-        for start in range(0, self.n, PIECE):
-            count_ids(self.left.numbers.read(start, start + PIECE), counts)
-        self._ends = np.cumsum(counts)
 
     def parts(self, right: _Column, most_rows: int) -> Iterator[_Pairs]:
         """Yield distinct edges in order, those of so many rows at a time."""
-        ends, first = self._ends, 0
+        counts, first = np.zeros(len(self.left.keys), np.int64), 0
+        for part in self.left.numbers.parts():
+            count_ids(part, counts)
+        ends = np.cumsum(counts, out=counts)
         while first < ends.size:
             before = int(ends[first - 1]) if first else 0
             end = max(first + 1, int(np.searchsorted(ends, before + most_rows, "right")))
@@ -216,35 +211,33 @@ class _NumberedRows:
         whole: list[Any] = [None if each is None else each.whole() for each in columns]
         return Events(*whole), str(found)
 
-    def _with_numbers(self, rows: HostRows, role: str) -> HostRows:
+    def _with_numbers(self, rows: RawEdges, role: str) -> RawEdges:
         """Return the rows with numbers or moments in place of texts."""
         if not is_text(plain_type(rows.table.column(role).type)):
             return rows
         # Texts of times are moments unless all are numbers.
         are_numbers = role == "weight" or all(has_numbers(part.table.column(role)) for _, part in self._parts(rows))
-        kinds = {part.measured(role, are_numbers).type for _, part in self._parts(rows)}
+        kinds = {measured(part, role, are_numbers).type for _, part in self._parts(rows)}
         kind = kinds.pop() if len(kinds) == 1 else pa.float64()
         spooled = self._spools.column(role, kind, False)
         for _, part in self._parts(rows):
-            spooled.add(part.measured(role, are_numbers).cast(kind, safe=False))
+            spooled.add(measured(part, role, are_numbers).cast(kind, safe=False))
         return rows.with_column(role, spooled.finish())
 
     def _read(self, role: str) -> _Column:
         """Return a column of keys of all files."""
         if role not in self._spools.encoders:
-            encoder = self._spools.encoder(role)
-            for _, part in self._parts(self._rows):
-                encoder.add(part.column(role, self._config.key_type).values)
-            encoder.finish()
-        return _merged(self._spools.encoders[role], self._config)
+            parts = self._parts(self._rows)
+            self._spools.encoded(role, (column_of(part, role, self._config.key_type).values for _, part in parts))
+        return _merged(self._spools, role, self._config)
 
     def _drop(self) -> None:
         """Drop rows without a value, and those that do not pass the filters."""
         rows, config = self._rows, self._config
 
-        def columns(start: int, part: HostRows) -> dict[str, Column]:
+        def columns(start: int, part: RawEdges) -> dict[str, Column]:
             keys = {role: Column(None, of.read(start, start + PIECE) >= 0) for role, of in self._columns.items()}
-            return keys | {role: part.column(role, "auto") for role in self._measures}
+            return keys | {role: column_of(part, role) for role in self._measures}
 
         dropping = config.model_copy(update={"nulls": "drop"})
         if config.nulls == "error" and any(
@@ -255,13 +248,13 @@ class _NumberedRows:
             present(rows, whole, config, np)
         self._keep("null", lambda *of: present(rows, columns(*of), dropping, np))
         if (least := config.min_weight) is not None:
-            self._keep("weight", lambda _, part: part.column("weight", "auto").values >= least)
+            self._keep("weight", lambda _, part: column_of(part, "weight").values >= least)
         if has_window(config):
             refuse = self._rows.refusal_of("timestamp")
             inside = window_of(self._kept_times, self._are_moments, config, refuse, ARROW)
-            self._keep("time", lambda _, part: inside(part.column("timestamp", "auto").values))
+            self._keep("time", lambda _, part: inside(column_of(part, "timestamp").values))
 
-    def _keep(self, rule: str, passing: Callable[[int, HostRows], Any]) -> None:
+    def _keep(self, rule: str, passing: Callable[[int, RawEdges], Any]) -> None:
         """Drop rows that do not pass: their keys become -1."""
         before, self.n = self.n, 0
         for start, part in self._parts(self._rows):
@@ -275,7 +268,7 @@ class _NumberedRows:
                     column.write(start, np.where(kept, of, np.int32(-1)))
         self.dropped[rule] = before - self.n
 
-    def _parts(self, rows: HostRows) -> Iterator[tuple[int, HostRows]]:
+    def _parts(self, rows: RawEdges) -> Iterator[tuple[int, RawEdges]]:
         """Yield the first of some rows, and these."""
         for start in range(0, rows.n_rows, PIECE):
             yield start, rows.part(start, PIECE)
@@ -285,7 +278,7 @@ class _NumberedRows:
         """Yield weights or times of the remaining rows, and a mask of those present, some rows at a time."""
         of_rows = next(iter(self._columns.values()))
         for start, part in self._parts(self._rows):
-            column, kept = part.column(role, "auto"), of_rows.read(start, start + PIECE) >= 0
+            column, kept = column_of(part, role), of_rows.read(start, start + PIECE) >= 0
             yield column.values[kept], _there(column)[kept]
 
     def _kept_times(self) -> Iterator[np.ndarray]:
@@ -293,15 +286,13 @@ class _NumberedRows:
 
     @property
     def _are_moments(self) -> bool:
-        return self._rows.part(0, 1).column("timestamp", "auto").moments
+        return column_of(self._rows.part(0, 1), "timestamp").moments
 
     def _buckets(self, half_later: bool) -> _Column:
         """Return the time bucket of each remaining row."""
-        of_bucket, encoder = bucket_of(self._config, half_later), self._spools.encoder("bucket")
-        refuse = self._rows.refusal_of("timestamp")
-        for begins in beginnings(self._kept_times, self._are_moments, *of_bucket, refuse, ARROW):
-            encoder.add(pa.array(begins))
-        encoder.finish()
+        of_bucket, refuse = bucket_of(self._config, half_later), self._rows.refusal_of("timestamp")
+        begins = beginnings(self._kept_times, self._are_moments, *of_bucket, refuse, ARROW)
+        encoder = self._spools.encoded("bucket", map(pa.array, begins))
         return _Column(encoder.rows, ARROW.text_column(bucket_names(encoder.keys.to_numpy(), *of_bucket)))
 
     def _kept_measures(self) -> tuple[Spooled | None, Spooled | None, tuple[str, ...]]:
@@ -332,11 +323,10 @@ class _NumberedRows:
         self, first: tuple[Spooled, np.ndarray], second: tuple[Spooled, np.ndarray], n_second: int
     ) -> tuple[Spooled, np.ndarray]:
         """Implement `pipeline.clean.keys.Paired`."""
-        encoder = self._spools.encoder("tuple")
-        for start in range(0, self.n, PIECE):
-            codes, others = (ranks[ids.read(start, start + PIECE)].astype(np.int64) for ids, ranks in (first, second))
-            encoder.add(pa.array(codes * n_second + others))
-        encoder.finish()
+        (ids, ranks), (others, of_others) = first, second
+        parts = zip(ids.parts(), others.parts(), strict=True)
+        codes = (ranks[one].astype(np.int64) * n_second + of_others[other] for one, other in parts)
+        encoder = self._spools.encoded("tuple", map(pa.array, codes))
         return encoder.rows, encoder.keys.to_numpy()
 
     def _distinct(self, first: int, end: int, n: int, right: _Column) -> _Pairs:
@@ -356,16 +346,14 @@ class _NumberedRows:
         return np.full(rights.size, vertex, np.int32), rights
 
     def _pairs(self, right: _Column) -> Iterator[_Pairs]:
-        for start in range(0, self.n, PIECE):
-            yield self.left.numbers.read(start, start + PIECE), right.numbers.read(start, start + PIECE)
+        return zip(self.left.numbers.parts(), right.numbers.parts(), strict=True)
 
     def _number(self, role: str, column: _Column) -> _Column:
         """Make the numbers of a column the ranks of the keys in use."""
         numbers, keys = column
         counts = np.zeros(len(keys), np.int64)
-        for start in range(0, numbers.n, PIECE):
-            of_part = numbers.read(start, start + PIECE)
-            count_ids(of_part[of_part >= 0], counts)
+        for part in numbers.parts():
+            count_ids(part[part >= 0], counts)
         used = np.flatnonzero(counts)
 
         def refuse(number: int | None, *, found: str, expected: str, remedy: str) -> InputError:
@@ -392,20 +380,20 @@ def _there(column: Column) -> np.ndarray:
 
 
 def _first_row(numbers: Spooled, number: int) -> int:
-    starts = range(0, numbers.n, PIECE)
-    found = (start + np.flatnonzero(numbers.read(start, start + PIECE) == number) for start in starts)
+    found = (i * PIECE + np.flatnonzero(part == number) for i, part in enumerate(numbers.parts()))
     return next(int(rows[0]) for rows in found if rows.size)
 
 
-def _merged(encoders: Sequence[SpooledEncoder], config: InputConfig) -> _Column:
+def _merged(spools: Spools, role: str, config: InputConfig) -> _Column:
     """Return a column of keys of all files; an empty text is no key."""
+    encoders = list(spools.encoders[role])
     of_files = [encoder.keys for encoder in encoders]
     if config.key_type == "string" or len({keys.type for keys in of_files}) > 1:
         of_files = [keys.cast(pa.large_string()) for keys in of_files]
     keys, ids = of_files[0], np.arange(len(of_files[0]), dtype=np.int32)
     if len(of_files) > 1:
-        column = encoded(pa.chunked_array(of_files))
-        keys, ids = column.dictionary, indices_of(column)
+        merged = spools.encoded(role, of_files)
+        keys, ids = merged.keys, merged.rows.whole()
     if not pa.types.is_integer(keys.type):
         ids = np.where(ids == pc.index(keys, pa.scalar("", keys.type)).as_py(), np.int32(-1), ids)
     starts = np.cumsum([0, *map(len, of_files)])
@@ -415,8 +403,8 @@ def _merged(encoders: Sequence[SpooledEncoder], config: InputConfig) -> _Column:
         if encoder is encoders[0]:
             _renumber(numbers, new)
             continue
-        for at in range(0, encoder.rows.n, PIECE):
-            numbers.write(numbers.n, new[encoder.rows.read(at, at + PIECE)])
+        for part in encoder.rows.parts():
+            numbers.write(numbers.n, new[part])
     return _Column(numbers, keys)
 
 
@@ -466,7 +454,7 @@ class _Core:
             piece = PIECE if n_before > most_edges else max(1, n_before)
             with run_state.at_part(f"leaving out edges that can be in no result, {n_before:,} remain"):
                 for start in range(0, n_before, piece):
-                    ids = self._read(start, start + piece)
+                    ids = self._edges[0].read(start, start + piece), self._edges[1].read(start, start + piece)
                     while (n_kept := leave_out_pairs(ids, degrees, self._fewest)) < ids[0].size:
                         ids = ids[0][:n_kept], ids[1][:n_kept]
                     for spooled, of_side in zip(self._edges, ids, strict=True):
@@ -476,8 +464,5 @@ class _Core:
                 spooled.n = n
 
     def edges(self) -> _Pairs:
-        """Return all ids."""
-        return self._read(0, self.n)
-
-    def _read(self, start: int, stop: int) -> _Pairs:
-        return self._edges[0].read(start, stop), self._edges[1].read(start, stop)
+        """Return all ids, in memory."""
+        return self._edges[0].read(0, self.n), self._edges[1].read(0, self.n)

@@ -43,11 +43,6 @@ def number_keys(
     ids : (n,) int32
     keys
         A column of int64 or text, ascending and distinct; ``keys[ids[i]]`` is ``values[i]``.
-
-    Raises
-    ------
-    InputError, HostNeeded
-        Text is not an integer as required, is beyond int64 or not UTF-8, or there are too many keys.
     """
     codes, distinct = backend.factorised(values)
     _refuse_too_many(len(distinct), refuse)
@@ -83,11 +78,6 @@ def number_tuples(
     -------
     ids, keys
         As of `number_keys`; the keys of several columns are text.
-
-    Raises
-    ------
-    InputError, HostNeeded
-        There are too many keys, or parts that the backend cannot write as JSON.
     """
     if len(parts) == 1:
         return parts[0]

@@ -53,11 +53,6 @@ def number_buckets(
     ids, keys
         As of `pipeline.clean.keys.number_keys`; a key is ``2024-01-08T00:00:00Z``, with milliseconds unless width and
         offset are whole seconds.
-
-    Raises
-    ------
-    InputError, HostNeeded
-        Numbers are not seconds since 1970, or moments lie outside the years 1 to 9999.
     """
     (begins,) = beginnings(lambda: [times], moments, width, offset, refuse, backend)
     ids, distinct = backend.renumbered(begins)
@@ -71,7 +66,7 @@ def beginnings(
     if not moments:
         _refuse_other_units(parts, refuse, backend)
     for times in parts():
-        microseconds = times if moments else _from_seconds(times, backend)
+        microseconds = times if moments else from_seconds(times, backend.xp)
         begins = (microseconds - offset) // width * width + offset
         if begins.size and not (int(begins.min()) >= _FIRST and int(begins.max()) <= _LAST):
             raise refuse(
@@ -109,10 +104,10 @@ def _refuse_other_units(parts: Parts, refuse: Refusal, backend: Backend) -> None
         raise error
 
 
-def _from_seconds(times: Any, backend: Backend) -> Any:
-    if times.dtype.kind == "f":
-        return backend.xp.floor(times * _SECOND).astype(backend.xp.int64)
-    return times.astype(backend.xp.int64) * _SECOND
+def from_seconds(times: Any, xp: Any) -> Any:
+    """Return seconds, rounded down, as microseconds in int64."""
+    whole = times if times.dtype.kind != "f" else xp.floor(times.astype(xp.float64) * _SECOND)
+    return whole.astype(xp.int64) * (1 if times.dtype.kind == "f" else _SECOND)
 
 
 def unit_of(parts: Iterable[Any], largest: float) -> str | None:

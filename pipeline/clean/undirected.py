@@ -19,7 +19,7 @@ from mbe_stage.pipeline.errors import InputError
 
 def clean_undirected(
     rows: Rows, columns: Mapping[str, Column], kept: KeptRows, config: InputConfig, backend: Backend
-) -> Edges:
+) -> Edges[Any, Any]:
     """Clean the edges of an undirected graph.
 
     Parameters
@@ -28,11 +28,6 @@ def clean_undirected(
         By role, over all rows.
     kept : KeptRows
         The rows that passed the filters.
-
-    Raises
-    ------
-    InputError, HostNeeded
-        As `pipeline.clean.cleaning.clean`.
     """
     sources, targets, keys = _numbered(rows, columns, kept, config, backend)
     n_vertices, n_rows = len(keys), int(sources.size)

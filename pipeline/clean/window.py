@@ -8,7 +8,8 @@ column of its own unit (`pipeline.clean.time_buckets`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, Refusal
@@ -32,13 +33,7 @@ _Mask = Callable[[Any], Any]
 
 
 def window_of(parts: Parts, moments: bool, config: InputConfig, refuse: Refusal, backend: Backend) -> _Mask:
-    """Return what gives the mask of times in the configured window, ``(n,) bool``; `parts` has all, none is missing.
-
-    Raises
-    ------
-    InputError, HostNeeded
-        A bound is not an ISO-8601 moment, or has another unit than the column.
-    """
+    """Return what gives the mask of times in the configured window, ``(n,) bool``; `parts` has all, none is missing."""
     given = {name: getattr(config, name) for name in ("time_from", "time_until")}
     bounds = {name: _read(bound, name, refuse) for name, bound in given.items() if bound is not None}
     most = max(map(backend.largest, parts()), default=0) if bounds and not moments else 0
@@ -122,19 +117,14 @@ def _scaled(bound: int | float | datetime, moments: bool) -> int | float:
     """Return the bound in microseconds for moments, in seconds for numbers; a number is unchanged."""
     if not isinstance(bound, datetime):
         return bound
-    delta = bound - datetime(1970, 1, 1, tzinfo=UTC)
-    microseconds = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    microseconds = (bound - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     return microseconds if moments else microseconds / 1_000_000
 
 
 def _number(given: int | float | str) -> int | float | None:
     if isinstance(given, int | float):
         return given
-    try:
-        return int(given)
-    except ValueError:
-        pass
-    try:
-        return float(given)
-    except ValueError:
-        return None
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(given)
+    return None

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mbe_stage.bicliques import estimation
-from mbe_stage.bicliques.best import branch_and_bound, surprising
 from mbe_stage.engines import engine_names, get_engine
 from mbe_stage.pipeline import verify
 from mbe_stage.pipeline.config.model import ExecutionConfig
@@ -43,7 +42,7 @@ class Compiled:
 def compile_everything(
     engine: str = "auto", on_compile: OnCompile | None = None, problem: str | None = None
 ) -> Compiled:
-    """Compile the code of an engine, of the search for the best, and of `mbe verify`, `mbe diff` and `mbe inspect`.
+    """Compile the code of an engine, and of `mbe verify`, `mbe diff` and `mbe inspect`.
 
     Parameters
     ----------
@@ -63,7 +62,6 @@ def compile_everything(
     """
     tier = choose_tier(ExecutionConfig(engine=engine))
     needed = (*tier.compile_steps(), *verify.compile_steps(), *diff.compile_steps(), *estimation.compile_steps())
-    needed += (*branch_and_bound.compile_steps(), *surprising.compile_steps())
     left_out = set() if problem is None else _of_others(problem, tier.engine)
     steps = tuple({step.what: step for step in needed if step.what not in left_out}.values())
     n_compiled = sum(not step.is_kept() for step in steps)

@@ -168,13 +168,14 @@ class ProgressDisplay:
             self._task = self._bar.add_task(visible(first), total=None, found=self._found)
 
     def _enumerated(self, standing: Standing) -> None:
-        rate = standing.n_found / standing.seconds if standing.seconds > 0 else 0.0
+        rate = f"{standing.n_found / standing.seconds if standing.seconds > 0 else 0.0:,.0f}/s"
         what = f"enumerating {standing.search}".rstrip()
         if standing.work_done == 1.0 or standing.has_stopped:
             what = "stopped, finishing" if standing.has_stopped else "all found, finishing"
-            self._show(what, None, f"{standing.n_found:,} {self._counted}, {rate:,.0f}/s")
+            self._show(what, None, f"{standing.n_found:,} {self._counted}, {rate}")
             return
-        found = f"{found_text(standing.n_found, self._counted, standing.expected, standing.share)}, {rate:,.0f}/s"
+        text = found_text(standing.n_found, self._counted, standing.expected, standing.share)
+        found = f"{text}, {standing.status or rate}"
         if standing.expected is None:
             self._show(f"{what} (share: a guess)", standing.work_done, found)
         else:

@@ -24,6 +24,7 @@ EXAMPLES = {
     "count-pq": "mbe count-pq edges.csv --left user --right item -p 2 -q 3",
     "project": "mbe project edges.csv --left user --right item --min-shared 3 --out pairs",
     "itemsets": "mbe itemsets baskets.dat --min-support 0.01 --out itemsets",
+    "best": "mbe best edges.csv --left user --right item --by edges -k 10 --out best",
     "groups": "mbe groups edges.csv --left user --right item --out groups",
     "show": "mbe show groups",
     "accounts": "mbe accounts groups --top 20",

@@ -50,6 +50,8 @@ def run(result: RunResult, as_json: bool, is_all: bool = True) -> None:
     result_text = text_of_run(result.place, manifest)
     _headline(found(manifest.problem, manifest.n_found, result_text), manifest)
     _more(result_text)
+    for name, value in publication_of(manifest.problem).further(manifest).items():
+        say(f"{name:<11}{'unknown' if value is None else value if isinstance(value, str) else f'{value:,.10g}'}")
     for name, counts in manifest.derived.items():
         say(f"derived    {name}: {_in_words(counts)}")
     for facts in (facts for inputs in manifest.derived_inputs.values() for facts in inputs.values() if facts.classes):
@@ -88,6 +90,7 @@ def run_facts(result: RunResult) -> dict[str, Any]:
     return {
         "problem": manifest.problem,
         **values(manifest.problem, manifest.n_found, text_of_run(result.place, manifest)),
+        **publication_of(manifest.problem).further(manifest),
         "derived": manifest.derived,
         "derived_inputs": {
             name: {key: facts.model_dump(mode="json") for key, facts in inputs.items()}

@@ -40,7 +40,8 @@ def _write_metrics_to(path: Path | None) -> Path | None:
 MinLeft = Annotated[int | None, _option(_QUERY, "Minimum number of left members (1).", metavar="P")]
 MinRight = Annotated[int | None, _option(_QUERY, "Minimum number of right members (1).", metavar="Q")]
 Format = Annotated[
-    Literal["auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi", "json", "biadjacency"] | None,
+    Literal["auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi", "json", "biadjacency", "cxt"]
+    | None,
     _option(_COLUMNS, "File format; auto looks at the content.", "--format"),
 ]
 Tier = Annotated[
@@ -195,7 +196,7 @@ GROUPS = (
 _INPUT = (
     _setting("input.left", str, "COL", "Left column: name or position (0)."),
     _setting("input.right", list[str], "COL", "Right column: name or position (1); several make one key."),
-    _setting("input.weight", str, "COL", "Weight column, for --min-weight and for groups."),
+    _setting("input.weight", str, "COL", "Weight column, for --min-weight, groups and best --by weight."),
     _setting("input.timestamp", str, "COL", "Time column, for --time-... and for groups."),
     _setting("input.delimiter", str, "CHAR", "Column delimiter; detected by default."),
     _setting("input.header", bool, None, "The first line has column names, or not.", "--header/--no-header"),

@@ -52,7 +52,7 @@ class InputConfig(Section):
 
     path: str | tuple[str, ...] | None = None
     format: Literal[
-        "auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi", "json", "biadjacency"
+        "auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi", "json", "biadjacency", "cxt"
     ] = "auto"
     left: Key = 0
     right: Key | tuple[Key, ...] = 1

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from mbe_stage.bicliques import keys
 from mbe_stage.engines import engine_names, get_engine
-from mbe_stage.graphs import csr, distinct, numbering, pairs, texts
+from mbe_stage.graphs import csr, numbering, pairs, texts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.problems.installed import derived_of, derived_publications, every_publication, publication_of
 from mbe_stage.problem import problem_named
@@ -27,7 +27,7 @@ OnCompile = Callable[[CompileProgress], None]
 
 def read_steps() -> Sequence[CompileStep]:
     """List what reading, cleaning and building the graph need compiled."""
-    modules = keys, numbering, texts, distinct, pairs, csr
+    modules = keys, numbering, texts, pairs, csr
     return tuple(step for module in modules for step in module.compile_steps())
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.clean.events import Attribute, Events
-from mbe_stage.pipeline.clean.facts import InputFacts, facts_of
+from mbe_stage.pipeline.clean.facts import facts_of
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
 _FACTS = "facts.json"
@@ -34,10 +34,10 @@ def save_edges(edges: EdgeData, directory: str | Path) -> Path:
     directory = Path(directory)
     with as_publish_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        for name, ids in (("left", edges.left_ids), ("right", edges.right_ids)):
-            np.save(directory / f"{name}_ids.npy", ids)
-        for name, hashes in zip(("left", "right"), edges.key_hashes(), strict=True):
-            np.save(directory / f"{name}_hashes.npy", hashes)
+        pairs = {"ids": (edges.left_ids, edges.right_ids), "hashes": edges.key_hashes(), "degrees": edges.degrees or ()}
+        for name, pair in pairs.items():
+            for side, array in zip(("left", "right"), pair, strict=False):
+                np.save(directory / f"{side}_{name}.npy", array)
         for name, keys in (("left", edges.left_keys), ("right", edges.right_keys)):
             table = pa.table({"key": keys})
             with pa.ipc.new_file(directory / f"{name}_keys.arrow", table.schema) as writer:
@@ -48,9 +48,6 @@ def save_edges(edges: EdgeData, directory: str | Path) -> Path:
             columns |= {f"{_ATTRIBUTE} {i}": each.codes for i, each in enumerate(attributes)}
             columns[_ATTRIBUTE] = np.array(json.dumps([(each.name, each.values) for each in attributes]))
             np.savez(directory / _EVENTS_FILE, **{name: array for name, array in columns.items() if array is not None})
-        if edges.degrees is not None:
-            np.save(directory / "left_degrees.npy", edges.degrees[0])
-            np.save(directory / "right_degrees.npy", edges.degrees[1])
         if edges.half_later is not None:
             save_edges(edges.half_later, directory / _HALF_LATER)
         (directory / _FACTS).write_text(json.dumps(asdict(edges.facts)), encoding="utf-8")
@@ -60,21 +57,20 @@ def save_edges(edges: EdgeData, directory: str | Path) -> Path:
 def load_edges(directory: str | Path) -> EdgeData:
     """Load the edges that `save_edges` saved."""
     directory = Path(directory)
+
+    def both(name: str) -> tuple[np.ndarray, np.ndarray]:
+        return np.load(directory / f"left_{name}.npy"), np.load(directory / f"right_{name}.npy")
+
     return EdgeData(
-        left_ids=np.load(directory / "left_ids.npy"),
-        right_ids=np.load(directory / "right_ids.npy"),
-        left_keys=_load_keys(directory / "left_keys.arrow"),
-        right_keys=_load_keys(directory / "right_keys.arrow"),
-        facts=_load_facts(directory),
-        hashes=(np.load(directory / "left_hashes.npy"), np.load(directory / "right_hashes.npy")),
+        *both("ids"),
+        _load_keys(directory / "left_keys.arrow"),
+        _load_keys(directory / "right_keys.arrow"),
+        facts_of(json.loads((directory / _FACTS).read_text(encoding="utf-8"))),
+        hashes=both("hashes"),
         events=_load_events(directory),
         half_later=load_edges(directory / _HALF_LATER) if (directory / _HALF_LATER).is_dir() else None,
-        degrees=_load_degrees(directory),
+        degrees=both("degrees") if (directory / "left_degrees.npy").is_file() else None,
     )
-
-
-def _load_facts(directory: Path) -> InputFacts:
-    return facts_of(json.loads((directory / _FACTS).read_text(encoding="utf-8")))
 
 
 def _load_events(directory: Path) -> Events | None:
@@ -88,11 +84,6 @@ def _load_events(directory: Path) -> Events | None:
     )
     times = kept.get("weights"), kept.get("times")
     return Events(kept["left"], kept["right"], *times, attributes, kept.get("moments"))
-
-
-def _load_degrees(directory: Path) -> tuple[np.ndarray, np.ndarray] | None:
-    left, right = (directory / f"{side}_degrees.npy" for side in ("left", "right"))
-    return (np.load(left), np.load(right)) if left.is_file() else None
 
 
 def _load_keys(path: Path) -> pa.Array:

@@ -9,20 +9,16 @@ from typing import Any
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
-from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, Rows
+from mbe_stage.pipeline.backends.backend import Backend, HostNeeded
 from mbe_stage.pipeline.clean.cleaning import clean
 from mbe_stage.pipeline.config.model import InputConfig
-from mbe_stage.pipeline.io import is_object
 from mbe_stage.pipeline.io.sources import at_hand
 
 log = logging.getLogger(__name__)
 
 
 def ingest(config: InputConfig, source: object | None = None, backend: Backend = ARROW) -> Any:
-    """Read and clean edges.
-
-    Rows with a null in a column that is read are refused or dropped (`config.nulls`). Then the weight filter and the
-    time filter apply to each row, and duplicate edges are merged.
+    """Read and clean edges, as `pipeline.clean.cleaning.clean` says.
 
     Parameters
     ----------
@@ -49,32 +45,18 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
     >>> edges.left_keys.to_pylist(), edges.facts.n_edges, edges.facts.duplicate_edges
     (['ann', 'bob'], 2, 1)
     """
-    if is_object(source):
-        return _ingested(config, source, backend)
-    with at_hand(config.path if source is None else source) as (places, named):
-        return _ingested(config, places, backend, named)
+    with at_hand(config.path, source) as (places, named), run_state.at_part():
+        read, read_on_host = backend.readers(config, places)
 
+        def cleaned(read: Callable[[], Any], backend: Backend) -> Any:
+            rows = read()
+            return clean(replace(rows, source=named(rows.source)), config, backend)
 
-def _ingested(
-    config: InputConfig, source: object | None, backend: Backend, named: Callable[[object], str] = str
-) -> Any:
-    """Ingest a source on this machine; `named` puts the user's name for it into messages."""
-    read, read_on_host = backend.readers(config, source)
-    read, read_on_host = _called(read, named), _called(read_on_host, named)
-    with run_state.at_part():
         try:
-            return clean(read(), config, backend)
+            return cleaned(read, backend)
         except HostNeeded as reason:
             warning = f"read and cleaned on the host, because of {reason}"
             log.warning("%s", warning)
-        edges: Any = clean(read_on_host(), config, ARROW)
+        edges = cleaned(read_on_host, ARROW)
     facts = replace(edges.facts, warnings=(*edges.facts.warnings, warning))
     return backend.from_host(replace(edges, facts=facts))
-
-
-def _called(read: Callable[[], Rows], named: Callable[[object], str]) -> Callable[[], Rows]:
-    def read_and_called() -> Rows:
-        rows = read()
-        return rows.called(named(rows.source))
-
-    return read_and_called

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
-from mbe_stage.pipeline.backends.arrow.rows import HostRows
-from mbe_stage.pipeline.backends.arrow.spooled import Spools, is_on_disk
+from mbe_stage.pipeline.backends.arrow.spooled import Spools, is_on_disk, too_much
 from mbe_stage.pipeline.clean.cleaning import clean
 from mbe_stage.pipeline.clean.core import clean_within
 from mbe_stage.pipeline.config.model import Config, InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.io import find_input, is_object, read_edges
+from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.io import RawEdges, find_input, is_object, read_edges
 from mbe_stage.pipeline.io.further import is_further
 from mbe_stage.pipeline.io.sources import at_hand
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of, reading_of
@@ -36,36 +36,26 @@ def ingest_within(config: Config, source: object | None = None) -> Any:
     MemoryBudgetExceeded
         The input does not fit; the message says what would do.
     """
-    section = reading_of(config)
-    with run_state.at_part():
-        spools = Spools(config.execution.memory_bytes)
-        if is_object(source):
-            return _cleaned(HostRows.of(read_edges(section, source)), spools, config)
-        with at_hand(section.path if source is None else source) as (places, named):
-            how = {"new_column": spools.column} if find_input(section, places).format in _ON_DISK else {}
-            rows = HostRows.of(read_edges(section, places, **how))
-            pa.default_memory_pool().release_unused()
-            return _cleaned(rows.called(named(rows.source)), spools, config)
+    section, budget, spools = reading_of(config), config.execution.memory_bytes, Spools(config.execution.memory_bytes)
+    with run_state.at_part(), at_hand(section.path, source) as (places, named):
+        is_bounded = not is_object(places) and find_input(section, places).format in _ON_DISK
+        rows = read_edges(section, places, **({"new_column": spools.column} if is_bounded else {}))
+        rows = replace(rows, source=named(rows.source))
+        spools.check_keys()
+        lack_of_memory.give_back()
+        obstacle = _obstacle(rows, spools, section)
+        if obstacle is None:
+            # Derived outputs look at edges outside of results, too.
+            least = None if derived_of(config) else publication_of(config.problem).least_sizes(config)
+            return clean_within(rows, spools, section, budget, least or (1, 1))
+        if (needed := rows.n_rows * (_ROW_BYTES + _EVENT_BYTES * section.keeps_events)) > budget:
+            raise too_much(
+                f"{rows.source}: {rows.n_rows:,} rows, which cannot stay on disk because {obstacle},", needed, budget
+            )
+        return clean(rows, section, ARROW)
 
 
-def _cleaned(rows: HostRows, spools: Spools, config: Config) -> Any:
-    section, budget = reading_of(config), config.execution.memory_bytes
-    obstacle = _obstacle(rows, spools, section)
-    if obstacle is None:
-        # Derived outputs look at edges outside of results, too.
-        least = None if derived_of(config) else publication_of(config.problem).least_sizes(config)
-        return clean_within(rows, spools, section, budget, least or (1, 1))
-    if (needed := rows.n_rows * (_ROW_BYTES + _EVENT_BYTES * section.keeps_events)) > budget:
-        raise MemoryBudgetExceeded(
-            f"{rows.source}: {rows.n_rows:,} rows, which cannot stay on disk because {obstacle}, and take about "
-            f"{needed:,} bytes; expected at most {budget:,} ({setting('execution.memory_budget')}): raise it to "
-            f"{(needed >> 20) + 1}MiB",
-            needed_bytes=needed,
-        )
-    return clean(rows, section, ARROW)
-
-
-def _obstacle(rows: HostRows, spools: Spools, section: InputConfig) -> str | None:
+def _obstacle(rows: RawEdges, spools: Spools, section: InputConfig) -> str | None:
     """Return why these rows have to be in memory; None if they need not."""
     if rows.format not in _ON_DISK:
         return f"the format is {rows.format}, not {' or '.join(_ON_DISK)}"
@@ -80,7 +70,7 @@ def _obstacle(rows: HostRows, spools: Spools, section: InputConfig) -> str | Non
     return None
 
 
-def _is_spooled(rows: HostRows, role: str, spools: Spools) -> bool:
+def _is_spooled(rows: RawEdges, role: str, spools: Spools) -> bool:
     column = rows.table.column(role)
     encoders = spools.encoders.get(role)
     if encoders is None:

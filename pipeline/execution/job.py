@@ -168,7 +168,7 @@ def run(
     ----------
     config : Config
     source : object, optional
-        Edges in memory (pyarrow, pandas, cuDF, NumPy pairs, SciPy sparse, networkx) in place of `config.input.path`.
+        Edges in memory (pyarrow, pandas, cuDF, NumPy pairs, SciPy sparse, graphs) in place of `config.input.path`.
     on_progress : callable, optional
         Called after every block with a `mbe_stage.Progress`, or with the progress type of another problem. Groups with
         time buckets search a second graph: then its `search` is not empty.

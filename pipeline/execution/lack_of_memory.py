@@ -1,6 +1,11 @@
-"""Library errors that mean a lack of memory, and say nothing about the data."""
+"""Lack of memory: library errors that mean it and say nothing about the data, and memory that is given back."""
 
 from __future__ import annotations
+
+import ctypes
+from contextlib import suppress
+
+import pyarrow as pa
 
 
 def pass_on(error: Exception) -> None:
@@ -23,3 +28,10 @@ def is_of_device_memory(error: BaseException) -> bool:
     if not isinstance(error, MemoryError | RuntimeError):
         return False
     return "out_of_memory" in str(error) or "cudaErrorMemoryAllocation" in str(error)
+
+
+def give_back() -> None:
+    """Return freed memory to the system. Otherwise Arrow and the C library keep much of it."""
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)

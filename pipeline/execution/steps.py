@@ -94,7 +94,7 @@ class EnumerationFacts(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    counts: dict[str, int | str]
+    counts: dict[str, int | float | str | None]
     content_fingerprint: str
     derived: dict[str, dict[str, int]] = {}
     truncated: str | None

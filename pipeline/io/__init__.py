@@ -1,5 +1,7 @@
 """Readers of edges: one module per format, loaded on first use.
 
+Every function refuses an input that it cannot use by an `InputError`, which says where and why.
+
 A new format is a module with ``read(path, config) -> RawEdges`` and a row in `READERS`. If the format can be
 recognised, it also gets a rule in `detect`.
 """
@@ -12,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +26,7 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import check_path
 from mbe_stage.pipeline.io.raw import Place, RawEdges, shortened
-from mbe_stage.pipeline.io.sources import are_places, files_of, joined_names, one_format, one_table
+from mbe_stage.pipeline.io.sources import files_of, is_object, joined_names, one_format, one_table
 
 __all__ = ["FORMATS", "READERS", "FoundInput", "Place", "RawEdges", "find_input", "is_object", "read_edges", "reading"]
 
@@ -38,6 +40,7 @@ READERS = {
     "fimi": "mbe_stage.pipeline.io.text.fimi",
     "json": "mbe_stage.pipeline.io.text.json_text",
     "biadjacency": "mbe_stage.pipeline.io.text.biadjacency",
+    "cxt": "mbe_stage.pipeline.io.cxt",
 }
 FORMATS = tuple(READERS)
 _DIRECTORY_FORMATS = ("parquet", "konect")
@@ -46,7 +49,7 @@ _APPLIES_TO = {
     "delimiter": _TABLES,
     "header": _TABLES,
     "trim": ("csv",),
-    "encoding": (*_TABLES, "konect", "snap", "json"),
+    "encoding": (*_TABLES, "konect", "snap", "json", "cxt"),
     "skip_lines": (*_TABLES, "konect", "snap"),
     "comment": (*_TABLES, "konect", "snap"),
 }
@@ -127,11 +130,6 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
     return chosen
 
 
-def is_object(source: object | None) -> bool:
-    """Return whether a source is an object in memory, rather than a path or a list of paths."""
-    return source is not None and not isinstance(source, str | os.PathLike) and not are_places(source)
-
-
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turn an `OSError` within the context into a refusal of this path.
@@ -187,13 +185,7 @@ def _refuse_what_does_not_apply(found: FoundInput, config: InputConfig) -> None:
 
 
 def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
-    """Return the same rows, with text weights and times parsed by `config.decimal` and `config.date_format`.
-
-    Raises
-    ------
-    InputError
-        A time does not match that format.
-    """
+    """Return the same rows, with text weights and times parsed by `config.decimal` and `config.date_format`."""
     table = raw.table
     for role in ("weight", "timestamp"):
         if role not in table.column_names:
@@ -202,7 +194,7 @@ def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
         if role == "timestamp" and config.date_format is not None and pa.types.is_integer(values.type):
             # Dates such as 20240131.
             values = values.cast(pa.string())
-        if not _is_text(values.type):
+        if values.type not in (pa.string(), pa.large_string()):
             continue
         if role == "timestamp" and config.date_format is not None:
             values = _moments(raw, values, config.date_format)
@@ -210,10 +202,6 @@ def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
             values = pc.replace_substring(values, ",", ".")
         table = table.set_column(table.column_names.index(role), role, values)
     return replace(raw, table=table)
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _moments(raw: RawEdges, values: Any, date_format: str) -> pa.ChunkedArray:
@@ -231,6 +219,6 @@ def _moments(raw: RawEdges, values: Any, date_format: str) -> pa.ChunkedArray:
                 remedy=f"correct it, or set {setting('input.date_format')}",
             ) from None
         delta = (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment) - _EPOCH
-        microseconds.append((delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds)
+        microseconds.append(delta // timedelta(microseconds=1))
     moments = pa.array([*microseconds, None], pa.timestamp("us"))
     return pa.chunked_array([moments.take(pc.fill_null(coded.indices, len(microseconds)))])

@@ -23,13 +23,7 @@ _TAR_MAGIC = slice(257, 262)
 
 
 def check_path(path: Path) -> None:
-    """Check that the path is a file or directory.
-
-    Raises
-    ------
-    InputError
-        The path does not exist (the nearest name is suggested), access is denied, or it is not a regular file.
-    """
+    """Check that the path is a file or directory."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -60,13 +54,7 @@ def plain_name(path: Path) -> str:
 
 
 def open_bytes(path: Path) -> io.BufferedReader:
-    """Open the decompressed content of a file; consecutive members or frames count as one.
-
-    Raises
-    ------
-    InputError
-        The file cannot be opened or, while reading, its compressed data is truncated or damaged.
-    """
+    """Open the decompressed content of a file; consecutive members or frames count as one."""
     try:
         # The returned stream closes it.
         plain = path.open("rb")
@@ -78,8 +66,10 @@ def open_bytes(path: Path) -> io.BufferedReader:
     if kind is None:
         return plain
     # pyarrow reads all but xz, including several members or frames, and detects truncation.
-    inner = _xz_stream(plain) if kind == "xz" else _arrow_stream(plain, kind)
-    return io.BufferedReader(_Checked(inner, (plain,), lambda error: _damaged(path, f"{kind} data", error)), 1 << 20)
+    opened = lzma.LZMAFile if kind == "xz" else lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), kind)
+    return io.BufferedReader(
+        _Checked(opened(plain), (plain,), lambda error: _damaged(path, f"{kind} data", error)), 1 << 20
+    )
 
 
 def kind_of(path: Path) -> str | None:
@@ -89,13 +79,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def open_konect(path: Path) -> io.BufferedReader:
-    """Open a file as `open_bytes` does; for a tar archive (compressed or not), open its `out.*` member.
-
-    Raises
-    ------
-    InputError
-        As `open_bytes`, or the archive has no such member.
-    """
+    """Open a file as `open_bytes` does; for a tar archive (compressed or not), open its `out.*` member."""
     stream = open_bytes(path)
     if not is_tar(stream):
         return stream
@@ -137,14 +121,6 @@ def read_all(path: Path) -> pa.Buffer | None:
 
 def _kind(head: bytes) -> str | None:
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
-
-
-def _arrow_stream(plain: io.BufferedReader, kind: str) -> Any:
-    return pa.CompressedInputStream(pa.PythonFile(plain, "r"), kind)
-
-
-def _xz_stream(plain: io.BufferedReader) -> Any:
-    return lzma.LZMAFile(plain)
 
 
 class _Checked(io.RawIOBase):

@@ -31,6 +31,8 @@ from mbe_stage.pipeline.io.text.layout import rising
 _SAMPLE_BYTES = 64 << 10
 _OF_BASKETS = (".dat", ".fimi", ".basket")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]|^PK")
+# The second line of a context is a title, which some programs leave out.
+_CONTEXT = re.compile(rb"B[ \t]*\r?\n(?:[^\n]*\n)?\s*\d+\s*\n\s*\d+\s*\n")
 _BY_SUFFIX = {
     **dict.fromkeys(parquet.SUFFIXES, "parquet"),
     **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
@@ -41,13 +43,7 @@ _BY_SUFFIX = {
 
 
 def detect_format(path: Path, config: InputConfig | None = None) -> str:
-    """Return the name of the format, as in `input.format`.
-
-    Raises
-    ------
-    InputError
-        The file is empty, a directory holds no data, or the format cannot be detected.
-    """
+    """Return the name of the format, as in `input.format`."""
     config = config or InputConfig()
     if path.is_dir():
         return _of_directory(path)
@@ -64,8 +60,10 @@ def detect_format(path: Path, config: InputConfig | None = None) -> str:
         return "parquet"
     if head.startswith(b"%%MatrixMarket"):
         return "matrix_market"
+    if _CONTEXT.match(head):
+        return "cxt"
     name = _BY_SUFFIX.get(Path(compression.plain_name(path)).suffix)
-    if name in ("parquet", "matrix_market", "npz") or (head.startswith(b"PK") and _is_numpy(head)):
+    if name in ("parquet", "matrix_market", "npz") or (head.startswith(b"PK") and b".npy" in head[:256]):
         return name or "npz"
     if name is None:
         _refuse_binary(path, head, config)
@@ -86,10 +84,6 @@ def _of_directory(path: Path) -> str:
     )
 
 
-def _is_numpy(head: bytes) -> bool:
-    return b".npy" in head[:256]
-
-
 def _refuse_binary(path: Path, head: bytes, config: InputConfig) -> None:
     if encoding_of(path, head, config) not in ("utf-8", "utf-8-sig"):
         return
@@ -105,6 +99,9 @@ def _refuse_binary(path: Path, head: bytes, config: InputConfig) -> None:
 def _by_text(path: Path, sample: Sample, config: InputConfig) -> str:
     if is_json(sample):
         return "json"
+    # Behind a byte order mark, or in UTF-16.
+    if _CONTEXT.match(sample.text.encode()):
+        return "cxt"
     name = compression.plain_name(path)
     by_name = _BY_SUFFIX.get(Path(name).suffix)
     lines = [line for line in sample.lines if line.strip()]
@@ -133,7 +130,8 @@ def _of_names(path: Path, body: list[str], name: str) -> str:
     lengths = [len(line.split()) for line in body]
     marks = [mark for mark in MARKS if mark in text]
     is_table = any(agreeing(text, mark)[1] >= 0.5 for mark in marks)
-    if found or max(lengths) == 1 or is_table or _is_of_r(text) or _BY_SUFFIX.get(Path(name).suffix) == "csv":
+    is_of_r = any(names_rows([len(row) for row in split_rows(text, mark) if row]) for mark in (" ", WHITESPACE))
+    if found or max(lengths) == 1 or is_table or is_of_r or _BY_SUFFIX.get(Path(name).suffix) == "csv":
         return "csv"
     if name.endswith(_OF_BASKETS) and not marks and not _is_table_with_odd_lines(lengths):
         return "fimi"
@@ -164,10 +162,6 @@ def _of_numbers(path: Path, rows: list[list[str]], name: str, *, is_konect: bool
     if is_baskets or within:
         raise _edges_or_transactions(path, "snap")
     return "snap" if len(columns) > 1 else "csv"
-
-
-def _is_of_r(text: str) -> bool:
-    return any(names_rows([len(row) for row in split_rows(text, mark) if row]) for mark in (" ", WHITESPACE))
 
 
 def _is_table_with_odd_lines(lengths: list[int]) -> bool:

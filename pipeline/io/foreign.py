@@ -109,13 +109,6 @@ def _ucinet(head: bytes) -> str | None:
     return code + _PAIRS
 
 
-def _context(head: bytes) -> str:
-    named = re.match(rb"B[ \t\r]*\n[ \t]*\S[^\n]*\n\s*\d+\s*\n\s*\d+\s*\n", head)
-    code = f"t = [x for x in TEXT.splitlines() if x.strip()][{2 if named else 1}:]; n, m = int(t[0]), int(t[1]); "
-    code += "e = [(a, b) for a, r in zip(t[2:n+2], t[n+m+2:], strict=True) for b, x in zip(t[n+2:n+m+2], r, "
-    return code + "strict=True) if x in 'Xx']; " + _PAIRS
-
-
 def _gml(head: bytes) -> str:
     return _GRAPH.format("n.parse_gml(TEXT)" if re.search(rb"\blabel\s", head) else "n.parse_gml(TEXT, label='id')")
 
@@ -154,7 +147,6 @@ _TEXT: _Kinds = (
     (rb"(?i)(?:\s|%[^\n]*\n)*\*(?:vertices|network)\b", "a Pajek network", _pajek),
     (rb"(?i)\s*dl\b[\s,]*(?:n|nr|nc|nm|format)\s*=", "a UCINET DL file", _ucinet),
     (rb"(?:c[^\n]*\n)*p (?:edge|col|sp)[ \t]+\d+[ \t]+\d+", "a DIMACS graph", _DIMACS),
-    (rb"B[ \t]*\r?\n(?:[^\n]*\n)?\s*\d+\s*\n\s*\d+\s*\n", "a formal context (Burmeister .cxt)", _context),
     (rb"(?i)(?:\s|(?:#|creator|version|comment)[^\n]*\n)*graph\s*\[", "a GML graph", _gml),
     (rb"(?i)\s*<(?:[\s\S]*<)?graphml[\s>]", "a GraphML graph", _GRAPH.format("n.read_graphml(FILE)")),
     (rb"(?i)\s*<(?:[\s\S]*<)?gexf[\s>]", "a GEXF graph", _GRAPH.format("n.read_gexf(FILE)")),
@@ -167,11 +159,6 @@ def refuse_foreign(path: Path, config: InputConfig) -> None:
     """Refuse a file or directory in a known format that cannot be read.
 
     Text is only checked if `input.format` is auto.
-
-    Raises
-    ------
-    InputError
-        Its remedy is a line of Python, unless only the program that made the file can convert it.
     """
     if path.is_dir():
         _refuse_directory(path)

@@ -1,4 +1,4 @@
-"""Edges in memory: Arrow tables, data frames, pairs of arrays, sparse matrices and networkx graphs."""
+"""Edges in memory: Arrow tables, data frames, pairs of arrays, sparse matrices, graphs of networkx and igraph."""
 
 from __future__ import annotations
 
@@ -14,24 +14,18 @@ from mbe_stage.graphs.given import are_edges
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.io.raw import FIRST_ROWS, Place, RawEdges, choose_columns, columns_meant, values_of
+from mbe_stage.pipeline.io.raw import FIRST_ROWS, Place, RawEdges, as_array, choose_columns, columns_meant, values_of
 from mbe_stage.pipeline.io.sparse import matrix_edges
 from mbe_stage.pipeline.io.text.biadjacency import matrix_of_table
 from mbe_stage.pipeline.io.text.layout import MATRIX_SAMPLE, is_matrix, refuse_matrix, refuse_matrix_table
 
 _PAIR_NAMES = ("left", "right", "weight", "timestamp")
 # These have columns by position only.
-_OWN_ORDER = ("numpy", "networkx", "cugraph")
+_OWN_ORDER = ("numpy", "networkx", "igraph", "cugraph")
 
 
 def polars_table(frame: Any, config: InputConfig) -> pa.Table:
-    """Return the frame as an Arrow table. Columns that are not chosen are null below the first rows.
-
-    Raises
-    ------
-    InputError
-        The query of a lazy frame fails, a column does not exist, or Arrow has no type for it.
-    """
+    """Return the frame as an Arrow table. Columns that are not chosen are null below the first rows."""
     import polars
     from polars import selectors
 
@@ -93,11 +87,6 @@ def read_cugraph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
     """Return a table of `left`, `right` and the other columns of the edge list, and the number of isolated vertices.
 
     Isolated vertices are the last rows, each as a loop.
-
-    Raises
-    ------
-    InputError
-        Edges between two sides are requested, but a cuGraph graph has no sides.
     """
     if not config.is_undirected:
         raise InputError.at(
@@ -129,16 +118,12 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     source
         pyarrow Table, RecordBatch or RecordBatchReader; pandas or cuDF DataFrame (without its index); any object with
         ``__arrow_c_stream__`` (DuckDB); polars DataFrame or LazyFrame; a tuple of two to four flat arrays: left, right,
-        weight, timestamp; a NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); networkx
-        graph. The nodes of a networkx graph have the attribute `bipartite` 0 (left) or 1 (right), or the graph is
-        connected and bipartite (the side of its first node is then left). An undirected graph may be any networkx or
-        cuGraph graph, with its isolated vertices. With the format `biadjacency`, frames and 2-D arrays are matrices: a
-        row is a left vertex (pandas: by its index, if that has names), a column a right vertex.
-
-    Raises
-    ------
-    InputError
-        The object is not of one of these types, or holds values that cannot be edges.
+        weight, timestamp; a NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); graph of
+        networkx or igraph. Its nodes have the attribute `bipartite` (igraph: `type`) 0 (left) or 1 (right), or the
+        graph is connected and bipartite (the side of its first node is then left). The keys of igraph's vertices are
+        their names if they have some. An undirected graph may be any graph of networkx, igraph or cuGraph, with its
+        isolated vertices. With the format `biadjacency`, frames and 2-D arrays are matrices: a row is a left vertex
+        (pandas: by its index, if that has names), a column a right vertex.
     """
     # Users may derive their own classes from a library's class.
     modules = [each.__module__.partition(".")[0] for each in type(source).__mro__]
@@ -148,22 +133,23 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         return _table(pa.Table.from_batches([source]), "pyarrow", config)
     if scipy.sparse.issparse(source):
         return matrix_edges(source, "memory:scipy", "memory", config, first=0)
-    if "networkx" in modules and hasattr(source, "nodes"):
-        # networkx is not a dependency, but it is installed if the caller passes such a graph.
-        from mbe_stage.pipeline.io.networkx_graph import read_graph
+    if ("networkx" in modules and hasattr(source, "nodes")) or ("igraph" in modules and hasattr(source, "vs")):
+        from mbe_stage.pipeline.io.graph_objects import read_graph
 
-        return _of_graph(read_graph(source, config), "networkx", config)
+        return _of_graph(read_graph(source, config), "igraph" if "igraph" in modules else "networkx", config)
     if "cugraph" in modules and hasattr(source, "view_edge_list"):
         return _of_graph(read_cugraph(source, config), "cugraph", config)
     if "pandas" in modules and hasattr(source, "columns"):
-        table = _from_pandas(source)
-        return _table(table, "pandas", config, rows=_row_names(source))
+        names = list(map(str, source.columns))
+        columns = [_array(source.iloc[:, i], "pandas", name) for i, name in enumerate(names)]
+        return _table(pa.Table.from_arrays(columns, names=names), "pandas", config, rows=_row_names(source))
     if "cudf" in modules and hasattr(source, "to_arrow"):
         return _table(source.to_arrow(preserve_index=False), "cudf", config)
     if isinstance(source, np.ndarray) and source.ndim == 2:
         if config.format == "biadjacency":
             return matrix_edges(source, "memory:numpy", "memory", config.model_copy(update={"left": 0}), first=0)
-        if not config.names_columns and _is_matrix(source):
+        sample = source[:MATRIX_SAMPLE].T.astype(str).tolist()
+        if not config.names_columns and (source.dtype == bool or is_matrix(sample, has_names=False)):
             raise refuse_matrix("memory:numpy", f"an array of 0s and other values of shape {source.shape}")
     if "polars" in modules and hasattr(source, "collect_schema"):
         return _table(polars_table(source, config), "polars", config)
@@ -175,7 +161,7 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         f"memory:{modules[0]}",
         found=f"an object of type {type(source).__qualname__}",
         expected="an Arrow table, a data frame, a tuple (u, v) of arrays, a SciPy sparse matrix, or a graph of "
-        "networkx or, for cliques, of cuGraph",
+        "networkx, igraph or, for cliques, cuGraph",
         remedy="convert it, for example with pyarrow.table({'left': u, 'right': v})",
     )
 
@@ -183,7 +169,7 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
 def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | None = None) -> RawEdges:
     """Return edges or, with the format `biadjacency`, a matrix whose rows have these names."""
     source = f"memory:{kind}"
-    is_frame = kind not in ("numpy", "networkx", "cugraph")
+    is_frame = kind not in _OWN_ORDER
     if is_frame and config.format == "biadjacency":
         names, columns = table.column_names, table.columns
         if rows is not None:
@@ -213,21 +199,12 @@ def _row_names(frame: Any) -> pa.Array | None:
     """Return the row names of a pandas frame; None for a default index."""
     index = frame.index
     counts = index.name is None and list(index[:1]) == [0] and type(index).__name__ == "RangeIndex"
-    return None if counts or type(index).__name__ == "MultiIndex" else _array(index, "pandas", "index", pandas=True)
-
-
-def _is_matrix(matrix: np.ndarray) -> bool:
-    return matrix.dtype == bool or is_matrix(matrix[:MATRIX_SAMPLE].T.astype(str).tolist(), has_names=False)
+    return None if counts or type(index).__name__ == "MultiIndex" else _array(index, "pandas", "index")
 
 
 def _of_graph(read: tuple[pa.Table, int], kind: str, config: InputConfig) -> RawEdges:
     table, n_lone = read
     return replace(_table(table, kind, config), n_lone=n_lone)
-
-
-def _from_pandas(frame: Any) -> pa.Table:
-    columns = [_array(frame.iloc[:, i], "pandas", str(name), pandas=True) for i, name in enumerate(frame.columns)]
-    return pa.Table.from_arrays(columns, names=[str(name) for name in frame.columns])
 
 
 def _from_arrays(source: Any) -> pa.Table:
@@ -274,17 +251,6 @@ def _from_arrays(source: Any) -> pa.Table:
     return pa.Table.from_arrays(columns, names=list(names))
 
 
-def _array(values: Any, kind: str, column: str, *, pandas: bool = False) -> pa.Array | pa.ChunkedArray:
-    try:
-        if isinstance(values, np.ndarray) and values.ndim != 1:
-            raise ValueError(f"{values.ndim} dimensions")
-        return pa.array(values, from_pandas=pandas)
-    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        lack_of_memory.pass_on(error)
-        raise InputError.at(
-            f"memory:{kind}",
-            column=column,
-            found=f"values of mixed types ({' '.join(str(error).split())})",
-            expected="a flat column of integers or of text",
-            remedy="convert it, for example with .astype(str)",
-        ) from None
+def _array(values: Any, kind: str, column: str) -> pa.Array | pa.ChunkedArray:
+    expected, remedy = "a flat column of integers or of text", "convert it, for example with .astype(str)"
+    return as_array(values, f"memory:{kind}", column, found="values of mixed types", expected=expected, remedy=remedy)

@@ -28,11 +28,6 @@ def read_named_columns(given: str, required: Sequence[str], optional: Sequence[s
     -------
     RawEdges
         `table` has the columns by these names; CSV columns are text.
-
-    Raises
-    ------
-    InputError
-        The file does not exist or cannot be read, or a required column is missing.
     """
 
     def choose(available: Sequence[str], source: str) -> dict[str, int]:

@@ -23,9 +23,8 @@ import scipy.sparse
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io.compression import read_all
-from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
+from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns, columns_meant
 from mbe_stage.pipeline.io.sparse import matrix_edges
 
 # Errors of NumPy, SciPy and zipfile for archives that are damaged, encrypted, or not archives.
@@ -88,16 +87,11 @@ def _shapes(archive: zipfile.ZipFile) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _default_pair(arrays: dict[str, tuple[int, ...]], config: InputConfig) -> tuple[str, str]:
-    """Return the two arrays to use if none are configured."""
-    has_ends = {"src", "dst"} <= arrays.keys() and not {"u", "v"} <= arrays.keys()
-    return ("src", "dst") if config.is_undirected and has_ends else ("u", "v")
-
-
 def _pair(
     path: Path, arrays: dict[str, tuple[int, ...]], archive: Mapping[str, np.ndarray], config: InputConfig
 ) -> RawEdges:
-    pair = _default_pair(arrays, config)
+    has_ends = {"src", "dst"} <= arrays.keys() and not {"u", "v"} <= arrays.keys()
+    pair = ("src", "dst") if config.is_undirected and has_ends else ("u", "v")
     if not set(pair) <= arrays.keys() and not all(
         isinstance(name, str) for name in (config.left, *config.right_columns)
     ):
@@ -128,18 +122,9 @@ def _pair(
                 expected=f"{sizes['left']}, as in {names[chosen['left']]!r}",
                 remedy="store one entry per edge",
             )
-    try:
-        columns = {role: pa.array(archive[names[position]]) for role, position in chosen.items()}
-    except pa.ArrowException as error:
-        lack_of_memory.pass_on(error)
-        raise InputError.at(
-            path,
-            found=f"arrays whose type cannot be keys ({' '.join(str(error).split())})",
-            expected="integers or text",
-            remedy="convert the arrays",
-        ) from None
+    how = {"found": "arrays whose type cannot be keys", "expected": "integers or text", "remedy": "convert the arrays"}
     return RawEdges(
-        table=pa.table(columns),
+        table=pa.table({role: as_array(archive[names[at]], str(path), **how) for role, at in chosen.items()}),
         source=str(path),
         format="npz",
         names={role: names[position] for role, position in chosen.items()},

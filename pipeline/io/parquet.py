@@ -8,7 +8,7 @@ Page checksums are verified if the writer stored them. Damage to a file without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from mbe_stage.pipeline import run_state
-from mbe_stage.pipeline.backends.arrow.key_encoder import NewColumn, PlainColumn, new_column
+from mbe_stage.pipeline.backends.arrow.key_encoder import NewColumn, new_column, plain_column
 from mbe_stage.pipeline.backends.arrow.plain import plain_type
 from mbe_stage.pipeline.clean.facts import written_integer
 from mbe_stage.pipeline.config.model import InputConfig
@@ -102,7 +102,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None, new_colu
     """Read a Parquet file or directory; `choose` selects the columns, by default those of edges."""
     plan = plan_reading(path, config, choose)
     try:
-        columns = _columns(plan, new_column if choose is None else lambda _, kind, __: PlainColumn(kind))
+        columns = _columns(plan, new_column if choose is None else plain_column)
     except (pa.ArrowException, OSError) as error:
         lack_of_memory.pass_on(error)
         raise unreadable(path, error) from None
@@ -121,13 +121,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None, new_colu
 
 
 def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) -> ParquetPlan:
-    """Read the footers and choose the columns, by default those of edges; no row is read.
-
-    Raises
-    ------
-    InputError
-        A file is not Parquet, a column has no common type, or a column is missing in some file.
-    """
+    """Read the footers and choose the columns, by default those of edges; no row is read."""
     of_edges = choose is None
     choose = choose or partial(_of_edges, path, config)
     if path.is_dir():
@@ -204,7 +198,8 @@ def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:
     names = [*(name for name, _ in in_files), *in_paths[0]]
     chosen = choose(names, str(directory))
     fields = [(name, kinds[0]) for (name, _), kinds in in_files.items()]
-    fields += [(name, _type_of(values[name] for values in in_paths)) for name in in_paths[0]]
+    integers = {name for name in in_paths[0] if any(isinstance(values[name], int) for values in in_paths)}
+    fields += [(name, pa.int64() if name in integers else pa.large_string()) for name in in_paths[0]]
     for position in set(chosen.values()):
         if position < len(in_files):
             name, nth = list(in_files)[position]
@@ -228,12 +223,11 @@ def _columns(plan: ParquetPlan, new_column: NewColumn) -> dict[str, pa.Array | p
         for batch in _batches(plan, at):
             run_state.count_edges_read(len(next(iter(batch.values()))))
             for role, column in batch.items():
-                for chunk in column.chunks:
-                    columns[role].add(chunk)
+                columns[role].add(column)
     return {role: column.finish() for role, column in columns.items()}
 
 
-def _batches(plan: ParquetPlan, at: int) -> Iterator[dict[str, pa.ChunkedArray]]:
+def _batches(plan: ParquetPlan, at: int) -> Iterator[dict[str, pa.Array]]:
     """Yield the columns of each role in the file at this position, some rows at a time."""
     names, n_in_files = plan.schema.names, plan.n_in_files
     wanted = [names[position] for position in plan.chosen.values() if position < n_in_files]
@@ -244,22 +238,17 @@ def _batches(plan: ParquetPlan, at: int) -> Iterator[dict[str, pa.ChunkedArray]]
             yield {role: _of_batch(plan, at, batch, position) for role, position in plan.chosen.items()}
 
 
-def _of_batch(plan: ParquetPlan, at: int, batch: pa.RecordBatch, position: int) -> pa.ChunkedArray:
+def _of_batch(plan: ParquetPlan, at: int, batch: pa.RecordBatch, position: int) -> pa.Array:
     names, kind = plan.schema.names, plan.schema.field(position).type
     if position >= plan.n_in_files:
-        return pa.chunked_array([pa.repeat(pa.scalar(plan.in_paths[at][names[position]], kind), batch.num_rows)])
+        return pa.repeat(pa.scalar(plan.in_paths[at][names[position]], kind), batch.num_rows)
     # For a nested name the reader returns every match, in the order of the file.
     nth = names[:position].count(names[position])
     same_name = [i for i, name in enumerate(batch.schema.names) if name == names[position]]
-    return _as_type(pa.chunked_array([batch.column(same_name[nth])]), kind)
-
-
-def _as_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if column.type == kind:
-        return column
-    if pa.types.is_dictionary(column.type):
+    column = batch.column(same_name[nth])
+    if column.type != kind and pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return column.cast(kind)
+    return column if column.type == kind else column.cast(kind)
 
 
 def _in_paths(directory: Path, files: list[Path]) -> tuple[dict[str, str | int | None], ...]:
@@ -276,10 +265,6 @@ def _in_paths(directory: Path, files: list[Path]) -> tuple[dict[str, str | int |
         whole = all((value is None) == (integer is None) for value, integer in zip(values, integers, strict=True))
         columns[name] = [*integers] if whole else [*values]
     return tuple({name: columns[name][at] for name in names} for at in range(len(files)))
-
-
-def _type_of(values: Iterable[str | int | None]) -> pa.DataType:
-    return pa.int64() if any(isinstance(value, int) for value in values) else pa.large_string()
 
 
 def _opened(path: Path, content: pa.Buffer | None) -> Path | pa.BufferReader:

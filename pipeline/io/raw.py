@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
-from mbe_stage.pipeline.backends.backend import key_roles
+from mbe_stage.pipeline.backends.backend import Refusal, Rows, key_roles
 from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io.further import KEPT, further_columns
 
 FIRST_ROWS = 1000
@@ -32,9 +34,9 @@ class Place:
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RawEdges:
-    """Rows as read, with nothing dropped or converted.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawEdges(Rows):
+    """Rows in host memory, or in files.
 
     Attributes
     ----------
@@ -42,45 +44,50 @@ class RawEdges:
         Columns `left` and `right`. If several columns make the key, `right` becomes `right 0`, `right 1` and so on.
         `weight` and `timestamp` if a filter, time buckets or an output need them. Further columns that may narrow the
         right key (`pipeline.io.further`).
-    source, format : str
-        As in `InputFacts`.
     names : mapping
         The user's name for each of the table's columns; for messages.
     locate : callable
         Maps a row number (from 0) to its place. It may read the input again, so only errors call it.
-    keys : {"typed", "inferred", "integers"}
-        Whether the columns carry their own type, are text with integers to be recognised, or are text of a format whose
-        ids are integers by definition.
-    input_columns : tuple of InputColumn
-        As `InputFacts.columns`.
-    n_lone : int
-        As `Rows.n_lone`.
-    dialect : str
-        The detected layout of the text, such as ``comma, header``; empty for fixed formats.
-    n_columns : int or None
-        Number of columns in the input; None for formats without columns to choose (matrices, transactions, graphs).
     header : tuple of str
         The names of all columns, if the input has names.
     """
 
     table: pa.Table
-    source: str
-    format: str
     names: Mapping[str, str]
     locate: Callable[[int], Place]
-    keys: Literal["typed", "inferred", "integers"] = "typed"
-    input_columns: tuple[InputColumn, ...] = ()
-    n_lone: int = 0
-    dialect: str = ""
-    n_columns: int | None = None
     header: tuple[str, ...] = ()
 
+    @property
+    def n_rows(self) -> int:
+        return self.table.num_rows
+
+    @property
+    def roles(self) -> list[str]:
+        return self.table.column_names
+
+    def with_roles(self, roles: Sequence[str]) -> RawEdges:
+        return replace(self, table=self.table.select(roles))
+
+    def part(self, start: int, n: int) -> RawEdges:
+        """Return so many rows from one on; errors name their places in the input."""
+        return replace(self, table=self.table.slice(start, n), locate=lambda row: self.locate(start + row))
+
+    def with_column(self, role: str, values: pa.ChunkedArray) -> RawEdges:
+        """Return the same rows with another column."""
+        return replace(self, table=self.table.set_column(self.roles.index(role), role, values))
+
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
-        """Return an error about one row (or, with `row=None`, about a whole column)."""
         place = Place(self.source) if row is None else self.locate(row)
         if place.text is not None:
             found += f" in the line {shortened(place.text)}"
         return InputError.at(place.where, column=self.names[role], found=found, expected=expected, remedy=remedy)
+
+    def refusal_of(self, role: str) -> Refusal:
+        """Return what makes errors about a column."""
+        return partial(self.refusal, role=role)
+
+    def none_left(self, *, found: str, expected: str, remedy: str) -> InputError:
+        return InputError.at(self.source, found=found, expected=expected, remedy=remedy)
 
 
 def choose_columns(
@@ -100,11 +107,6 @@ def choose_columns(
     ----------
     sample : callable, optional
         Takes a position; returns some values of that column. Without it, no further columns are read.
-
-    Raises
-    ------
-    InputError
-        A column does not exist, its name occurs twice, or it is used for two keys or two parts of one key.
     """
     meant = _positions(available, config, source)
     chosen = dict(meant)
@@ -141,6 +143,20 @@ def columns_meant(
     )
 
 
+def as_array(
+    values: Any, source: str, column: str | None = None, *, found: str, expected: str, remedy: str, **settings: Any
+) -> pa.Array | pa.ChunkedArray:
+    """Return values as a column, or refuse them; NaNs of pandas are nulls."""
+    try:
+        if getattr(values, "ndim", 1) != 1:
+            raise ValueError(f"{values.ndim} dimensions")
+        return pa.array(values, from_pandas=source == "memory:pandas")
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        lack_of_memory.pass_on(error)
+        found = f"{found} ({' '.join(str(error).split())})"
+        raise InputError.at(source, column=column, found=found, expected=expected, remedy=remedy, **settings) from None
+
+
 def values_of(column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column whose type an attribute or a time may have; none of another type."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -155,12 +171,7 @@ def shortened(value: object) -> str:
 
 
 def refuse_several(config: InputConfig, source: str, has: str) -> None:
-    """Refuse a right key of several columns, and a column of graphs, for a format with a single key column.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a right key of several columns, and a column of graphs, for a format with a single key column."""
     if len(config.right_columns) > 1:
         raise InputError.at(
             source,
@@ -178,12 +189,7 @@ def refuse_several(config: InputConfig, source: str, has: str) -> None:
 
 
 def refuse_two_sets(config: InputConfig, source: str, has: str) -> None:
-    """Refuse an input with two kinds of vertices if an undirected graph is requested.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse an input with two kinds of vertices if an undirected graph is requested."""
     if config.is_undirected:
         raise InputError.at(
             source,

@@ -55,6 +55,11 @@ def are_places(source: object) -> bool:
     return isinstance(source, list | tuple) and bool(source) and all(isinstance(each, kinds) for each in source)
 
 
+def is_object(source: object | None) -> bool:
+    """Return whether a source is an object in memory, rather than a path or a list of paths."""
+    return source is not None and not isinstance(source, str | os.PathLike) and not are_places(source)
+
+
 def joined_names(places: Any) -> str:
     """Return the name of one or several places for messages."""
     of_each = places if isinstance(places, list | tuple) else [places]
@@ -63,12 +68,16 @@ def joined_names(places: Any) -> str:
 
 
 @contextmanager
-def at_hand(given: Any) -> Iterator[tuple[Any, Callable[[object], str]]]:
+def at_hand(path: Any, source: object | None = None) -> Iterator[tuple[Any, Callable[[object], str]]]:
     """Copy standard input and remote files to a local disk for the duration of the context.
 
     Yields the places, with local paths for copies, and a function that puts the user's names back into texts. Errors
-    within the context get the user's names too.
+    within the context get the user's names too. A `source` takes the place of the path; an object is yielded as it is.
     """
+    if is_object(source):
+        yield source, str
+        return
+    given: Any = path if source is None else source
     copies: dict[str, str] = {}
 
     def named(text: object) -> str:

@@ -27,11 +27,6 @@ def matrix_edges(
         The key of the first row and column.
     one_of_two : bool
         Read only the entries on and below the diagonal, as in symmetric storage.
-
-    Raises
-    ------
-    InputError
-        The matrix has no rows or columns, is not 2-D, or its index arrays contradict each other.
     """
     refuse_several(config, source, "a matrix, whose entries have one row and one column")
     chosen = choose_columns(_NAMES, config, source)

@@ -49,8 +49,7 @@ class Itemsets:
         """Return the names of each set as a collection of a kind; a long tuple is cut, which is fast."""
         names = np.fromiter(self.names, object, len(self.names))
         ends, flat = self.offsets.tolist(), tuple(names[self.members].tolist())
-        with _without_garbage_collection():
-            return [kind(flat[start:end]) for start, end in pairwise(ends)]
+        return [kind(flat[start:end]) for start, end in pairwise(ends)]
 
     def table(self) -> pa.Table:
         """Return the columns `items` and `support`.
@@ -162,9 +161,8 @@ def closed_itemset_lists(
     """
     baskets = baskets_of(data)
     sets = found(baskets, baskets.least(min_support), maximal, max_len, engine, threads)
-    itemsets, supports = sets.made(), sets.supports.tolist()
     with _without_garbage_collection():
-        return list(zip(itemsets, supports, strict=True))
+        return list(zip(sets.made(), sets.supports.tolist(), strict=True))
 
 
 def fpclose(
@@ -208,7 +206,9 @@ def fpclose(
     if not use_colnames:
         baskets = replace(baskets, names=range(len(baskets.names)))
     sets = found(baskets, baskets.least(float(min_support)), False, max_len, AUTO, threads)
-    return type(df)({"support": sets.supports / baskets.n_rows, "itemsets": sets.made(frozenset)})
+    with _without_garbage_collection():
+        itemsets = sets.made(frozenset)
+    return type(df)({"support": sets.supports / baskets.n_rows, "itemsets": itemsets})
 
 
 def found(

@@ -14,9 +14,19 @@ import numpy as np
 from mbe_stage.cliques import enumerate as cliques
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.pipeline.io.graph_objects import double_cover
 from mbe_stage.pq_counts.count import pq_local_counts
 
-__all__ = ["MbeGraph", "butterflies", "can_run", "convert_from_nx", "convert_to_nx", "find_cliques", "should_run"]
+__all__ = [
+    "MbeGraph",
+    "butterflies",
+    "can_run",
+    "convert_from_nx",
+    "convert_to_nx",
+    "find_cliques",
+    "find_cliques_recursive",
+    "should_run",
+]
 
 # With fewer edges networkx is done before a graph is converted and the engine has begun.
 _WORTH_CONVERTING = 2000
@@ -145,6 +155,10 @@ def find_cliques(
             yield [*wanted, *(G.nodes[i] for i in clique if i not in members)]
 
 
+find_cliques_recursive = find_cliques
+"""networkx's recursive variant has the same result."""
+
+
 def butterflies(
     G: MbeGraph,
     nodes: Iterable[Hashable] | None = None,
@@ -185,21 +199,11 @@ def _to_be_converted(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 
 def _sides(graph: MbeGraph) -> np.ndarray:
-    """Return the vertices on the right: (n,) bool. The first vertex of each component is on the left.
-
-    In the double cover, where edges lead from one copy of their ends to the other, a component without odd cycles
-    splits into two, and the copies that stay together give its sides.
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    n, (sources, targets) = len(graph), graph.csr.edges()
-    ends = np.concatenate([sources, targets]), np.concatenate([targets, sources]) + n
-    cover = coo_array((np.ones(ends[0].size, np.bool_), ends), shape=(2 * n, 2 * n))
-    _, part = connected_components(cover, directed=False)
-    if (part[:n] == part[n:]).any():
+    """Return the vertices on the right: (n,) bool. The first vertex of each component is on the left."""
+    one, other = double_cover(len(graph), *graph.csr.edges())
+    if (one == other).any():
         raise nx.NetworkXError("Graph is not bipartite.")
-    return part[:n] > part[n:]
+    return one > other
 
 
 def _is_clique(graph: MbeGraph, ids: Sequence[int]) -> bool:

@@ -109,7 +109,7 @@ class Collected:
 
     Attributes
     ----------
-    counts : mapping of str to int or str
+    counts : mapping of str to int, float, str or None
         Counts for the manifest, with `Publication.counted` among them.
     content_fingerprint : str
         Equal for two runs if and only if they hold equal results.
@@ -117,7 +117,7 @@ class Collected:
         Results kept while they streamed past, for `Publication.page`.
     """
 
-    counts: Mapping[str, int | str]
+    counts: Mapping[str, int | float | str | None]
     content_fingerprint: str
     seen: Any = None
 
@@ -435,6 +435,10 @@ class Publication(ProblemFacts, _Published):
         """Return the text after the number of results in a summary: ``", largest 6 edges"``."""
         return ""
 
+    def further(self, manifest: Manifest) -> Mapping[str, int | float | str | None]:
+        """Return values that the terminal and ``--json`` show beside the number of results, by name."""
+        return {}
+
     def progress(self, progress: Progress) -> Any:
         """Return the progress that observers of a run receive.
 
@@ -451,6 +455,16 @@ class Publication(ProblemFacts, _Published):
         """Return True if both columns of the input name vertices of one set, and edges have no direction.
 
         The edges' `graph` is then a `mbe_stage.graphs.undirected.UndirectedCSR`.
+        """
+        return False
+
+    def weighs(self, config: Config) -> bool:
+        """Return True if `query` uses weights: `Edges.events` has them.
+
+        Raises
+        ------
+        ConfigError
+            The configuration names no column of weights.
         """
         return False
 

@@ -113,8 +113,8 @@ def reading_of(config: Config, **given: str) -> InputConfig:
     Raises
     ------
     ConfigError
-        As `derived_of`; columns that make right keys only, for a graph that has no right side; or a column of graphs
-        for what does not keep them apart.
+        As `derived_of`; columns that make right keys only, for a graph that has no right side; a column of graphs for
+        what does not keep them apart; or no column of weights for what ranks by them.
     """
     section = config.input.model_copy(update=given)
     if section.by is not None:
@@ -125,7 +125,8 @@ def reading_of(config: Config, **given: str) -> InputConfig:
     outputs = derived_of(config)
     if any(each.tries_keys(config) for each in outputs):
         section = section.trying_keys()
-    return section.keeping_events() if any(each.events for each in outputs) else section
+    keeps_events = publication_of(config.problem).weighs(config) or any(each.events for each in outputs)
+    return section.keeping_events() if keeps_events else section
 
 
 def _refuse_what_mixes_graphs(config: Config) -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from mbe_stage.pipeline.problems.base import Page, PageSection
-from mbe_stage.pipeline.problems.cliques.rows import largest_cliques
+from mbe_stage.pipeline.problems.cliques.rows import LISTED
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.report.request import conditions
 from mbe_stage.pipeline.report.wording import count, fragment, key
@@ -43,7 +43,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
         ],
         sections=[
             PageSection("cliques", "The cliques", _sizes(run_path, _asked(manifest))),
-            PageSection("largest", "The largest", fragment("cliques.html", "largest", largest_cliques(run_path, top))),
+            PageSection("largest", "The largest", fragment("cliques.html", "largest", LISTED.best(run_path, top))),
             PageSection(
                 "vertices",
                 "The vertices in most cliques",

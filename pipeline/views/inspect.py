@@ -25,7 +25,6 @@ from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
 from mbe_stage.pipeline.clean.facts import QUICK_TWO_HOP_EDGES, QUICK_TWO_HOP_STEPS, InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying, core_sizes
-from mbe_stage.pipeline.execution.tiers import RAPIDS, tier_named
 from mbe_stage.pipeline.problems.base import Publication
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.problems.result_text import searched_graph
@@ -197,7 +196,8 @@ def inspect_edges(
     if trial_seconds > 0:
         trying = Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
         with run_state.at_part(f"trying for {trial_seconds:g} s"):
-            outlook = _look_ahead(trying)
+            forecast = publication.forecast
+            outlook = _by_trying(publication, trying) if forecast is None else forecast(trying)
     unknown = f"unknown: it depends on the number of {publication.counted}, which the figures above do not give"
     table_memory = publication.table_memory(config, query, graph)
     lines = (("trial", unknown),) if outlook is None else tuple(outlook.lines)
@@ -233,8 +233,12 @@ def _sampling_memory(config: Config, graph: Any) -> int:
 
 def _engine(config: Config) -> str:
     """Return the engine of a trial; the tier for tables does not matter."""
-    engine = config.execution.engine
-    return tier_named(RAPIDS, config.problem).engine if engine == RAPIDS else engine
+    if (engine := config.execution.engine) != "rapids":
+        return engine
+    # With it come the steps of a run and its runners: a tenth of a second.
+    from mbe_stage.pipeline.execution.tiers import tier_named
+
+    return tier_named(engine, config.problem).engine
 
 
 def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, SideFacts]:
@@ -298,12 +302,6 @@ def _distribution(counts: np.ndarray) -> TwoHopFacts:
     return TwoHopFacts(float(np.dot(counts, degrees) / ends[-1]), median, p90, p99, counts.size - 1)
 
 
-def _look_ahead(trying: Trying) -> Prospect:
-    """Forecast the search."""
-    publication = publication_of(trying.config.problem)
-    return _by_trying(publication, trying) if publication.forecast is None else publication.forecast(trying)
-
-
 def _by_trying(publication: Publication, trying: Trying) -> Prospect:
     last = Progress(0, 0.0, 0.0, "")
 
@@ -331,13 +329,10 @@ def _row_bytes(publication: Publication, trying: Trying) -> int | None:
     """Return the bytes of a row in the table of results; None unless every column has a fixed width."""
     schemas = publication.schemas(trying.config, trying.key_types)
     schema = schemas.get(publication.counted, schemas.get(f"{publication.counted}.parquet"))
-    if schema is None or any(not _is_fixed(column.type) for column in schema):
+    kinds = pa.types.is_primitive, pa.types.is_fixed_size_binary
+    if schema is None or not all(any(is_kind(column.type) for is_kind in kinds) for column in schema):
         return None
     return sum((column.type.bit_width + 7) // 8 for column in schema)
-
-
-def _is_fixed(kind: pa.DataType) -> bool:
-    return pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind)
 
 
 def _trial_lines(publication: Publication, tried: Tried) -> Sequence[tuple[str, str]]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from importlib import import_module
 from types import SimpleNamespace
 
 import httpx
@@ -424,9 +425,21 @@ def test_the_format_of_log_lines_stays_whose_it_is(monkeypatch, tmp_path):
     assert calls == [{"incremental": False}]
 
 
-@pytest.mark.parametrize("module", ["enumerate", "groups", "count_pq", "cliques"])
+@pytest.mark.parametrize("module", command.Module.__args__)
 def test_help_of_a_flow_has_an_example(module: command.Module) -> None:
     asked, whole = (CliRunner().invoke(app_of(module), [option]) for option in ("-h", "--help"))
     assert asked.exit_code == whole.exit_code == 0
     assert asked.stdout == whole.stdout
     assert f"Example: python -m mbe_stage.flows.{module} --input edges.csv --out out" in " ".join(asked.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("module", "problem"),
+    [("cliques", "cliques"), ("count_pq", "pq_counts"), ("itemsets", "itemsets"), ("project", "shared_neighbours")],
+)
+def test_flows_of_problems_are_where_prefect_looks_for_them(module: command.Module, problem: str) -> None:
+    runnable = command._RUNNABLE[module]()
+    assert runnable.configure(overrides=["execution.threads=3"]).problem == problem
+    function = runnable.flow.fn
+    assert getattr(import_module(function.__module__), function.__name__) is runnable.flow
+    assert runnable.about.endswith(", as a flow, once or on a schedule.")

@@ -92,7 +92,10 @@ def test_a_derived_output(edges_file, tmp_path):
 
 def test_what_is_wrong_fails_the_flow_in_one_line(edges_file, tmp_path):
     for overrides, words in (
-        (["problem=paths"], "expected one of bicliques, cliques, pq_counts, shared_neighbours, itemsets, butterflies"),
+        (
+            ["problem=paths"],
+            "expected one of bicliques, cliques, pq_counts, shared_neighbours, itemsets, best, butterflies",
+        ),
         (["problem=butterflies", "smaller_sides.at_least=1"], "of the problem bicliques"),
         (["problem=butterflies", "execution.engine=rapids"], "cannot write tables in device memory"),
     ):

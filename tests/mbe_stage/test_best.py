@@ -1,59 +1,21 @@
 """The best bicliques beside all of them, ranked."""
 
-import math
+from itertools import product
 
 import numpy as np
 import pytest
 
 from mbe_stage import BestBicliques, BipartiteCSR, InvalidArgument, best_bicliques
-from mbe_stage.bicliques.keys import SIDE_SALTS, biclique_keys, hash_integers, vertex_hashes
-from mbe_stage.bicliques.reference import maximal_bicliques
-from mbe_stage.bicliques.results import BicliqueBlock
-from mbe_stage.groups import UNIT, GroupMembers, NullModel, surprise_of
+from mbe_stage.bicliques.best import reference
+from mbe_stage.bicliques.best.problem import BestQuery
 from tests.mbe_stage.graphs import complete, crown, from_matrix
 
 SCORES = ("edges", "vertices", "balance", "weight", "surprise")
-Row = tuple[float, int, tuple[int, ...], tuple[int, ...]]
 
 
-def rows(best: BestBicliques) -> list[Row]:
+def rows(best: BestBicliques) -> list[reference.Row]:
     sides = [tuple(tuple(side.tolist()) for side in best.table[i]) for i in range(len(best.table))]
     return [(s, k, *pair) for s, k, pair in zip(best.scores.tolist(), best.keys.tolist(), sides, strict=True)]
-
-
-def keys_of(found: list[tuple[tuple[int, ...], tuple[int, ...]]], graph: BipartiteCSR) -> list[int]:
-    sizes = [np.array([len(pair[side]) for pair in found], np.int32) for side in (0, 1)]
-    members = [np.array([v for pair in found for v in pair[side]], np.int32) for side in (0, 1)]
-    ids = np.arange(graph.n_left), np.arange(graph.n_right)
-    hashes = [vertex_hashes(hash_integers(each), side) for each, side in zip(ids, SIDE_SALTS, strict=True)]
-    return biclique_keys(BicliqueBlock(len(found), *sizes, *members), *hashes).tolist()
-
-
-def ranked(
-    graph: BipartiteCSR, by: str, k: int, least: tuple[int, int], overlap: float, weight: np.ndarray
-) -> list[Row]:
-    """The specification: all maximal bicliques, scored one by one, sorted, and taken by rank."""
-    found = [pair for pair in sorted(maximal_bicliques(graph)) if all(map(int.__ge__, map(len, pair), least))]
-    if by == "surprise" and found:
-        scores = (surprise_of(GroupMembers.of(found), NullModel.of(graph)) / UNIT).tolist()
-    else:
-        scores = [
-            {
-                "edges": len(left) * len(right),
-                "vertices": len(left) + len(right),
-                "balance": min(len(left), len(right)),
-                "weight": math.fsum(weight[u, v] for u in left for v in right),
-            }.get(by, 0)
-            for left, right in found
-        ]
-    taken: list[Row] = []
-    triples = zip(scores, keys_of(found, graph), found, strict=True)
-    order = sorted(triples, key=lambda row: (-row[0], -len(row[2][0]) * len(row[2][1]), row[1]))
-    for score, key, (left, right) in order:
-        shared = (len({*left} & {*row[2]}) * len({*right} & {*row[3]}) for row in taken)
-        if len(taken) < k and all(n <= overlap * len(left) * len(right) for n in shared):
-            taken.append((score, key, left, right))
-    return taken
 
 
 def weights_of(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
@@ -75,9 +37,10 @@ def test_the_best_are_those_of_all_ranked(by: str) -> None:
         weight = weights_of(rng, (graph.n_left, graph.n_right))
         k, least = int(rng.choice([1, 2, 5, 20, 1000])), (int(rng.integers(1, 4)), int(rng.integers(1, 4)))
         overlap = float(rng.choice([1, 1, 0, 0.3, 0.5]))
-        given = {"weights": weight[graph.edges()]} if by == "weight" else {}
-        best = best_bicliques(graph, by, k, min_left=least[0], min_right=least[1], overlap=overlap, **given)
-        assert rows(best) == ranked(graph, by, k, least, overlap, weight)
+        weights = weight[graph.edges()] if by == "weight" else None
+        given = {"min_left": least[0], "min_right": least[1], "overlap": overlap, "weights": weights}
+        best = best_bicliques(graph, by, k, **given)
+        assert rows(best) == reference.best(graph, BestQuery(by, k, **given))
         assert best.is_complete
 
 
@@ -123,7 +86,7 @@ def test_a_time_limit_leaves_the_best_so_far_and_a_bound() -> None:
     seen: list[BestBicliques] = []
     best = best_bicliques(graph, k=3, time_limit=1e-9, on_progress=seen.append)
     assert not best.is_complete
-    assert seen[-1] is best
+    assert rows(seen[-1]) == rows(best)
     assert best.bound >= best.scores[0]
     left, right = best.table[0]
     assert all({*right.tolist()} <= {*graph.neighbours_of_left(u).tolist()} for u in left.tolist())
@@ -135,13 +98,27 @@ def test_a_time_limit_leaves_the_best_so_far_and_a_bound() -> None:
         best_bicliques(graph, k=3, on_progress=interrupt)
 
 
+@pytest.mark.parametrize("by", SCORES)
+def test_standings_never_get_worse(by: str) -> None:
+    """With overlaps limited, more and more are ranked: each search begins with the results of the one before."""
+    rng = np.random.default_rng(5)
+    graph, seen = from_matrix(rng.random((30, 30)) < 0.3), list[BestBicliques]()
+    weights = rng.random(graph.n_edges) if by == "weight" else None
+    best = best_bicliques(graph, by, 5, overlap=0.1, weights=weights, on_progress=seen.append)
+    bounds, highest = [each.bound for each in seen], [max(each.scores, default=-np.inf) for each in seen]
+    assert bounds == sorted(bounds, reverse=True)
+    assert highest == sorted(highest)
+    assert all(each.bound >= max(each.scores, default=0) for each in seen if not each.is_complete)
+    assert rows(best) == rows(seen[-1])
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"by": "degree"}, "by is 'degree': expected one of edges, vertices"),
         ({"k": 0}, "k is 0: expected 1 or more"),
         ({"overlap": 1.5}, "overlap is 1.5: expected a share"),
-        ({"time_limit": 0}, "time_limit is 0: expected seconds"),
+        ({"time_limit": 0}, "time_limit_seconds is 0: expected a finite number"),
         ({"by": "weight"}, "by is 'weight' and weights are missing"),
         ({"weights": np.ones(6)}, "by is 'edges' and weights are given"),
         ({"by": "weight", "weights": np.ones(5)}, r"weights have the shape \(5,\)"),
@@ -151,3 +128,36 @@ def test_a_time_limit_leaves_the_best_so_far_and_a_bound() -> None:
 def test_refusals(given: dict, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         best_bicliques(complete(2, 3), **given)
+
+
+@pytest.mark.parametrize("by", ["edges", "vertices", "balance"])
+def test_nearly_complete_ones_are_the_best_of_all(by: str) -> None:
+    """Beside the specification, and beside all sets of right vertices with the left ones that miss least."""
+    rng = np.random.default_rng(SCORES.index(by))
+    for i in range(25):
+        missing, shape = int(rng.integers(1, 4)), rng.integers(4, 10, 2)
+        matrix = rng.random(shape) < rng.choice([0.5, 0.7, 0.85])
+        least, k = (missing + 1 + i % 2, missing + 1), int(rng.choice([1, 3, 50]))
+        graph, overlap = from_matrix(matrix), float(rng.choice([1, 0.5]))
+        given = {"min_left": least[0], "min_right": least[1], "overlap": overlap, "missing": missing}
+        best = best_bicliques(graph, by, k, **given)
+        assert rows(best) == reference.best(graph, BestQuery(by, k, **given))
+        scores = []
+        for chosen in product([False, True], repeat=shape[1]):
+            n_right, misses = sum(chosen), np.sort((~matrix[:, np.array(chosen)]).sum(axis=1))
+            n_left = int(np.count_nonzero(np.cumsum(misses) <= missing))
+            if n_left >= least[0] and n_right >= least[1]:
+                n_edges = n_left * n_right - int(misses[:n_left].sum())
+                scores.append({"edges": n_edges, "vertices": n_left + n_right, "balance": min(n_left, n_right)}[by])
+        assert best.scores[:1].tolist() == sorted(scores)[-1:]
+
+
+def test_a_block_with_three_missing_edges_comes_out_as_one() -> None:
+    rng = np.random.default_rng(4)
+    matrix = rng.random((60, 50)) < 0.1
+    matrix[20:32, 10:22] = True
+    matrix[[20, 25, 31], [10, 15, 15]] = False
+    best = best_bicliques(from_matrix(matrix), k=1, min_left=4, min_right=4, missing=3)
+    assert rows(best)[0][2:] == (tuple(range(20, 32)), tuple(range(10, 22)))
+    assert (best.scores.tolist(), best.n_edges.tolist(), best.bound) == ([141], [141], 141)
+    assert best_bicliques(from_matrix(matrix), k=1, min_left=4, min_right=4).scores[0] < 141

@@ -8,9 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mbe_stage.runtime import code_cache
+from mbe_stage.runtime import code_cache, jit
 from tests.patience import completed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -178,3 +179,17 @@ def test_a_directory_in_use_counts_as_used(monkeypatch: pytest.MonkeyPatch) -> N
     code_cache.keep("code", b"")
     left = {path.name for path in code_cache.cache_directories()[0].parent.iterdir()}
     assert left == {*(f"{state:020x}" for state in (0, 2, 3)), "f" * 20}
+
+
+def test_indices_are_not_asked_for_their_sign_where_nothing_is_allocated() -> None:
+    def entry(numbers: np.ndarray, table: np.ndarray, k: int) -> int:
+        numbers[k] = table[k, k]
+        return numbers[numbers[k]]
+
+    selections = []
+    for nrt in (True, False):
+        function = jit.compiled(nrt=nrt)(entry)
+        function._cache.disable()
+        assert function(np.array([0, 5, 7]), np.array([[0, 0], [0, 2]]), 1) == 7
+        selections.append(function.inspect_llvm(function.signatures[0]).count(" select "))
+    assert selections[0] > selections[1] == 0

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from mbe_stage import BipartiteCSR
 from mbe_stage.graphs import numbering
-from mbe_stage.graphs.distinct import DistinctCounter
 from mbe_stage.graphs.numbering import Codes, IntegerNumbers, TextNumbers
 from mbe_stage.graphs.pairs import distinct_pairs, row_offsets
 from mbe_stage.graphs.texts import canonical_integers
@@ -122,14 +121,3 @@ def test_arrays_of_a_graph_can_be_written_to_even_if_the_ids_cannot() -> None:
     ids = np.frombuffer(np.arange(4, dtype=np.int32).tobytes(), np.int32)
     graph = BipartiteCSR.from_edges(ids, ids)
     assert all(array.flags.writeable for array in (graph.left_members, graph.right_members, graph.left_offsets))
-
-
-@pytest.mark.parametrize("n", [1, 300, 9_000, 40_000, 700_000])
-def test_distinct_values_are_counted_within_five_percent(n: int) -> None:
-    values = np.random.default_rng(n).integers(-(2**63), 2**63 - 1, n)
-    integers, texts = DistinctCounter(), DistinctCounter()
-    for part in (values, values[: n // 2]):
-        integers.add_integers(part)
-        texts.add_texts(np.arange(0, 8 * part.size + 1, 8), part.view(np.uint8))
-    assert 0.95 * n <= integers.n <= 1.05 * n
-    assert 0.95 * n <= texts.n <= 1.05 * n

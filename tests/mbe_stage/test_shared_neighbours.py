@@ -54,6 +54,18 @@ def test_closed_forms() -> None:
     assert found(BipartiteCSR.from_edges([], [], n_left=3, n_right=2), 1) == []
 
 
+def test_only_marked_groups_are_visited() -> None:
+    """Disjoint edges mark no group, and visiting all of them for each vertex would take quadratic time."""
+    n = 3 << 12
+    lists = engine_cpu._lists_of(BipartiteCSR.from_edges(np.arange(n), np.arange(n)), 1)
+    scratch, found = np.zeros(3 * n, np.int32), np.empty((3, n), np.int32)
+    # A visit would clear the bit of a group that no vertex has marked.
+    bits = np.zeros(n // 63 + 3, np.uint64)
+    bits[1] = 1
+    assert engine_cpu._pairs_of(*lists[:4], 0, n, 1, scratch, bits, found) == 0
+    assert bits[1] == 1
+
+
 def test_similarity_is_that_of_scipy() -> None:
     """Degrees of all kinds: of a few, of nearly all, and of graphs so large that p-values are far below 1e-300."""
     dice = np.random.default_rng(5)

@@ -471,7 +471,7 @@ def test_every_help_has_an_example_that_works(tmp_path: Path, monkeypatch: pytes
             if name == "diff":
                 arguments = [each.replace("RUN", "latest") for each in arguments]
                 arguments[1] = str(RunStore(tmp_path / "out").latest())
-            if name in (None, "enumerate", "cliques", "count-pq", "project", "itemsets", "groups"):
+            if name in (None, "enumerate", "cliques", "count-pq", "project", "itemsets", "best", "groups"):
                 # Nothing needs to be compiled.
                 arguments += ["--engine", "reference"]
             done = mbe(*arguments)

@@ -356,7 +356,7 @@ def test_a_projection_joins_who_shares_enough(tmp_path: Path, side: str, min_sha
 
 def test_a_projection_that_does_not_fit_is_refused_with_its_bytes(tmp_path: Path) -> None:
     star = columns([(u, 0) for u in range(700)])
-    with pytest.raises(MemoryBudgetExceeded, match=r"244,650 edges between 700 vertices and needs 1,982,400 bytes"):
+    with pytest.raises(MemoryBudgetExceeded, match=r"at least \d+,\d+ edges between 700 vertices and"):
         published(tmp_path, star, project="left", execution={"memory_budget": 1 << 20})
     assert not list((tmp_path / "runs").glob("*"))
 

@@ -223,16 +223,6 @@ CASES: dict[str, tuple[str, bytes | str, Pairs]] = {
         "c mine\nc too\np edge 4 5\n" + "".join(f"e {u} {v}\n" for u, v in numbered()),
         TEXT_PAIRS,
     ),
-    "context e.cxt": (
-        "a formal context",
-        "B\n\n4\n2\n\n" + "\n".join([*LEFT, *RIGHT, *("".join(".X"[x] for x in row) for row in MATRIX)]) + "\n",
-        NAMED,
-    ),
-    "context with a name e.cxt": (
-        "a formal context",
-        "B\r\nmine\r\n4\r\n2\r\n" + "\r\n".join([*LEFT, *RIGHT, *("".join(".X"[x] for x in row) for row in MATRIX)]),
-        NAMED,
-    ),
     "gml e.gml": ("a GML graph", "\n".join(nx.generate_gml(graph())), NAMED),
     "gml under notes e": ("a GML graph", 'Creator "me"\n' + "\n".join(nx.generate_gml(unmarked())), NAMED),
     "gml without labels e.gml": (
@@ -315,7 +305,7 @@ def test_the_line_gives_the_graph(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize(
     "compress", [gzip.compress, bz2.compress, lzma.compress, lambda data: pa.compress(data, "zstd", asbytes=True)]
 )
-@pytest.mark.parametrize("case", ["graphml e.graphml", "arrow e.arrow", "npy e.npy", "sets e.gmt", "context e.cxt"])
+@pytest.mark.parametrize("case", ["graphml e.graphml", "arrow e.arrow", "npy e.npy", "sets e.gmt"])
 def test_compressed_files_are_unpacked_first(tmp_path: Path, case: str, compress: Callable[[bytes], bytes]) -> None:
     name, content, expected = CASES[case]
     path = put(tmp_path, f"{case}.gz", compress(content.encode() if isinstance(content, str) else content))
@@ -336,9 +326,7 @@ def test_a_shell_runs_the_line_whatever_the_file_is_called(tmp_path: Path, at_wo
     assert pairs(at_work / str(settings["input.path"]), header=True, left="user", right="page") == NAMED
 
 
-@pytest.mark.parametrize(
-    "case", ["sets e.gmt", "gml e.gml", "graphml e.graphml", "pajek of two modes e.net", "context e.cxt"]
-)
+@pytest.mark.parametrize("case", ["sets e.gmt", "gml e.gml", "graphml e.graphml", "pajek of two modes e.net"])
 def test_a_given_format_is_taken_for_text(tmp_path: Path, case: str) -> None:
     path = put(tmp_path, case, "ann,p1\nbob,p1\n")
     assert pairs(path, format="csv", header=False) == {("ann", "p1"), ("bob", "p1")}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import itertools
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -300,9 +302,25 @@ def test_explicit_zeros_of_a_matrix_are_no_edges() -> None:
     assert pairs(ingest(InputConfig(weight="weight", min_weight=1.5), source=matrix)) == [(1, 1)]
 
 
-def test_networkx_sides_by_attribute() -> None:
+def as_igraph(graph: nx.Graph) -> Any:
+    igraph = pytest.importorskip("igraph")
+    ids = {node: i for i, node in enumerate(graph)}
+    made = igraph.Graph(len(ids), [(ids[u], ids[v]) for u, v in graph.edges()], directed=graph.is_directed())
+    made.vs["name"] = list(graph)
+    if sides := nx.get_node_attributes(graph, "bipartite"):
+        made.vs["type"] = [sides.get(node) for node in graph]
+    for name in {name for *_, data in graph.edges(data=True) for name in data}:
+        made.es[name] = [data.get(name) for *_, data in graph.edges(data=True)]
+    return made
+
+
+OF_EITHER = pytest.mark.parametrize("made", [lambda graph: graph, as_igraph], ids=["networkx", "igraph"])
+
+
+@OF_EITHER
+def test_graph_sides_by_attribute(made: Callable[[nx.Graph], Any]) -> None:
     graph = nx.davis_southern_women_graph()
-    edges = ingest(InputConfig(), source=graph)
+    edges = ingest(InputConfig(), source=made(graph))
     assert (edges.facts.n_left, edges.facts.n_right, edges.facts.n_edges) == (18, 14, 89)
     assert set(edges.left_keys.to_pylist()) == set(graph.graph["top"])
     expected = {(u, v) if graph.nodes[u]["bipartite"] == 0 else (v, u) for u, v in graph.edges}
@@ -317,17 +335,19 @@ def test_networkx_graphs_of_a_class_derived_from_theirs() -> None:
     assert edges.facts.n_edges == 89
 
 
-def test_networkx_sides_by_the_only_colouring() -> None:
+@OF_EITHER
+def test_graph_sides_by_the_only_colouring(made: Callable[[nx.Graph], Any]) -> None:
     graph = nx.Graph([("b", 1), (1, "a"), ("a", 2)])
     graph.add_node("alone")
-    assert pairs(ingest(InputConfig(), source=graph)) == [("a", 1), ("a", 2), ("b", 1)]
+    assert pairs(ingest(InputConfig(), source=made(graph))) == [("a", 1), ("a", 2), ("b", 1)]
     directed = nx.MultiDiGraph([(1, "b"), ("a", 1), ("a", 1), ("a", 2)])
-    edges = ingest(InputConfig(), source=directed)
+    edges = ingest(InputConfig(), source=made(directed))
     assert pairs(edges) == [(1, "a"), (1, "b"), (2, "a")]
     assert edges.facts.duplicate_edges == 1
 
 
-def test_networkx_weights_and_times() -> None:
+@OF_EITHER
+def test_graph_weights_and_times(made: Callable[[nx.Graph], Any]) -> None:
     graph = nx.Graph()
     graph.add_nodes_from(["a", "b"], bipartite=0)
     graph.add_nodes_from([1, 2], bipartite=1)
@@ -335,28 +355,49 @@ def test_networkx_weights_and_times() -> None:
     graph.add_edge(2, "a", weight=1.0, when=6)
     graph.add_edge("b", 2, weight=3.0, when=7)
     config = InputConfig(weight="weight", min_weight=1.5, timestamp="when", time_until=7)
-    assert pairs(ingest(config, source=graph)) == [("a", 1)]
+    assert pairs(ingest(config, source=made(graph))) == [("a", 1)]
 
 
+def test_igraph_without_names_and_sides() -> None:
+    igraph = pytest.importorskip("igraph")
+    assert pairs(ingest(InputConfig(), source=igraph.Graph.Full_Bipartite(2, 2))) == [(0, 2), (0, 3), (1, 2), (1, 3)]
+    undirected = InputConfig().of_one_set()
+    edges = ingest(undirected, source=igraph.Graph(4, [(0, 1), (1, 2), (2, 0)]))
+    assert (edges.facts.n_left, edges.facts.n_edges) == (4, 3)
+
+
+def test_repeated_names_of_igraph_are_refused() -> None:
+    igraph = pytest.importorskip("igraph")
+    graph = igraph.Graph(3, [(0, 1), (1, 2)])
+    graph.vs["name"] = ["a", "b", "a"]
+    with pytest.raises(InputError, match=r"memory:igraph.*2 vertices named 'a'"):
+        ingest(InputConfig(), source=graph)
+
+
+@OF_EITHER
 @pytest.mark.parametrize(
     ("edges", "sides", "message"),
     [
         ([(1, 2), (3, 4)], {}, "several components"),
         ([(1, 2), (2, 3), (3, 1)], {}, "odd cycle"),
-        ([(1, 2), (2, 3)], {1: 0, 2: 1}, "no attribute bipartite on node 3"),
-        ([(1, 2)], {1: 0, 2: 2}, "bipartite=2 on node 2"),
+        ([(1, 2), (2, 3)], {1: 0, 2: 1}, "no attribute SIDE on node 3"),
+        ([(1, 2)], {1: 0, 2: 2}, "SIDE=2 on node 2"),
         ([(1, 2)], {1: 0, 2: 0}, "joins two nodes of side 0"),
         ([(1, 2), (1, "a")], {}, "nodes of type int, str"),
         ([(1, (2, 3))], {}, "nodes of type tuple"),
         ([], {}, "both sides are empty"),
     ],
 )
-def test_networkx_refusals(edges: list[tuple[object, object]], sides: dict[object, int], message: str) -> None:
+def test_graph_refusals(
+    edges: list[tuple[object, object]], sides: dict[object, int], message: str, made: Callable[[nx.Graph], Any]
+) -> None:
     graph = nx.Graph(edges)
     nx.set_node_attributes(graph, sides, "bipartite")
-    with pytest.raises(InputError, match=r"memory:networkx") as caught:
-        ingest(InputConfig(), source=graph)
-    assert message in str(caught.value)
+    given = made(graph)
+    library, side = ("networkx", "bipartite") if given is graph else ("igraph", "type")
+    with pytest.raises(InputError, match=f"memory:{library}") as caught:
+        ingest(InputConfig(), source=given)
+    assert message.replace("SIDE", side) in str(caught.value)
 
 
 @pytest.mark.parametrize(

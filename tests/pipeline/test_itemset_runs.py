@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,10 @@ from typer.testing import CliRunner
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline import Config, count, load_config, run
 from mbe_stage.pipeline.cli.app import app
-from mbe_stage.pipeline.errors import ConfigError, VerificationError
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import ConfigError, InputError, VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.io.cxt import Context, read_cxt, write_cxt
 from mbe_stage.pipeline.itemsets.closed import closed_itemset_lists
 from mbe_stage.pipeline.problems.itemsets.rows import top
 from mbe_stage.pipeline.verify import verify_run
@@ -111,6 +114,49 @@ def test_the_command_publishes_and_shows(tmp_path: Path, monkeypatch: pytest.Mon
     assert summary["itemsets"] == 2
     assert "tea" in said("top", "out")
     said("verify", "out")
+
+
+def test_a_context_is_input(tmp_path: Path) -> None:
+    matrix = random_matrix(4, 12, 6, 0.6)
+    context = Context(tuple(f"o{i}" for i in range(12)), tuple(f"a{i}" for i in range(6)), matrix)
+    write_cxt(context, tmp_path / "a.cxt")
+    (tmp_path / "b.cxt.gz").write_bytes(gzip.compress((tmp_path / "a.cxt").read_bytes()))
+    expected = {tuple(f"a{i}" for i in items): n for items, n in closed_itemset_lists(np.nonzero(matrix), 2)}
+    for name in ("a.cxt", "b.cxt.gz"):
+        found = run(config(tmp_path, min_count=2), str(tmp_path / name))
+        assert rows_of(found.run_dir) == expected
+        verify_run(found.run_dir, ingest(found.manifest.config.input, str(tmp_path / name)))
+    (tmp_path / "c.cxt").write_text("B\n\n1\n1\nx\n")
+    with pytest.raises(InputError, match="1 lines of names and rows"):
+        run(config(tmp_path), str(tmp_path / "c.cxt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("B\n\n2\n1\n\na\na\nc\nX\nX\n", r"2 objects named 'a'; expected distinct names; rename one"),
+        ("B\n\n1\n2\n\na\nc\nc\nXX\n", r"2 attributes named 'c'"),
+    ],
+)
+def test_repeated_names_of_a_context_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "a.cxt"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        ingest(InputConfig(path=str(path)))
+    read_cxt(path)
+
+
+def test_contexts_in_other_encodings(tmp_path: Path) -> None:
+    path, text = tmp_path / "a.cxt", "B\n\n1\n1\n\ngröße\nc\nX\n"
+    for encoding in ("utf-8-sig", "utf-16", "utf-16-le"):
+        path.write_bytes(text.encode(encoding))
+        edges = ingest(InputConfig(path=str(path)))
+        assert (edges.facts.format, edges.left_keys.to_pylist()) == ("cxt", ["größe"])
+        assert read_cxt(path).objects == ("größe",)
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=r"a\.cxt.*line 6.*bytes that are not UTF-8.*input\.encoding"):
+        ingest(InputConfig(path=str(path)))
+    assert ingest(InputConfig(path=str(path), encoding="latin-1")).left_keys.to_pylist() == ["größe"]
 
 
 def test_wrong_settings_are_refused(tmp_path: Path) -> None:

@@ -20,9 +20,10 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.cxt import Context, read_cxt, write_cxt
 from mbe_stage.pipeline.itemsets.baskets import least_of
 from mbe_stage.pipeline.itemsets.closed import closed_itemset_lists, closed_itemsets, fpclose
-from mbe_stage.pipeline.itemsets.lattice import Context, concept_lattice, read_cxt, write_cxt
+from mbe_stage.pipeline.itemsets.lattice import concept_lattice
 from mbe_stage.pipeline.itemsets.rules import association_rules
 from tests.mbe_stage.graphs import random_matrix
 

@@ -22,8 +22,7 @@ from benchmarks.ingest import write_edges
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pipeline import Config, EdgeData, count, run
 from mbe_stage.pipeline.backends.arrow import spooled
-from mbe_stage.pipeline.backends.arrow.rows import HostRows
-from mbe_stage.pipeline.backends.arrow.spooled import Spooled, Spools
+from mbe_stage.pipeline.backends.arrow.spooled import Spooled, SpooledEncoder, Spools
 from mbe_stage.pipeline.clean import core
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError, PublishError
@@ -81,7 +80,8 @@ def written(table: pa.Table, directory: Path, seed: int) -> Path | list[Path]:
 
 def read_within(config: InputConfig, source: Any, most_bytes: int, least: tuple[int, int]) -> EdgeData:
     spools = Spools(1 << 30)
-    rows = HostRows.of(read_edges(config, source, new_column=spools.column))
+    rows = read_edges(config, source, new_column=spools.column)
+    spools.check_keys()
     return core.clean_within(rows, spools, config, most_bytes, least)
 
 
@@ -512,6 +512,32 @@ def test_keys_beyond_the_budget_end_reading_with_a_figure_that_works(tmp_path: P
     assert found.facts.fingerprint == ingest(InputConfig(**columns)).facts.fingerprint
 
 
+@pytest.mark.parametrize("n", [1, 300, 9_000, 40_000, 700_000])
+def test_distinct_keys_are_counted_within_five_percent(n: int) -> None:
+    values = np.random.default_rng(n).integers(-(2**63), 2**63 - 1, n)
+    for kind in (pa.int64(), pa.string()):
+        encoder = SpooledEncoder(False, lambda _: None)
+        encoder._begin_to_count()
+        for part in (values, values[: n // 2]):
+            encoder.add(pa.array(part).cast(kind))
+        assert encoder._counter is not None
+        assert 0.95 * n <= encoder._counter.n <= 1.05 * n
+
+
+def test_keys_of_several_files_beyond_the_budget_are_counted_in_all_of_them(tmp_path: Path) -> None:
+    random, paths = np.random.default_rng(6), [tmp_path / f"{number}.csv" for number in range(3)]
+    for path in paths:
+        csv.write_csv(pa.table({"u": random.integers(0, 1 << 62, 60_000), "v": np.arange(60_000) % 7}), path)
+
+    def read(budget: int) -> EdgeData:
+        return within.ingest_within(Config(execution={"memory_budget": budget}), paths)
+
+    with pytest.raises(MemoryBudgetExceeded, match="tables of distinct keys") as refused:
+        read(MIB)
+    assert refused.value.needed_bytes is not None
+    assert read(refused.value.needed_bytes + MIB).facts.n_edges == 180_000
+
+
 def test_degrees_of_all_edges_are_saved_between_steps(tmp_path: Path) -> None:
     pq.write_table(made(6), tmp_path / "e.parquet")
     config = InputConfig(path=str(tmp_path / "e.parquet"), nulls="drop")
@@ -533,15 +559,12 @@ def test_files_have_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers = Spooled()
+    def full(*_: int) -> None:
+        raise OSError(28, "No space left on device")
 
-    class Full(io.BytesIO):
-        def write(self, _: Any) -> int:
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(numbers, "_file", Full())
+    monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(InputError, match=r"No space left.*TMPDIR"):
-        numbers.write(0, np.arange(3, dtype=np.int32))
+        Spooled().write(0, np.arange(3, dtype=np.int32))
 
 
 _MEASURED = """

@@ -19,10 +19,13 @@ NOT_TO_LIST = NOT_TO_READ | {"numpy", "pyarrow"}
 # What finds the problems of other packages.
 LIGHT = {
     "mbe_stage.bicliques",
+    "mbe_stage.bicliques.best",
+    "mbe_stage.bicliques.best.problem",
     "mbe_stage.bicliques.problem",
     "mbe_stage.cliques",
     "mbe_stage.cliques.problem",
     "mbe_stage.errors",
+    "mbe_stage.integers",
     "mbe_stage.itemsets",
     "mbe_stage.itemsets.runs",
     "mbe_stage.lazy_names",

@@ -1,145 +1,105 @@
-"""Weights in the search for the best by weight: those of a frame, and the bounds that their sums give.
-
-A frame's floats are the weights of each column over the path, of each candidate, and of the candidates' entries.
-"""
+"""Sums of edges' weights: those of bicliques, and the part of a graph where they reach a threshold."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import float64, int64
 
-from mbe_stage.bicliques.best.layout import FLOATS_AT, INTS_AT, N_COLUMNS, N_ROWS, WIDTH, WORDS_AT, reaches
-from mbe_stage.bits import lowest_bit_index, popcount
-from mbe_stage.runtime.jit import compiled
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.reduction import Core
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.subgraphs import peel_to_core
+from mbe_stage.groups.null_model import UNIT, NullModel, pair_weights
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-_U = np.uint64
-_ONE = _U(1)
+_FLOATS = float64[::1]
+# Another look is worth it if the last one left a smaller share of the edges.
+_WORTH_IT = 0.95
 
 
-@compiled()
-def weigh_root(graph, weights, state, n_columns, n_path, ints_at, n_candidates):
-    """Write the weights of a root's frame: each column's over the path, each row's, and those of its entries.
+def surprise_weights(graph: BipartiteCSR, model: NullModel) -> np.ndarray:
+    """Return the evidence of each edge in nats, exact in a float64, in the order of `graph.edges()`."""
+    return pair_weights(model.log_expected(*graph.edges())) / UNIT
+
+
+def heavy_part(
+    core: Core, weights: np.ndarray, sizes: BicliqueQuery, threshold: float
+) -> tuple[Core, np.ndarray, float]:
+    """Return the part whose vertices may be in bicliques of these sizes that weigh as much as the threshold.
+
+    A biclique of a vertex weighs at most the sum of all edges between its neighbours and the vertices that share
+    enough of them.
 
     Returns
     -------
-    float
-        The weight of the root's own biclique.
+    part : Core
+    weights : float64
+        Of its edges.
+    bound : float
+        No biclique of these sizes in the part weighs more.
     """
-    floats, ints = state.floats, state.ints
-    total, entry = 0.0, n_columns + n_candidates
-    floats[:entry] = 0.0
-    for k in range(n_path + n_candidates):
-        row = state.path[k] if k < n_path else ints[ints_at + k - n_path]
-        at, column = graph.row_offsets[row], 0
-        if k >= n_path:
-            ints[ints_at + 2 * n_candidates + k - n_path] = entry - n_columns - n_candidates
-        while column < n_columns and at < graph.row_offsets[row + 1]:
-            if graph.row_members[at] == ints[column]:
-                weight = weights[at]
-                if k < n_path:
-                    floats[column] += weight
-                    total += weight
-                else:
-                    floats[n_columns + k - n_path] += weight
-                    floats[entry] = weight
-                    entry += 1
-                column += 1
-                at += 1
-            elif graph.row_members[at] < ints[column]:
-                at += 1
-            else:
-                column += 1
-    return total
+    while core.graph.n_edges:
+        graph = core.graph
+        of_right = weights[np.argsort(graph.left_members, kind="stable")]
+        left = graph.left_offsets, graph.left_members
+        right = graph.right_offsets, graph.right_members
+        most = _heaviest(*left, *right, of_right, sizes.min_right), _heaviest(*right, *left, weights, sizes.min_left)
+        bound = float(min(each.max() for each in most))
+        alive = most[0] >= threshold, most[1] >= threshold
+        peel_to_core(graph, *alive, sizes.min_left, sizes.min_right)
+        kept = np.repeat(alive[0], graph.left_degrees) & alive[1][graph.left_members]
+        core, weights = core.only(*alive), weights[kept]
+        if core.graph.n_edges > _WORTH_IT * graph.n_edges:
+            return core, weights, bound
+    return core, weights, 0.0
 
 
-@njit(inline="always")
-def may_weigh(state, depth, i):
-    """True if the path and all candidates from the i-th on together reach the threshold."""
-    frames = state.frames
-    start, n_columns = frames[depth, FLOATS_AT], frames[depth, N_COLUMNS]
-    total = 0.0
-    for k in range(n_columns):
-        total += state.floats[start + k]
-    for k in range(start + n_columns + i, start + n_columns + frames[depth, N_ROWS]):
-        total += state.floats[k]
-    return reaches(state, total)
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Compile the functions of this module."""
+    return steps_of(_heaviest, sums)
 
 
-@njit(inline="always")
-def weigh_path(state, depth, i, n_columns, new_floats):
-    """Write the weights of a child's columns over its path; return their sum."""
-    frames, floats, words, ints = state.frames, state.floats, state.words, state.ints
-    start, width, words_at = frames[depth, FLOATS_AT], frames[depth, WIDTH], frames[depth, WORDS_AT]
-    n_rows, row_at = frames[depth, N_ROWS], frames[depth, WORDS_AT] + i * frames[depth, WIDTH]
-    n = 0
-    for w in range(width):
-        bits = words[row_at + w]
-        while bits != _U(0):
-            floats[new_floats + n] = floats[start + 64 * w + lowest_bit_index(bits)]
-            n += 1
-            bits &= bits - _ONE
-    entries = start + frames[depth, N_COLUMNS] + n_rows
-    for j in range(i, n_rows):
-        n = 0
-        for w in range(width):
-            n += popcount(words[row_at + w] & words[words_at + j * width + w])
-        if n == n_columns:
-            first = entries + ints[frames[depth, INTS_AT] + 2 * n_rows + j]
-            _restrict(state, words_at + j * width, row_at, width, first, new_floats)
-    total = 0.0
-    for k in range(n_columns):
-        total += floats[new_floats + k]
-    return total
-
-
-@njit(inline="always")
-def weigh_rows(state, depth, i, new_ints, n_new, n_columns, new_floats, total):
-    """Write the weights of a child's candidates, given by their numbers in its parent.
+@compiled(LONGS, INTS, LONGS, INTS, _FLOATS, int64)
+def _heaviest(offsets, members, other_offsets, other_members, weights, least):
+    """The sum of the weights between the members of each row and the rows that share `least` of them.
 
     Parameters
     ----------
-    i : int
-        The child's number.
-    new_ints, n_new : int
-        Where the candidates' numbers stand, and how many there are.
-    n_columns, new_floats, total
-        The child's columns, where its weights begin, and the weight of its path.
-
-    Returns
-    -------
-    bool
-        False if they and the path, whose weight is `total`, do not reach the threshold together.
+    weights : float64
+        Of `other_members`.
     """
-    frames, floats, ints = state.frames, state.floats, state.ints
-    width, words_at, n_rows = frames[depth, WIDTH], frames[depth, WORDS_AT], frames[depth, N_ROWS]
-    entries = frames[depth, FLOATS_AT] + frames[depth, N_COLUMNS] + n_rows
-    new_entries = new_floats + n_columns + n_new
-    to = new_entries
-    for k in range(n_new):
-        j, n = ints[new_ints + k], ints[new_ints + n_new + k]
-        ints[new_ints + 2 * n_new + k] = to - new_entries
-        floats[to : to + n] = 0.0
-        first = entries + ints[frames[depth, INTS_AT] + 2 * n_rows + j]
-        _restrict(state, words_at + j * width, words_at + i * width, width, first, to)
-        weight = 0.0
-        for e in range(to, to + n):
-            weight += floats[e]
-        floats[new_floats + n_columns + k] = weight
-        total += weight
-        to += n
-    return reaches(state, total)
+    n_rows = offsets.size - 1
+    most, total, n_shared = np.zeros(n_rows), np.zeros(n_rows), np.zeros(n_rows, np.int32)
+    for row in range(n_rows):
+        for is_end in range(2):
+            for k in range(offsets[row], offsets[row + 1]):
+                for j in range(other_offsets[members[k]], other_offsets[members[k] + 1]):
+                    other = other_members[j]
+                    if not is_end:
+                        total[other] += weights[j]
+                        n_shared[other] += 1
+                    elif n_shared[other] > 0:
+                        most[row] += total[other] if n_shared[other] >= least else 0.0
+                        total[other], n_shared[other] = 0.0, 0
+    return most
 
 
-@njit(inline="always")
-def _restrict(state, row_at, mask_at, width, first, to):
-    """Add the weights of a row's entries, from `first` on, at the places of a mask's bits, from `to` on."""
-    words, floats = state.words, state.floats
-    for w in range(width):
-        bits, mask = words[row_at + w], words[mask_at + w]
-        while bits != _U(0):
-            lowest = bits & (~bits + _ONE)
-            if mask & lowest != _U(0):
-                floats[to] += floats[first]
-                to += 1
-            first += 1
-            bits ^= lowest
+@compiled(LONGS, INTS, LONGS, INTS, LONGS, INTS, _FLOATS, int64)
+def sums(left_offsets, left, right_offsets, right, offsets, members, weights, n_right):
+    """The sum of the weights of each biclique's edges, (n,) float64.
+
+    Parameters
+    ----------
+    left_offsets, left, right_offsets, right
+        The members of each biclique.
+    offsets, members, weights, n_right
+        The neighbours of the graph's left vertices, the weights of these edges, and the number of right vertices.
+    """
+    found, owner = np.zeros(left_offsets.size - 1), np.full(n_right, -1)
+    for i in range(found.size):
+        owner[right[right_offsets[i] : right_offsets[i + 1]]] = i
+        for k in range(left_offsets[i], left_offsets[i + 1]):
+            for j in range(offsets[left[k]], offsets[left[k] + 1]):
+                found[i] += weights[j] if owner[members[j]] == i else 0.0
+    return found

@@ -248,7 +248,9 @@ def walk_bitset_frames(worker, sizes, output, work_limit):
             control[layout.WORK] += steps
             control[layout.VISITED] += 1
             left = worker.words[row_at]
-            excluded = layout.Excluded(excluded_at, excluded_end, singles, rows_at, row_at)
+            # To a later sibling, this one is an excluded row.
+            singles, covered = singles | left, singles
+            excluded = layout.Excluded(excluded_at, excluded_end, covered, rows_at, row_at)
             if CLOSED_SETS and output is None and popcount(left) <= CLOSED_SET_WIDTH:
                 # Counting needs no list of the child's rows.
                 _count_small_child(left, excluded, n_path, columns, depth, worker, sizes)
@@ -264,11 +266,13 @@ def walk_bitset_frames(worker, sizes, output, work_limit):
                     right_used,
                 )
                 control[layout.COUNT] = count
+                singles = covered
                 break
             row_at += 1
             if control[layout.DEPTH] != depth:
                 break
         frames[depth, layout.CURSOR] = row_at - rows_at
+        frames[depth, layout.SINGLES] = np.int64(singles)
         if status != OK:
             return status
         if control[layout.DEPTH] == depth:
@@ -284,20 +288,21 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     row_at, rows_end = excluded.siblings_end, excluded.start
     weights_at = worker.frames[depth, layout.INTS] + row_at - excluded.siblings
     heavy = left & columns.heavy
-    if DOMINATED and heavy == _U(0) and popcount(left) <= sizes.constraints[MIN_LEFT]:
-        # All other left sets below are too small.
+    has_medium = medium_columns(left, columns) != _U(0)
+    is_covered_pair = popcount(left) == 2 and left & ~excluded.singles == _U(0) and not has_medium
+    if DOMINATED and (is_covered_pair or (heavy == _U(0) and popcount(left) <= sizes.constraints[MIN_LEFT])):
+        # All other left sets below are too small, or single columns that an excluded row holds.
         if not needs_weights(n_path, sizes):
             control[layout.COUNT] += 1
             return
         for k in range(rows_end - row_at):
             n_path += np.int64(ints[weights_at + k]) if left & ~words[row_at + k] == _U(0) else 0
-        count_size(popcount(left), n_path, control, sizes)
+        count_size(word_weight(left, columns, ints), n_path, control, sizes)
         return
     # All results below contain the child's own row.
     n_least = n_path + 1
     if n_least < sizes.constraints[MIN_RIGHT]:
         n_least = n_path + np.int64(ints[weights_at])
-    has_medium = medium_columns(left, columns) != _U(0)
     forbidden = subsets_inside(words, excluded.start, excluded.end, left)
     forbidden |= subsets_inside(words, excluded.siblings, row_at, left) | singles_inside(excluded.singles, left)
     # The child's own row is a candidate: its left set is a result itself.
@@ -353,6 +358,9 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
         raw_end = drop_narrow(words, top, raw_end, columns, ints, ints_top, least)
     if raw_end == top:
         return OK
+    if output is None and raw_end - top <= 2 and may_count_pair(n_path, columns, sizes):
+        count_pair(words[top], words[raw_end - 1], excluded, columns, least, worker)
+        return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         forbidden = subsets_of(words, excluded.start, excluded.end, left, masks)
         forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(excluded.singles, masks)
@@ -361,6 +369,27 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
         return OK if is_taken else OUTPUT_FULL
     push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
     return OK
+
+
+@njit(inline="always")
+def may_count_pair(n_path, columns, sizes):
+    """True if `count_pair` need not weigh: a row more is enough on the right, and no column is of medium weight."""
+    return DOMINATED and columns.heavy & ~columns.wide == _U(0) and not needs_weights(n_path, sizes)
+
+
+@compiled(nrt=False)
+def count_pair(first, second, excluded, columns, least, worker):
+    """Count the left sets below a node with one candidate's row or two, perhaps equal ones: rows and what they share.
+
+    Left sets around one that no excluded row holds are not excluded, either.
+    """
+    words, control = worker.words, worker.control
+    both = first & second
+    if both != _U(0) and may_be_wide(both, columns, least) and not is_excluded(both, words, excluded):
+        control[layout.COUNT] += 1 + (first != both) + (second != both)
+        return
+    for row in (first, second):
+        control[layout.COUNT] += row != both and not is_excluded(row, words, excluded)
 
 
 @njit(inline="always")

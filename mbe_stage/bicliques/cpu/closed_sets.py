@@ -116,11 +116,10 @@ def subsets_of(words, start, end, left, masks):
 
     There are no branches, so it is vector code.
     """
-    rows = words[start:end]
     groups = masks[0], masks[1], masks[2], masks[3], masks[4], masks[5]
     subsets = _U(0)
-    for k in range(rows.size):
-        subsets |= _ONE << subset_of(rows[k] & left, groups)
+    for k in range(start, end):
+        subsets |= _ONE << subset_of(words[k] & left, groups)
     return subsets
 
 

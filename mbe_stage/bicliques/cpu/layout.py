@@ -102,7 +102,8 @@ WORKER_STATE = types.NamedTuple(
     (int64[:, ::1], _INTS, _WORDS, _INTS, _WORDS, _INTS, _INTS, _WORDS, _LONGS, _LONGS), WorkerState
 )
 SIZES = types.NamedTuple((_INTS, _INTS, _LONGS, _INTS, _INTS, boolean, boolean, int64, uint64), Sizes)
-OUTPUT = types.NamedTuple((_INTS, _INTS), Output)
+# Numba types a tuple of equal types so: with another name, the walk would be compiled again at its first call.
+OUTPUT = types.NamedUniTuple(_INTS, 2, Output)
 
 
 class Child(NamedTuple):
@@ -202,7 +203,7 @@ CURSOR = 2  # next child
 END = 3  # one past the last child of this task
 N_ROWS = 4  # sparse: all local rows; word: candidate rows
 N_EXCLUDED = 5  # sparse: the first rows; word: those behind the candidates
-SINGLES = 6  # word: the columns that are an excluded row by themselves
+SINGLES = 6  # word: the columns that an excluded row or an earlier child holds
 N_COLUMNS = 7  # sparse: local columns
 INTS = 8  # first entry in the arena of ints
 INTS_TOP = 9  # one past the last

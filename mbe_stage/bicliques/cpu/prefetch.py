@@ -31,6 +31,6 @@ def prefetch(typing_context, array, index):  # noqa: ARG001 - the signature is N
 
 @njit(inline="always")
 def prefetch_column(child, k, at_end):
-    """Ask for the first entry or the last of a later column of a child's left set than its `k`-th."""
-    later = child.column_offsets + child.node[min(k + _AHEAD, child.left_end - 1)]
+    """Ask for the first entry or the last of a later column than the `k`-th: of the left set, or of the next child."""
+    later = child.column_offsets + child.node[min(k + _AHEAD, child.column_members - 1)]
     prefetch(child.node, np.int64(child.column_members + child.node[later + at_end] - at_end))

@@ -22,6 +22,8 @@ from mbe_stage.runtime.jit import compiled
 _U = np.uint64
 _ONE = _U(1)
 _HASH_FACTOR = _U(0x9E3779B97F4A7C15)
+_WIDEST = 2
+_SEVERAL = 8
 
 
 @compiled(nrt=False)
@@ -74,7 +76,7 @@ def merge_equal(words, start, end):
 
 @njit(inline="always")
 def is_excluded(row, words, excluded):
-    """True if `row` lies inside an excluded row: one of two lists, or a single column of `singles`."""
+    """True if `row` lies inside an excluded row: one of two lists, or is a single column of `singles`."""
     if row & (row - _ONE) == _U(0) and row & excluded.singles != _U(0):
         return True
     if is_inside_any(row, words, excluded.siblings, excluded.siblings_end):
@@ -131,7 +133,8 @@ def table_size(n_rows):
 def restrict_distinct(words, excluded, mask, kept_at, heavy, least):
     """Write the distinct restrictions of excluded rows to `mask`, as far as a wanted left set may lie inside.
 
-    Restrictions to a single column are collected in the word `singles` instead: most excluded rows end as one.
+    Restrictions to a single column are not written: most excluded rows end as one. Nor are those inside the widest, a
+    half to two thirds of the others. The widest come first, because most left sets that are not wanted lie inside them.
     Behind ``words[kept_at]`` there must be room for all rows and `table_size` of them. The hash table has no chains: a
     row takes the place of another one, which may then stay twice. That costs less than a branch.
 
@@ -148,39 +151,69 @@ def restrict_distinct(words, excluded, mask, kept_at, heavy, least):
     -------
     kept_end : int
     singles : uint64
+        Columns that any excluded row holds.
     """
     n_all = excluded.end - excluded.start + excluded.siblings_end - excluded.siblings
-    kept_end, singles = _restrict(words, excluded.start, excluded.end, mask, kept_at, heavy, least)
-    kept_end, more = _restrict(words, excluded.siblings, excluded.siblings_end, mask, kept_end, heavy, least)
+    none, everything = _U(0), ~_U(0)
+    kept_end, singles = _restrict(words, excluded.start, excluded.end, mask, none, kept_at, heavy, least)
+    kept_end, more = _restrict(words, excluded.siblings, excluded.siblings_end, mask, none, kept_end, heavy, least)
     singles |= more | (excluded.singles & mask)
     if not DISTINCT_EXCLUDED:
         return kept_end, singles
+    for first in range(kept_at, kept_at + _WIDEST):
+        if kept_end - first > _SEVERAL:
+            widest = _widest(words, first, kept_end)
+            kept_end, _ = _restrict(words, first, kept_end, everything, widest, first, heavy, least)
+            words[kept_end] = words[first]
+            words[first] = widest
+            kept_end += 1
     size = table_size(kept_end - kept_at)
-    table, kept = words[kept_at + n_all : kept_at + n_all + size], words[kept_at:kept_end]
-    table[:] = _U(0)
-    shift = _U(64 - lowest_bit_index(_U(size)))
-    n_kept = _U(0)
-    for k in range(kept.size):
-        row = kept[k]
-        place = (row * _HASH_FACTOR) >> shift
-        kept[n_kept] = row
-        n_kept += _U(table[place] != row)
-        table[place] = row
-    return kept_at + np.int64(n_kept), singles
+    table_at, shift = kept_at + n_all, _U(64 - lowest_bit_index(_U(size)))
+    words[table_at : table_at + size] = _U(0)
+    raw_end, kept_end = kept_end, kept_at
+    for k in range(kept_at, raw_end):
+        row = words[k]
+        place = table_at + np.int64((row * _HASH_FACTOR) >> shift)
+        words[kept_end] = row
+        kept_end += words[place] != row
+        words[place] = row
+        singles |= row
+    return kept_end, singles
 
 
 @njit(inline="always")
-def _restrict(words, start, end, mask, kept_end, heavy, least):
+def _widest(words, start, end):
+    """The row with most columns."""
+    widest = np.int64(0)
+    for k in range(start, end):
+        widest = max(widest, np.int64(popcount(words[k])) << 32 | (k - start))
+    return words[start + (widest & 0xFFFFFFFF)]
+
+
+@njit(inline="always")
+def _restrict(words, start, end, mask, inside, kept_end, heavy, least):
     """Append restricted rows, those of a single column as bits of a word; returns the new end, and the word.
 
     Without branches, since the number of remaining columns is unpredictable.
+
+    Parameters
+    ----------
+    start, end : int
+        The rows.
+    mask, heavy : uint64
+    least : int
+        As in `restrict_distinct`.
+    inside : uint64
+        Rows inside this one are left out.
+    kept_end : int
+        Where restricted rows are written.
     """
-    rows, kept = words[start:end], words[kept_end:]
-    n_done, n_kept, singles = restrict_eight(rows, mask, kept, heavy, least)
-    for k in range(n_done, rows.size):
-        row = rows[k] & mask
+    start, kept_end, singles = restrict_eight(words, start, end, mask, inside, kept_end, heavy, least)
+    for k in range(start, end):
+        row = words[k] & mask
         is_single = row & (row - _ONE) == _U(0)
-        kept[n_kept] = row
-        n_kept += _U((not is_single) & ((popcount(row) >= least) | (row & heavy != _U(0))))
+        words[kept_end] = row
+        is_wide = (popcount(row) >= least) | (row & heavy != _U(0))
+        kept_end += (not is_single) & is_wide & (row & ~inside != _U(0))
         singles |= row if is_single else _U(0)
-    return kept_end + np.int64(n_kept), singles
+    return kept_end, singles

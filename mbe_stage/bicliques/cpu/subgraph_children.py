@@ -15,9 +15,10 @@ from numba import njit
 
 from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cpu import layout
-from mbe_stage.bicliques.cpu.bitset_walk import push_bitset_frame
+from mbe_stage.bicliques.cpu.bitset_walk import count_pair, may_count_pair, push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
+    TOUCHING,
     closed_sets,
     column_groups,
     subsets_of,
@@ -122,26 +123,27 @@ def _weight(node, offset, left_at, left_end):
 def _visit_bitmap_child(child, worker, sizes, output):
     """A child whose left set fits one word: its rows are built in a single pass."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
+    n_path, width = worker.frames[child.depth, layout.N_PATH], child.left_end - child.left_at
+    if width <= 2 and output is None and not needs_weights(n_path, sizes) and _count_pair_of_columns(child, worker):
+        return OK
     n_nonzero = _NONE
     bit = _ONE
     for k in range(child.left_at, child.left_end):
         prefetch_column(child, k, 0)
         column = child.column_offsets + node[k]
-        members = node[child.column_members + node[column] : child.column_members + node[column + 1]]
-        for j in range(members.size):
-            other = members[j]
-            known = bits[_U(other)]
-            nonzero[_U(n_nonzero)] = other
+        for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
+            other = node[j]
+            known = bits[other]
+            nonzero[n_nonzero] = other
             n_nonzero += known == _U(0)
-            bits[_U(other)] = known | bit
+            bits[other] = known | bit
         bit <<= _ONE
     control[layout.WORK] += 8 + 2 * n_nonzero
-    width = child.left_end - child.left_at
     if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH:
         _count_small_child(child, n_nonzero, worker, sizes)
         return OK
     full = ~_U(0) >> _U(layout.WORD_BITS - width)
-    n_path, ints_top = worker.frames[child.depth, layout.N_PATH], worker.frames[child.depth, layout.INTS_TOP]
+    ints_top = worker.frames[child.depth, layout.INTS_TOP]
     kept = layout.KeptColumns(node, child.left_at, width, width, _NO_GROUPS)
     status = _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, sizes, output)
     for k in range(n_nonzero):
@@ -150,23 +152,52 @@ def _visit_bitmap_child(child, worker, sizes, output):
 
 
 @njit(inline="always")
+def _count_pair_of_columns(child, worker):
+    """Count the bicliques of a child with one column or two, if that takes earlier rows alone; return whether it does.
+
+    All rows of a single column hold the whole left set, and are later ones. Of two columns, each is a left set of an
+    earlier row by itself if it has any.
+    """
+    node, row, control = child.node, child.row, worker.control
+    one = child.column_members + node[child.column_offsets + node[child.left_at]]
+    other = child.column_members + node[child.column_offsets + node[child.left_end - 1]]
+    if one != other:
+        prefetch_column(child, child.left_at, 0)
+        prefetch_column(child, child.left_at + 1, 0)
+        if node[one] == row or node[other] == row:
+            return False
+        while node[one] != node[other] and node[one] < row and node[other] < row:
+            is_behind = node[one] < node[other]
+            one += is_behind
+            other += not is_behind
+    control[layout.WORK] += 8
+    control[layout.COUNT] += node[one] != node[other] or node[one] >= row
+    return True
+
+
+@njit(inline="always")
 def _count_small_child(child, n_nonzero, worker, sizes):
     """Count the bicliques of a child with at most six columns, and of its subtree; `bits` holds the rows."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
-    candidates = forbidden = _U(0)
-    n_path, width = worker.frames[child.depth, layout.N_PATH], child.left_end - child.left_at
-    # Without twins among the columns, and with enough on the path, their numbers decide.
-    is_weighed = sizes.are_checked and (child.n_left != width or needs_weights(n_path, sizes))
+    candidates = forbidden = heavy = medium = _U(0)
+    n_path, least = worker.frames[child.depth, layout.N_PATH], sizes.constraints[MIN_LEFT]
+    if sizes.are_checked and child.n_left != child.left_end - child.left_at:
+        for k in range(child.left_end - child.left_at):
+            weight = node[child.column_weights + node[child.left_at + k]]
+            heavy |= _U(weight > 1) << _U(k)
+            medium |= _U(1 < weight < least)
+    # Without columns of medium weight, and with enough on the path, their numbers decide.
+    is_weighed = sizes.are_checked and (medium != _U(0) or needs_weights(n_path, sizes))
     for k in range(n_nonzero):
         other = nonzero[k]
-        member = _ONE << bits[_U(other)]
+        member = _ONE << bits[other]
         candidates |= member if other >= child.row else _U(0)
         forbidden |= member if other < child.row else _U(0)
-        bits[_U(other)] = bits[_U(other)] if is_weighed else _U(0)
+        bits[other] = bits[other] if is_weighed else _U(0)
     # The child's own row is among the candidates: its left set is a result itself.
     closed = closed_sets(candidates, forbidden)
     if not is_weighed:
-        control[layout.COUNT] += popcount(closed & sizes.wide_subsets)
+        control[layout.COUNT] += popcount(closed & (sizes.wide_subsets | TOUCHING[heavy]))
         return
     if closed != _U(0):
         weights = worker.weights
@@ -218,8 +249,9 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
     if raw_end == top:
         return OK
     columns = layout.Columns(ints_top, _U(0), _U(0))
-    if sizes.are_checked:
+    if sizes.are_checked and child.n_left != kept.n_new:
         columns = weighed_columns(child, kept, ints, ints_top, sizes.constraints[MIN_LEFT])
+    if sizes.constraints[MIN_LEFT] > 1:
         raw_end = drop_narrow(words, top, raw_end, columns, ints, payload_at, sizes.constraints[MIN_LEFT])
     if raw_end == top:
         return OK
@@ -227,13 +259,16 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
         starts_at = columns.at + layout.COLUMN_STARTS
         write_column_ids(child, kept, ints, starts_at, layout.WORD_BITS + 1, columns.at + layout.COLUMN_IDS)
     behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
+    excluded = layout.Excluded(excluded_at, excluded_end, singles, top, top)
+    if output is None and raw_end - top <= 2 and may_count_pair(n_path, columns, sizes):
+        count_pair(words[top], words[raw_end - 1], excluded, columns, sizes.constraints[MIN_LEFT], worker)
+        return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
         forbidden = subsets_of(words, excluded_at, excluded_end, everything, masks) | subsets_of_singles(singles, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, everything, masks), forbidden)
         is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, columns, worker, sizes, output)
         return OK if is_taken else OUTPUT_FULL
-    excluded = layout.Excluded(excluded_at, excluded_end, singles, top, top)
     push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
     return OK
 
@@ -254,7 +289,7 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, worker, sizes,
     raw_end, excluded_at : int
         End of the candidates, and the first of the excluded rows, which end with the arena.
     singles : uint64
-        The columns that are an excluded row by themselves.
+        The columns that an excluded row holds.
     """
     bits, nonzero, words, ints = worker.bits, worker.nonzero, worker.words, worker.ints
     raw_end = top
@@ -262,19 +297,18 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, worker, sizes,
     excluded_at = words.size
     # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if no
     # weights stand behind them.
-    singles = lone = covered = _U(0)
+    singles = lone = _U(0)
     can_merge = output is None and not needs_weights(n_path + (full != _U(0)), sizes)
     for k in range(n_nonzero):
         other = nonzero[k]
-        known = bits[_U(other)]
+        known = bits[other]
         if known == _U(0):
             continue
         is_single = known & (known - _ONE) == _U(0)
         if other < child.row:
             if known == full:
                 return _NONE, top, excluded_at, singles
-            singles |= known if is_single else _U(0)
-            covered |= known
+            singles |= known
             words[excluded_at - 1] = known
             excluded_at -= not is_single
         elif known == full:
@@ -292,7 +326,7 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, worker, sizes,
             words[raw_end] = known
             ints[payload_at + raw_end - top] = row_id if output is not None else sizes.right_multiplicities[row_id]
             raw_end += 1
-    raw_end = _append_singles(lone & ~covered, words, raw_end)
+    raw_end = _append_singles(lone & ~singles, words, raw_end)
     return n_path, raw_end, excluded_at, singles
 
 
@@ -420,7 +454,8 @@ def _collect(child, n_counted, n_members, worker, sizes, output):
             counts[other] = 0
     n_columns, n_kept, end = collect_columns(child, counts, ints, scratch_at, words, top)
     collected = layout.Collected(scratch_at, end, n_columns, n_kept)
-    if n_columns > layout.WORD_BITS and sizes.constraints[MIN_LEFT] > 1:
+    # Rows of a single column leave the node, anyway.
+    if n_columns > layout.WORD_BITS and sizes.constraints[MIN_LEFT] > 2:
         n_counted = drop_narrow_excluded(child, collected, n_counted, sizes.constraints[MIN_LEFT], worker)
     return OK, n_path, n_counted, collected
 

@@ -80,53 +80,57 @@ def _inside_any(module):
 
 
 @intrinsic
-def restrict_eight(typing_context, rows, mask, kept, heavy, least):  # noqa: ARG001 - the signature is Numba's
+def restrict_eight(typing_context, words, start, end, mask, inside, kept, heavy, least):  # noqa: ARG001 - the signature is Numba's
     """Restrict rows to a mask, eight at a time, where the processor has AVX-512; elsewhere it leaves all of them.
 
     Parameters
     ----------
-    rows : uint64
-        The last few, fewer than eight, are left.
-    kept : uint64
-        Restricted rows of several columns, those with `least` or a `heavy` one. Room: that of `rows` and eight more.
+    start, end : int64
+        The rows; the last few, fewer than eight, are left.
+    inside : uint64
+        Rows inside this one are not kept.
+    kept : int64
+        Restricted rows of several columns, those with `least` or a `heavy` one, are written from ``words[kept]`` on.
+        Room: that of the rows and eight more.
 
     Returns
     -------
-    n_done : int
-    n_kept : uint64
+    first_left, kept_end : int
     singles : uint64
         The union of the rows of a single column.
     """
 
     def build(context, builder, signature, args):
-        _, mask, _, heavy, least = args
+        words, start, end, mask, inside, kept, heavy, least = args
         if "+avx512f" not in context.codegen().magic_tuple()[2].split(","):
-            return context.make_tuple(builder, signature.return_type, [_number(0)] * 3)
-        rows, kept = (context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2))
-        result = builder.call(
-            _restrict(builder.module),
-            [rows.data, builder.extract_value(rows.shape, 0), mask, kept.data, heavy, least],
-        )
-        parts = [builder.extract_value(result, k) for k in range(3)]
+            return context.make_tuple(builder, signature.return_type, [start, kept, _number(0)])
+        data = context.make_array(signature.args[0])(context, builder, words).data
+        rows, n = builder.gep(data, [start]), builder.sub(end, start)
+        kept_rows = builder.gep(data, [kept])
+        result = builder.call(_restrict(builder.module), [rows, n, mask, inside, kept_rows, heavy, least])
+        n_done, n_kept, singles = (builder.extract_value(result, k) for k in range(3))
+        parts = [builder.add(start, n_done), builder.add(kept, n_kept), singles]
         return context.make_tuple(builder, signature.return_type, parts)
 
-    results = types.Tuple((types.int64, types.uint64, types.uint64))
-    return results(rows, types.uint64, kept, types.uint64, types.int64), build
+    results = types.Tuple((types.int64, types.int64, types.uint64))
+    arguments = words, *[types.int64] * 2, *[types.uint64] * 2, types.int64, types.uint64, types.int64
+    return results(*arguments), build
 
 
 def _restrict(module):
     """The function in LLVM."""
     place = _WORD.as_pointer()
-    kind = ir.FunctionType(ir.LiteralStructType([_WORD] * 3), [place, _WORD, _WORD, place, _WORD, _WORD])
+    kind = ir.FunctionType(ir.LiteralStructType([_WORD] * 3), [place, _WORD, _WORD, _WORD, place, _WORD, _WORD])
     function = cgutils.get_or_insert_function(module, kind, "mbe_restrict_eight")
     if function.blocks:
         return function
     function.linkage = "linkonce_odr"
-    rows, n, mask, kept, heavy, least = function.args
+    rows, n, mask, inside, kept, heavy, least = function.args
     entry, step, done = (function.append_basic_block(name) for name in ("entry", "step", "done"))
     builder = ir.IRBuilder(entry)
     zeros, ones = (ir.Constant(_ROWS, [value] * _LANES) for value in (0, 1))
     masks, heavies, leasts = (_all_lanes(builder, each) for each in (mask, heavy, least))
+    outside = _all_lanes(builder, builder.not_(inside))
     end = builder.and_(n, ir.Constant(_WORD, -_LANES))
     builder.cbranch(builder.icmp_signed(">", end, _number(0)), step, done)
 
@@ -138,7 +142,8 @@ def _restrict(module):
     n_columns = cgutils.get_or_insert_function(module, ir.FunctionType(_ROWS, [_ROWS]), "llvm.ctpop.v8i64")
     is_wide = builder.icmp_signed(">=", builder.call(n_columns, [row]), leasts)
     is_heavy = builder.icmp_signed("!=", builder.and_(row, heavies), zeros)
-    is_kept = builder.and_(builder.not_(is_single), builder.or_(is_wide, is_heavy))
+    is_outside = builder.icmp_signed("!=", builder.and_(row, outside), zeros)
+    is_kept = builder.and_(builder.and_(builder.not_(is_single), is_outside), builder.or_(is_wide, is_heavy))
     lanes = ir.VectorType(_BIT, _LANES)
     compress = cgutils.get_or_insert_function(
         module, ir.FunctionType(_ROWS, [_ROWS, _ROWS, lanes]), "llvm.x86.avx512.mask.compress.v8i64"

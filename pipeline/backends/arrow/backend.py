@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,13 +22,13 @@ from mbe_stage.pipeline.backends.arrow import hashes, keys
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import graph_facts_beside
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
-from mbe_stage.pipeline.backends.arrow.rows import HostRows
+from mbe_stage.pipeline.backends.arrow.rows import column_of
 from mbe_stage.pipeline.backends.backend import Column, FrameWriter, KeyType
 from mbe_stage.pipeline.clean.events import Events
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.execution import edge_files
-from mbe_stage.pipeline.io import read_edges
+from mbe_stage.pipeline.io import RawEdges, read_edges
 
 
 class ArrowBackend:
@@ -46,7 +47,10 @@ class ArrowBackend:
     as_json = staticmethod(keys.as_json)
     json_arrays = staticmethod(keys.json_arrays)
     made_in_parts = staticmethod(keys.made_in_parts)
+    save_edges = staticmethod(edge_files.save_edges)
     load_edges = staticmethod(edge_files.load_edges)
+    at_least = staticmethod(operator.ge)
+    below = staticmethod(operator.lt)
     distinct_pairs = staticmethod(pairs.distinct_pairs)
     key_hashes = staticmethod(hashes.key_hashes)
     edge_fingerprint = staticmethod(fingerprints.edge_fingerprint)
@@ -54,17 +58,17 @@ class ArrowBackend:
 
     def readers(
         self, config: InputConfig, source: object | None
-    ) -> tuple[Callable[[], HostRows], Callable[[], HostRows]]:
+    ) -> tuple[Callable[[], RawEdges], Callable[[], RawEdges]]:
         read = partial(_read, config, source)
         return read, read
 
-    def column(self, rows: HostRows, role: str, key_type: KeyType) -> Column:
-        column = rows.column(role, key_type)
+    def column(self, rows: RawEdges, role: str, key_type: KeyType) -> Column:
+        column = column_of(rows, role, key_type)
         # Conversions took more than the column.
         pa.default_memory_pool().release_unused()
         return column
 
-    def further(self, rows: HostRows, role: str) -> pa.Array:
+    def further(self, rows: RawEdges, role: str) -> pa.Array:
         return as_plain(rows.table.column(role))
 
     def taken(self, values: Any, positions: np.ndarray) -> Any:
@@ -72,12 +76,6 @@ class ArrowBackend:
 
     def on_host(self, values: np.ndarray) -> np.ndarray:
         return values
-
-    def at_least(self, values: np.ndarray, bound: int | float) -> np.ndarray:
-        return values >= bound
-
-    def below(self, values: np.ndarray, bound: int | float) -> np.ndarray:
-        return values < bound
 
     def largest(self, values: np.ndarray) -> float:
         return np.abs(values).max(initial=0)
@@ -109,9 +107,6 @@ class ArrowBackend:
     def from_host(self, edges: EdgeData) -> EdgeData:
         return edges
 
-    def save_edges(self, edges: EdgeData, directory: Path) -> None:
-        edge_files.save_edges(edges, directory)
-
     @contextmanager
     def budget(self, execution: Execution, shares: object = None) -> Iterator[Execution]:  # noqa: ARG002 - none to share
         yield execution
@@ -135,8 +130,8 @@ class ArrowBackend:
 ARROW = ArrowBackend()
 
 
-def _read(config: InputConfig, source: object | None) -> HostRows:
+def _read(config: InputConfig, source: object | None) -> RawEdges:
     raw = read_edges(config, source)
     # What decoding took is more than the graph will take.
     pa.default_memory_pool().release_unused()
-    return HostRows.of(raw)
+    return raw

@@ -19,19 +19,9 @@ TwoHopDegrees = tuple[np.ndarray | None, np.ndarray | None]
 
 @contextmanager
 def two_hop_beside(graph: BipartiteCSR, most_steps: int, execution: Execution) -> Iterator[Callable[[], TwoHopDegrees]]:
-    """Count the two-hop degrees in threads that end with the context.
+    """Count the two-hop degrees in threads that end with the context; the yielded function waits for them.
 
-    Parameters
-    ----------
-    most_steps : int
-        A side that needs more steps is not counted; 0 counts none.
-    execution : Execution
-        Gives the number of threads.
-
-    Yields
-    ------
-    callable
-        Waits for the degrees, and returns them.
+    A side that needs more than `most_steps` is not counted; 0 counts none.
     """
     if most_steps == 0:
         yield lambda: (None, None)

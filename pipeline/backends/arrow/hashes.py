@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.bicliques.keys import hash_integers, hash_text, vertex_hashes
+from mbe_stage.pipeline.backends.arrow.key_encoder import text_buffers
 from mbe_stage.pipeline.backends.arrow.plain import decoded
 
 
@@ -36,11 +37,4 @@ def key_hashes(keys: pa.Array | pa.ChunkedArray, side: str) -> np.ndarray:
         return np.zeros(0, np.uint64)
     if pa.types.is_integer(keys.type):
         return vertex_hashes(hash_integers(keys.cast(pa.int64()).to_numpy()), side)
-    if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)):
-        keys = keys.cast(pa.large_string())
-    _, offsets, data = keys.buffers()
-    width = np.int32 if pa.types.is_string(keys.type) else np.int64
-    # A slice shares its parent's buffers and begins at `offset`; its offsets refer to all bytes.
-    ends = np.frombuffer(offsets, width)[keys.offset : keys.offset + len(keys) + 1]
-    characters = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return vertex_hashes(hash_text(ends, characters), side)
+    return vertex_hashes(hash_text(*text_buffers(keys)), side)

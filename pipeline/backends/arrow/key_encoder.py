@@ -29,8 +29,8 @@ class KeyEncoder:
     ----------
     finds_integers : bool
         Text becomes integers if every value is the canonical form of one.
-    new_codes : callable
-        Makes the array of codes.
+    new_codes : type
+        `Codes`, or a kind of it.
     growing : Growing
 
     Examples
@@ -51,16 +51,17 @@ class KeyEncoder:
         self,
         *,
         finds_integers: bool = False,
-        new_codes: Callable[[], Codes] = Codes,
+        new_codes: type[Codes] = Codes,
         growing: Growing = numbering.freely,
     ) -> None:
-        self._finds_integers, self._growing = finds_integers, growing
-        self._integers = IntegerNumbers(new_codes, growing)
+        self._finds_integers, self._new_codes, self._growing = finds_integers, new_codes, growing
+        self._integers = IntegerNumbers(new_codes(), growing)
         # Once there is text that is no integer; its codes continue those of the integers.
         self._texts: TextNumbers | None = None
         self._codes: Codes
-        # Of each batch: which rows have a value, or the number of rows if all have.
-        self._present: list[np.ndarray | int] = []
+        # Rows so far; from the first batch with nulls on, which of them have a value.
+        self.n = self._n_whole = 0
+        self._present: Codes | None = None
 
     @property
     def nbytes(self) -> int:
@@ -71,7 +72,11 @@ class KeyEncoder:
         """Take the next rows: integers within int64, or text, and always of the same kind."""
         if pa.types.is_dictionary(batch.type):
             batch = decoded(batch)
-        self._present.append(batch.is_valid().to_numpy(zero_copy_only=False) if batch.null_count else len(batch))
+        if batch.null_count and self._present is None:
+            self._present, self._n_whole = self._new_codes(np.bool_), self.n
+        if self._present is not None:
+            self._present.more(len(batch))[:] = batch.is_valid().to_numpy(zero_copy_only=False)
+        self.n += len(batch)
         self._number(batch.drop_null() if batch.null_count else batch)
 
     def _number(self, values: pa.Array) -> None:
@@ -112,9 +117,9 @@ class KeyEncoder:
         self._texts.number(*text_buffers(written), np.empty(integers.size, np.int32))
 
     def _in_all_rows(self, codes: Codes) -> pa.Array:
-        if all(isinstance(each, int) for each in self._present):
+        if self._present is None:
             return pa.array(codes.whole())
-        present = np.concatenate([np.ones(each, np.bool_) if isinstance(each, int) else each for each in self._present])
+        present = np.append(np.ones(self._n_whole, np.bool_), self._present.whole())
         of_rows = np.zeros(present.size, np.int32)
         of_rows[present] = codes.whole()
         return pa.array(of_rows, mask=~present)
@@ -140,6 +145,11 @@ NewColumn = Callable[[str, pa.DataType, bool], ColumnOfBatches]
 """Takes the role of a column, its type, and `finds_integers`."""
 
 
+def plain_column(_: str, kind: pa.DataType, __: bool) -> PlainColumn:
+    """Return what keeps a column as it is read."""
+    return PlainColumn(kind)
+
+
 def new_column(role: str, kind: pa.DataType, finds_integers: bool) -> ColumnOfBatches:
     """Return what holds all rows in memory: keys as dictionaries, unless they need the host's rules for odd types."""
     is_encoded = is_key(role) and is_encodable(kind)
@@ -162,7 +172,14 @@ def encoded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
 
 def with_common_keys(tables: Sequence[pa.Table]) -> list[pa.Table]:
     """Return tables with integers turned back into text in columns that have text keys in another table."""
-    return [pa.table({name: _as_in(table[name], name, tables) for name in table.column_names}) for table in tables]
+
+    def as_in_all(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+        kinds = {table[name].type for table in tables if name in table.column_names}
+        if len(kinds) == 1 or not all(map(pa.types.is_dictionary, kinds)):
+            return column
+        return pa.chunked_array([with_keys(chunk, chunk.dictionary.cast(pa.large_string())) for chunk in column.chunks])
+
+    return [pa.table({name: as_in_all(table[name], name) for name in table.column_names}) for table in tables]
 
 
 def with_keys(column: pa.DictionaryArray, keys: pa.Array) -> pa.DictionaryArray:
@@ -202,15 +219,6 @@ def _ascending(keys: pa.Array, words: np.ndarray) -> np.ndarray:
     rows = order[tied]
     order[tied] = rows[pc.sort_indices(keys.take(pa.array(rows))).to_numpy()]
     return order
-
-
-def _as_in(column: pa.ChunkedArray, name: str, tables: Sequence[pa.Table]) -> pa.ChunkedArray:
-    kinds = {table[name].type for table in tables if name in table.column_names}
-    if len(kinds) == 1 or not all(map(pa.types.is_dictionary, kinds)):
-        return column
-    text = pa.large_string()
-    chunks = [with_keys(chunk, chunk.dictionary.cast(text)) for chunk in column.chunks]
-    return pa.chunked_array(chunks, pa.dictionary(pa.int32(), text))
 
 
 def _with_one_dictionary(chunks: list[pa.DictionaryArray]) -> pa.DictionaryArray:

@@ -40,11 +40,6 @@ def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.A
     """Return a column of any type as int64 or large_string, with nulls, NaNs and empty strings as nulls.
 
     A column of dictionaries of these stays one, with each key once.
-
-    Raises
-    ------
-    InputError
-        Values that cannot be keys: fractions, booleans, times, lists, integers beyond int64.
     """
     if pa.types.is_dictionary(column.type) and plain_type(column.type) in (pa.int64(), pa.large_string()):
         return _encoded_keys(encoded(column), key_type)
@@ -86,7 +81,9 @@ def ranked(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]
         order = pc.sort_indices(distinct).to_numpy()
         codes, distinct = codes.astype(np.int32), distinct.take(order)
         numbering.renumber(codes, numbering.inverse(order))
-    return codes, distinct if pa.types.is_integer(distinct.type) else _narrowest(distinct)
+    # Plain strings if they fit, because every reader supports those.
+    is_plain = not pa.types.is_integer(distinct.type) and distinct.nbytes < 2**31
+    return codes, distinct.cast(pa.string()) if is_plain else distinct
 
 
 def merged(codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
@@ -244,11 +241,6 @@ def _beyond(value: object) -> dict[str, str]:
         "expected": f"integers up to {_LARGEST_INTEGER}",
         "remedy": _as_string(),
     }
-
-
-def _narrowest(keys: pa.Array) -> pa.Array:
-    """Return plain strings if they fit, because every reader supports those."""
-    return keys.cast(pa.string()) if keys.nbytes < 2**31 else keys
 
 
 def _as_string() -> str:

@@ -17,13 +17,7 @@ _MICROSECONDS = pa.timestamp("us")
 
 
 def as_numbers(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
-    """Return a column as float64 or int64; NaN and empty text become nulls.
-
-    Raises
-    ------
-    InputError
-        The column has another type, or text that is not a number.
-    """
+    """Return a column as float64 or int64; NaN and empty text become nulls."""
     values = as_plain(column)
     kind = values.type
     if pa.types.is_large_string(kind):
@@ -49,11 +43,6 @@ def as_times(column: pa.ChunkedArray, refuse: Refusal, are_numbers: bool | None 
     """Return a column as numbers, or as timestamps in microseconds UTC; NaN and empty text become nulls.
 
     `are_numbers` is the result of `has_numbers`, of more rows than these.
-
-    Raises
-    ------
-    InputError
-        The column has another type, or text that is neither a number nor ISO-8601.
     """
     values = as_plain(column)
     kind = values.type

@@ -8,23 +8,29 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
+from mbe_stage.bicliques.keys import biclique_keys
+from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.pipeline.backends.arrow.block_writer import BlockWriter, most_encoders, writing_budget
 from mbe_stage.pipeline.backends.arrow.kept_rows import KeptRows
-from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows
+from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows, MemberRows
 from mbe_stage.pipeline.backends.arrow.order import Spill, SpillOrder, spilled
 from mbe_stage.pipeline.backends.arrow.parts import batches_of, write_table
-from mbe_stage.pipeline.backends.arrow.summaries import LockedSums
-from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
+from mbe_stage.pipeline.backends.arrow.summaries import LockedSums, Summaries
+from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts, sink_within
 from mbe_stage.pipeline.backends.arrow.written import WorkerSums, Written
 from mbe_stage.pipeline.backends.backend import FrameWriter
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, add_stored
 from mbe_stage.runners.parts import Part
 from mbe_stage.tasks import Task
+
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 
 _S = TypeVar("_S", bound=LockedSums)
 
@@ -241,3 +247,51 @@ class RowSink(Generic[_S]):
             return self._rows.of(block)
         self._rows.named(block)
         return None
+
+
+class ListSink(RowSink[_S]):
+    """Writes one table of lists of vertices, and keeps a summary.
+
+    Parameters
+    ----------
+    hashes : (n,) uint64
+        Vertex hash of each key, for the key of a list: that of a biclique with these vertices on one side alone.
+    derived : sequence of DerivedCollector
+        Collectors that take each block too, with its keys.
+    **writing
+        As `RowSink` takes it.
+
+    Attributes
+    ----------
+    name : str
+        The directory of the table.
+    summary_of : type
+        Makes an empty summary for a number of vertices.
+    is_left : bool
+        True if keys take the lists as left sides.
+    """
+
+    name: ClassVar[str]
+    table: ClassVar[MemberRows]
+    summary_of: ClassVar[Any]
+    is_left: ClassVar[bool]
+
+    def __init__(
+        self, run_path: Path, hashes: np.ndarray, *, derived: Sequence[DerivedCollector] = (), **writing: Any
+    ) -> None:
+        summaries = Summaries(partial(self.summary_of, hashes.size))
+        rows = BlockRows(self.table, partial(self._keys, hashes), (hashes.size,), summaries, derived)
+        super().__init__(rows, run_path, {self.name: self.table.schema}, **writing)
+
+    @classmethod
+    def _keys(cls, hashes: np.ndarray, block: Any) -> np.ndarray:
+        ((sizes, _, members),) = cls.table.lists_of(block)
+        none, nobody = np.zeros(sizes.size, np.int32), np.empty(0, np.int32)
+        sides = (sizes, none, members, nobody) if cls.is_left else (none, sizes, nobody, members)
+        return biclique_keys(BicliqueBlock(sizes.size, *sides), hashes, hashes)
+
+    @classmethod
+    def within(cls, collecting: Collecting, hashes: np.ndarray) -> Self:
+        """Make the sink of a run, as its configuration asks for it."""
+        output = collecting.config.output
+        return sink_within(collecting, partial(cls, hashes=hashes, compression=output.compression, sort=output.sort))

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import mmap
+import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mbe_stage.bicliques.keys import hash_text
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs import numbering
-from mbe_stage.graphs.distinct import DistinctCounter
 from mbe_stage.graphs.numbering import Codes, Growing, IntegerNumbers
 from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder, PlainColumn, is_encodable, text_buffers
 from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.splitmix import finalised
 
 PIECE = 1 << 18
-"""Numbers that are in memory together."""
+"""Numbers that are in memory together; a multiple of 8."""
+# So many hashes tell how many there are within 3 %, but for one time in 10,000.
+_HASHES = 1 << 14
 
 
 class Spooled(Codes):
-    """A growing array in a file.
-
-    Parameters
-    ----------
-    kind : type
-        Of NumPy, of its numbers.
+    """A growing array in a temporary file. Parts of it are mapped into memory.
 
     Examples
     --------
@@ -45,52 +44,64 @@ class Spooled(Codes):
     numbers_per_value = 256
 
     def __init__(self, kind: Any = np.int32) -> None:
-        self.n = 0
-        self._kind = np.dtype(kind)
-        self._file: Any = tempfile.TemporaryFile(prefix="mbe-edges-")  # noqa: SIM115 - open as long as this object
-        self._given = np.empty(0, self._kind)
+        self.n, self._kind = 0, np.dtype(kind)
+        self._file: Any = tempfile.TemporaryFile(buffering=0, prefix="mbe-edges-")  # noqa: SIM115 - open as this object
 
     def more(self, n: int) -> np.ndarray:
-        """Return the next `n` places, to be written to before the next call of any method."""
-        self._keep_given()
-        self._given = np.empty(n, self._kind)
+        """Return the next `n` places, to be written to."""
+        if n:
+            with _written():
+                # Where the disk is full, writing to a mapped place would end the process.
+                os.posix_fallocate(self._file.fileno(), self._kind.itemsize * self.n, self._kind.itemsize * n)
         self.n += n
-        return self._given
+        return self._mapped(self.n - n, n)
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Return the numbers from one position to another, or to the end."""
-        self._keep_given()
-        numbers = np.empty(min(stop, self.n) - start, self._kind)
+        """Return a copy of the numbers from one position to another, or to the end."""
         self._file.seek(self._kind.itemsize * start)
-        self._file.readinto(numbers)
-        return numbers
+        return np.fromfile(self._file, self._kind, max(0, min(stop, self.n) - start))
 
     def write(self, start: int, numbers: np.ndarray) -> None:
-        """Write numbers of this kind over others, or at the end."""
-        self._keep_given()
-        with _written():
-            self._file.seek(self._kind.itemsize * start)
-            self._file.write(numbers.data)
-            self._file.flush()
-        self.n = max(self.n, start + numbers.size)
+        """Write numbers over others, or at the end."""
+        self.more(max(0, start + numbers.size - self.n))
+        self._mapped(start, numbers.size)[:] = numbers
 
     def parts(self) -> Iterator[np.ndarray]:
         """Yield the array in pieces; changes to a piece are kept."""
-        for start in range(0, self.n, PIECE):
-            piece = self.read(start, start + PIECE)
-            yield piece
-            self.write(start, piece)
+        return (self._mapped(start, min(PIECE, self.n - start)) for start in range(0, self.n, PIECE))
 
     def whole(self) -> np.ndarray:
         """Return the array as a view of the file."""
-        self._keep_given()
-        is_empty = not self.n
-        return self._given if is_empty else np.asarray(np.memmap(self._file, self._kind, "r+", shape=(self.n,)))
+        return self._mapped(0, self.n)
 
-    def _keep_given(self) -> None:
-        given, self._given = self._given, np.empty(0, self._kind)
-        if given.size:
-            self.write(self.n - given.size, given)
+    def _mapped(self, start: int, n: int) -> np.ndarray:
+        at = self._kind.itemsize * start
+        return np.asarray(np.memmap(self._file, self._kind, "r+", at, (n,))) if n else np.empty(0, self._kind)
+
+
+class DistinctCounter:
+    """Estimates how many of some well-mixed hashes are distinct, by the least of them.
+
+    Examples
+    --------
+    >>> counter = DistinctCounter()
+    >>> counter.add(finalised(np.arange(300_000, dtype=np.uint64) % np.uint64(100_000)))
+    >>> 97_000 < counter.n < 103_000
+    True
+    """
+
+    def __init__(self) -> None:
+        self._least = np.zeros(0, np.uint64)
+
+    def add(self, hashes: np.ndarray) -> None:
+        """Take hashes, uint64."""
+        fewer = hashes if self._least.size < _HASHES else hashes[hashes < self._least[-1]]
+        self._least = np.unique(np.append(self._least, fewer))[:_HASHES]
+
+    @property
+    def n(self) -> int:
+        """The estimate."""
+        return self._least.size if self._least.size < _HASHES else int((_HASHES - 1) * 2.0**64 / self._least[-1])
 
 
 class SpooledEncoder(KeyEncoder):
@@ -102,9 +113,9 @@ class SpooledEncoder(KeyEncoder):
         After `finish`: the rank of the key of each row, -1 for a null; and the keys by rank.
     """
 
-    def __init__(self, finds_integers: bool, growing: Growing, refusal: Callable[[], Exception]) -> None:
+    def __init__(self, finds_integers: bool, growing: Growing) -> None:
         super().__init__(finds_integers=finds_integers, new_codes=Spooled, growing=growing)
-        self.rows, self.keys, self._refusal = Spooled(), pa.nulls(0), refusal
+        self.rows, self.keys = Spooled(), pa.nulls(0)
         self._counter: DistinctCounter | None = None
         # Beyond the budget: the largest mean of bytes of a text, in a batch.
         self._text_bytes: float | None = None
@@ -114,27 +125,29 @@ class SpooledEncoder(KeyEncoder):
         """Bytes of the table of keys, or of the keys."""
         return super().nbytes + int(self.keys.nbytes)
 
+    @property
+    def is_beyond(self) -> bool:
+        """True if the keys take more than the budget."""
+        return self._counter is not None
+
     def _number(self, values: pa.Array) -> None:
-        if self._counter is None:
-            try:
+        try:
+            if self._counter is None:
                 super()._number(values)
                 return
-            except MemoryBudgetExceeded:
-                self._count()
-        assert self._counter is not None
-        if pa.types.is_integer(values.type):
-            self._counter.add_integers(values.cast(pa.int64()).to_numpy())
-        elif len(values):
-            self._count_texts(*text_buffers(values))
+        except MemoryBudgetExceeded:
+            self._begin_to_count()
+        self._count(values)
 
     def finish(self) -> pa.DictionaryArray:
-        """Return the whole column, whose indices are a view of a file."""
+        """Return the whole column, whose indices are a view of a file; without a value if the keys take too much."""
         try:
-            column = None if self._counter is not None else super().finish()
+            column = super().finish() if self._counter is None else None
         except MemoryBudgetExceeded:
+            self._begin_to_count()
             column = None
         if column is None:
-            raise self._refusal()
+            return pa.DictionaryArray.from_arrays(pa.nulls(self.n, pa.int32()), pa.array([], pa.large_string()))
         self.keys = column.dictionary
         # The tables are not needed any more.
         self._integers, self._texts = IntegerNumbers(), None
@@ -145,7 +158,7 @@ class SpooledEncoder(KeyEncoder):
         if len(self.keys):
             return int(self.keys.nbytes)
         if self._counter is None:
-            self._count()
+            self._begin_to_count()
         assert self._counter is not None
         # The count is an estimate.
         n = self._counter.n * 21 // 20 + 1
@@ -153,40 +166,52 @@ class SpooledEncoder(KeyEncoder):
             return numbering.table_bytes(n, int(n * self._text_bytes))
         return self._integers.most_bytes(n)
 
-    def _count(self) -> None:
+    def _begin_to_count(self) -> None:
         """Count keys from now on, with those so far."""
         self._counter = DistinctCounter()
-        self._integers.hand_to(self._counter.add_integers)
-        if self._texts is not None and self._texts.n:
+        for integers in self._integers.seen():
+            self._count(pa.array(integers))
+        if self._texts is not None:
             texts, self._texts = self._texts.texts(), None
             self._count_texts(*texts)
-        self._integers.give_up()
+
+    def _count(self, values: pa.Array) -> None:
+        assert self._counter is not None
+        if pa.types.is_integer(values.type):
+            self._counter.add(finalised(values.cast(pa.int64()).to_numpy().view(np.uint64)))
+        else:
+            self._count_texts(*text_buffers(values))
 
     def _count_texts(self, ends: np.ndarray, data: np.ndarray) -> None:
         assert self._counter is not None
-        self._text_bytes = max(self._text_bytes or 0.0, float(ends[-1] - ends[0]) / (ends.size - 1))
-        self._counter.add_texts(ends, data)
+        if ends.size > 1:
+            self._text_bytes = max(self._text_bytes or 0.0, float(ends[-1] - ends[0]) / (ends.size - 1))
+            self._counter.add(finalised(hash_text(ends, data)))
 
     def _in_all_rows(self, codes: Codes) -> pa.Array:
         assert isinstance(codes, Spooled)
-        if all(isinstance(each, int) for each in self._present):
+        if self._present is None:
             self.rows = codes
             return pa.array(codes.whole())
-        masks = [np.ones(each, np.bool_) if isinstance(each, int) else each for each in self._present]
-        at = 0
-        for mask in masks:
-            n, numbers = int(np.count_nonzero(mask)), np.full(mask.size, -1, np.int32)
-            numbers[mask] = codes.read(at, at + n)
-            self.rows.write(self.rows.n, numbers)
+        assert isinstance(self._present, Spooled)
+        bits, at = Spooled(np.uint8), 0
+        for start in range(0, self.n, PIECE):
+            part = self.rows.more(min(PIECE, self.n - start))
+            part[:] = -1
+            # Masks of the rows begin where the first null is near.
+            present, ahead = np.ones(part.size, np.bool_), start - self._n_whole
+            present[max(0, -ahead) :] = self._present.read(max(0, ahead), ahead + part.size)
+            n = int(np.count_nonzero(present))
+            part[present] = codes.read(at, at + n)
+            bits.write(bits.n, np.packbits(present, bitorder="little"))
             at += n
-        return pa.array(self.rows.whole(), mask=~np.concatenate(masks))
+        return pa.Array.from_buffers(pa.int32(), self.n, [pa.py_buffer(bits.whole()), pa.py_buffer(self.rows.whole())])
 
 
 class SpooledColumn(PlainColumn):
     """A column of any type in a file."""
 
     def __init__(self, kind: pa.DataType) -> None:
-        super().__init__(kind)
         self._schema = pa.schema([("", kind)])
         self._file: Any = tempfile.TemporaryFile(prefix="mbe-edges-")  # noqa: SIM115 - open as long as this object
         self._writer = pa.ipc.new_stream(self._file, self._schema)
@@ -225,16 +250,22 @@ class Spools:
         self._columns, self._most_bytes = list[SpooledColumn](), most_bytes
 
     def column(self, role: str, kind: pa.DataType, finds_integers: bool) -> KeyEncoder | PlainColumn:
-        """Return a new column; see `key_encoder.new_column`."""
+        """Return a new column; see `key_encoder.new_column`. After all columns, `check_keys` is due."""
         if is_key(role) and is_encodable(kind):
-            return self.encoder(role, finds_integers)
+            self.encoders.setdefault(role, []).append(SpooledEncoder(finds_integers, self._growing))
+            return self.encoders[role][-1]
         self._columns.append(SpooledColumn(kind))
         return self._columns[-1]
 
-    def encoder(self, role: str, finds_integers: bool = False) -> SpooledEncoder:
-        """Return a new encoder, whose `finish` raises `MemoryBudgetExceeded` if distinct keys take too much."""
-        self.encoders.setdefault(role, []).append(SpooledEncoder(finds_integers, self._growing, self._refusal))
-        return self.encoders[role][-1]
+    def encoded(self, role: str, batches: Iterable[pa.Array]) -> SpooledEncoder:
+        """Return an encoder that has taken all batches of a column."""
+        encoder = SpooledEncoder(False, self._growing)
+        self.encoders.setdefault(role, []).append(encoder)
+        for batch in batches:
+            encoder.add(batch)
+        encoder.finish()
+        self.check_keys()
+        return encoder
 
     def release(self) -> None:
         """Give up the memory of what was read of the columns; it is read again when needed."""
@@ -246,6 +277,13 @@ class Spools:
         """Refuse what takes too many bytes."""
         if n_bytes > self._most_bytes:
             raise too_much(what, n_bytes, self._most_bytes)
+
+    def check_keys(self) -> None:
+        """Refuse the distinct keys of all columns if those of one take more than the budget."""
+        if any(encoder.is_beyond for encoder in self._all):
+            self.check(
+                "tables of distinct keys", max(sum(each.most_bytes() for each in self._all), self._most_bytes + 1)
+            )
 
     @property
     def nbytes(self) -> int:
@@ -259,17 +297,12 @@ class Spools:
     def _growing(self, n_bytes: int) -> None:
         self.check("tables of distinct keys", self.nbytes + n_bytes)
 
-    def _refusal(self) -> MemoryBudgetExceeded:
-        """Return the refusal of the keys of all columns."""
-        needed = sum(encoder.most_bytes() for encoder in self._all)
-        return too_much("tables of distinct keys", max(needed, self._most_bytes + 1), self._most_bytes)
 
-
-def too_much(what: str, n_bytes: int, most_bytes: int) -> MemoryBudgetExceeded:
+def too_much(what: str, n_bytes: int, most_bytes: int, remedy: str = " or more") -> MemoryBudgetExceeded:
     """Return the refusal of what takes more than the budget."""
     return MemoryBudgetExceeded(
         f"{what} take {n_bytes:,} bytes; expected at most {most_bytes:,} ({setting('execution.memory_budget')}): "
-        f"raise it to {(n_bytes >> 20) + 1}MiB or more",
+        f"raise it to {(n_bytes >> 20) + 1}MiB{remedy}",
         needed_bytes=n_bytes,
     )
 

@@ -19,8 +19,7 @@ from mbe_stage.bicliques.cuda.keys import edge_fingerprint
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
-from mbe_stage.pipeline.backends.arrow.rows import HostRows
-from mbe_stage.pipeline.backends.backend import Column, FrameWriter, GraphFacts, HostNeeded, KeyType, Refusal
+from mbe_stage.pipeline.backends.backend import FrameWriter, GraphFacts, HostNeeded, Refusal
 from mbe_stage.pipeline.backends.cudf import keys, measures
 from mbe_stage.pipeline.backends.cudf.buffers import is_text
 from mbe_stage.pipeline.backends.cudf.edges import DeviceEdges
@@ -32,7 +31,6 @@ from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
 from mbe_stage.pipeline.backends.cudf.writing import EngineShare
 from mbe_stage.pipeline.clean.events import Events
 from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.execution import edge_files
 
 
@@ -52,24 +50,21 @@ class CudfBackend:
     xp: ClassVar[ModuleType] = cp
     is_on_device: ClassVar[bool] = True
 
+    readers = staticmethod(readers)
+    column = staticmethod(DeviceRows.column)
     factorised = staticmethod(keys.factorised)
     ranked = staticmethod(keys.ranked)
     merged = staticmethod(keys.merged)
     as_json = staticmethod(keys.as_json)
     json_arrays = staticmethod(keys.json_arrays)
+    on_host = staticmethod(cp.asnumpy)
+    is_text = staticmethod(is_text)
+    key_hashes = staticmethod(key_hashes)
+    edge_fingerprint = staticmethod(edge_fingerprint)
     at_least = staticmethod(measures.at_least)
     below = staticmethod(measures.below)
     largest = staticmethod(measures.largest)
     from_host = staticmethod(DeviceEdges.from_host)
-
-    def readers(
-        self, config: InputConfig, source: object | None
-    ) -> tuple[Callable[[], DeviceRows], Callable[[], HostRows]]:
-        on_device, on_host = readers(config, source)
-        return on_device, lambda: HostRows.of(on_host())
-
-    def column(self, rows: DeviceRows, role: str, key_type: KeyType) -> Column:
-        return rows.column(role, key_type)
 
     def further(self, rows: DeviceRows, role: str) -> pa.Array:
         return as_plain(pa.chunked_array([rows.columns[role].to_arrow()]))
@@ -79,16 +74,10 @@ class CudfBackend:
             return values[positions]
         return values.take(positions).reset_index(drop=True)
 
-    def on_host(self, values: cp.ndarray) -> np.ndarray:
-        return cp.asnumpy(values)
-
     def joined(self, first: cudf.Series, second: cudf.Series) -> cudf.Series:
         if is_text(first) != is_text(second):
             raise HostNeeded("keys of text on one side and of integers on the other")
         return cudf.concat([first, second], ignore_index=True)
-
-    def is_text(self, values: cudf.Series) -> bool:
-        return is_text(values)
 
     def as_utf8(self, texts: cudf.Series, refuse: Refusal) -> None:
         """Do nothing: whole columns were checked when they were read."""
@@ -117,14 +106,6 @@ class CudfBackend:
 
     def made_in_parts(self, texts_of: Callable[[cp.ndarray], cudf.Series], n: int) -> cudf.Series:
         return texts_of(cp.arange(n))
-
-    def key_hashes(self, values: cudf.Series, side: str) -> cp.ndarray:
-        return key_hashes(values, side)
-
-    def edge_fingerprint(
-        self, left_ids: cp.ndarray, right_ids: cp.ndarray, left_hashes: cp.ndarray, right_hashes: cp.ndarray
-    ) -> str:
-        return edge_fingerprint(left_ids, right_ids, left_hashes, right_hashes)
 
     def edges(
         self,

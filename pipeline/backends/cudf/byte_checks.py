@@ -64,13 +64,7 @@ def _is_sound(data: cp.ndarray, begin: int, piece_bytes: int) -> bool:
 
 
 def count_rows(stream: io.BufferedReader, dialect: Dialect) -> int:
-    """Return the number of non-blank rows, including the header.
-
-    Raises
-    ------
-    HostNeeded
-        The file is not regular.
-    """
+    """Return the number of non-blank rows, including the header."""
     if stream.peek(3)[:3] == _BYTE_ORDER_MARK:
         raise HostNeeded("a byte order mark")
     delimiter = ord(dialect.delimiter)

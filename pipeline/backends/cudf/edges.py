@@ -15,25 +15,17 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
+from mbe_stage.pipeline.backends.backend import Edges
 from mbe_stage.pipeline.backends.cudf.buffers import kind_of, values_of
 from mbe_stage.pipeline.backends.cudf.hashes import key_hashes
-from mbe_stage.pipeline.clean.events import Events
-from mbe_stage.pipeline.clean.facts import InputFacts, written_integer
+from mbe_stage.pipeline.clean.facts import written_integer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DeviceEdges:
+class DeviceEdges(Edges[cp.ndarray, cudf.Series]):
     """The device's `EdgeData`: ids are CuPy's, keys are cuDF's; `events` are in host memory."""
 
-    left_ids: cp.ndarray
-    right_ids: cp.ndarray
-    left_keys: cudf.Series
-    right_keys: cudf.Series
-    facts: InputFacts
-    hashes: tuple[cp.ndarray, cp.ndarray] | None = None
-    events: Events | None = None
-    half_later: DeviceEdges | None = None
-    degrees: None = None
+    hashed = staticmethod(key_hashes)
 
     @classmethod
     def from_host(cls, edges: EdgeData) -> DeviceEdges:
@@ -50,7 +42,6 @@ class DeviceEdges:
         )
 
     def to_host(self) -> EdgeData:
-        """Copy the edges to the host."""
         return EdgeData(
             cp.asnumpy(self.left_ids),
             cp.asnumpy(self.right_ids),
@@ -63,20 +54,12 @@ class DeviceEdges:
         )
 
     def graph(self) -> BipartiteCSR | UndirectedCSR:
-        """Return the edges in CSR form, in CuPy arrays; undirected with `InputFacts.undirected`."""
         if self.facts.undirected is not None:
             return undirected_from_edges(self.left_ids, self.right_ids, len(self.left_keys))
         return graph_from_edges(self.left_ids, self.right_ids, len(self.left_keys), len(self.right_keys))
 
-    def key_hashes(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """Return the vertex hash of each left and of each right key, uint64."""
-        if self.hashes is not None:
-            return self.hashes
-        return key_hashes(self.left_keys, "left"), key_hashes(self.right_keys, "right")
-
     def vertex_of(self, text: str, side: str) -> int | None:
-        """Return the dense id of the key with this text; None if there is no such key."""
-        keys = self.left_keys if side == "left" else self.right_keys
+        keys = self._keys_of(side)
         if kind_of(keys) == plc.TypeId.STRING:
             found = cp.flatnonzero((keys == text).values)
         else:
@@ -85,9 +68,7 @@ class DeviceEdges:
         return int(found[0]) if found.size else None
 
     def key_of(self, vertex: int, side: str) -> int | str:
-        """Return the key of a dense id."""
-        keys = self.left_keys if side == "left" else self.right_keys
-        return keys.iloc[vertex : vertex + 1].to_arrow()[0].as_py()
+        return self._keys_of(side).iloc[vertex : vertex + 1].to_arrow()[0].as_py()
 
 
 def _host_keys(keys: cudf.Series) -> pa.Array:

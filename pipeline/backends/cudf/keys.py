@@ -30,11 +30,6 @@ def as_keys(column: cudf.Series, key_type: KeyType) -> tuple[cudf.Series, cp.nda
         Values at nulls are undefined.
     present : (n,) bool
         False for nulls, NaNs and empty text.
-
-    Raises
-    ------
-    HostNeeded
-        Values that cannot be keys, or of a type that only the host accepts.
     """
     kind = kind_of(column)
     if kind == plc.TypeId.STRING:
@@ -104,13 +99,7 @@ def _differ(ordered: cp.ndarray) -> cp.ndarray:
 
 
 def as_integers(texts: cudf.Series, must: bool) -> cp.ndarray | None:
-    """Implement `Backend.as_integers`; the host makes refusals.
-
-    Raises
-    ------
-    HostNeeded
-        Text that has to be an integer may not be one, or may be beyond int64.
-    """
+    """Implement `Backend.as_integers`; the host makes refusals."""
     numbers, written_so = written_integers(texts)
     if bool(written_so.all()):
         return numbers
@@ -128,13 +117,7 @@ def as_integers(texts: cudf.Series, must: bool) -> cp.ndarray | None:
 
 
 def as_json(keys: cudf.Series) -> cudf.Series:
-    """Implement `Backend.as_json`.
-
-    Raises
-    ------
-    HostNeeded
-        Text with control characters, for which JSON has special forms.
-    """
+    """Implement `Backend.as_json`."""
     if not is_text(keys):
         return texts_of_integers(keys)
     if bool((text_buffers(keys)[1] < _FIRST_PRINTED).any()):

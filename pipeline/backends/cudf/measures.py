@@ -25,26 +25,14 @@ _LARGEST = 2**63 - 1
 
 
 def weights_of(column: cudf.Series) -> Column:
-    """Return a column of weights.
-
-    Raises
-    ------
-    HostNeeded
-        Values that are not numbers, or of a type that only the host accepts.
-    """
+    """Return a column of weights."""
     if kind_of(column) == plc.TypeId.STRING:
         return _measure_of_text(column, as_numbers)
     return _numbers(column)
 
 
 def times_of(column: cudf.Series) -> Column:
-    """Return a column of times.
-
-    Raises
-    ------
-    HostNeeded
-        Values that are not times, or of a type that only the host accepts.
-    """
+    """Return a column of times."""
     kind = kind_of(column)
     if kind == plc.TypeId.STRING:
         return _measure_of_text(column, as_times)

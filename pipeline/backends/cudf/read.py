@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import cudf
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
-from mbe_stage.pipeline.backends.backend import HostNeeded
+from mbe_stage.pipeline.backends.backend import HostNeeded, Rows
 from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
 from mbe_stage.pipeline.backends.cudf.byte_checks import count_rows
 from mbe_stage.pipeline.backends.cudf.files import have_page_checksums, integer_bounds, opened
@@ -58,14 +60,10 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
     found = None if is_object(source) else find_input(config, source)
     reads_as_written = config.decimal == "." and config.date_format is None
     if found is not None and not found.files and found.format in _DEVICE_READERS and reads_as_written:
-        return partial(_of_path, found.path, found.format, config), partial(read_edges, config, source)
+        read = reading(found.path)(_DEVICE_READERS[found.format])
+        return partial(read, found.path, config), partial(read_edges, config, source)
     raw = read_edges(config, source)
     return partial(_copied, raw), lambda: raw
-
-
-def _of_path(path: Path, format_name: str, config: InputConfig) -> DeviceRows:
-    with reading(path):
-        return _DEVICE_READERS[format_name](path, config)
 
 
 def _of_frame(frame: cudf.DataFrame, config: InputConfig) -> DeviceRows:
@@ -78,7 +76,8 @@ def _of_frame(frame: cudf.DataFrame, config: InputConfig) -> DeviceRows:
         if isinstance(column.dtype, cudf.CategoricalDtype):
             columns[role] = column.astype(column.cat.categories.dtype)
     meant = columns_meant(names, config, source)
-    return DeviceRows(columns, len(frame), source, "memory", "cuDF", input_columns=meant, n_columns=len(names))
+    how: dict[str, Any] = {"input_columns": meant, "n_columns": len(names)}
+    return DeviceRows(columns, len(frame), source=source, format="memory", reader="cuDF", **how)
 
 
 def _copied(raw: RawEdges) -> DeviceRows:
@@ -87,18 +86,9 @@ def _copied(raw: RawEdges) -> DeviceRows:
     for role, column in columns.items():
         if not _is_taken(column.type):
             raise HostNeeded(f"column {raw.names[role]!r} of type {column.type}")
-    return DeviceRows(
-        columns={role: cudf.Series.from_arrow(column) for role, column in columns.items()},
-        n_rows=raw.table.num_rows,
-        source=raw.source,
-        format=raw.format,
-        reader="the host's reader, then copied",
-        keys=raw.keys,
-        input_columns=raw.input_columns,
-        n_lone=raw.n_lone,
-        dialect=raw.dialect,
-        n_columns=raw.n_columns,
-    )
+    of_rows = {field.name: getattr(raw, field.name) for field in fields(Rows)}
+    of_rows["reader"] = "the host's reader, then copied"
+    return DeviceRows({role: cudf.Series.from_arrow(column) for role, column in columns.items()}, raw.n_rows, **of_rows)
 
 
 def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
@@ -123,7 +113,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
     _check_bounds(plan, frame)
     return DeviceRows(
         columns={role: frame[name] for role, name in plan.names.items()},
-        n_rows=plan.n_rows,
+        n=plan.n_rows,
         source=str(path),
         format="parquet",
         reader="cudf.read_parquet",
@@ -204,10 +194,10 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         raise HostNeeded("a file without rows")
     # Generated names, because those in the file may repeat.
     names = [str(i) for i in range(dialect.n_columns)]
-    wanted = [names[position] for position in sorted(set(chosen.values()))]
+    wanted, content = [names[position] for position in sorted(set(chosen.values()))], read_all(path)
     try:
         frame = cudf.read_csv(
-            _plain_content(path),
+            opened([path])[0] if content is None else io.BytesIO(content),
             sep=dialect.delimiter,
             header=None,
             names=names,
@@ -220,14 +210,15 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         )
     except _CUDF_REFUSES as error:
         raise _refused_by_cudf(error) from error
-    _check_padding(frame)
+    if any(bool((frame[name].str.strip(" \t") != frame[name]).any()) for name in frame.columns):
+        raise HostNeeded("blanks around fields")
     if (not dialect.has_header or dialect.is_named_by_comment) and may_be_counts(dialect.rows[:1], n_rows):
         raise HostNeeded("a first line that may be counts")
     if len(frame) != n_rows:
         raise HostNeeded(f"{len(frame)} rows read by cuDF, where {n_rows} were counted")
     return DeviceRows(
         columns={role: frame[names[position]] for role, position in chosen.items()},
-        n_rows=n_rows,
+        n=n_rows,
         source=str(path),
         format="csv",
         reader="cudf.read_csv",
@@ -244,17 +235,6 @@ def _check_plain(dialect: Dialect, config: InputConfig) -> None:
         raise HostNeeded(f"{DELIMITER_NAMES[dialect.delimiter]} between fields")
     if dialect.n_skipped > dialect.has_header or config.comment or config.encoding or dialect.pads_quotes:
         raise HostNeeded("lines that are no rows, or text that is not plain UTF-8")
-
-
-def _check_padding(frame: cudf.DataFrame) -> None:
-    for name in frame.columns:
-        if bool((frame[name].str.strip(" \t") != frame[name]).any()):
-            raise HostNeeded("blanks around fields")
-
-
-def _plain_content(path: Path) -> str | io.BytesIO:
-    content = read_all(path)
-    return opened([path])[0] if content is None else io.BytesIO(content)
 
 
 def _refused_by_cudf(error: Exception) -> Exception:

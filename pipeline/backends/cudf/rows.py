@@ -8,59 +8,40 @@ from dataclasses import dataclass, replace
 import cudf
 import pylibcudf as plc
 
-from mbe_stage.pipeline.backends.backend import A_VALUE, Column, HostNeeded, KeyOrigin, KeyType, is_key
+from mbe_stage.pipeline.backends.backend import A_VALUE, Column, HostNeeded, KeyType, Rows, is_key
 from mbe_stage.pipeline.backends.cudf.buffers import kind_of, text_buffers
 from mbe_stage.pipeline.backends.cudf.byte_checks import is_utf8
 from mbe_stage.pipeline.backends.cudf.keys import as_keys
 from mbe_stage.pipeline.backends.cudf.measures import times_of, weights_of
-from mbe_stage.pipeline.clean.facts import InputColumn
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRows:
+class DeviceRows(Rows):
     """See `pipeline.backends.backend.Rows`; `columns` are by role."""
 
     columns: dict[str, cudf.Series]
-    n_rows: int
-    source: str
-    format: str
-    reader: str
-    keys: KeyOrigin = "typed"
-    warnings: tuple[str, ...] = ()
-    input_columns: tuple[InputColumn, ...] = ()
-    n_lone: int = 0
-    dialect: str = ""
-    n_columns: int | None = None
+    n: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.n
 
     @property
     def roles(self) -> list[str]:
-        """As in `Rows`."""
         return list(self.columns)
 
-    def called(self, source: str) -> DeviceRows:
-        """As in `Rows`."""
-        return replace(self, source=source)
-
     def with_roles(self, roles: Sequence[str]) -> DeviceRows:
-        """As in `Rows`."""
         return replace(self, columns={role: self.columns[role] for role in roles})
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
-        """Ask for the host, which knows the row in the file."""
+        # The host knows the row in the file.
         return HostNeeded("nulls" if expected == A_VALUE else found)
 
     def none_left(self, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
-        """As `refusal`."""
         return HostNeeded("no row that is left")
 
     def column(self, role: str, key_type: KeyType) -> Column:
-        """Implement `Backend.column`.
-
-        Raises
-        ------
-        HostNeeded
-            Values of a type that only the host accepts, or refuses.
-        """
+        """Implement `Backend.column`."""
         column = self.columns[role]
         if kind_of(column) == plc.TypeId.STRING and not is_utf8(*text_buffers(column)):
             raise HostNeeded(f"bytes that are not UTF-8 in the column for {role}")

@@ -51,11 +51,9 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         find_fault(path, config, dialect)
     if config.header is None and not dialect.has_header:
         _ask_for_header(path, dialect)
-    columns = read_columns(path, config, dialect, list(range(dialect.n_columns)))
-    names = dialect.names
-    return matrix_of_table(
-        names, columns, config, str(path), first=1, has_names=dialect.has_header, dialect=dialect.text
-    )
+    columns = read_columns(path, config, dialect, {str(at): at for at in range(dialect.n_columns)}).columns
+    names, has_names = dialect.names, dialect.has_header
+    return matrix_of_table(names, columns, config, str(path), first=1, has_names=has_names, dialect=dialect.text)
 
 
 def matrix_of_table(
@@ -79,11 +77,6 @@ def matrix_of_table(
         The number of the first row and column, if they have no names.
     has_names : bool
         Whether the table names its columns.
-
-    Raises
-    ------
-    InputError
-        A cell is not a yes or no, names repeat, or the first column may be names or values.
     """
     refuse_several(config, source, "a matrix, whose columns are the right vertices")
     key = _key_column(names, columns, config, source, has_names=has_names)
@@ -124,12 +117,7 @@ def matrix_of_table(
 
 
 def _ask_for_header(path: Path, dialect: Dialect) -> None:
-    """Ask the user if the first row may name columns by numbers, as in tables made by pandas.
-
-    Raises
-    ------
-    InputError
-    """
+    """Ask the user if the first row may name columns by numbers, as in tables made by pandas."""
     (corner, *cells), *below = [[cell.strip().lower() for cell in row] for row in dialect.rows]
     numbers = [number for number in map(_as_number, cells) if number is not None]
     if not below or len(cells) < 2 or not all(cells) or len(numbers) < len(cells) or len(set(cells)) < len(cells):

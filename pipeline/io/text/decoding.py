@@ -13,7 +13,7 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import open_konect
-from mbe_stage.pipeline.io.text.whitespace import IteratorStream
+from mbe_stage.pipeline.io.text.whitespace import IteratorStream, whole_lines
 
 _BLOCK_BYTES = 4 << 20
 _SAMPLE_BYTES = 64 << 10
@@ -59,13 +59,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def read_sample(path: Path, config: InputConfig) -> Sample:
-    """Read the beginning of a text, as `open_text` gives it.
-
-    Raises
-    ------
-    InputError
-        As `open_text`.
-    """
+    """Read the beginning of a text, as `open_text` gives it."""
     with open_text(path, config) as stream:
         head = stream.read(_SAMPLE_BYTES)
         while head.count(b"\n") < 2 and len(head) < _LONGEST_SAMPLE and (more := stream.read(len(head) or 1)):
@@ -82,11 +76,6 @@ def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedRea
         `encoding`, `skip_lines` and `comment` are applied: skipped lines become blank lines.
     blank : int
         Number of first lines to make blank, whatever `skip_lines` is.
-
-    Raises
-    ------
-    InputError
-        The encoding is unknown or, while reading, bytes do not decode.
     """
     stream = open_konect(path)
     start = stream.peek(_BLOCK_BYTES)
@@ -103,7 +92,7 @@ def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedRea
         chunks = _without_first(chunks, n_blank)
     if comment:
         pattern = re.compile(rb"(?m)^[ \t]*" + re.escape(comment) + rb"[^\r\n]*")
-        chunks = (pattern.sub(b"", block) if comment in block else block for block in _whole_lines(chunks))
+        chunks = (pattern.sub(b"", block) if comment in block else block for block in whole_lines(chunks, path))
     return io.BufferedReader(IteratorStream(chunks), _BLOCK_BYTES)
 
 
@@ -166,14 +155,3 @@ def _without_first(chunks: Iterator[bytes], n: int) -> Iterator[bytes]:
         n -= len(ends)
         rest = chunk[ends[-1] if ends else 0 :] if not n else b""
         yield b"\n" * len(ends) + rest
-
-
-def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    rest = b""
-    for chunk in chunks:
-        block, line_feed, rest_of_chunk = (rest + chunk).rpartition(b"\n")
-        rest = rest_of_chunk
-        if line_feed:
-            yield block + line_feed
-    if rest:
-        yield rest

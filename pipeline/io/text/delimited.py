@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from mbe_stage.pipeline.backends.arrow.key_encoder import ColumnOfBatches, NewColumn, new_column
+from mbe_stage.pipeline.backends.arrow.key_encoder import NewColumn, new_column, plain_column
 from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting, switch
@@ -40,11 +39,6 @@ def without_padding(raw: RawEdges, config: InputConfig) -> RawEdges:
 
     Blanks are padding around weights and times. They are also padding if all values of the column are equally wide, or
     if every value begins or ends with a blank.
-
-    Raises
-    ------
-    InputError
-        Keys differ only in surrounding blanks, and it is unclear whether they are one key.
     """
     if config.trim is False:
         return raw
@@ -105,12 +99,8 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None, new_colu
     else:
         chosen = choose(dialect.names, str(path))
     meant = () if choose else columns_meant(dialect.names, config, str(path), are_named=dialect.has_header)
-    # If a weight is a key, too, the key has the column.
-    of_roles = {at: role for role, at in sorted(chosen.items(), key=lambda one: is_key(one[0]))}
-    takers = {at: new_column(role, pa.string(), config.key_type != "string") for at, role in of_roles.items()}
-    columns = read_columns(path, config, dialect, list(chosen.values()), takers if choose is None else {})
     raw = RawEdges(
-        table=pa.table(dict(zip(chosen, columns, strict=True))),
+        table=read_columns(path, config, dialect, chosen, new_column if choose is None else plain_column),
         source=str(path),
         format="csv",
         names={role: dialect.names[position] for role, position in chosen.items()},
@@ -155,31 +145,23 @@ def _lacks(column: pa.ChunkedArray, name: str) -> bool:
 
 
 def read_columns(
-    path: Path,
-    config: InputConfig,
-    dialect: Dialect,
-    wanted: list[int],
-    takers: Mapping[int, ColumnOfBatches] = MappingProxyType({}),
-) -> list[pa.ChunkedArray]:
-    """Read columns by position, as strings; those of `takers` block by block.
-
-    Raises
-    ------
-    InputError
-        A row has another number of fields, a quote is not closed, or bytes are not UTF-8; the message names the line.
-    """
+    path: Path, config: InputConfig, dialect: Dialect, chosen: Mapping[str, int], new_column: NewColumn = new_column
+) -> pa.Table:
+    """Read the columns of roles block by block, as text or as `new_column` keeps it."""
     if dialect.pads_quotes:
-        return _read_slowly(path, config, dialect, wanted)
+        return _read_slowly(path, config, dialect, chosen)
     # Generated names, because those in the file may repeat.
     names = [str(i) for i in range(dialect.n_columns)]
-    distinct = [names[position] for position in dict.fromkeys(wanted)]
+    # If a weight is a key, too, the key has the column.
+    of_roles = {names[at]: role for role, at in sorted(chosen.items(), key=lambda one: is_key(one[0]))}
+    columns = {at: new_column(role, pa.string(), config.key_type != "string") for at, role in of_roles.items()}
     delimiter = _UNIT_SEPARATOR if dialect.delimiter == "::" else " " if dialect.delimiter == WHITESPACE else ""
     stream = open_text(path, config, blank=dialect.n_skipped)
-    counted = _Counted(_separated(stream, dialect.delimiter, path) if delimiter else stream)
+    separated = _separated(stream, dialect.delimiter, path) if delimiter else stream
     try:
-        table = read_csv(
-            counted,
-            {names[position]: taker for position, taker in takers.items()},
+        table, counted = read_csv(
+            separated,
+            columns,
             read_options=csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
             parse_options=csv.ParseOptions(
                 delimiter=delimiter or dialect.delimiter,
@@ -187,8 +169,8 @@ def read_columns(
                 newlines_in_values=not delimiter,
             ),
             convert_options=csv.ConvertOptions(
-                column_types=dict.fromkeys(distinct, pa.string()),
-                include_columns=distinct,
+                column_types=dict.fromkeys(columns, pa.string()),
+                include_columns=list(columns),
                 null_values=[""],
                 strings_can_be_null=True,
             ),
@@ -198,22 +180,19 @@ def read_columns(
         find_fault(path, config, dialect)
         raise _unreadable(path, error) from None
     finally:
-        counted.close()
+        separated.close()
         stream.close()
     # pyarrow reads an unclosed quote as a field that spans the following lines. Line counts reveal swallowed lines;
     # then the file is read again, strictly.
     if counted.n_quotes % 2 or (counted.n_quotes and counted.n_lines != table.num_rows + dialect.n_skipped):
         find_fault(path, config, dialect)
-    return [table.column(names[position]) for position in wanted]
+    return pa.table({role: table.column(names[at]) for role, at in chosen.items()})
 
 
-def _read_slowly(path: Path, config: InputConfig, dialect: Dialect, wanted: list[int]) -> list[pa.ChunkedArray]:
+def _read_slowly(path: Path, config: InputConfig, dialect: Dialect, chosen: Mapping[str, int]) -> pa.Table:
     find_fault(path, config, dialect)
-    columns: list[list[str | None]] = [[] for _ in wanted]
-    for _, row in rows_of(path, config, dialect):
-        for column, position in zip(columns, wanted, strict=True):
-            column.append(row[position] or None)
-    return [pa.chunked_array([pa.array(column, pa.string())]) for column in columns]
+    rows = [row for _, row in rows_of(path, config, dialect)]
+    return pa.table({role: pa.array([row[at] or None for row in rows], pa.string()) for role, at in chosen.items()})
 
 
 def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> io.BufferedReader:
@@ -234,36 +213,6 @@ def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> io.Buff
             yield block.replace(delimiter.encode(), _UNIT_SEPARATOR.encode())
 
     return io.BufferedReader(IteratorStream(blocks()), _BLOCK_BYTES)
-
-
-class _Counted(io.RawIOBase):
-    """A stream that counts lines and quotes as they pass."""
-
-    def __init__(self, inner: io.BufferedReader) -> None:
-        self._inner = inner
-        self._last = b"\n"
-        self.n_quotes = 0
-        self._n_feeds = 0
-
-    @property
-    def n_lines(self) -> int:
-        """Lines so far, including an unfinished last line."""
-        return self._n_feeds + (self._last != b"\n")
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._inner.read(size)
-        if data:
-            self.n_quotes += data.count(b'"')
-            self._n_feeds += data.count(b"\n")
-            self._last = data[-1:]
-        return data
-
-    def close(self) -> None:
-        self._inner.close()
-        super().close()
 
 
 def _unreadable(path: Path, error: pa.ArrowException) -> InputError:

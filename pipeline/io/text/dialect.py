@@ -103,11 +103,6 @@ def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
     ----------
     fewest : int
         Required number of columns.
-
-    Raises
-    ------
-    InputError
-        There are fewer columns, the delimiter is invalid, or the delimiter or header is ambiguous.
     """
     sample = read_sample(path, config)
     lines = sample.lines
@@ -147,13 +142,7 @@ def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
 
 
 def separator_of(path: Path, config: InputConfig) -> str | None:
-    """Return the configured delimiter.
-
-    Raises
-    ------
-    InputError
-        It cannot be a delimiter.
-    """
+    """Return the configured delimiter."""
     if config.delimiter is None:
         return None
     delimiter = _SPELLED.get(config.delimiter, config.delimiter)

@@ -44,7 +44,7 @@ from mbe_stage.pipeline.io.text.dialect import (
 )
 from mbe_stage.pipeline.io.text.faults import quote_fault
 from mbe_stage.pipeline.io.text.layout import counts_items
-from mbe_stage.pipeline.io.text.whitespace import line_blocks, read_strings
+from mbe_stage.pipeline.io.text.whitespace import line_blocks, read_items
 
 _NAMES = ["transaction", "item", "id", "count"]
 _ONE_A_LINE = bytes.maketrans(b" \t\x0b\x0c", b"\n\n\n\n")
@@ -123,12 +123,7 @@ def _numbers_columns(first: list[str]) -> bool:
 
 
 def _ask_for_header(path: Path, rows: list[list[str]]) -> None:
-    """Ask the user if the first row may count columns.
-
-    Raises
-    ------
-    InputError
-    """
+    """Ask the user if the first row may count columns."""
     below = {cell for row in rows[1:] for cell in row}
     if len(rows) > 1 and _numbers_columns(rows[0]) and below.isdisjoint(rows[0]):
         raise InputError.at(
@@ -141,12 +136,7 @@ def _ask_for_header(path: Path, rows: list[list[str]]) -> None:
 
 
 def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
-    """Ask the user if the first field of each row may count the items or name the transaction.
-
-    Raises
-    ------
-    InputError
-    """
+    """Ask the user if the first field of each row may count the items or name the transaction."""
     cells = [[cell.strip() for cell in row] for row in rows]
     first = [row[0] for row in cells]
     others = Counter(cell for row in cells for cell in row[1:] if cell)
@@ -176,7 +166,7 @@ def _read_blocks(path: Path, config: InputConfig) -> tuple[np.ndarray, pa.Chunke
     with open_text(path, config) as stream:
         pieces = (piece for piece in _items(line_blocks(stream, str(path)), numbers) if piece.strip())
         try:
-            items = read_strings(pieces, ["item"], ["item"])[0]
+            items = read_items(pieces)
         except pa.ArrowException as error:
             lack_of_memory.pass_on(error)
             raise _not_text(path, config, error) from None

@@ -17,7 +17,7 @@ import pyarrow as pa
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, shortened
+from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns, columns_meant, shortened
 from mbe_stage.pipeline.io.text.decoding import Sample, not_in_encoding, open_text
 
 _ITEM_NAMES = ["transaction", "item"]
@@ -93,11 +93,11 @@ def _values(path: Path, config: InputConfig) -> Iterator[tuple[str, Any]]:
         raise not_in_encoding(path, content[: error.start].count(b"\n") + 1, "") from None
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     try:
-        json.loads(lines[0][1])
+        first = json.loads(lines[0][1])
     except (ValueError, IndexError):
         is_lines = False
     else:
-        is_lines = len(lines) > 1 or lines[0][1].lstrip().startswith("{") or not _holds_rows(json.loads(lines[0][1]))
+        is_lines = len(lines) > 1 or not (isinstance(first, list) and first and isinstance(first[0], dict | list))
     if is_lines:
         for number, line in lines:
             yield f"line {number}", _parsed(path, line, number)
@@ -105,10 +105,6 @@ def _values(path: Path, config: InputConfig) -> Iterator[tuple[str, Any]]:
     whole = _parsed(path, text, None)
     for number, value in enumerate(whole if isinstance(whole, list) else [whole], start=1):
         yield f"entry {number}", value
-
-
-def _holds_rows(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict | list)
 
 
 def _parsed(path: Path, text: str, line: int | None) -> Any:
@@ -154,14 +150,12 @@ def _exploded(columns: dict[str, list[Any]], rows: range) -> tuple[dict[str, lis
 def _array(path: Path, name: str, values: list[Any], config: InputConfig) -> pa.Array:
     if config.key_type == "string":
         values = [str(value) if type(value) is int else value for value in values]
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
-        raise InputError.at(
-            path,
-            column=name,
-            found=f"values of mixed types ({' '.join(str(error).split())})",
-            expected="integers, or text",
-            remedy=f"convert them, or set {setting('input.key_type')} to string for integers and text together",
-            settings=[{"input.key_type": "string"}],
-        ) from None
+    return as_array(
+        values,
+        str(path),
+        name,
+        found="values of mixed types",
+        expected="integers, or text",
+        remedy=f"convert them, or set {setting('input.key_type')} to string for integers and text together",
+        settings=[{"input.key_type": "string"}],
+    )

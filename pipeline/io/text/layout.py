@@ -35,13 +35,7 @@ _SHARED = 0.25
 
 
 def refuse_other_layout(path: Path, config: InputConfig, dialect: Dialect) -> None:
-    """Ask the user if a table may be a matrix or a list of transactions.
-
-    Raises
-    ------
-    InputError
-        Its settings are the answers.
-    """
+    """Ask the user if a table may be a matrix or a list of transactions."""
     if config.names_columns or dialect.n_columns < _WIDE or not dialect.rows:
         return
     rows = [[cell.strip() for cell in row] for row in dialect.rows if len(row) == dialect.n_columns]
@@ -79,12 +73,7 @@ def refuse_matrix(source: object, found: str) -> InputError:
 
 
 def refuse_matrix_table(table: pa.Table, source: object, config: InputConfig, rows: pa.Array | None = None) -> None:
-    """Ask the user if a typed table may be a biadjacency matrix, with or without row names.
-
-    Raises
-    ------
-    InputError
-    """
+    """Ask the user if a typed table may be a biadjacency matrix, with or without row names."""
     columns = [*([] if rows is None else [rows]), *table.columns]
     if config.names_columns or len(columns) < _WIDE or not table.num_rows:
         return
@@ -117,7 +106,9 @@ def _are_transactions(rows: list[list[str]], columns: list[tuple[str, ...]], *, 
     if counts_items(rows) or _are_padded(rows):
         return True
     if all(_NUMBER.fullmatch(cell) for row in rows for cell in row):
-        return not has_names and (len(columns) >= _ITEMS or _rises_within_one_range(columns))
+        numbers = [list(map(float, column)) for column in columns]
+        within = len(rows) > 1 and rising(numbers) and min(numbers[2]) <= max(numbers[0])
+        return not has_names and (len(columns) >= _ITEMS or within)
     words = [set(column) - {""} for column in columns if not any(_NUMBER.fullmatch(cell) for cell in column)]
     words = [each for each in words if not {cell.lower() for cell in each} <= FLAGS]
     every = set().union(*words)
@@ -140,11 +131,6 @@ def _are_padded(rows: list[list[str]]) -> bool:
     )
 
 
-def _rises_within_one_range(columns: list[tuple[str, ...]]) -> bool:
-    numbers = [list(map(float, column)) for column in columns]
-    return rising(numbers) and len(numbers[0]) > 1 and min(numbers[2]) <= max(numbers[0])
-
-
 def rising(columns: Sequence[Sequence[float]]) -> bool:
     """Return whether every row rises from left to right, as sorted items do."""
     return all(a < b for row in zip(*columns, strict=True) for a, b in itertools.pairwise(row))
@@ -163,10 +149,6 @@ def refuse_count_line(
         Lines above that row.
     table : pa.Table
         All rows, with the column `left`.
-
-    Raises
-    ------
-    InputError
     """
     if config.skip_lines is not None or not may_be_counts(first, table.num_rows):
         return

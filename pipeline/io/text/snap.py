@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.raw import RawEdges, choose_columns, columns_meant
@@ -24,13 +22,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
 
 
 def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) -> RawEdges:
-    """Read `left right [weight [timestamp]]` lines; lines that begin with `comment` and blank lines are skipped.
-
-    Raises
-    ------
-    InputError
-        Lines have different numbers of fields, bytes are not UTF-8, or there is no data line.
-    """
+    """Read `left right [weight [timestamp]]` lines; lines that begin with `comment` and blank lines are skipped."""
     if config.comment is None:
         config = config.model_copy(update={"comment": comment})
     rows = [(n, line.split()) for n, line in enumerate(read_sample(path, config).lines) if line.strip()]
@@ -43,8 +35,7 @@ def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) 
     names = [*_NAMES, *(f"field {i}" for i in range(4, n_fields))][:n_fields]
     dialect = Dialect(WHITESPACE, names, 0)
     chosen = choose_columns(names, config, str(path))
-    columns = read_columns(path, config, dialect, list(chosen.values()))
-    table = pa.table(dict(zip(chosen, columns, strict=True)))
+    table = read_columns(path, config, dialect, chosen)
     refuse_count_line(path, config, [first], n_above, table)
     return RawEdges(
         table=table,

@@ -9,10 +9,12 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import pyarrow as pa
 from pyarrow import csv
 
+from mbe_stage.pipeline.backends.arrow.key_encoder import PlainColumn
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.text.arrow_csv import read_csv
@@ -20,26 +22,24 @@ from mbe_stage.pipeline.io.text.arrow_csv import read_csv
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 64 << 20
 _BLANKS = bytes.maketrans(b"\t\x0b\x0c", b"   ")
-PARSE = csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False, newlines_in_values=False)
+_PARSE = csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False, newlines_in_values=False)
 
 
-def read_strings(blocks: Iterable[bytes], names: list[str], wanted: list[str]) -> list[pa.ChunkedArray]:
-    """Parse blocks whose fields are separated by exactly one blank; return the wanted columns as strings."""
-    options = csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES)
-    convert = csv.ConvertOptions(column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted)
-    table = read_csv(IteratorStream(blocks), read_options=options, parse_options=PARSE, convert_options=convert)
-    return table.columns
+def read_items(blocks: Iterable[bytes]) -> pa.ChunkedArray:
+    """Return the lines of blocks as text, but blank ones."""
+    options = csv.ReadOptions(column_names=["item"], block_size=_BLOCK_BYTES)
+    convert = csv.ConvertOptions(column_types={"item": pa.string()})
+    stream, columns = IteratorStream(blocks), {"item": PlainColumn(pa.string())}
+    return read_csv(stream, columns, read_options=options, parse_options=_PARSE, convert_options=convert)[0].column(0)
 
 
-def line_blocks(stream: io.BufferedReader, source: str) -> Iterator[bytes]:
-    """Yield blocks of whole lines, each line ended by a line feed."""
+def whole_lines(chunks: Iterable[bytes], source: object) -> Iterator[bytes]:
+    """Yield the same text in blocks of whole lines."""
     rest = b""
-    while chunk := stream.read(_BLOCK_BYTES):
-        chunk = rest + chunk
-        end = chunk.rfind(b"\n") + 1
-        rest = chunk[end:]
-        if end:
-            yield _unix_lines(chunk[:end], source)
+    for chunk in chunks:
+        block, line_feed, rest = (rest + chunk).rpartition(b"\n")
+        if line_feed:
+            yield block + line_feed
         if len(rest) > _LONGEST_LINE:
             raise InputError.at(
                 source,
@@ -48,7 +48,13 @@ def line_blocks(stream: io.BufferedReader, source: str) -> Iterator[bytes]:
                 remedy=f"check {setting('input.format')}",
             )
     if rest:
-        yield _unix_lines(rest + b"\n", source)
+        yield rest
+
+
+def line_blocks(stream: io.BufferedReader, source: str) -> Iterator[bytes]:
+    """Yield blocks of whole lines, each line ended by a line feed."""
+    for block in whole_lines(iter(partial(stream.read, _BLOCK_BYTES), b""), source):
+        yield _unix_lines(block if block.endswith(b"\n") else block + b"\n", source)
 
 
 class IteratorStream(io.RawIOBase):

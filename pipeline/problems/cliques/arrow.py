@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.bicliques.keys import biclique_keys
-from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.cliques.results import CliqueBlock, CliqueHistogramSink, Detail
-from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows, MemberRows, vertex_columns
-from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
-from mbe_stage.pipeline.backends.arrow.summaries import LockedSums, Summaries
-from mbe_stage.pipeline.backends.arrow.worker_parts import sink_within
-from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
+from mbe_stage.pipeline.backends.arrow.member_rows import MemberRows, vertex_columns
+from mbe_stage.pipeline.backends.arrow.row_sink import ListSink
+from mbe_stage.pipeline.backends.arrow.summaries import LockedSums
+from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.cliques.query import hashes_of
 from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES, SIZE_HISTOGRAM, vertices
 
@@ -96,50 +90,14 @@ class Summary(LockedSums):
             self.members += other.members
 
 
-def clique_keys(block: CliqueBlock, hashes: np.ndarray) -> np.ndarray:
-    """Return the key of each clique, (n,) int64: the key of a biclique with these left vertices and no right ones.
-
-    Parameters
-    ----------
-    block : CliqueBlock
-        At `Detail.MEMBERS`.
-    hashes : (n,) uint64
-        Vertex hash of each key as a left one, whatever column it is from.
-    """
-    none = np.zeros(block.n_cliques, np.int32)
-    members = BicliqueBlock(block.n_cliques, block.sizes, none, block.members, np.empty(0, np.int32))
-    return biclique_keys(members, hashes, hashes)
-
-
-class ParquetSink(RowSink[Summary]):
-    """Writes `cliques/` under a run path; keeps a `Summary`.
-
-    Parameters
-    ----------
-    hashes : (n,) uint64
-        As `clique_keys` takes them.
-    derived : sequence of DerivedCollector
-        Collectors that take each block too, with its keys.
-    **writing
-        As `RowSink` takes it.
-    """
+class ParquetSink(ListSink[Summary]):
+    """Writes `cliques/`; a key is the same whatever column the vertices are from."""
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
-
-    def __init__(
-        self, run_path: Path, hashes: np.ndarray, *, derived: Sequence[DerivedCollector] = (), **writing: Any
-    ) -> None:
-        def keys(block: CliqueBlock) -> np.ndarray:
-            return clique_keys(block, hashes)
-
-        rows = BlockRows(ROWS, keys, (hashes.size,), Summaries(partial(Summary, hashes.size)), derived)
-        super().__init__(rows, run_path, {"cliques": CLIQUES}, **writing)
+    name, table, summary_of, is_left = "cliques", ROWS, Summary, True
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
     """The sink of a run, as its configuration asks for it."""
-    config = collecting.config
-    hashes = hashes_of(config.problem_section, collecting.edges, collecting.backend)
-    output = config.output
-    sink = partial(ParquetSink, hashes=hashes, compression=output.compression, sort=output.sort)
-    return sink_within(collecting, sink)
+    section = collecting.config.problem_section
+    return ParquetSink.within(collecting, hashes_of(section, collecting.edges, collecting.backend))

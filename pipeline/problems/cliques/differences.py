@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.problems.base import Differences
-from mbe_stage.pipeline.problems.cliques.rows import Clique, clique_parts, cliques_with_keys, larger, shown, vertex_keys
+from mbe_stage.pipeline.problems.cliques.rows import LISTED
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
@@ -46,15 +47,15 @@ def differences(old: Path, new: Path, limit: int, out: Path | None) -> Differenc
         n_old=old_keys.size,
         n_new=new_keys.size,
         n_same=int(new_keys.size - came.size),
-        gone=shown(_largest(old, gone, limit)),
-        new=shown(_largest(new, came, limit)),
+        gone=LISTED.shown(_largest(old, gone, limit)),
+        new=LISTED.shown(_largest(new, came, limit)),
         remarks=tuple(_remarks(read_manifest(old), read_manifest(new))),
     )
 
 
 def _keys(run: Path) -> np.ndarray:
     """Return the keys of all cliques, ascending."""
-    parts = [pq.read_table(part, columns=["clique_key"])["clique_key"].to_numpy() for part in clique_parts(run)]
+    parts = [pq.read_table(part, columns=["clique_key"])["clique_key"].to_numpy() for part in LISTED.parts(run)]
     return np.sort(np.concatenate(parts))
 
 
@@ -62,7 +63,7 @@ def _rows(run: Path, wanted: np.ndarray) -> Iterator[pa.Table]:
     """The rows of these keys, ascending ones, batch by batch."""
     if not wanted.size:
         return
-    for part in clique_parts(run):
+    for part in LISTED.parts(run):
         with pq.ParquetFile(part) as file:
             for batch in file.iter_batches(_ROWS):
                 keys = batch.column("clique_key").to_numpy()
@@ -72,12 +73,12 @@ def _rows(run: Path, wanted: np.ndarray) -> Iterator[pa.Table]:
                     yield found
 
 
-def _largest(run: Path, wanted: np.ndarray, limit: int) -> list[Clique]:
+def _largest(run: Path, wanted: np.ndarray, limit: int) -> list[dict[str, Any]]:
     best: pa.Table | None = None
     with reading(run):
         for rows in _rows(run, wanted) if limit else ():
-            best = larger(rows if best is None else pa.concat_tables([best, rows]), limit)
-        return [] if best is None else cliques_with_keys(run, best)
+            best = LISTED.first([rows] if best is None else [best, rows], limit)
+        return [] if best is None else LISTED.with_keys(run, best)
 
 
 def _write(kinds: tuple[tuple[Path, np.ndarray, str], ...], out: Path) -> None:
@@ -88,7 +89,7 @@ def _write(kinds: tuple[tuple[Path, np.ndarray, str], ...], out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
         with pq.ParquetWriter(out / "differences.parquet", schema) as writer:
             for run, wanted, status in kinds:
-                texts = vertex_keys(run).cast(pa.string()).combine_chunks()
+                texts = LISTED.keys(run).cast(pa.string())
                 for rows in _rows(run, wanted):
                     lists = rows["vertices"].combine_chunks()
                     members = pa.ListArray.from_arrays(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from mbe_stage.pipeline.problems.base import Differences, Page, Publication, deferred
+from mbe_stage.pipeline.problems.base import Differences, Publication, deferred
 from mbe_stage.pipeline.problems.cliques.section import CliquesSection
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class CliquesPublication(Publication):
     graph = deferred(f"{__package__}.query:graph_of")
     check = deferred("mbe_stage.pipeline.verify.cliques:check")
     check_steps = deferred("mbe_stage.pipeline.verify.cliques:compile_steps")
+    page = deferred("mbe_stage.pipeline.report.cliques:page")
     markdown = deferred(f"{__package__}.rows:essence")
     largest = deferred(f"{__package__}.rows:largest")
     top = deferred(f"{__package__}.rows:top")
@@ -125,17 +126,9 @@ class CliquesPublication(Publication):
         return (*compile_steps_of(*kernels), *ordering.compile_steps())
 
     def graph_steps(self, config: Config | None) -> Sequence[CompileStep]:
-        from mbe_stage.graphs import projection
+        from mbe_stage.shared_neighbours import projection
 
         return projection.compile_steps() if config is None or config.problem_section.project is not None else ()
-
-    def page(self, run_path: Path, manifest: Manifest, top: int) -> Page:
-        """Return the page, after fetching the table of cliques: only it tells which are the largest."""
-        from mbe_stage.pipeline.report.cliques import page
-        from mbe_stage.pipeline.stores.part_objects import fetch_missing
-
-        fetch_missing(run_path)
-        return page(run_path, manifest, top)
 
     def beside_number(self, manifest: Manifest) -> str:
         return f", largest {manifest.counts.max_size:,} vertices"

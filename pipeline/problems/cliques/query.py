@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from mbe_stage.cliques.query import CliqueQuery
-from mbe_stage.graphs.projection import projected
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.problems.cliques.section import CliquesSection
 from mbe_stage.pipeline.problems.query import KeyedEdges, dense_ids
+from mbe_stage.shared_neighbours.projection import projected
 
 
 def to_query(section: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
@@ -55,4 +55,4 @@ def graph_of(config: Config, edges: Any) -> UndirectedCSR:
         return edges.graph()
     bipartite = edges.to_host().graph()
     oriented = bipartite if section.project == "left" else bipartite.swapped()
-    return projected(oriented, section.min_shared, config.execution.memory_bytes)
+    return projected(oriented, section.min_shared, config.execution.memory_bytes, config.execution.threads)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows, MemberRows
-from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
-from mbe_stage.pipeline.backends.arrow.summaries import LockedSums, Summaries
-from mbe_stage.pipeline.backends.arrow.worker_parts import sink_within
-from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
+from mbe_stage.pipeline.backends.arrow.member_rows import MemberRows
+from mbe_stage.pipeline.backends.arrow.row_sink import ListSink
+from mbe_stage.pipeline.backends.arrow.summaries import LockedSums
+from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.itemsets.schemas import ITEMSETS
 
 
@@ -87,39 +82,13 @@ class Summary(LockedSums):
             self.max_items = max(self.max_items, other.max_items)
 
 
-def itemset_keys(block: BicliqueBlock, hashes: np.ndarray) -> np.ndarray:
-    """Return the key of each itemset, (n,) int64: the key of a biclique with these right vertices and no left ones."""
-    none = np.zeros(block.n_bicliques, np.int32), np.empty(0, np.int32)
-    rows = BicliqueBlock(block.n_bicliques, none[0], block.right_sizes, none[1], block.right_members)
-    return biclique_keys(rows, hashes, hashes)
-
-
-class ParquetSink(RowSink[Summary]):
-    """Writes `itemsets/` under a run path; keeps a `Summary`.
-
-    Parameters
-    ----------
-    hashes : (n_items,) uint64
-        Vertex hashes of the items.
-    derived : sequence of DerivedCollector
-        Collectors that take each block too, with its keys.
-    **writing
-        As `RowSink` takes it.
-    """
+class ParquetSink(ListSink[Summary]):
+    """Writes `itemsets/`."""
 
     detail: Literal[Detail.RIGHT] = Detail.RIGHT
-
-    def __init__(
-        self, run_path: Path, hashes: np.ndarray, *, derived: Sequence[DerivedCollector] = (), **writing: Any
-    ) -> None:
-        keys = partial(itemset_keys, hashes=hashes)
-        rows = BlockRows(ROWS, keys, (hashes.size,), Summaries(partial(Summary, hashes.size)), derived)
-        super().__init__(rows, run_path, {"itemsets": ITEMSETS}, **writing)
+    name, table, summary_of, is_left = "itemsets", ROWS, Summary, False
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
     """The sink of a run, as its configuration asks for it."""
-    output, (_, hashes) = collecting.config.output, collecting.edges.key_hashes()
-    return sink_within(
-        collecting, partial(ParquetSink, hashes=hashes, compression=output.compression, sort=output.sort)
-    )
+    return ParquetSink.within(collecting, collecting.edges.key_hashes()[1])

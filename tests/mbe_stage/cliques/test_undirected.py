@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mbe_stage import BipartiteCSR, InvalidArgument, MemoryBudgetExceeded, UndirectedCSR
-from mbe_stage.graphs import projection
+from mbe_stage.shared_neighbours import projection
 
 
 def test_loops_and_duplicates_are_no_edges_and_their_vertices_stay() -> None:
@@ -65,27 +65,31 @@ def joined(graph: BipartiteCSR, min_shared: int) -> set[tuple[int, int]]:
     return {(u, v) for v in range(graph.n_left) for u in range(v) if len(rows[u] & rows[v]) >= min_shared}
 
 
-@pytest.mark.parametrize("most", [1, 7, 10**8])
-@pytest.mark.parametrize("seed", range(6))
-def test_a_projection_is_the_same_in_any_pieces(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection, "_MOST_STEPS", most)
-    left, right = np.random.default_rng(seed).integers(0, 12, (2, 10 * seed))
-    graph = BipartiteCSR.from_edges(left, right, 13, 12)
-    for min_shared in (1, 2):
-        made = projection.projected(graph, min_shared)
-        assert {(int(u), int(v)) for u, v in zip(*made.edges(), strict=True)} == joined(graph, min_shared)
+@pytest.mark.parametrize("block_bytes", [12, 1 << 20])
+def test_a_projection_is_the_same_in_any_pieces(block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection, "_BLOCK_BYTES", block_bytes)
+    for seed in range(6):
+        left, right = np.random.default_rng(seed).integers(0, 12, (2, 10 * seed))
+        graph = BipartiteCSR.from_edges(left, right, 13, 12)
+        for min_shared in (1, 2):
+            made = projection.projected(graph, min_shared, threads=1 + seed % 2)
+            assert all((np.diff(made.neighbours(v)) > 0).all() for v in range(made.n))
+            assert {(int(u), int(v)) for u, v in zip(*made.edges(), strict=True)} == joined(graph, min_shared)
 
 
-def test_a_projection_takes_no_more_than_its_budget() -> None:
-    """Many edges, of which none of the projection comes: the memory does not grow with them."""
-    n, budget = 400_000, 60_000
-    graph = BipartiteCSR.from_edges(np.arange(n) % 1000, np.arange(n))
+def test_a_projection_takes_no_more_than_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection, "_BLOCK_BYTES", 1 << 16)
+    n, n_edges = 1000, 1000 * 999 // 2
+    graph = BipartiteCSR.from_edges(np.arange(n), np.zeros(n, np.int64))
+    for budget, found in ((100_000, "at least 0 edges between 1,000"), (1_000_000, "at least [1-9][0-9,]* edges")):
+        with pytest.raises(MemoryBudgetExceeded, match=found):
+            projection.projected(graph, memory_budget=budget)
+    budget = 8 * n_edges + 48 * n + sum(projection.engine_cpu.working_bytes(graph, 1 << 16))
+    with pytest.raises(MemoryBudgetExceeded, match=f"has {n_edges:,} edges .* needs {budget:,} bytes: expected at"):
+        projection.projected(graph, memory_budget=budget - 1)
     tracemalloc.start()
     try:
-        assert projection.projected(graph, memory_budget=budget).n_edges == 0
-        peak = tracemalloc.get_traced_memory()[1]
+        assert projection.projected(graph, memory_budget=budget).n_edges == n_edges
+        assert tracemalloc.get_traced_memory()[1] <= budget
     finally:
         tracemalloc.stop()
-    assert peak <= budget
-    with pytest.raises(MemoryBudgetExceeded, match="at least 36,000 bytes: expected at most 35,999"):
-        projection.projected(graph, memory_budget=35_999)

@@ -1,0 +1,194 @@
+"""The engine `cpu`: the walk over all maximal bicliques, with minima that follow from the best so far.
+
+A greedy search finds a first biclique. Its score is the threshold of the first pass. A pass lists, band of sizes by
+band, the bicliques that reach the threshold. Once `k` of them are known, the fewest edges that a better one has rise
+while the walk goes on. If there are fewer than `k`, the next pass has a lower threshold. By surprise all are listed, as
+surprise has no bound that prunes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from mbe_stage.bicliques import engine_cpu as walk
+from mbe_stage.bicliques.best import completing, greedy, weighing
+from mbe_stage.bicliques.best.bounds import Bounds
+from mbe_stage.bicliques.best.problem import BestQuery
+from mbe_stage.bicliques.best.reference import roots_of, tasks_of
+from mbe_stage.bicliques.best.results import Ranked, Standing
+from mbe_stage.bicliques.best.scoring import Scorer
+from mbe_stage.bicliques.best.weighing import heavy_part
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.reduction import Core, core_of
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.subgraphs import peel_to_core
+from mbe_stage.options import Execution
+from mbe_stage.run_limits import EmptyBlock
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.search.cpu.pool import device, unavailable_reason
+from mbe_stage.tasks import Task, ranges_of
+
+__all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+
+# The next threshold; if overlaps are limited, so many times as many are ranked when those so far are not enough.
+_NEXT, _CAUTION, _MORE = 0.7, 0.9, 4
+_SMALL_BLOCK = 1 << 16
+
+
+def compile_steps(query: BestQuery | None = None, detail: None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
+    """Compile what the search needs."""
+    own = (*greedy.compile_steps(), *weighing.compile_steps(), *completing.compile_steps())
+    return (*own, *walk.compile_steps(None, Detail.MEMBERS))
+
+
+def run(
+    graph: BipartiteCSR,
+    query: BestQuery,
+    execution: Execution,
+    detail: None,  # noqa: ARG001 - the seam's signature
+    tasks: Iterable[Task] | None = None,
+) -> Iterator[Standing | EmptyBlock]:
+    """Yield the best so far now and then, at the end the complete standing.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        A part of the graph is too large to be searched.
+    """
+    if tasks is not None and not ranges_of(tasks, roots_of(graph, query)):
+        return
+    n_ranked, n_told, is_over, ranked = query.k, 0, False, None
+    while not is_over:
+        search = _Search(graph, replace(query, k=n_ranked), execution, ranked)
+        for standing in search.run():
+            ranked = standing.ranked
+            n_best, bound = min(query.k, len(ranked)), standing.bound
+            is_over = standing.is_complete and (
+                len(ranked) < n_ranked or len(ranked.apart(query.overlap, query.k)) == query.k
+            )
+            # The best so far may be above all that remains.
+            bound = bound if is_over else max(bound, float(ranked.scores.max(initial=0)))
+            yield replace(standing, query=query, bound=bound, is_complete=is_over, n_new=max(0, n_best - n_told))
+            n_told = max(n_told, n_best)
+        n_ranked *= _MORE
+    yield EmptyBlock(1.0)
+
+
+class _Search:
+    """A search for the `k` best, without regard to overlaps.
+
+    Parameters
+    ----------
+    ranked : Ranked or None
+        The result of a complete search for fewer.
+    """
+
+    def __init__(self, graph: BipartiteCSR, query: BestQuery, execution: Execution, ranked: Ranked | None) -> None:
+        self._graph, self._query = graph, query
+        # Completing takes a while: blocks are small, so that a time limit is seen.
+        block_bytes = min(execution.block_bytes, _SMALL_BLOCK) if query.missing else execution.block_bytes
+        self._execution = replace(execution, block_bytes=block_bytes)
+        self._bounds = Bounds(query.by, graph.n_edges + 1, query.min_left, query.min_right, query.missing)
+        self._scorer = Scorer(graph, query, self._bounds)
+        self._ranked = self._scorer.nothing() if ranked is None else ranked
+
+    def run(self) -> Iterator[Standing]:
+        """Search; yield the standing now and then, and at the end the complete one."""
+        query, ranked = self._query, self._ranked
+        core = core_of(self._graph, BicliqueQuery(query.min_left, query.min_right - query.missing))
+        threshold, above = -np.inf, np.inf
+        if len(ranked):
+            above = self._codes()[-1]
+        elif query.by != "surprise":
+            yield from self._begun(core)
+        if query.by != "surprise":
+            threshold = min(above, self._codes().max(initial=0))
+        lowest = threshold / 100 if query.by == "weight" else self._bounds.codes(query.min_left, query.min_right)
+        while True:
+            # All bicliques at or above a threshold are found with it. Too few: the next one is lower.
+            yield from self._passed(core, threshold, above)
+            ranked = self._ranked
+            n_found = int(np.count_nonzero(self._codes() >= threshold))
+            if n_found >= query.k or threshold <= 0:
+                break
+            above = threshold
+            # A graph has about three times as many at .7 of a threshold.
+            n_steps = _CAUTION * np.log(query.k / max(1, n_found)) / np.log(3)
+            threshold *= _NEXT ** max(0.5, n_steps)
+            threshold = 0 if threshold <= lowest else threshold if query.by == "weight" else int(threshold)
+        yield Standing(query, ranked, float(ranked.scores[-1]) if len(ranked) else 0.0, is_complete=True)
+
+    def _codes(self) -> np.ndarray:
+        return self._bounds.of_ranked(self._ranked.scores, self._ranked.n_edges)
+
+    def _standing(self, bound: float) -> Standing:
+        return Standing(self._query, self._ranked, float(self._bounds.scores(bound) if bound < np.inf else bound))
+
+    def _begun(self, core: Core) -> Iterator[Standing]:
+        """Rank what a greedy search finds on both sides."""
+        query, least = self._query, (self._query.min_left, self._query.min_right)
+        for are_right in (True, False):
+            graph, sizes = (core.graph, least) if are_right else (core.graph.swapped(), least[::-1])
+            rows = greedy.greedy_rows(graph, self._bounds.factors, sizes)
+            if rows.size:
+                rows = (core.right_vertices if are_right else core.left_vertices)[rows]
+                found = self._scorer.of_rows(rows, are_right=are_right)
+                self._ranked = self._ranked.joined(found, query.k)
+            yield self._standing(np.inf)
+
+    def _passed(self, core: Core, threshold: float, above: float) -> Iterator[Standing]:
+        """Search all bands for the threshold."""
+        for band in self._bounds.bands(core.graph, threshold):
+            reached, bound = self._reached(threshold), band.bound
+            if bound < reached:
+                break
+            yield self._standing(min(above, bound))
+            sizes = self._bounds.query(band, reached)
+            alive = np.ones(core.graph.n_left, np.bool_), np.ones(core.graph.n_right, np.bool_)
+            peel_to_core(core.graph, *alive, sizes.min_left, sizes.min_right)
+            part, least_edges = core.only(*alive), partial(self._bounds.least_edges, band)
+            if self._query.by == "weight":
+                part, weights, bound = heavy_part(part, self._weights_of(part), sizes, self._rounded(reached))
+                least_edges = partial(self._edges_of_weight, np.cumsum(-np.sort(-weights)))
+                sizes = replace(sizes, min_edges=max(sizes.min_edges, least_edges(reached)))
+
+            def newest(least: Callable[[float], int] = least_edges) -> int:
+                return least(self._reached(threshold))
+
+            for block in walk.run(part.graph, sizes, self._execution, Detail.MEMBERS, least_edges=newest):
+                self._take(block, part, self._reached(threshold))
+                yield self._standing(min(above, max(self._reached(threshold), bound)))
+
+    def _take(self, block: BicliqueBlock, part: Core, reached: float) -> None:
+        """Rank the bicliques of a block that reach a code."""
+        if len(block):
+            left, right = part.left_vertices[block.left_members], part.right_vertices[block.right_members]
+            sides = block.left_sizes, block.right_sizes, left.astype(np.int32), right.astype(np.int32)
+            found = self._scorer.of_block(BicliqueBlock(len(block), *sides), reached)
+            self._ranked = self._ranked.joined(found, self._query.k)
+
+    def _weights_of(self, part: Core) -> np.ndarray:
+        """The weights of the edges of a part."""
+        graph, weights = self._graph, self._query.weights
+        assert weights is not None
+        is_left, is_right = np.zeros(graph.n_left, np.bool_), np.zeros(graph.n_right, np.bool_)
+        is_left[part.left_vertices] = is_right[part.right_vertices] = True
+        return weights[np.repeat(is_left, graph.left_degrees) & is_right[graph.left_members]]
+
+    def _edges_of_weight(self, heaviest: np.ndarray, reached: float) -> int:
+        """The fewest edges of such a weight, given the weights of the one, two, ... heaviest ones."""
+        return int(np.searchsorted(heaviest, self._rounded(reached))) + 1
+
+    def _rounded(self, weight: float) -> float:
+        """A sum of weights that may be this one, without rounding."""
+        return weight * (1 - self._scorer.slack)
+
+    def _reached(self, threshold: float) -> float:
+        """The code that a biclique needs to be among the best."""
+        ranked = self._ranked
+        return max(threshold, self._codes()[-1]) if len(ranked) == self._query.k else threshold

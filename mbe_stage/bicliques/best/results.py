@@ -1,0 +1,156 @@
+"""The standings of a search, as blocks, and the sink that keeps the newest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from mbe_stage.bicliques.best.problem import BestQuery
+from mbe_stage.bicliques.results import BicliqueBlock
+from mbe_stage.ragged import long_offsets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """Bicliques in rank order.
+
+    Attributes
+    ----------
+    scores : (n,) int64, or float64 for weights and surprise
+    n_edges : (n,) int64
+    keys : (n,) int64
+    block : BicliqueBlock
+        Their sizes and members.
+    """
+
+    scores: np.ndarray
+    n_edges: np.ndarray
+    keys: np.ndarray
+    block: Any
+
+    def __len__(self) -> int:
+        return self.keys.size
+
+    def taken(self, places: np.ndarray) -> Ranked:
+        """Return the bicliques at these places, in this order."""
+        return Ranked(self.scores[places], self.n_edges[places], self.keys[places], taken(self.block, places))
+
+    def joined(self, other: Ranked, most: int) -> Ranked:
+        """Return the best of these and others, at most so many, each once."""
+        names = "left_sizes", "right_sizes", "left_members", "right_members"
+        parts: dict[str, Any] = {
+            name: np.concatenate([getattr(each.block, name) for each in (self, other)]) for name in names
+        }
+        block: Any = BicliqueBlock(len(self) + len(other), **parts)
+        scores, n_edges, keys = (
+            np.concatenate([getattr(each, name) for each in (self, other)]) for name in ("scores", "n_edges", "keys")
+        )
+        order = np.lexsort((keys, -n_edges, -scores))
+        is_new = np.diff(keys[order], prepend=~keys[order[:1]]) != 0
+        return Ranked(scores, n_edges, keys, block).taken(order[is_new][:most])
+
+    def apart(self, overlap: float, most: int) -> Ranked:
+        """Return those, at most so many, that are taken by rank if each may share so much of its edges."""
+        if overlap >= 1:
+            return self.taken(np.arange(min(most, len(self))))
+        block, chosen = self.block, list[int]()
+        sides = [
+            [set(members[first:end].tolist()) for first, end in pairwise(long_offsets(sizes).tolist())]
+            for members, sizes in ((block.left_members, block.left_sizes), (block.right_members, block.right_sizes))
+        ]
+        for place, (left, right) in enumerate(zip(*sides, strict=True)):
+            allowed = overlap * len(left) * len(right)
+            if all(len(left & sides[0][each]) * len(right & sides[1][each]) <= allowed for each in chosen):
+                chosen.append(place)
+            if len(chosen) == most:
+                break
+        return self.taken(np.array(chosen, np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """The state of a search, as a block (`mbe_stage.stream.Block`).
+
+    Attributes
+    ----------
+    query : BestQuery
+    ranked : Ranked
+        The best so far, without regard to overlaps.
+    bound : float
+        No other biclique has a higher score. At least the best score; once the search is complete, the lowest.
+    is_complete : bool
+    n_new : int
+        How many more there are than in earlier standings.
+    """
+
+    query: BestQuery
+    ranked: Ranked
+    bound: float
+    is_complete: bool = False
+    n_new: int = 0
+
+    def __len__(self) -> int:
+        return self.n_new
+
+    def first(self, n: int) -> Standing:  # noqa: ARG002 - the seam's signature
+        """Return the block itself: its number is not limited."""
+        return self
+
+    def best(self) -> Ranked:
+        """Return the best so far that keep the overlap."""
+        return self.ranked.apart(self.query.overlap, self.query.k)
+
+    @property
+    def work_done(self) -> float:
+        """A guess: the lowest score as a share of the bound."""
+        lowest = self.ranked.scores[-1] if len(self.ranked) >= self.query.k else 0.0
+        return 1.0 if self.is_complete else float(min(0.99, lowest / self.bound)) if self.bound > 0 else 0.0
+
+    @property
+    def status(self) -> str:
+        """The incumbent and the gap, such as ``best 939, nothing above 1,020 possible``."""
+        if not len(self.ranked):
+            return ""
+        best = self.ranked.scores[0]
+        bound = f", nothing above {self.bound:,.10g} possible" if self.bound < math.inf else ""
+        return f"best {best:,.10g}{bound}"
+
+
+@dataclass(slots=True)
+class BestSink:
+    """Keeps the newest standing.
+
+    Attributes
+    ----------
+    on_progress : callable or None
+        Receives each standing.
+    standing : Standing or None
+    """
+
+    on_progress: Callable[[Standing], object] | None = None
+    standing: Standing | None = None
+    detail: None = None
+
+    def accept(self, block: Standing) -> None:
+        """Take a standing."""
+        self.standing = block
+        if self.on_progress is not None:
+            self.on_progress(block)
+
+
+def taken(block: Any, places: np.ndarray) -> Any:
+    """Return the bicliques of a block at these places, in this order."""
+    left, right = ((block.left_sizes, block.left_members), (block.right_sizes, block.right_members))
+    (left_sizes, left_members), (right_sizes, right_members) = (_taken(*side, places) for side in (left, right))
+    return BicliqueBlock(places.size, left_sizes, right_sizes, left_members, right_members)
+
+
+def _taken(sizes: np.ndarray, members: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    starts, chosen = long_offsets(sizes)[places], sizes[places]
+    first = np.repeat(starts - long_offsets(chosen)[:-1], chosen)
+    return chosen, members[first + np.arange(first.size)]

@@ -1,0 +1,1 @@
+"""Runs of the best bicliques: the section, the table, and the collector."""

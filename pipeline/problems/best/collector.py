@@ -1,0 +1,111 @@
+"""The query of a run, and the sink that keeps the newest standing and writes it at the end."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.bicliques.best.problem import BestQuery
+from mbe_stage.bicliques.best.results import BestSink
+from mbe_stage.bicliques.keys import Fingerprint
+from mbe_stage.pipeline.backends.arrow.parts import write_table
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.problems.base import Collected, Collecting
+from mbe_stage.pipeline.problems.best.rows import best_schema
+from mbe_stage.pipeline.problems.best.section import BestSection
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
+
+
+def to_query(section: BestSection, edges: Any) -> BestQuery:
+    """Return the query for the engines.
+
+    Raises
+    ------
+    InputError
+        A row has no weight, or a negative one.
+    """
+    weights = None if section.by != "weight" else _weights(edges)
+    sizes = section.min_left, section.min_right
+    return BestQuery(section.by, section.k, *sizes, section.overlap, section.missing, weights, edges.key_hashes())
+
+
+def _weights(edges: Any) -> np.ndarray:
+    """The weight of each edge: the sum of those of its rows."""
+    events, n = edges.events, len(edges.right_keys)
+    if not (events.weights.min(initial=0) >= 0):
+        raise InputError.at(
+            edges.facts.source,
+            found="a row without a weight, or with a negative one",
+            expected="weights of at least 0, to rank bicliques by weight",
+            remedy="correct the rows, or leave them out",
+        )
+    order = edges.left_ids.astype(np.int64) * n + edges.right_ids
+    places = np.searchsorted(order, events.left.astype(np.int64) * n + events.right)
+    return np.bincount(places, events.weights, order.size)
+
+
+class BestCollector(BestSink):
+    """See `pipeline.problems.base.Collector`: writes `best.parquet`."""
+
+    shares = None
+
+    def __init__(self, collecting: Collecting) -> None:
+        super().__init__()
+        self._collecting = collecting
+        self.seconds: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing waits to be written."""
+
+    def finish(self) -> Collected:
+        """Write the table; called once.
+
+        Raises
+        ------
+        PublishError
+            It cannot be written.
+        """
+        collecting, standing = self._collecting, self.standing
+        assert standing is not None
+        best = standing.best()
+        block, edges, config = best.block, collecting.edges, collecting.config
+        schema = best_schema(config.problem_section.by, (edges.left_keys.type, edges.right_keys.type))
+        numbers = (
+            np.arange(1, len(best) + 1),
+            best.scores,
+            best.keys,
+            block.left_sizes,
+            block.right_sizes,
+            best.n_edges,
+        )
+        lists = (
+            pa.ListArray.from_arrays(pa.array(offsets), keys.take(pa.array(members)), type=kind)
+            for offsets, members, keys, kind in (
+                (block.left_offsets, block.left_members, edges.left_keys, schema.field("left_keys").type),
+                (block.right_offsets, block.right_members, edges.right_keys, schema.field("right_keys").type),
+            )
+        )
+        columns = [pa.array(values, field.type) for values, field in zip(numbers, schema, strict=False)]
+        with as_publish_errors(collecting.run_path):
+            table = pa.Table.from_arrays([*columns, *lists], schema=schema)
+            write_table(table, collecting.run_path / "best.parquet", config.output.compression)
+        fingerprint, scores = Fingerprint(), best.scores.tolist()
+        fingerprint.add(best.keys)
+        bound = standing.bound if not standing.is_complete else scores[-1] if scores else 0
+        return Collected(
+            counts={
+                "best": len(best),
+                "highest": scores[0] if scores else None,
+                "bound": bound if math.isfinite(bound) else None,
+            },
+            content_fingerprint=str(fingerprint),
+        )
