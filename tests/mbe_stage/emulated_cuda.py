@@ -202,6 +202,10 @@ def deep_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         table, statistics = found_with(graphs.crown(n), query, Techniques.without("words"))
         wanted = graphs.bicliques_of_crown(n, n_right)
         yield compared(f"deep, {n_right} on the right", table, wanted) | {"visited": statistics["list_children"]}
+    # Nodes without ids that are moved, and keep the offsets that sizes are counted by.
+    sizes = found(graphs.crown(34), BicliqueQuery(min_left=32), Detail.SIZES, {"nodes": 2})
+    same = sizes == [(32, 2)] * math.comb(34, 2) + [(33, 1)] * 34
+    yield {"case": "deep, sizes", "wanted": 595, "counted": len(sizes), "same": same, "visited": 1}
 
 
 def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:

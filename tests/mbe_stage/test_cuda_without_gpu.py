@@ -96,7 +96,7 @@ def test_idle_warps_are_donated_work() -> None:
 def test_what_no_condition_leaves_is_not_gone_into() -> None:
     # Paths of up to 14 rows, of which one at most is skipped, and the children that are not gone into.
     deep = emulated("deep")
-    assert len(deep) == 3
+    assert len(deep) == 4
     assert 0 < max(case["visited"] for case in deep) < 14**3
     bounded = emulated("bounded")
     assert len(bounded) == 3

@@ -396,7 +396,10 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
         if np.int32(tile + lane) < seen.n_nonzero:
             other = own.nonzero[_U(tile + lane)]
             row = own.bits[_U(other)]
-            is_full = own.counts[_U(other)] == child.whole if seen.is_list else row == full
+            is_full = row == full
+            if seen.is_list:
+                # No earlier row of a list is full, and its count may be a tag (`subgraph_build`).
+                is_full = other >= child.row and own.counts[_U(other)] == child.whole
         if is_full and other < child.row:
             is_excluded = True
         is_part = row != 0 and not is_full and (seen.is_list or count_bits(row) >= child.fewest)

@@ -429,7 +429,8 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, num
         row_id = np.int32(0)
         if other >= 0:
             size = bits[_U(other)]
-            is_full = own.counts[_U(other)] == child.whole
+            # No earlier row is full, and its count may be a tag.
+            is_full = other >= child.row and own.counts[_U(other)] == child.whole
             row_id = numbers[entry(node, node.row_ids + other)]
         full_rows = ballot(is_full)
         if is_full:
