@@ -38,13 +38,12 @@ _EVERYTHING = Techniques()
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
-    """Return the kernels that such a run launches; if some of them have to be compiled, all of the engine's."""
+    """Return the kernels that such a run launches, or all of the engine's."""
     from mbe_stage.bicliques.cuda.compiling import all_steps, steps_of
-    from mbe_stage.device.jit import all_at_once
 
     if query is None or detail is None:
         return all_steps()
-    return all_at_once(steps_of(query, mode_of(detail, size_constraints(query))), all_steps)
+    return steps_of(query, mode_of(detail, size_constraints(query)))
 
 
 def run(

@@ -53,18 +53,16 @@ Block = TypeVar("Block")
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
-    """Return the kernels that such a run launches; if some of them have to be compiled, all of the engine's."""
+    """Return the kernels that such a run launches, or all of the engine's."""
     from mbe_stage.cliques.cuda.kernels import kernel_for
     from mbe_stage.cliques.cuda.prepare import part_lists_warp_per_vertex
     from mbe_stage.device.copying import copy_pieces_block_per_piece
-    from mbe_stage.device.jit import all_at_once, compile_steps_of, step_together
+    from mbe_stage.device.jit import compile_steps_of, step_together
 
     others = (*compile_steps_of(part_lists_warp_per_vertex, copy_pieces_block_per_piece), *reduction.compile_steps())
     kernels = [kernel_for(mode, _EVERYTHING.kernel_mask) for mode in (layout.COUNT, layout.SIZES, layout.MEMBERS)]
-    everything = (step_together(*kernels), *others)
-    if query is None or detail is None:
-        return everything
-    return all_at_once((*compile_steps_of(kernels[_mode(query, detail)]), *others), lambda: everything)
+    needed = kernels if query is None or detail is None else kernels[_mode(query, detail) :][:1]
+    return step_together(*needed), *others
 
 
 def run(

@@ -120,8 +120,7 @@ def all_at_once(
 ) -> Sequence[CompileStep]:
     """Return the needed steps, or all steps if some of the needed ones have to be compiled.
 
-    Other kernels than a run waits for take idle cores, or a tenth of the time if they share code (`step_together`), and
-    no later run has to wait for them.
+    For small kernels: no later run has to wait for them.
     """
     return needed if all(step.is_loaded() or step.is_kept() for step in needed) else everything()
 

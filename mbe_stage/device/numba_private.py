@@ -58,8 +58,8 @@ class _KernelCache:
         from numba.cuda.dispatcher import _Kernel
         from numba.cuda.utils import numba_target_override
 
+        # Without a refresh of the context, which imports what only compiling needs: a quarter of a second.
         with numba_target_override():
-            target_context.refresh()
             code = code_cache.kept(self._file_name(sig, target_context.codegen()), self._sources)
             return None if code is None else _Kernel._rebuild(**pickle.loads(code))
 

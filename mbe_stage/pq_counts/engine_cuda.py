@@ -54,7 +54,7 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
     """Return the kernels of any run, and the host's code; those of local counts unless `detail` is counts."""
     from mbe_stage.device.copying import copy_pieces_block_per_piece
     from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
-    from mbe_stage.device.jit import compile_steps_of, step_together
+    from mbe_stage.device.jit import compile_steps_of
     from mbe_stage.pq_counts.cuda.kernels import kernel_for
     from mbe_stage.pq_counts.cuda.leaf_table import gather_leaves_thread_per_slot
     from mbe_stage.pq_counts.cuda.low_memory_prepare import number_members_warp_per_part, write_members_thread_per_code
@@ -64,8 +64,9 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
 
     usual = _EVERYTHING.kernel_mask
     on_the_device = (
-        step_together(kernel_for(usual), kernel_for(usual | WINDOWS)),
         *compile_steps_of(
+            kernel_for(usual),
+            kernel_for(usual | WINDOWS),
             gather_leaves_thread_per_slot,
             count_wedges_block_per_root,
             count_partners_block_per_root,

@@ -182,7 +182,8 @@ class Exchange:
             self._lead = next(iter(self._members.values())).search
             self._remaining = self._lead.rows
             self._began = time.perf_counter()
-            self._deal(self._remaining)
+            # The heaviest come first already.
+            self._share_out(self._remaining)
 
     def blocks(self) -> Iterator[Any]:
         """Yield results as they are handed on.
@@ -376,9 +377,12 @@ class Exchange:
     # Called with the lock held.
 
     def _deal(self, rows: np.ndarray) -> None:
-        """Give each device a share of the roots."""
+        """Give each device a share of the roots, in any order."""
         assert self._lead is not None
-        ordered, n = self._lead.in_order(rows), len(self._members)
+        self._share_out(self._lead.in_order(rows))
+
+    def _share_out(self, ordered: np.ndarray) -> None:
+        n = len(self._members)
         for k, member in enumerate(self._members.values()):
             member.rows = ordered[k::n]
             member.is_dry = member.is_served = member.has_held = False

@@ -50,13 +50,7 @@ RAPIDS = "rapids"
 _FRAMES = "cudf"
 _ENGINE = "cuda"
 _INSTALL = "pip install 'mbe-stage[rapids-cu13]' (rapids-cu12 for a driver of CUDA 12)"
-_OTHERS = (
-    "mbe_stage.pipeline.io.detect",
-    "mbe_stage.pipeline.io.foreign",
-    "mbe_stage.pipeline.io.memory",
-    "pyarrow.dataset",
-    "scipy.sparse",
-)
+_READING = ("mbe_stage.pipeline.io.detect", "mbe_stage.pipeline.io.foreign", READERS["csv"])
 Result = TypeVar("Result")
 OnProgress = Callable[[Any], None]
 """Receives the progress of a search: `Publication.progress`."""
@@ -229,8 +223,8 @@ def rapids_unavailable_reason(problem: str = OURS) -> str | None:
 
 
 def load_host_modules() -> None:
-    """Import the readers and their lazily imported modules; quick if already done."""
-    for module in (*READERS.values(), *_OTHERS):
+    """Import what reads text; quick if already done. Other readers load SciPy or pandas, a third of a second."""
+    for module in _READING:
         import_module(module)
 
 

@@ -142,7 +142,7 @@ class RootOrder:
 
     def paths_begun(self, n_taken: int) -> float:
         """Paths of the first `n_taken` roots, and of those started before them."""
-        return self.begun_before + float(self.paths[self.order[:n_taken]].sum())
+        return self.begun_before + (float(self.paths[self.order[:n_taken]].sum()) if n_taken else 0.0)
 
     def work_done(self, n_taken: int, unfinished: cp.ndarray) -> float:
         """Share of the expected work below started roots, without the rows that are `unfinished`."""

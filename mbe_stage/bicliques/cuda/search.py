@@ -338,7 +338,9 @@ class SharedSearch(Search):
             self.rows = self.session.roots_ahead()
             self.session.rehearse()
             self._paths = self.session.all_paths()
-            self._total = max(1.0, float(self._paths[self.rows].sum()))
+            wanted = self._paths if self.rows.size == self._paths.size else self._paths[self.rows]
+            self._summed = self.rows, float(wanted.sum())
+            self._total = max(1.0, self._summed[1])
             if is_requested:
                 # Read while this device is the current one.
                 assert self._roots
@@ -392,15 +394,20 @@ class SharedSearch(Search):
     def progress(self) -> DeviceProgress:
         """Progress in the roots that it last began, and in work transferred since."""
         with device_work(self.budget_bytes):
+            if self.is_done:
+                return DeviceProgress(self.session.begun() - self._begun_before, _NONE, (0.0, 0, 0))
             now = self.session.progress()
         return DeviceProgress(now.begun - self._begun_before, now.unfinished, now.ahead)
 
     def share(self, remaining: np.ndarray, progresses: Sequence[DeviceProgress]) -> float:
         """Share of all work that is done, if these rows remained when all devices began their parts."""
+        # They are the same ones until the round ends.
+        if remaining is not self._summed[0]:
+            self._summed = remaining, float(self._paths[remaining].sum())
         total = self._total
         unfinished = np.unique(np.concatenate([_NONE, *(each.unfinished for each in progresses)]))
         begun = sum(each.begun for each in progresses) - float(self._paths[unfinished].sum())
-        return min(MOST_DONE, max(0.0, (total - float(self._paths[remaining].sum()) + begun) / total))
+        return min(MOST_DONE, max(0.0, (total - self._summed[1] + begun) / total))
 
     def in_order(self, rows: np.ndarray) -> np.ndarray:
         """Order rows, the heaviest first."""

@@ -103,7 +103,8 @@ class SharedSearch:
         self.rows = np.concatenate([np.zeros(int(len(blocks.known) > 0), np.int64), roots + np.int64(1)])
         self._places = np.zeros(self._costs.size, np.int64)
         self._places[self.rows] = np.arange(self.rows.size)
-        self._total = max(1.0, float(self._costs[self.rows].sum()))
+        self._summed = self.rows, float(self._costs[self.rows].sum())
+        self._total = max(1.0, self._summed[1])
         self._follow(_NONE)
 
     @property
@@ -187,7 +188,10 @@ class SharedSearch:
         """Share of all work that is done, if these rows remained when all devices began their parts."""
         unfinished = np.unique(np.concatenate([_NONE, *(each.unfinished for each in progresses)]))
         begun = sum(each.begun for each in progresses) - float(self._costs[unfinished].sum())
-        done = self._total - float(self._costs[remaining].sum()) + begun
+        # They are the same ones until the round ends.
+        if remaining is not self._summed[0]:
+            self._summed = remaining, float(self._costs[remaining].sum())
+        done = self._total - self._summed[1] + begun
         return min(MOST_DONE, max(0.0, done / self._total))
 
     def in_order(self, rows: np.ndarray) -> np.ndarray:
