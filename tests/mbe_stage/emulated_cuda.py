@@ -43,7 +43,10 @@ def put_in_place() -> Any:
         sys.modules[module.__name__] = module
     from mbe_stage.device import launch
 
-    launch.launch_blocks = lambda kernel, n_blocks, n_threads, *arguments: kernel[n_blocks, n_threads](*arguments)
+    def launched(kernel: Any, n_blocks: int, n_threads: int, *arguments: Any) -> None:
+        (kernel if isinstance(kernel, Launcher) else Launcher(kernel))[n_blocks, n_threads](*arguments)
+
+    launch.launch_blocks = launched
     from mbe_stage.bicliques.cuda import column_order, kernels, prepare, session, twin_expansion
     from mbe_stage.device import copying, core
 

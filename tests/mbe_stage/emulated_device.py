@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
 from mbe_stage import BipartiteCSR
-from tests.mbe_stage import graphs, warp_emulator
+from tests.mbe_stage import graphs
 from tests.mbe_stage.emulated_cuda import put_in_place
 
 
 def use_the_emulator() -> None:
     """Kernels of `mbe_stage.device` run on the emulator."""
     put_in_place()
-    launch_on_the_emulator()
-
-
-def launch_on_the_emulator() -> None:
-    """The same where the emulator is in place already."""
-    from mbe_stage.device import grid, launch
-
-    def run(kernel: Any, n_blocks: int, arguments: tuple) -> None:
-        if n_blocks:
-            warp_emulator.launch(kernel, n_blocks, grid.WARPS_PER_BLOCK, arguments)
-
-    launch._launch = run
 
 
 def cases() -> list[tuple[str, BipartiteCSR]]:

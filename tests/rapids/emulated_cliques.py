@@ -27,7 +27,6 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.steps import enumerate_to
 from mbe_stage.pipeline.problems.installed import reading_of
 from tests.mbe_stage.cliques.emulated_cliques import SMALL, use_the_emulator
-from tests.mbe_stage.emulated_device import launch_on_the_emulator
 from tests.mbe_stage.emulated_devices import made_up_devices
 from tests.rapids import frames_on_arrow
 
@@ -158,7 +157,6 @@ def main(directory: Path) -> None:
     np.seterr(all="ignore")
     made_up_devices()
     use_the_emulator()
-    launch_on_the_emulator()
     frames_on_arrow.install()
     from mbe_stage.pipeline.backends.arrow.backend import ARROW
     from mbe_stage.pipeline.backends.cudf import plan

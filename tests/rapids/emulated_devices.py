@@ -30,7 +30,6 @@ from mbe_stage.pipeline.execution.steps import count, enumerate_to
 from mbe_stage.pipeline.execution.unfinished import header_of
 from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.mbe_stage import emulated_devices, graphs
-from tests.mbe_stage.emulated_device import launch_on_the_emulator
 from tests.patience import PATIENCE
 from tests.pipeline.emulated_resume import MARKERS, noting
 from tests.pipeline.resume_support import Killed
@@ -217,7 +216,6 @@ def main(directory: Path, part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     launcher = emulated_devices.devices_in_place()
-    launch_on_the_emulator()
     frames_on_arrow.install()
     from mbe_stage.bicliques import engine_cuda
     from mbe_stage.pipeline.backends.cudf import backend, plan

@@ -116,7 +116,7 @@ def main(n_graphs: int) -> None:
     from mbe_stage.device import grid, launch
 
     # Blocks of one warp: most of these graphs have a few bicliques only, and idle warps take time here.
-    grid.WARPS_PER_BLOCK = launch.WARPS_PER_BLOCK = 1
+    grid.WARPS_PER_BLOCK, launch.WARPS_PER_BLOCK, launch.THREADS = 1, 1, 32
     from tests.mbe_stage.groups import device_checks
 
     for part in (random_cases, merged, ties, lists_longer_than_a_warp, pool_stays_small, refusals):
