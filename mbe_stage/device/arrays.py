@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import cupy as cp
 import numpy as np
@@ -34,10 +36,26 @@ def copied_together(*arrays: np.ndarray) -> list[cp.ndarray]:
     n_bytes = bytes_together(array.nbytes for array in arrays)
     if n_bytes > _MOST_TOGETHER:
         return [cp.asarray(array) for array in arrays]
-    memory = np.empty(n_bytes, np.uint8)
-    for part, array in zip(views_in(memory, arrays), arrays, strict=True):
+    if _staging.copied is None:
+        _staging.memory = np.frombuffer(cp.cuda.alloc_pinned_memory(_MOST_TOGETHER), np.uint8, _MOST_TOGETHER)
+    else:
+        _staging.copied.synchronize()
+    for part, array in zip(views_in(_staging.memory, arrays), arrays, strict=True):
         part[:] = array
-    return views_in(cp.asarray(memory), arrays)
+    copies, stream = cp.empty(n_bytes, cp.uint8), cp.cuda.get_current_stream()
+    copies.set(_staging.memory[:n_bytes], stream)
+    _staging.copied = stream.record()
+    return views_in(copies, arrays)
+
+
+class _Staging(threading.local):
+    """Pinned memory of a thread, and the event behind the last copy from it. New memory takes longer to fill."""
+
+    memory: np.ndarray
+    copied: Any = None
+
+
+_staging = _Staging()
 
 
 @contextmanager

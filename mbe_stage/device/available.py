@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 from typing import TYPE_CHECKING
@@ -102,6 +103,13 @@ def _detail(error: BaseException) -> str:
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
     """Return the GPU's name."""
+    import cupy as cp
+
+    return _name_of(cp.cuda.runtime.getDevice())
+
+
+@functools.cache
+def _name_of(_device: int) -> str:
     from numba import cuda
 
     name = cuda.get_current_device().name

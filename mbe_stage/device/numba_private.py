@@ -27,6 +27,8 @@ from typing import Any
 from mbe_stage.runtime import code_cache
 
 Signature = tuple[Any, ...]
+Kind = tuple[Any, int, tuple[int]]
+"""Dtype, dimensions and bytes of an entry: the strides of a contiguous list."""
 _loaded: set[Any] = set()
 _MOST_WORDS = 512
 
@@ -129,22 +131,23 @@ class LoadedKernel:
             raise CudaDriverError(f"{self._name} does not start with {n_blocks} blocks of {n_threads} threads: {error}")
 
 
-def kinds_of(signature: Signature) -> tuple[tuple[Any, int] | None, ...]:
-    """Return dtype and dimensions of each array, and None for each integer; those of tuples in their places."""
+def kinds_of(signature: Signature) -> tuple[Kind | None, ...]:
+    """Return the kind of each array, and None for each integer; those of tuples in their places."""
     from numba import types
     from numba.np.numpy_support import as_dtype
 
-    kinds: list[tuple[Any, int] | None] = []
+    kinds: list[Kind | None] = []
     for each in signature:
         if isinstance(each, types.BaseTuple):
             kinds += kinds_of(tuple(each))
         else:
             assert each == types.int64 or each.layout == "C", each
-            kinds.append(None if each == types.int64 else (as_dtype(each.dtype), each.ndim))
+            dtype = None if each == types.int64 else as_dtype(each.dtype)
+            kinds.append(None if dtype is None else (dtype, each.ndim, (dtype.itemsize,)))
     return tuple(kinds)
 
 
-def words_of(name: str, kinds: Sequence[tuple[Any, int] | None], arguments: Iterable[Any]) -> list[int]:
+def words_of(name: str, kinds: Sequence[Kind | None], arguments: Iterable[Any]) -> list[int]:
     """Return the words that a kernel takes for these arguments.
 
     For an array these are two that kernels do not use, number of entries, bytes of an entry, address, shape, strides.
@@ -164,8 +167,10 @@ def words_of(name: str, kinds: Sequence[tuple[Any, int] | None], arguments: Iter
     for value, kind in zip(flat, kinds, strict=True):
         if kind is None:
             words.append(int(value))
-        elif (value.dtype, value.ndim) == kind and value.flags.c_contiguous:
-            words += (0, 0, value.size, value.itemsize, value.data.ptr, *value.shape, *value.strides)
+            continue
+        shape, strides = value.shape, value.strides
+        if value.dtype == kind[0] and len(shape) == kind[1] and (strides == kind[2] or value.flags.c_contiguous):
+            words += (0, 0, value.size, value.itemsize, value.data.ptr, *shape, *strides)
         else:
             layout = "contiguous" if value.flags.c_contiguous else "not contiguous"
             raise TypeError(

@@ -16,14 +16,10 @@ from mbe_stage.device.numba_private import LoadedKernel, kinds_of, words_of
 PACKAGE = Path(__file__).parents[2] / "mbe_stage"
 
 
-def on_device(address: int, shape: tuple[int, ...], dtype: Any, *, is_contiguous: bool = True) -> Any:
-    """An array as CuPy describes it."""
-    host = np.empty(shape, dtype)
-    return SimpleNamespace(
-        data=SimpleNamespace(ptr=address),
-        flags=SimpleNamespace(c_contiguous=is_contiguous),
-        **{name: getattr(host, name) for name in ("dtype", "ndim", "size", "itemsize", "shape", "strides")},
-    )
+def on_device(address: int, host: np.ndarray) -> Any:
+    """An array at this address, as CuPy describes it."""
+    names = ("dtype", "ndim", "size", "itemsize", "shape", "strides", "flags")
+    return SimpleNamespace(data=SimpleNamespace(ptr=address), **{name: getattr(host, name) for name in names})
 
 
 @pytest.fixture
@@ -37,8 +33,8 @@ def jit():
 @pytest.fixture
 def call(jit):
     """Types of arguments, and such arguments."""
-    lists = jit.Lists(on_device(1 << 40, (5,), np.int64), on_device(4096, (9,), np.int32))
-    table = on_device(8192, (3, 4), np.uint32)
+    lists = jit.Lists(on_device(1 << 40, np.empty(5, np.int64)), on_device(4096, np.empty(9, np.int32)))
+    table = on_device(8192, np.empty((3, 4), np.uint32))
     return (jit.CSR, jit.INT, jit.U32_2D, jit.I32), (lists, -7, table, lists.members)
 
 
@@ -109,21 +105,16 @@ def test_the_driver_gets_an_address_for_each_word(call, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        on_device(0, (3,), np.int64),
-        on_device(0, (3, 1), np.int32),
-        on_device(0, (3,), np.int32, is_contiguous=False),
-    ],
+    "other", [np.empty(3, np.int64), np.empty((3, 1), np.int32), np.empty(6, np.int32)[::2], np.int32(1)]
 )
 def test_other_arrays_are_refused(jit, other) -> None:
     with pytest.raises(TypeError, match=r"a_kernel got an array .*: expected a contiguous one of int32 with 1"):
-        words_of("a_kernel", kinds_of((jit.I32,)), (other,))
+        words_of("a_kernel", kinds_of((jit.I32,)), (on_device(0, other),))
 
 
 def test_a_missing_argument_is_refused(jit) -> None:
     with pytest.raises(ValueError, match="longer"):
-        words_of("a_kernel", kinds_of((jit.I32, jit.INT)), (on_device(0, (3,), np.int32),))
+        words_of("a_kernel", kinds_of((jit.I32, jit.INT)), (on_device(0, np.empty(3, np.int32)),))
 
 
 def test_every_launch_goes_that_way() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from mbe_stage.device.techniques import TechniqueSwitches
 
@@ -45,7 +45,7 @@ class Techniques(TechniqueSwitches):
     @property
     def kernel_mask(self) -> int:
         """Bits of the techniques that the kernel is compiled with."""
-        return self._mask_of(*(field.name for field in fields(self)))
+        return self._mask_of(*self.__slots__)
 
 
 ALL_TECHNIQUES = Techniques().kernel_mask
