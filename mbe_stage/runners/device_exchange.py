@@ -182,7 +182,6 @@ class Exchange:
             self._lead = next(iter(self._members.values())).search
             self._remaining = self._lead.rows
             self._began = time.perf_counter()
-            # The heaviest come first already.
             self._share_out(self._remaining)
 
     def blocks(self) -> Iterator[Any]:
@@ -381,7 +380,7 @@ class Exchange:
         assert self._lead is not None
         self._share_out(self._lead.in_order(rows))
 
-    def _share_out(self, ordered: np.ndarray) -> None:
+    def _share_out(self, ordered: np.ndarray) -> None:  # the heaviest first
         n = len(self._members)
         for k, member in enumerate(self._members.values()):
             member.rows = ordered[k::n]
