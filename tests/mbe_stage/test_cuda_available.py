@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from mbe_stage import choose_engine
 from mbe_stage.bicliques import engine_cpu, engine_cuda
-from mbe_stage.device import available
+from mbe_stage.device import available, early_context
 
 
 class CudaSupportError(ImportError):
@@ -222,3 +223,23 @@ def test_cupy_is_not_imported_where_there_is_no_gpu(
     machine(n_gpus=0)
     monkeypatch.setitem(sys.modules, "cupy.cuda", None)
     assert engine_cuda.unavailable_reason() == NO_GPU
+
+
+@pytest.mark.parametrize("found", ["a GPU", "no GPU", "no driver"])
+def test_a_context_is_created_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
+    retained: list[int] = []
+
+    def library(_name: str) -> Any:
+        if found == "no driver":
+            raise OSError
+        return SimpleNamespace(
+            cuInit=lambda _flags: 0 if found == "a GPU" else 100,
+            cuDevicePrimaryCtxRetain=lambda _context, device: retained.append(device),
+        )
+
+    monkeypatch.setattr(early_context.ctypes, "CDLL", library)
+    early_context.begin_context()
+    for thread in threading.enumerate():
+        if thread.name == "gpu-context":
+            thread.join()
+    assert retained == ([0] if found == "a GPU" else [])
