@@ -31,7 +31,8 @@ def page(run_path: Path, manifest: Manifest, limit: int) -> Page:
     return Page(
         title="Closed itemsets",
         lede=_LEDE,
-        figures=[("baskets at least", f"{counts['min_count']:,}"), ("most items", f"{counts['max_items']:,}")],
+        figures=[("baskets at least", f"{counts['min_count']:,}"), ("most items", f"{counts['max_items']:,}")]
+        + [("rules", f"{counts['rules']:,}")] * ("rules" in counts),
         sides=("baskets", "items"),
         sections=[PageSection("largest", "Two or more items in most baskets", fragment("itemsets.html", "top", shown))],
         incomplete="there may be more",

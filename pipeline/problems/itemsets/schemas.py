@@ -14,6 +14,17 @@ ITEMSETS = pa.schema(
     ]
 )
 
+RULES = pa.schema(
+    [
+        # Rows of `items`, ascending.
+        *(pa.field(name, ITEMSETS.field("items").type, nullable=False) for name in ("antecedent", "consequent")),
+        pa.field("antecedent_support", pa.int64(), nullable=False),
+        pa.field("consequent_support", pa.int64(), nullable=False),
+        pa.field("support", pa.int64(), nullable=False),
+        *(pa.field(name, pa.float64(), nullable=False) for name in ("confidence", "lift", "leverage")),
+    ]
+)
+
 
 def items(key_type: pa.DataType) -> pa.Schema:
     """Schema of `items`: every item; the user's keys are int64 or string. `vertex` is the rank of the key."""
