@@ -69,9 +69,9 @@ def run(
     done, total = 0, max(1, sum(int(steps[first:end].sum()) for first, end in ranges))
     for first, end in pieces(steps, ranges, min(most, _MOST_PATHS)):
         with device_work(budget):
-            found = paths.counted(first, end, query.min_shared)
+            first_ids, second_ids, shared = paths.counted(first, end, query.min_shared)
         done += int(steps[first:end].sum())
-        yield PairBlock(*found, done / total)
+        yield PairBlock(first_ids, second_ids, shared, done / total)
     yield PairBlock.of([], 1.0)
 
 

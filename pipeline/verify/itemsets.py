@@ -189,24 +189,24 @@ class _Itemsets:
         chosen = np.sort(job.rng.permutation(len(rules))[: min(job.sample, _MOST_JUDGED)])
         for part in _parts(chosen):
             # Antecedent, consequent and both together; then the antecedent without each of its items, if any are left.
-            sides = [[np.array(items) for items in (*rules[row], sum(rules[row], ()))] for row in part]
-            sets = [[*own, *(np.delete(own[0], at) for at in range(own[0].size) if own[0].size > 1)] for own in sides]
+            parts = [[np.array(items) for items in (*rules[row], sum(rules[row], ()))] for row in part]
+            sets = [[*own, *(np.delete(own[0], at) for at in range(own[0].size) if own[0].size > 1)] for own in parts]
             ends = np.cumsum([len(own) for own in sets])[:-1]
             held = [np.split(counts, ends) for counts in _held(self.matrix, list(chain.from_iterable(sets)))]
-            for row, own, support, n_common, _ in zip(part.tolist(), sides, *held, strict=True):
+            for row, own, support, n_common, _ in zip(part.tolist(), parts, *held, strict=True):
                 if support[:3].tolist() != [before[row], after[row], both[row]]:
                     raise self._wrong_rule(row, f"supports are {support[:3].tolist()} in the input")
                 if n_common[2] != own[2].size or (support[3:] == support[0]).any():
                     raise self._wrong_rule(row, "both sides together are not closed, or the antecedent is not minimal")
         supports = np.asarray(self.matrix.sum(axis=0))
-        items = job.rng.permutation(np.flatnonzero((supports >= self.least) & (supports < n_baskets)))[:_AT_ONCE]
-        _, n_common, _ = _held(self.matrix, items[:, None])
+        single = job.rng.permutation(np.flatnonzero((supports >= self.least) & (supports < n_baskets)))[:_AT_ONCE]
+        _, n_common, _ = _held(self.matrix, list(single[:, None]))
         exact = {rules[row][0] for row in np.flatnonzero(before == both)}
-        implying = items[n_common > 1].tolist()
+        implying = single[n_common > 1].tolist()
         if missing := [item for item in implying if (item,) not in exact]:
             name = self.keys[missing[0]].as_py()
             raise VerificationError(f"{self.rules_path}: the rule from {name!r} to all that it implies is missing")
-        job.passed("rules against the input", f"{chosen.size:,} rules, and those of {items.size:,} items")
+        job.passed("rules against the input", f"{chosen.size:,} rules, and those of {single.size:,} items")
 
     def _wrong_rule(self, row: int, found: str) -> VerificationError:
         return VerificationError(f"{self.rules_path}, row {row}: {found}")

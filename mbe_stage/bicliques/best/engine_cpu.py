@@ -8,10 +8,11 @@ surprise has no bound that prunes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -101,7 +102,7 @@ class Search:
         The result of a complete search for fewer.
     """
 
-    listed = staticmethod(walk.run)
+    listed: ClassVar[Callable[..., Any]] = staticmethod(walk.run)
 
     def __init__(self, graph: BipartiteCSR, query: BestQuery, execution: Execution, ranked: Ranked | None) -> None:
         self._graph, self._query = graph, query
@@ -112,7 +113,7 @@ class Search:
         self._scorer = Scorer(graph, query, self._bounds)
         self._ranked = self._scorer.nothing() if ranked is None else ranked
 
-    def run(self) -> Iterator[Standing]:
+    def run(self) -> Generator[Standing]:
         """Search; yield the standing now and then, and at the end the complete one."""
         query, ranked = self._query, self._ranked
         core = self._core = core_of(self._graph, BicliqueQuery(query.min_left, query.min_right - query.missing))
