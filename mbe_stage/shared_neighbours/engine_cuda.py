@@ -59,9 +59,8 @@ def run(
     budget = device_budget(execution)
     with device_work(budget):
         paths = _Paths(on_device(graph))
-        steps = paths.of_vertices()
-    most, largest = (budget - 2 * copy_bytes(graph)) // _PATH_BYTES, int(steps.max(initial=0))
-    if largest > most:
+    steps, most = paths.steps, (budget - 2 * copy_bytes(graph)) // _PATH_BYTES
+    if (largest := int(steps.max(initial=0))) > most:
         raise MemoryBudgetExceeded(
             f"a vertex has {largest:,} two-step paths, which need {_PATH_BYTES * largest:,} bytes beside the graph: "
             f"expected at most {budget:,}, the memory budget of the device; give more, or use the engine cpu"
@@ -69,19 +68,19 @@ def run(
     done, total = 0, max(1, sum(int(steps[first:end].sum()) for first, end in ranges))
     for first, end in pieces(steps, ranges, min(most, _MOST_PATHS)):
         with device_work(budget):
-            first_ids, second_ids, shared = paths.counted(first, end, query.min_shared)
+            u, v, shared = paths.counted(first, end, query.min_shared)
         done += int(steps[first:end].sum())
-        yield PairBlock(first_ids, second_ids, shared, done / total)
+        yield PairBlock(u, v, shared, done / total)
     yield PairBlock.of([], 1.0)
 
 
 class _Paths:
-    """The paths from left vertices to later ones, edge by edge.
+    """The paths from left vertices to later ones, edge by edge, in a graph with CuPy arrays.
 
-    Parameters
+    Attributes
     ----------
-    graph : BipartiteCSR
-        With CuPy arrays.
+    steps : (n_left,) int64
+        The number of paths from each vertex, on the host.
     """
 
     def __init__(self, graph: BipartiteCSR) -> None:
@@ -91,15 +90,11 @@ class _Paths:
         edges = cp.arange(graph.n_edges)
         left, right = self._left_of(edges), cp.searchsorted(graph.right_offsets, edges, side="right") - 1
         # Where the later vertices of each edge's right vertex begin.
-        self._begins = cp.searchsorted(
-            right << 32 | graph.right_members, graph.left_members.astype(cp.int64) << 32 | left, side="right"
-        )
-        self._ends = cp.cumsum(graph.right_offsets[graph.left_members + 1] - self._begins)
-
-    def of_vertices(self) -> np.ndarray:
-        """Return the number of paths from each left vertex, on the host."""
-        cp, ends = self._cp, self._cp.concatenate([self._cp.zeros(1, np.int64), self._ends])
-        return cp.asnumpy(cp.diff(ends[self._graph.left_offsets]))
+        own = graph.left_members.astype(cp.int64) << 32 | left
+        begins = cp.searchsorted(right << 32 | graph.right_members, own, side="right")
+        self._ends = cp.cumsum(graph.right_offsets[graph.left_members + 1] - begins)
+        sums = cp.concatenate([cp.zeros(1, np.int64), self._ends])
+        self.steps: np.ndarray = cp.asnumpy(cp.diff(sums[graph.left_offsets]))
 
     def counted(self, first: int, end: int, least: int) -> list[np.ndarray]:
         """Return the pairs whose first vertex is in a range: both vertices and the number of paths, on the host."""

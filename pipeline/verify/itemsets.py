@@ -22,6 +22,7 @@ from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, closure
 from mbe_stage.pipeline.verify.fields import check_key_type, check_vertex_table
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.products import full, rows_of
 from mbe_stage.pipeline.verify.rows import Batch, batches, check_members, list_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep
 
@@ -161,9 +162,7 @@ class _Itemsets:
             raise VerificationError(f"{place}: counts is {dict(stated)}; recomputed {counts}")
         sums = recipe.KeySums()
         sums.add(self.row_keys)
-        if self.manifest.content_fingerprint != str(sums):
-            stated = self.manifest.content_fingerprint
-            raise VerificationError(f"{place}: content_fingerprint is {stated}; recomputed {sums}")
+        self.job.check_fingerprint(str(sums))
         self.job.passed("manifest counts and content fingerprint", f"{self.row_keys.size:,} itemsets, {sums}")
 
     def check_rules(self) -> None:
@@ -268,10 +267,8 @@ def _judge(matrix: sparse.csr_array, batch: Batch, chosen: np.ndarray, least: fl
 def _held(matrix: sparse.csr_array, sets: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Count the baskets that hold each set of items, the items in all of these, and the most that share one more."""
     sizes, members = np.fromiter(map(len, sets), np.int64), np.concatenate([*sets, np.empty(0, np.int64)])
-    ends, shape = np.concatenate([[0], np.cumsum(sizes)]), (sizes.size, matrix.shape[1])
-    held = (sparse.csr_array((np.ones(members.size, np.int32), members, ends), shape=shape) @ matrix.T).tocsr()
-    held.data = (held.data == np.repeat(sizes, np.diff(held.indptr))).astype(np.int32)
-    held.eliminate_zeros()
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    held = full(rows_of(ends, members, matrix.shape[1]) @ matrix.T, sizes)
     support = np.diff(held.indptr)
     common = (held @ matrix).tocsr()
     owners, further = np.repeat(np.arange(sizes.size), np.diff(common.indptr)), np.zeros(sizes.size, np.int64)

@@ -17,7 +17,6 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
 OF_SIZES = ("edges", "vertices", "balance")
-_UNBOUNDED = 1 << 30
 
 
 class Band(NamedTuple):
@@ -91,7 +90,7 @@ class Bounds:
     def _ranges(self, threshold: float, most: int) -> Iterator[tuple[int, int]]:
         low = self.min_left
         while low <= most:
-            high = 2 * low - 1 if self._least_right(threshold, low) > self.min_right else _UNBOUNDED
+            high = 2 * low - 1 if self._least_right(threshold, low) > self.min_right else most
             yield low, high
             low = high + 1
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 
 from mbe_stage.bicliques import engine_cuda as walk
 from mbe_stage.bicliques.best import engine_cpu
 from mbe_stage.bicliques.best.problem import BestQuery
 from mbe_stage.bicliques.best.reference import tasks_of
-from mbe_stage.bicliques.best.results import Standing
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import Core
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.options import Execution
-from mbe_stage.run_limits import EmptyBlock
 from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.tasks import Task
 
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
@@ -28,17 +23,6 @@ def compile_steps(query: BestQuery | None = None, detail: None = None) -> tuple[
     """Compile what the search needs."""
     listing = walk.compile_steps(BicliqueQuery(2, 2, max_left=2), Detail.MEMBERS)
     return (*engine_cpu.own_steps(), *subgraphs.compile_steps(), *listing)
-
-
-def run(
-    graph: BipartiteCSR,
-    query: BestQuery,
-    execution: Execution,
-    detail: None,
-    tasks: Iterable[Task] | None = None,
-) -> Iterator[Standing | EmptyBlock]:
-    """Yield what the engine `cpu` yields."""
-    return engine_cpu.run(graph, query, execution, detail, tasks, kind=_Search)
 
 
 class _Search(engine_cpu.Search):
@@ -54,3 +38,7 @@ class _Search(engine_cpu.Search):
         from mbe_stage.device.graph import on_device
 
         return on_device(self._core.graph)
+
+
+run = partial(engine_cpu.run, kind=_Search)
+"""Yield what the engine `cpu` yields."""

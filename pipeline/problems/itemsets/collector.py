@@ -57,6 +57,7 @@ class ItemsetCollector(SinkCollector):
             It cannot be written.
         """
         collecting, summary = self._collecting, self._sink.summary
+        execution = collecting.config.execution
         run_path, edges = collecting.run_path, collecting.edges
         keys = edges.right_keys
         columns = (
@@ -69,8 +70,9 @@ class ItemsetCollector(SinkCollector):
         with as_publish_errors(run_path):
             tables = {run_path / "items.parquet": (pa.table(columns, schema=schema), schema)}
             if self._section.min_confidence is not None:
-                rules = self._rules()
-                tables[run_path / "rules.parquet"] = rules, RULES
+                asked = collecting.graph, self._least, self._section.min_confidence
+                rules = association_rules(*asked, engine=execution.engine, threads=execution.threads)
+                tables[run_path / "rules.parquet"] = rules.cast(RULES), RULES
             self._backend.write_tables(tables, self._sink.write_file)
         return Collected(
             counts={
@@ -82,14 +84,3 @@ class ItemsetCollector(SinkCollector):
             },
             content_fingerprint=str(summary.fingerprint),
         )
-
-    def _rules(self) -> pa.Table:
-        execution = self._collecting.config.execution
-        found = association_rules(
-            self._collecting.graph,
-            self._least,
-            self._section.min_confidence,
-            engine=execution.engine,
-            threads=execution.threads,
-        )
-        return found.cast(RULES)

@@ -14,14 +14,13 @@ ITEMSETS = pa.schema(
     ]
 )
 
+_SUPPORTS, _MEASURES = ("antecedent_support", "consequent_support", "support"), ("confidence", "lift", "leverage")
 RULES = pa.schema(
     [
         # Rows of `items`, ascending.
         *(pa.field(name, ITEMSETS.field("items").type, nullable=False) for name in ("antecedent", "consequent")),
-        pa.field("antecedent_support", pa.int64(), nullable=False),
-        pa.field("consequent_support", pa.int64(), nullable=False),
-        pa.field("support", pa.int64(), nullable=False),
-        *(pa.field(name, pa.float64(), nullable=False) for name in ("confidence", "lift", "leverage")),
+        *(pa.field(name, pa.int64(), nullable=False) for name in _SUPPORTS),
+        *(pa.field(name, pa.float64(), nullable=False) for name in _MEASURES),
     ]
 )
 
