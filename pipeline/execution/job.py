@@ -240,10 +240,8 @@ def count(
     publication, section = publication_of(config.problem), config.problem_section
     for key in publication.of_tables_only:
         if getattr(section, key) != type(section).model_fields[key].default:
-            raise ConfigError(
-                f"{setting(f'{publication.section_name}.{key}')}: needs a published run, and counting publishes none; "
-                f"name {setting('output.directory')}, or leave it out"
-            )
+            asked, out = setting(f"{publication.section_name}.{key}"), setting("output.directory")
+            raise ConfigError(f"{asked}: needs a published run, and counting has none; name {out}, or leave it out")
 
     def count_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> CountResult:
         with edges_read(tier, config, source, on_compile) as (steps, edges, seconds):

@@ -252,10 +252,9 @@ class Job:
 
     def check_fingerprint(self, found: str) -> None:
         """Compare the manifest's content fingerprint with that of the rows."""
-        if (stated := self.manifest.content_fingerprint) != found:
-            raise VerificationError(
-                f"{self.run / 'manifest.json'}: content_fingerprint is {stated}; recomputed {found}"
-            )
+        stated, place = self.manifest.content_fingerprint, self.run / "manifest.json"
+        if stated != found:
+            raise VerificationError(f"{place}: content_fingerprint is {stated}; recomputed {found}")
 
     def progress(self, share: float) -> None:
         """Report the approximate share of the problem's own checks done."""
