@@ -78,6 +78,7 @@ def test_a_run_holds_the_sets_of_the_library(tmp_path: Path, asked: dict[str, An
     best = sorted((n for items, n in expected.items() if len(items) > 1), reverse=True)[:3]
     assert [row["support"] for row in shown.values] == best
     assert all(4 in row["items"] for row in top(result.run_dir, 3, "4").values)
+    assert top(result.run_dir, 0, None).values == []
 
 
 def test_rules_are_those_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +88,7 @@ def test_rules_are_those_of_the_library(tmp_path: Path, monkeypatch: pytest.Monk
     for side in ("antecedent", "consequent"):
         named = [[keys[item] for item in items] for items in found[side].to_pylist()]
         assert named == table[side].to_pylist()
-    assert found.select(found.column_names[2:]).equals(table.select(found.column_names[2:]))
+    assert found.select(found.column_names[2:]).to_pydict() == table.select(found.column_names[2:]).to_pydict()
     assert result.manifest.counts["rules"] == found.num_rows > 100
     source = ingest(result.manifest.config.input, edges())
     verify_run(result.run_dir, source)
@@ -162,7 +163,6 @@ def test_the_command_publishes_and_shows(tmp_path: Path, monkeypatch: pytest.Mon
     summary = json.loads(said("itemsets", "baskets.dat", *asked).splitlines()[-1])
     assert summary["itemsets"] == 2
     assert "tea" in said("top", "out")
-    assert json.loads(said("top", "out", "--limit", "0", "--json"))["itemsets"] == []
     said("verify", "out")
 
 
