@@ -82,15 +82,19 @@ def test_a_run_holds_the_sets_of_the_library(tmp_path: Path, asked: dict[str, An
 
 
 def test_rules_are_those_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run(config(tmp_path, min_count=3, min_confidence=0.5), edges())
-    path, table = result.run_dir / "rules.parquet", association_rules(edges(), 3, 0.5)
+    matrix = random_matrix(1, 40, 9, 0.5)
+    # The first item implies the last.
+    matrix[:, 8] |= matrix[:, 0]
+    pairs = np.nonzero(matrix)
+    result = run(config(tmp_path, min_count=3, min_confidence=0.5), pairs)
+    path, table = result.run_dir / "rules.parquet", association_rules(pairs, 3, 0.5)
     found, keys = pq.read_table(path), pq.read_table(result.run_dir / "items.parquet")["key"].to_pylist()
     for side in ("antecedent", "consequent"):
         named = [[keys[item] for item in items] for items in found[side].to_pylist()]
         assert named == table[side].to_pylist()
     assert found.select(found.column_names[2:]).to_pydict() == table.select(found.column_names[2:]).to_pydict()
     assert result.manifest.counts["rules"] == found.num_rows > 100
-    source = ingest(result.manifest.config.input, edges())
+    source = ingest(result.manifest.config.input, pairs)
     verify_run(result.run_dir, source)
     monkeypatch.setattr("mbe_stage.pipeline.verify.job.check_files", lambda *_: "")
     before, after = (found[name].to_pylist() for name in ("antecedent", "consequent"))
