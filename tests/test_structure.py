@@ -23,10 +23,7 @@ PROBLEMS = (
     "tests/toys/butterflies",
 )
 # What a problem has not yet. This list only shrinks.
-NOT_YET: dict[str, set[str]] = {
-    "mbe_stage/bicliques/best": {"engine_cuda.py"},
-    "mbe_stage/shared_neighbours": {"engine_cuda.py"},
-}
+NOT_YET: dict[str, set[str]] = {}
 # Modules that lead to each other by imports of any kind, in functions and for annotations too. This list only shrinks.
 CIRCLES: dict[str, list[list[str]]] = {
     # `BicliqueBlock` is made of blocks of a device, for which it asks `cuda.blocks`.

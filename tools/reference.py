@@ -200,6 +200,7 @@ def tables() -> Iterator[str]:
             {
                 "itemsets/*.parquet": (itemset_schemas.ITEMSETS, "closed itemset"),
                 "items.parquet": (itemset_schemas.items(text), "item"),
+                "rules.parquet, with `min_confidence`": (itemset_schemas.RULES, "association rule"),
             },
         ),
         (

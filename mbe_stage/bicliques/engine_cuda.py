@@ -8,7 +8,7 @@ Importing this module needs neither numba-cuda nor a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mbe_stage.bicliques.constraints import size_constraints
@@ -54,6 +54,7 @@ def run(
     tasks: Iterable[Task] | None = None,
     *,
     barrier: Barrier | None = None,
+    least_edges: Callable[[], int] | None = None,
     sizes: dict[str, Any] | None = None,
     statistics: dict[str, float] | None = None,
     techniques: Techniques = _EVERYTHING,
@@ -69,6 +70,8 @@ def run(
     barrier : Barrier, optional
         A request is answered by an empty block with the remaining tasks (`BicliqueBlock.remaining`). No further root
         begins until the begun ones are finished.
+    least_edges : callable, optional
+        As in the engine `cpu`; called after each quantum.
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
@@ -91,6 +94,8 @@ def run(
     has_work = not search.is_done
     for quantum in with_barriers(search, barrier, in_parts=detail == Detail.MEMBERS):
         yield from quantum.host_blocks(execution.block_bytes)
+        if least_edges is not None and query.min_edges > 1:
+            search.session.require_edges(least_edges())
     if statistics is not None and has_work:
         statistics.update(search.session.statistics())
     yield BicliqueBlock.empty(detail, work_done=1.0)

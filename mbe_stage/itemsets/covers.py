@@ -7,11 +7,14 @@ sum of their random numbers, by which the superset is found: no closure is compu
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import int64
 
-from mbe_stage.bicliques.results import BicliqueTable
+from mbe_stage.bicliques.results import BicliqueBlock, BicliqueTable
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.ragged import long_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
 
@@ -19,23 +22,25 @@ from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
 _AT_ONCE = 1024
 
 
-def are_maximal(graph: BipartiteCSR, left_sizes: np.ndarray, left_members: np.ndarray, least: int) -> np.ndarray:
-    """Return whether no superset of each closed set has `least` transactions: (n,) bool.
+def maximal_of(graph: BipartiteCSR, block: Any, least: int) -> BicliqueBlock:
+    """Return the closed sets of a block without a superset that has `least` transactions, without their transactions.
 
     Parameters
     ----------
     graph : BipartiteCSR
         Transactions are left, items right.
-    left_sizes, left_members : int32
-        The transactions of the closed sets.
+    block : BicliqueBlock
+        With all members.
     """
     compile_ahead(compile_steps())
-    offsets = np.concatenate([[0], np.cumsum(left_sizes, dtype=np.int64)])
-    flags, scratch = np.zeros(left_sizes.size, np.bool_), np.zeros(graph.n_right, np.int64)
-    for first in range(0, flags.size, _AT_ONCE):
+    offsets = long_offsets(block.left_sizes)
+    kept, scratch = np.zeros(len(block), np.bool_), np.zeros(graph.n_right, np.int64)
+    for first in range(0, kept.size, _AT_ONCE):
         part = offsets[first : first + _AT_ONCE + 1]
-        _are_maximal(graph.left_offsets, graph.left_members, part, left_members, least, scratch, flags[first:])
-    return flags
+        _are_maximal(graph.left_offsets, graph.left_members, part, block.left_members, least, scratch, kept[first:])
+    sizes, members = block.right_sizes, block.right_members[np.repeat(kept, block.right_sizes)]
+    n_kept = int(np.count_nonzero(kept))
+    return BicliqueBlock(n_kept, block.left_sizes[kept], sizes[kept], None, members, block.work_done)
 
 
 def covers(graph: BipartiteCSR, closed: BicliqueTable, least: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -87,7 +92,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(LONGS, INTS, LONGS, INTS, int64, LONGS, FLAGS)
 def _are_maximal(row_offsets, row_items, starts, transactions, least, counts, flags):
-    """Set the flags of some sets, as `are_maximal`.
+    """Set the flags of the sets that `maximal_of` keeps.
 
     Parameters
     ----------

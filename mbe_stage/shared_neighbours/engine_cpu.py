@@ -108,7 +108,7 @@ def run(
     done, total = 0, max(1, sum(end - first + int(lists.steps[first:end].sum()) for first, end in ranges))
     waiting: list[PairBlock] = []
     reported = time.perf_counter()
-    for first, end, block in _in_order(pairs, _pieces(lists.steps, ranges, n_pairs), n_threads):
+    for first, end, block in _in_order(pairs, pieces(lists.steps, ranges, n_pairs), n_threads):
         done += end - first + int(lists.steps[first:end].sum())
         waiting.append(block)
         is_due = time.perf_counter() - reported > _REPORT_SECONDS
@@ -136,7 +136,7 @@ def _threads_within(graph: BipartiteCSR, execution: Execution) -> int:
     return min(execution.worker_count, (execution.memory_budget_bytes - lists) // each)
 
 
-def _pieces(steps: np.ndarray, ranges: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
+def pieces(steps: np.ndarray, ranges: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of vertices with at most so many steps, or of one vertex."""
     sums = np.cumsum(steps)
     for first, end in ranges:

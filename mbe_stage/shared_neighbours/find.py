@@ -37,7 +37,7 @@ def shared_neighbour_pairs(
         What ranks with `top`: ``p_value`` (smallest first), ``jaccard``, ``cosine`` or ``shared``. Ties go to the
         smaller first and second id.
     engine : str
-        ``auto``, ``cpu`` or ``reference``.
+        ``auto``, ``cuda``, ``cpu`` or ``reference``.
     threads : int
         0 is every core.
 

@@ -36,6 +36,7 @@ def _check(graph: BipartiteCSR, query: SharedQuery) -> None:  # noqa: ARG001 - t
 PROBLEM = Problem(
     name="shared_neighbours",
     engines={
+        "cuda": "mbe_stage.shared_neighbours.engine_cuda",
         "cpu": "mbe_stage.shared_neighbours.engine_cpu",
         "reference": "mbe_stage.shared_neighbours.reference",
     },

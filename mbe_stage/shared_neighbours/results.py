@@ -130,21 +130,12 @@ class Similarity:
 
 
 class PairCountSink:
-    """Counts pairs.
-
-    Attributes
-    ----------
-    n_pairs : int
-    """
+    """Takes pairs for a search that only counts them."""
 
     detail = None
 
-    def __init__(self) -> None:
-        self.n_pairs = 0
-
     def accept(self, block: PairBlock) -> None:
-        """Add a block."""
-        self.n_pairs += len(block)
+        """Take a block, and keep nothing."""
 
 
 class PairSink:

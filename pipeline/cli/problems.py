@@ -157,13 +157,9 @@ def _counting_first(config: Config, options: Mapping[str, Any]) -> Mapping[str, 
     from mbe_stage.pipeline.errors import ConfigError
     from mbe_stage.pipeline.problems.installed import publication_of
 
-    publication = publication_of(config.problem)
-    if not publication.counts_first or options["out"] is not None or options["count_only"]:
+    if not publication_of(config.problem).counts_first or options["out"] is not None or options["count_only"]:
         return options
-    fields = publication.section.model_fields
-    keys = [key for key in publication.of_tables_only if getattr(config.problem_section, key) != fields[key].default]
-    given = [setting(f"{publication.section_name}.{key}") for key in keys]
-    given += [f"--{name.replace('_', '-')}" for name in ("if_changed", "resume") if options[name]]
+    given = [f"--{name.replace('_', '-')}" for name in ("if_changed", "resume") if options[name]]
     if given:
         raise ConfigError(
             f"command line: {given[0]}: needs a published run, but without {setting('output.directory')} "

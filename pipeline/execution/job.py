@@ -14,7 +14,7 @@ from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
+from mbe_stage.pipeline.errors import ConfigError, PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.compiling import OnCompile
 from mbe_stage.pipeline.execution.ingest_within import ingest_within
 from mbe_stage.pipeline.execution.journal import Journal
@@ -237,6 +237,11 @@ def count(
 
     Parameters and errors are those of `run`; `config.output` is ignored.
     """
+    publication, section = publication_of(config.problem), config.problem_section
+    for key in publication.of_tables_only:
+        if getattr(section, key) != type(section).model_fields[key].default:
+            asked, out = setting(f"{publication.section_name}.{key}"), setting("output.directory")
+            raise ConfigError(f"{asked}: needs a published run, and counting has none; name {out}, or leave it out")
 
     def count_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> CountResult:
         with edges_read(tier, config, source, on_compile) as (steps, edges, seconds):

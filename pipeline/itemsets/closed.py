@@ -18,7 +18,7 @@ from mbe_stage.bicliques.results import BicliqueBlock, Detail, RightSink
 from mbe_stage.engines import AUTO
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.itemsets.covers import are_maximal
+from mbe_stage.itemsets.covers import maximal_of
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.itemsets.baskets import Baskets, baskets_of, is_frame
 
@@ -251,12 +251,4 @@ class _MaximalSink(RightSink):
 
     def accept(self, block: BicliqueBlock) -> None:
         """Take the maximal sets of a block in."""
-        supports, sizes = block.left_sizes, block.right_sizes
-        assert supports is not None
-        assert sizes is not None
-        assert block.left_members is not None
-        assert block.right_members is not None
-        kept = are_maximal(self._graph, supports, block.left_members, self._least)
-        members = block.right_members[np.repeat(kept, sizes)]
-        n_kept = int(np.count_nonzero(kept))
-        super().accept(BicliqueBlock(n_kept, supports[kept], sizes[kept], block.left_members, members))
+        super().accept(maximal_of(self._graph, block, self._least) if len(block) else block)

@@ -58,7 +58,7 @@ class ListedTable:
         with reading(run_path):
             member = None if vertex is None else self._id_of(run_path, vertex)
             for part, group, most in self._groups(run_path):
-                worst = None if best is None or best.num_rows < limit else best[self.by][-1].as_py()
+                worst = None if best is None or best.num_rows < max(1, limit) else best[self.by][-1].as_py()
                 # Row groups with the largest numbers come first, so no later one has better rows.
                 if worst is not None and most is not None and most < worst:
                     break

@@ -16,6 +16,7 @@ from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify import recipe
 from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, judge_rows, pair_seeds, vertex_seeds
 from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.products import full, rows_of
 from mbe_stage.pipeline.verify.rows import Batch, RowRules, check_rows, list_offsets
 
 # Vertices of a side, and pairs of vertices, whose closures are compared with the last row; closures in one product.
@@ -75,7 +76,7 @@ class _Best:
         # With missing edges, rows are only like bicliques.
         n_pairs = n_left * n_right if self.section.missing else self.n_edges
         self.batch = Batch(0, numbers["biclique_key"], offsets, members, n_left, n_right, n_pairs)
-        self.rows = _Rows(*(_ones(*side, len(keys)) for side, keys in zip(sides, self.keys, strict=True)))
+        self.rows = _Rows(*(rows_of(*side, len(keys)) for side, keys in zip(sides, self.keys, strict=True)))
         self.hashes = recipe.vertex_hashes(self.keys[0], "left"), recipe.vertex_hashes(self.keys[1], "right")
 
     def _ids(self, lists: pa.ListArray, keys: pa.Array) -> np.ndarray:
@@ -135,9 +136,7 @@ class _Best:
             raise VerificationError(f"{place}: counts is {counts.model_dump()}; recomputed {expected}")
         sums = recipe.KeySums()
         sums.add(self.batch.keys)
-        if self.manifest.content_fingerprint != str(sums):
-            found = self.manifest.content_fingerprint
-            raise VerificationError(f"{place}: content_fingerprint is {found}; recomputed {sums}")
+        self.job.check_fingerprint(str(sums))
         self.job.passed("manifest counts and content fingerprint", f"{len(values):,} bicliques, {sums}")
 
     def check_input(self) -> None:
@@ -226,8 +225,8 @@ class _Best:
         ):
             for start in range(0, len(seeds), _AT_ONCE):
                 part = seeds[start : start + _AT_ONCE]
-                shared = _full(own[part[:, 0]] + own[part[:, 1]], np.full(len(part), 2))
-                closed = _full(shared @ own.T, np.diff(shared.indptr))
+                shared = full(own[part[:, 0]] + own[part[:, 1]], np.full(len(part), 2))
+                closed = full(shared @ own.T, np.diff(shared.indptr))
                 yield _Rows(closed, shared) if is_left else _Rows(shared, closed)
 
 
@@ -235,16 +234,3 @@ def _by_size(by: str, sizes: np.ndarray, n_edges: np.ndarray) -> np.ndarray | No
     """The values that sizes and edges give; None by weight and surprise."""
     values = {"edges": n_edges, "vertices": sizes.sum(axis=1), "balance": sizes.min(axis=1, initial=1 << 31)}
     return values.get(by)
-
-
-def _ones(offsets: np.ndarray, members: np.ndarray, n_vertices: int) -> csr_array:
-    return csr_array((np.ones(members.size, np.int64), members, offsets), (offsets.size - 1, n_vertices))
-
-
-def _full(counts: csr_array, wanted: np.ndarray) -> csr_array:
-    """The entries of each row that have its wanted count, as ones in ascending order."""
-    counts = counts.tocsr()
-    counts.data = (counts.data == np.repeat(wanted, np.diff(counts.indptr))).astype(np.int64)
-    counts.eliminate_zeros()
-    counts.sort_indices()
-    return counts

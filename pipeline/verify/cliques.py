@@ -198,10 +198,7 @@ class _Cliques:
                 raise VerificationError(f"{place}: counts.{name} is {getattr(stated, name)}; recomputed {value}")
         sums = recipe.KeySums()
         sums.add(self.row_keys)
-        if self.manifest.content_fingerprint != str(sums):
-            raise VerificationError(
-                f"{place}: content_fingerprint is {self.manifest.content_fingerprint}; recomputed {sums}"
-            )
+        self.job.check_fingerprint(str(sums))
         self.job.passed("manifest counts and content fingerprint", f"{self.n_rows:,} cliques, {sums}")
 
     def check_vertices(self) -> None:

@@ -5,7 +5,10 @@ Baskets are read again; no code is shared with engines and writers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +22,13 @@ from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, closure
 from mbe_stage.pipeline.verify.fields import check_key_type, check_vertex_table
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.products import full, rows_of
 from mbe_stage.pipeline.verify.rows import Batch, batches, check_members, list_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 # Most itemsets, and pairs of items, that are held against the baskets; itemsets in one product of matrices.
 _MOST_JUDGED, _PAIRS, _AT_ONCE = 20_000, 100_000, 256
+_SIDES = ("antecedent", "consequent")
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -42,6 +47,8 @@ def check(job: Job) -> None:
     checking = _Itemsets(job)
     checking.check_rows()
     checking.check_sums()
+    if checking.confidence is not None:
+        checking.check_rules()
     if job.edges is None:
         job.not_checked("closed, supports, nothing missing: the input is not given")
     else:
@@ -58,7 +65,8 @@ class _Itemsets:
         check_key_type(self.path, job.manifest, self.keys)
         self.hashes = recipe.vertex_hashes(self.keys, "right")
         section = job.manifest.config.problem_section
-        self.max_len, self.least = section.max_len, section.min_count
+        self.max_len, self.least, self.confidence = section.max_len, section.min_count, section.min_confidence
+        self.is_maximal, self.rules_path = section.maximal, job.run / "rules.parquet"
         if self.least is None:
             counts = np.arange(1, facts.n_left + 1)
             self.least = int(counts[counts / facts.n_left >= section.min_support][0])
@@ -73,7 +81,7 @@ class _Itemsets:
         job, n_rows = self.job, self.row_keys.size
         most = min(job.sample, _MOST_JUDGED)
         chosen = np.arange(n_rows) if n_rows <= most else np.sort(job.rng.choice(n_rows, most, replace=False))
-        matrix = self._matrix()
+        matrix = self.matrix
         last: int | None = None
         for batch in batches(self.parts, _batch):
             self._check_batch(batch)
@@ -86,7 +94,7 @@ class _Itemsets:
                 last = int(batch.keys[-1])
             if matrix is not None:
                 begin, end = np.searchsorted(chosen, [batch.start, batch.start + batch.keys.size])
-                _judge(matrix, batch, chosen[begin:end] - batch.start)
+                _judge(matrix, batch, chosen[begin:end] - batch.start, self.least if self.is_maximal else math.inf)
             stop = batch.start + batch.keys.size
             self.row_keys[batch.start : stop] = batch.keys
             self.n_itemsets += np.bincount(batch.members[1], minlength=len(self.keys))
@@ -103,7 +111,8 @@ class _Itemsets:
             if chosen.size < n_rows:
                 job.not_checked(f"closed, and supports: {n_rows - chosen.size:,} itemsets outside the random sample")
 
-    def _matrix(self) -> sparse.csr_array | None:
+    @cached_property
+    def matrix(self) -> sparse.csr_array | None:
         """Return the items of each basket, and compare the supports of items."""
         edges = self.job.edges
         if edges is None:
@@ -147,14 +156,59 @@ class _Itemsets:
             "max_items": self.max_items,
             "min_count": self.least,
         }
+        if self.confidence is not None:
+            counts["rules"] = pq.read_metadata(self.rules_path).num_rows
         if dict(stated) != counts:
             raise VerificationError(f"{place}: counts is {dict(stated)}; recomputed {counts}")
         sums = recipe.KeySums()
         sums.add(self.row_keys)
-        if self.manifest.content_fingerprint != str(sums):
-            stated = self.manifest.content_fingerprint
-            raise VerificationError(f"{place}: content_fingerprint is {stated}; recomputed {sums}")
+        self.job.check_fingerprint(str(sums))
         self.job.passed("manifest counts and content fingerprint", f"{self.row_keys.size:,} itemsets, {sums}")
+
+    def check_rules(self) -> None:
+        """Check every rule by itself and, with the input, a sample of rules and the rules that single items imply."""
+        job, n_baskets = self.job, self.manifest.input.n_left
+        table = pq.read_table(self.rules_path)
+        rules = [tuple(map(tuple, row)) for row in zip(*(table[side].to_pylist() for side in _SIDES), strict=True)]
+        before, after, both, *measures = (table[name].to_numpy() for name in table.column_names[2:])
+        confidence, shares = both / before, after / n_baskets
+        expected = confidence, confidence / shares, both / n_baskets - before / n_baskets * shares
+        is_right = np.isclose(measures, expected, rtol=1e-9).all(axis=0) & (before < n_baskets)
+        is_right &= (confidence >= self.confidence) & (both >= self.least)
+        for row, sides in enumerate(rules):
+            items = sorted(sum(sides, ()))
+            apart = all(sides) and list(sides[0]) == sorted(sides[0]) and len(set(items)) == len(items)
+            if not (apart and is_right[row] and 0 <= items[0] <= items[-1] < len(self.keys)):
+                raise self._wrong_rule(row, "its items, supports, measures and the minima do not fit each other")
+        if len(set(rules)) < len(rules):
+            raise VerificationError(f"{self.rules_path}: a rule is listed more than once")
+        job.passed("rules", f"{len(rules):,} rules: items, measures and minima")
+        if self.matrix is None:
+            return
+        chosen = np.sort(job.rng.permutation(len(rules))[: min(job.sample, _MOST_JUDGED)])
+        for part in _parts(chosen):
+            # Antecedent, consequent and both together; then the antecedent without each of its items, if any are left.
+            parts = [[np.array(items) for items in (*rules[row], sum(rules[row], ()))] for row in part]
+            sets = [[*own, *(np.delete(own[0], at) for at in range(own[0].size) if own[0].size > 1)] for own in parts]
+            ends = np.cumsum([len(own) for own in sets])[:-1]
+            held = [np.split(counts, ends) for counts in _held(self.matrix, list(chain.from_iterable(sets)))]
+            for row, own, support, n_common, _ in zip(part.tolist(), parts, *held, strict=True):
+                if support[:3].tolist() != [before[row], after[row], both[row]]:
+                    raise self._wrong_rule(row, f"supports are {support[:3].tolist()} in the input")
+                if n_common[2] != own[2].size or (support[3:] == support[0]).any():
+                    raise self._wrong_rule(row, "both sides together are not closed, or the antecedent is not minimal")
+        supports = np.asarray(self.matrix.sum(axis=0))
+        single = job.rng.permutation(np.flatnonzero((supports >= self.least) & (supports < n_baskets)))[:_AT_ONCE]
+        _, n_common, _ = _held(self.matrix, list(single[:, None]))
+        exact = {rules[row][0] for row in np.flatnonzero(before == both)}
+        implying = single[n_common > 1].tolist()
+        if missing := [item for item in implying if (item,) not in exact]:
+            name = self.keys[missing[0]].as_py()
+            raise VerificationError(f"{self.rules_path}: the rule from {name!r} to all that it implies is missing")
+        job.passed("rules against the input", f"{chosen.size:,} rules, and those of {single.size:,} items")
+
+    def _wrong_rule(self, row: int, found: str) -> VerificationError:
+        return VerificationError(f"{self.rules_path}, row {row}: {found}")
 
     def check_nothing_missing(self) -> None:
         """Look up the closures of all items, and of random pairs of items."""
@@ -162,6 +216,13 @@ class _Itemsets:
         assert edges is not None
         if self.manifest.truncated is not None:
             job.not_checked(f"nothing missing: the run is incomplete ({self.manifest.truncated})")
+            return
+        if self.is_maximal:
+            frequent = np.bincount(edges.right_ids, minlength=len(self.keys)) >= self.least
+            if self.max_len is None and (frequent & (self.n_itemsets == 0)).any():
+                item = self.keys[int(np.argmax(frequent & (self.n_itemsets == 0)))].as_py()
+                raise VerificationError(f"an itemset is missing: {item!r} is frequent, and in no maximal set")
+            job.not_checked("nothing missing: maximal sets that hold no other item than listed ones")
             return
         graph, none = adjacency(edges), np.empty(0, np.int64)
         n_seeds = 0
@@ -188,25 +249,32 @@ class _Itemsets:
         job.not_checked("nothing missing: closures of other items than single ones and pairs")
 
 
-def _judge(matrix: sparse.csr_array, batch: Batch, chosen: np.ndarray) -> None:
-    """Count the baskets that hold the items of some rows, and the items that all of these baskets hold."""
+def _judge(matrix: sparse.csr_array, batch: Batch, chosen: np.ndarray, least: float) -> None:
+    """Count the baskets that hold the items of some rows, and those of them that share a further item."""
     for rows in _parts(chosen):
         sizes = batch.sizes(1)[rows]
-        members = np.concatenate([batch.members[1][batch.offsets[1][row] : batch.offsets[1][row + 1]] for row in rows])
-        ends = np.concatenate([[0], np.cumsum(sizes)])
-        sets = sparse.csr_array((np.ones(members.size, np.int32), members, ends), shape=(rows.size, matrix.shape[1]))
-        held = (sets @ matrix.T).tocsr()
-        held.data = (held.data == np.repeat(sizes, np.diff(held.indptr))).astype(np.int32)
-        held.eliminate_zeros()
-        support = np.diff(held.indptr)
-        common = (held @ matrix).tocsr()
-        is_common = (common.data == np.repeat(support, np.diff(common.indptr))).astype(np.int64)
-        n_common = np.bincount(np.repeat(np.arange(rows.size), np.diff(common.indptr)), is_common, minlength=rows.size)
+        sets = [batch.members[1][batch.offsets[1][row] : batch.offsets[1][row + 1]] for row in rows]
+        support, n_common, further = _held(matrix, sets)
         for k, row in enumerate(rows.tolist()):
             if support[k] != batch.n_left[row]:
                 raise VerificationError(f"{batch.name(row)}: support is {batch.n_left[row]}; recomputed {support[k]}")
             if n_common[k] != sizes[k]:
                 raise VerificationError(f"{batch.name(row)}: is not closed: other items are in all of its baskets")
+            if further[k] >= least:
+                raise VerificationError(f"{batch.name(row)}: is not maximal: {further[k]} baskets share one more")
+
+
+def _held(matrix: sparse.csr_array, sets: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count the baskets that hold each set of items, the items in all of these, and the most that share one more."""
+    sizes, members = np.fromiter(map(len, sets), np.int64), np.concatenate([*sets, np.empty(0, np.int64)])
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    held = full(rows_of(ends, members, matrix.shape[1]) @ matrix.T, sizes)
+    support = np.diff(held.indptr)
+    common = (held @ matrix).tocsr()
+    owners, further = np.repeat(np.arange(sizes.size), np.diff(common.indptr)), np.zeros(sizes.size, np.int64)
+    is_common = common.data == support[owners]
+    np.maximum.at(further, owners, np.where(is_common, 0, common.data))
+    return support, np.bincount(owners, is_common, minlength=sizes.size), further
 
 
 def _parts(chosen: np.ndarray) -> Iterator[np.ndarray]:

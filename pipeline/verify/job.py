@@ -250,6 +250,12 @@ class Job:
         """Note a check that was not or only partly possible, with the reason."""
         self.report.not_checked.append(what)
 
+    def check_fingerprint(self, found: str) -> None:
+        """Compare the manifest's content fingerprint with that of the rows."""
+        stated, place = self.manifest.content_fingerprint, self.run / "manifest.json"
+        if stated != found:
+            raise VerificationError(f"{place}: content_fingerprint is {stated}; recomputed {found}")
+
     def progress(self, share: float) -> None:
         """Report the approximate share of the problem's own checks done."""
         self._report_progress(_KEYS + (_ROWS - _KEYS) * share)

@@ -10,6 +10,20 @@ from scipy.sparse import coo_array, csr_array
 _PRODUCTS_AT_ONCE = 20_000_000
 
 
+def rows_of(offsets: np.ndarray, members: np.ndarray, n: int) -> csr_array:
+    """Return lists of members, of `n` possible ones, as rows of ones."""
+    return csr_array((np.ones(members.size, np.int64), members, offsets), (offsets.size - 1, n))
+
+
+def full(counts: csr_array, wanted: np.ndarray) -> csr_array:
+    """Return the entries of each row that have its wanted count, as ones in ascending order."""
+    counts = counts.tocsr()
+    counts.data = (counts.data == np.repeat(wanted, np.diff(counts.indptr))).astype(np.int64)
+    counts.eliminate_zeros()
+    counts.sort_indices()
+    return counts
+
+
 def products_before(side: csr_array) -> np.ndarray:
     """Return the products that the rows before each row take, and those of all: (n_rows + 1,) int64."""
     degrees = np.bincount(side.indices, minlength=side.shape[1]).astype(np.int64)

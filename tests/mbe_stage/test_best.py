@@ -1,5 +1,7 @@
 """The best bicliques beside all of them, ranked."""
 
+import importlib.util
+import json
 from itertools import product
 
 import numpy as np
@@ -9,6 +11,7 @@ from mbe_stage import BestBicliques, BipartiteCSR, InvalidArgument, best_bicliqu
 from mbe_stage.bicliques.best import reference
 from mbe_stage.bicliques.best.problem import BestQuery
 from tests.mbe_stage.graphs import complete, crown, from_matrix
+from tests.mbe_stage.processes import run_module
 
 SCORES = ("edges", "vertices", "balance", "weight", "surprise")
 
@@ -24,8 +27,9 @@ def weights_of(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     return kinds[rng.integers(4)]
 
 
+@pytest.mark.parametrize("engine", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("by", SCORES)
-def test_the_best_are_those_of_all_ranked(by: str) -> None:
+def test_the_best_are_those_of_all_ranked(by: str, engine: str) -> None:
     rng = np.random.default_rng(SCORES.index(by))
     for i in range(40):
         shape = rng.integers(1, 12), rng.integers(1, 12)
@@ -39,9 +43,17 @@ def test_the_best_are_those_of_all_ranked(by: str) -> None:
         overlap = float(rng.choice([1, 1, 0, 0.3, 0.5]))
         weights = weight[graph.edges()] if by == "weight" else None
         given = {"min_left": least[0], "min_right": least[1], "overlap": overlap, "weights": weights}
-        best = best_bicliques(graph, by, k, **given)
+        best = best_bicliques(graph, by, k, **given, engine=engine)
         assert rows(best) == reference.best(graph, BestQuery(by, k, **given))
         assert best.is_complete
+
+
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
+def test_the_engines_of_the_gpu_on_the_emulator() -> None:
+    best, pairs = map(json.loads, run_module("emulated_others").splitlines())
+    assert best["wrong"] == pairs["wrong"] == []
+    assert best["n_raised"] > 0
+    assert "two-step paths" in pairs["refused"]
 
 
 def test_closed_forms() -> None:
@@ -71,11 +83,12 @@ def test_planted_blocks_are_found_among_others() -> None:
         assert all({*side} <= {*members} for side, members in zip(sides, row[2:], strict=True))
 
 
+@pytest.mark.parametrize("engine", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(("name", "edges"), [("youtube", 939), ("marvel", 2352), ("github_half", 225)])
-def test_real_graphs(data_dir, name: str, edges: int) -> None:
+def test_real_graphs(data_dir, name: str, edges: int, engine: str) -> None:
     with np.load(data_dir / f"{name}.npz") as arrays:
         graph = BipartiteCSR.from_edges(arrays["u"], arrays["v"])
-    best = best_bicliques(graph, k=1, min_left=3, min_right=3)
+    best = best_bicliques(graph, k=1, min_left=3, min_right=3, engine=engine)
     assert best.scores.tolist() == [edges]
     assert best.bound == edges
 

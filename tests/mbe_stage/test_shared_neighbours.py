@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.stats import hypergeom
 
 from mbe_stage import BipartiteCSR, Execution, InvalidArgument, MemoryBudgetExceeded, shared_neighbour_pairs
-from mbe_stage.shared_neighbours import engine_cpu, reference, results
+from mbe_stage.shared_neighbours import engine_cpu, engine_cuda, reference, results
 from mbe_stage.shared_neighbours.problem import SharedQuery
 from mbe_stage.shared_neighbours.results import MEASURES, PairBlock, PairSink, SharedNeighbours
 from tests.mbe_stage import graphs
@@ -19,9 +20,11 @@ from tests.mbe_stage import graphs
 Pairs = list[tuple[int, int, int]]
 
 
-def found(graph: BipartiteCSR, min_shared: int, tasks: object = None, **settings: int) -> Pairs:
+def found(
+    graph: BipartiteCSR, min_shared: int, tasks: object = None, engine: Any = engine_cpu, **settings: int
+) -> Pairs:
     pairs: Pairs = []
-    for block in engine_cpu.run(graph, SharedQuery(min_shared), Execution(**settings), None, tasks):
+    for block in engine.run(graph, SharedQuery(min_shared), Execution(**settings), None, tasks):
         pairs += zip(block.first.tolist(), block.second.tolist(), block.shared.tolist(), strict=True)
     return pairs
 
@@ -43,6 +46,18 @@ def test_random_graphs(seed: int) -> None:
             tasks = engine_cpu.tasks_of(graph, SharedQuery(min_shared), 4)
             one, other = (found(graph, min_shared, part, threads=1) for part in (tasks[1::2], tasks[::2]))
             assert sorted(one + other) == wanted
+
+
+@pytest.mark.gpu
+def test_the_engine_of_the_gpu_finds_the_same() -> None:
+    for seed in range(20):
+        graph = graphs.from_matrix(graphs.random_matrix(seed, 40, 200, 0.1))
+        for min_shared in (1, 3):
+            wanted, tasks = found(graph, min_shared), engine_cuda.tasks_of(graph, SharedQuery(min_shared), 3)
+            assert found(graph, min_shared, engine=engine_cuda) == wanted
+            assert sorted(found(graph, min_shared, tasks[1:], engine_cuda)) == sorted(
+                set(wanted) - set(found(graph, min_shared, tasks[:1], engine_cuda))
+            )
 
 
 def test_closed_forms() -> None:

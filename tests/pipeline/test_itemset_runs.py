@@ -22,6 +22,7 @@ from mbe_stage.pipeline.errors import ConfigError, InputError, VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.io.cxt import Context, read_cxt, write_cxt
 from mbe_stage.pipeline.itemsets.closed import closed_itemset_lists
+from mbe_stage.pipeline.itemsets.rules import association_rules
 from mbe_stage.pipeline.problems.itemsets.rows import top
 from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage.graphs import random_matrix
@@ -49,13 +50,27 @@ def rows_of(run_dir: Path) -> dict[tuple[int, ...], int]:
     return {tuple(keys[item] for item in items): support for items, support in rows}
 
 
-@pytest.mark.parametrize("asked", [{"min_support": 0.1}, {"min_support": 0.3, "max_len": 2}, {"min_count": 1}])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"min_support": 0.1},
+        {"min_support": 0.3, "max_len": 2},
+        {"min_count": 1},
+        {"min_count": 4, "maximal": True},
+    ],
+)
 def test_a_run_holds_the_sets_of_the_library(tmp_path: Path, asked: dict[str, Any]) -> None:
     support = asked.get("min_count", asked.get("min_support"))
-    expected = dict(closed_itemset_lists(edges(), support, max_len=asked.get("max_len")))
+    is_maximal, max_len = asked.get("maximal", False), asked.get("max_len")
+    expected = dict(closed_itemset_lists(edges(), support, maximal=is_maximal, max_len=max_len))
     result = run(config(tmp_path, **asked), edges())
     assert rows_of(result.run_dir) == {tuple(sorted(items)): n for items, n in expected.items()}
-    assert result.manifest.counts["itemsets"] == len(expected) == count(config(tmp_path, **asked), edges()).n_found
+    assert result.manifest.counts["itemsets"] == len(expected)
+    if is_maximal:
+        with pytest.raises(ConfigError, match=r"itemsets\.maximal: needs a published run"):
+            count(config(tmp_path, **asked), edges())
+    else:
+        assert count(config(tmp_path, **asked), edges()).n_found == len(expected)
     report = verify_run(result.run_dir, ingest(result.manifest.config.input, edges()))
     assert report.n_found == report.n_against_input == len(expected)
     assert verify_run(result.run_dir).not_checked[0].startswith("closed, supports")
@@ -63,6 +78,45 @@ def test_a_run_holds_the_sets_of_the_library(tmp_path: Path, asked: dict[str, An
     best = sorted((n for items, n in expected.items() if len(items) > 1), reverse=True)[:3]
     assert [row["support"] for row in shown.values] == best
     assert all(4 in row["items"] for row in top(result.run_dir, 3, "4").values)
+    assert top(result.run_dir, 0, None).values == []
+
+
+def test_rules_are_those_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = random_matrix(1, 40, 9, 0.5)
+    # The first item implies the last.
+    matrix[:, 8] |= matrix[:, 0]
+    pairs = np.nonzero(matrix)
+    result = run(config(tmp_path, min_count=3, min_confidence=0.5), pairs)
+    path, table = result.run_dir / "rules.parquet", association_rules(pairs, 3, 0.5)
+    found, keys = pq.read_table(path), pq.read_table(result.run_dir / "items.parquet")["key"].to_pylist()
+    for side in ("antecedent", "consequent"):
+        named = [[keys[item] for item in items] for items in found[side].to_pylist()]
+        assert named == table[side].to_pylist()
+    assert found.select(found.column_names[2:]).to_pydict() == table.select(found.column_names[2:]).to_pydict()
+    assert result.manifest.counts["rules"] == found.num_rows > 100
+    source = ingest(result.manifest.config.input, pairs)
+    verify_run(result.run_dir, source)
+    monkeypatch.setattr("mbe_stage.pipeline.verify.job.check_files", lambda *_: "")
+    before, after = (found[name].to_pylist() for name in ("antecedent", "consequent"))
+    row = next(row for row, items in enumerate(before) if len(items) > 1)
+    single = next(row for row, items in enumerate(before) if len(items) == 1 and found["confidence"][row].as_py() == 1)
+    for changed, message in (
+        (pa.concat_tables([found, found[:1]]), "more than once|counts is"),
+        (_with(found, "lift", 0, 9.0), "row 0: its items"),
+        (_with(found, "antecedent", row, [*before[row], *after[row]]), f"row {row}: its items"),
+        (_with(found, "consequent", row, [min({*range(9)} - {*before[row], *after[row]})]), f"row {row}: "),
+        (pa.concat_tables([found[:single], found[single + 1 :]]), "is missing|counts is"),
+    ):
+        pq.write_table(changed.cast(found.schema), path, compression="zstd")
+        with pytest.raises(VerificationError, match=message):
+            verify_run(result.run_dir, source)
+
+
+def _with(table: pa.Table, name: str, row: int, value: Any) -> pa.Table:
+    values = table[name].to_pylist()
+    values[row] = value
+    at = table.schema.get_field_index(name)
+    return table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
 
 
 @pytest.mark.parametrize(

@@ -409,7 +409,7 @@ def test_without_a_directory_the_command_counts(
     assert (told["problem"], told["lower_bounds"], told["why_zero"], told["run"]) == ("pq_counts", False, [], None)
     for option in (["--local", "vertices"], ["--if-changed"]):
         message = refusal("count-pq", edges_file, *option)
-        assert message.startswith(f"error: command line: {option[0]}: needs a published run")
+        assert f"{option[0]}: needs a published run" in message
         assert "--out" in message
 
 

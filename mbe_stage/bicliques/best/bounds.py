@@ -17,7 +17,6 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
 OF_SIZES = ("edges", "vertices", "balance")
-_UNBOUNDED = 1 << 30
 
 
 class Band(NamedTuple):
@@ -81,15 +80,17 @@ class Bounds:
         by_right = self.codes(-np.sort(-graph.right_degrees), np.arange(1 + more, graph.n_right + 1 + more))
         highest, found = by_right[self.min_right - 1 - more :].max(initial=-1), []
         for low, high in self._ranges(threshold, min(int(graph.right_degrees.max(initial=0)), graph.n_left)):
-            bound = min(highest, by_left[low - 1 : high].max(initial=-1))
-            if bound >= threshold:
-                found.append(Band(low, high, bound))
+            codes = by_left[low - 1 : high]
+            reaching = np.flatnonzero(codes >= threshold)
+            if reaching.size and highest >= threshold:
+                low, high = low + int(reaching[0]), low + int(reaching[-1])
+                found.append(Band(low, high, min(highest, codes.max())))
         return sorted(found, key=lambda band: -band.bound)
 
     def _ranges(self, threshold: float, most: int) -> Iterator[tuple[int, int]]:
         low = self.min_left
         while low <= most:
-            high = 2 * low - 1 if self._least_right(threshold, low) > self.min_right else _UNBOUNDED
+            high = 2 * low - 1 if self._least_right(threshold, low) > self.min_right else most
             yield low, high
             low = high + 1
 
@@ -104,9 +105,9 @@ class Bounds:
         low, min_right = band.low, self._least_right(threshold, band.high)
         if self.by == "balance":
             low, min_right = (max(size, int(threshold) // self.scale) for size in (low, min_right))
-        max_left, min_right = band.high if band.high < _UNBOUNDED else None, min_right - self.missing
+        min_right -= self.missing
         min_edges = max(low * min_right, self.least_edges(band, threshold))
-        return BicliqueQuery(low, min_right, max_left=max_left, min_edges=min_edges)
+        return BicliqueQuery(low, min_right, max_left=max(low, band.high), min_edges=min_edges)
 
     def least_edges(self, band: Band, threshold: float) -> int:
         """Return the fewest edges of a biclique of the threshold or more in a band."""

@@ -8,9 +8,11 @@ surprise has no bound that prunes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,8 +44,12 @@ _SMALL_BLOCK = 1 << 16
 
 def compile_steps(query: BestQuery | None = None, detail: None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
     """Compile what the search needs."""
-    own = (*greedy.compile_steps(), *weighing.compile_steps(), *completing.compile_steps())
-    return (*own, *walk.compile_steps(None, Detail.MEMBERS))
+    return (*own_steps(), *walk.compile_steps(None, Detail.MEMBERS))
+
+
+def own_steps() -> tuple[CompileStep, ...]:
+    """Compile what the search needs beside the walk."""
+    return (*greedy.compile_steps(), *weighing.compile_steps(), *completing.compile_steps())
 
 
 def run(
@@ -52,8 +58,15 @@ def run(
     execution: Execution,
     detail: None,  # noqa: ARG001 - the seam's signature
     tasks: Iterable[Task] | None = None,
+    *,
+    kind: type[Search] | None = None,
 ) -> Iterator[Standing | EmptyBlock]:
     """Yield the best so far now and then, at the end the complete standing.
+
+    Parameters
+    ----------
+    kind : type, optional
+        The search, which may list bicliques elsewhere; by default `Search`.
 
     Raises
     ------
@@ -64,29 +77,32 @@ def run(
         return
     n_ranked, n_told, is_over, ranked = query.k, 0, False, None
     while not is_over:
-        search = _Search(graph, replace(query, k=n_ranked), execution, ranked)
-        for standing in search.run():
-            ranked = standing.ranked
-            n_best, bound = min(query.k, len(ranked)), standing.bound
-            is_over = standing.is_complete and (
-                len(ranked) < n_ranked or len(ranked.apart(query.overlap, query.k)) == query.k
-            )
-            # The best so far may be above all that remains.
-            bound = bound if is_over else max(bound, float(ranked.scores.max(initial=0)))
-            yield replace(standing, query=query, bound=bound, is_complete=is_over, n_new=max(0, n_best - n_told))
-            n_told = max(n_told, n_best)
+        search = (kind or Search)(graph, replace(query, k=n_ranked), execution, ranked)
+        with closing(search.run()) as standings:
+            for standing in standings:
+                ranked = standing.ranked
+                n_best, bound = min(query.k, len(ranked)), standing.bound
+                is_over = standing.is_complete and (
+                    len(ranked) < n_ranked or len(ranked.apart(query.overlap, query.k)) == query.k
+                )
+                # The best so far may be above all that remains.
+                bound = bound if is_over else max(bound, float(ranked.scores.max(initial=0)))
+                yield replace(standing, query=query, bound=bound, is_complete=is_over, n_new=max(0, n_best - n_told))
+                n_told = max(n_told, n_best)
         n_ranked *= _MORE
     yield EmptyBlock(1.0)
 
 
-class _Search:
-    """A search for the `k` best, without regard to overlaps.
+class Search:
+    """A search for the `k` best, without regard to overlaps; `listed` lists the bicliques of a part.
 
     Parameters
     ----------
     ranked : Ranked or None
         The result of a complete search for fewer.
     """
+
+    listed: ClassVar[Callable[..., Any]] = staticmethod(walk.run)
 
     def __init__(self, graph: BipartiteCSR, query: BestQuery, execution: Execution, ranked: Ranked | None) -> None:
         self._graph, self._query = graph, query
@@ -97,10 +113,10 @@ class _Search:
         self._scorer = Scorer(graph, query, self._bounds)
         self._ranked = self._scorer.nothing() if ranked is None else ranked
 
-    def run(self) -> Iterator[Standing]:
+    def run(self) -> Generator[Standing]:
         """Search; yield the standing now and then, and at the end the complete one."""
         query, ranked = self._query, self._ranked
-        core = core_of(self._graph, BicliqueQuery(query.min_left, query.min_right - query.missing))
+        core = self._core = core_of(self._graph, BicliqueQuery(query.min_left, query.min_right - query.missing))
         threshold, above = -np.inf, np.inf
         if len(ranked):
             above = self._codes()[-1]
@@ -131,14 +147,14 @@ class _Search:
 
     def _begun(self, core: Core) -> Iterator[Standing]:
         """Rank what a greedy search finds on both sides."""
-        query, least = self._query, (self._query.min_left, self._query.min_right)
+        least = self._query.min_left, self._query.min_right
         for are_right in (True, False):
             graph, sizes = (core.graph, least) if are_right else (core.graph.swapped(), least[::-1])
-            rows = greedy.greedy_rows(graph, self._bounds.factors, sizes)
-            if rows.size:
-                rows = (core.right_vertices if are_right else core.left_vertices)[rows]
-                found = self._scorer.of_rows(rows, are_right=are_right)
-                self._ranked = self._ranked.joined(found, query.k)
+            sides = greedy.greedy_biclique(graph, self._bounds.factors, sizes)
+            left, right = sides if are_right else sides[::-1]
+            if left.size:
+                n_left, n_right = (np.array([each.size], np.int32) for each in (left, right))
+                self._take(BicliqueBlock(1, n_left, n_right, left, right), core, -np.inf)
             yield self._standing(np.inf)
 
     def _passed(self, core: Core, threshold: float, above: float) -> Iterator[Standing]:
@@ -149,9 +165,7 @@ class _Search:
                 break
             yield self._standing(min(above, bound))
             sizes = self._bounds.query(band, reached)
-            alive = np.ones(core.graph.n_left, np.bool_), np.ones(core.graph.n_right, np.bool_)
-            peel_to_core(core.graph, *alive, sizes.min_left, sizes.min_right)
-            part, least_edges = core.only(*alive), partial(self._bounds.least_edges, band)
+            part, least_edges = self._part(core, sizes), partial(self._bounds.least_edges, band)
             if self._query.by == "weight":
                 part, weights, bound = heavy_part(part, self._weights_of(part), sizes, self._rounded(reached))
                 least_edges = partial(self._edges_of_weight, np.cumsum(-np.sort(-weights)))
@@ -160,9 +174,10 @@ class _Search:
             def newest(least: Callable[[float], int] = least_edges) -> int:
                 return least(self._reached(threshold))
 
-            for block in walk.run(part.graph, sizes, self._execution, Detail.MEMBERS, least_edges=newest):
-                self._take(block, part, self._reached(threshold))
-                yield self._standing(min(above, max(self._reached(threshold), bound)))
+            with closing(self.listed(part.graph, sizes, self._execution, Detail.MEMBERS, least_edges=newest)) as blocks:
+                for block in blocks:
+                    self._take(block, part, self._reached(threshold))
+                    yield self._standing(min(above, max(self._reached(threshold), bound)))
 
     def _take(self, block: BicliqueBlock, part: Core, reached: float) -> None:
         """Rank the bicliques of a block that reach a code."""
@@ -171,6 +186,12 @@ class _Search:
             sides = block.left_sizes, block.right_sizes, left.astype(np.int32), right.astype(np.int32)
             found = self._scorer.of_block(BicliqueBlock(len(block), *sides), reached)
             self._ranked = self._ranked.joined(found, self._query.k)
+
+    def _part(self, core: Core, sizes: BicliqueQuery) -> Core:
+        """The part with all bicliques of these sizes."""
+        alive = np.ones(core.graph.n_left, np.bool_), np.ones(core.graph.n_right, np.bool_)
+        peel_to_core(core.graph, *alive, sizes.min_left, sizes.min_right)
+        return core.only(*alive)
 
     def _weights_of(self, part: Core) -> np.ndarray:
         """The weights of the edges of a part."""

@@ -87,7 +87,7 @@ def best_bicliques(
     on_progress : callable, optional
         Receives the best so far and the bound, now and then; an exception that it raises ends the search.
     engine : str
-        ``auto``, ``cpu`` or ``reference``.
+        ``auto``, ``cuda``, ``cpu`` or ``reference``.
     threads : int
         0 is every core.
 

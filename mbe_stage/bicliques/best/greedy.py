@@ -9,11 +9,14 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-_N_ROOTS = 24
+# Roots, and steps over edges after which no further root begins.
+_N_ROOTS, _MOST_STEPS = 24, 1 << 25
 
 
-def greedy_rows(graph: BipartiteCSR, factors: tuple[int, int], least: tuple[int, int]) -> np.ndarray:
-    """Return the right vertices of the best biclique that is met below those with most neighbours; int32, or none.
+def greedy_biclique(
+    graph: BipartiteCSR, factors: tuple[int, int], least: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return both sides of the best biclique that is met below the right vertices with most neighbours; int32, or none.
 
     From all neighbours of a root, the search goes to those that a further right vertex shares, one that shares the
     most.
@@ -27,7 +30,8 @@ def greedy_rows(graph: BipartiteCSR, factors: tuple[int, int], least: tuple[int,
     """
     roots = np.argsort(-graph.right_degrees, kind="stable")[:_N_ROOTS]
     arrays = graph.right_offsets, graph.right_members, graph.left_offsets, graph.left_members
-    return _greedy(*arrays, roots, *factors, *least)
+    left, right = _greedy(*arrays, roots, *factors, *least)
+    return np.sort(left), right
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -37,7 +41,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(LONGS, INTS, LONGS, INTS, LONGS, int64, int64, int64, int64, seconds=1.0)
 def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_least, min_columns, min_rows):
-    """The rows of the best biclique, as `greedy_rows` returns them.
+    """The columns and rows of the best biclique, as `greedy_biclique` returns them.
 
     Parameters
     ----------
@@ -50,11 +54,15 @@ def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_le
     min_columns, min_rows : int
     """
     counts, is_inside = np.zeros(offsets.size - 1, np.int32), np.zeros(other_offsets.size - 1, np.bool_)
-    best, best_rows = 0, np.empty(0, np.int32)
+    best, best_rows, n_steps = 0, np.empty(0, np.int32), 0
+    best_columns = best_rows
     for root in roots:
+        if n_steps > _MOST_STEPS:
+            break
         columns = members[offsets[root] : offsets[root + 1]].copy()
         n_columns, counts[:] = columns.size, 0
         for column in columns:
+            n_steps += other_offsets[column + 1] - other_offsets[column]
             for j in range(other_offsets[column], other_offsets[column + 1]):
                 counts[other_members[j]] += 1
         rows = np.flatnonzero(counts).astype(np.int32)
@@ -67,7 +75,7 @@ def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_le
                     next_row, most = int(row), n
             score = n_full * n_columns + of_sum * (n_full + n_columns) + of_least * min(n_full, n_columns)
             if n_full >= min_rows and score > best:
-                best, best_rows = score, rows[counts[rows] == n_columns]
+                best, best_rows, best_columns = score, rows[counts[rows] == n_columns], columns.copy()
             if next_row < 0:
                 break
             own = members[offsets[next_row] : offsets[next_row + 1]]
@@ -83,4 +91,4 @@ def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_le
             is_inside[own] = False
             columns = columns[:n_columns]
             rows = rows[counts[rows] >= min_columns]
-    return best_rows
+    return best_columns, best_rows

@@ -97,6 +97,7 @@ def _check(graph: BipartiteCSR, query: BestQuery) -> None:
 PROBLEM = Problem(
     name="best",
     engines={
+        "cuda": "mbe_stage.bicliques.best.engine_cuda",
         "cpu": "mbe_stage.bicliques.best.engine_cpu",
         "reference": "mbe_stage.bicliques.best.reference",
     },

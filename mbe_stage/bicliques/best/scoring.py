@@ -35,15 +35,6 @@ class Scorer:
         none = np.empty(0, np.int64)
         return Ranked(scores, none, none, BicliqueBlock.empty(Detail.MEMBERS, 0.0))
 
-    def of_rows(self, rows: np.ndarray, *, are_right: bool) -> Ranked:
-        """Return the maximal biclique of some vertices of a side, which are all that their neighbours share."""
-        graph = self._graph.swapped() if are_right else self._graph
-        found, n = np.unique(np.concatenate([graph.neighbours_of_left(row) for row in rows]), return_counts=True)
-        sides = [found[n == rows.size].astype(np.int32), np.sort(rows).astype(np.int32)]
-        left, right = sides if are_right else sides[::-1]
-        n_left, n_right = (np.array([each.size], np.int32) for each in (left, right))
-        return self.of_block(BicliqueBlock(1, n_left, n_right, left, right), -np.inf)
-
     def of_block(self, block: Any, cutoff: float) -> Ranked:
         """Return the bicliques of a block, or their completions, whose codes are not below the cutoff."""
         by, n_missing = self._query.by, np.zeros(len(block), np.int64)

@@ -15,6 +15,7 @@ from dataclasses import replace
 import cupy as cp
 import numpy as np
 
+from mbe_stage.bicliques.constraints import MIN_EDGES
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, check_growth, with_larger_arenas, with_space_in_pool
@@ -74,8 +75,8 @@ class Control:
     idle_mask : ((n_warps + 31) // 32,) uint32
     mailbox : (n_warps,) int32
         As in `layout`, on the device.
-    The same fields on the host, after the last quantum. Changes here apply to the next one.
-        with.
+    host, host_64, host_constraints
+        The same fields on the host, after the last quantum. Changes here apply to the next one.
     n_found : int
         Bicliques counted so far.
     """
@@ -101,7 +102,8 @@ class Control:
         self._found_host = self._host[:fields_64_at].view(np.int64)
         self.host_64 = self._host[fields_64_at:constraints_at].view(np.int64)
         self.host = self._host[fields_at:mask_at].view(np.int32)
-        self._host[constraints_at:fields_at].view(np.int64)[:] = constraints
+        self.host_constraints = self._host[constraints_at:fields_at].view(np.int64)
+        self.host_constraints[:] = constraints
         self.host[layout.N_NODES] = self.host[layout.N_OPEN] = 1
         self.host_64[layout.POOL_TOP] = pool_top
 
@@ -302,6 +304,12 @@ class Session:
         if self.status & (layout.POOL_FULL | layout.NODES_FULL):
             self._replan_pool(int(self._control.host_64[layout.NEEDED_POOL]))
         return self.status == 0
+
+    def require_edges(self, n: int) -> None:
+        """Raise the fewest edges between two quanta, unless a warp has written a part of a list and counts the rest."""
+        if not self._suspended and not self._warps.state[:, layout.EMITTED].any():
+            constraints = self._control.host_constraints
+            constraints[MIN_EDGES] = max(constraints[MIN_EDGES], n)
 
     def make_room(self) -> None:
         """Make room for all planned bicliques, and for a single one that did not fit. The output must be taken."""

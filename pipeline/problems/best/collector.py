@@ -36,10 +36,13 @@ def to_query(section: BestSection, edges: Any) -> BestQuery:
 def _weights(edges: Any) -> np.ndarray:
     """The weight of each edge: the sum of those of its rows."""
     events, n = edges.events, len(edges.right_keys)
-    if not (events.weights.min(initial=0) >= 0):
+    if (is_wrong := ~(events.weights >= 0)).any():
+        row = int(np.argmax(is_wrong))
+        ends = edges.left_keys[int(events.left[row])].as_py(), edges.right_keys[int(events.right[row])].as_py()
+        value = f"the weight {events.weights[row]:g}" if events.weights[row] < 0 else "no finite weight"
         raise InputError.at(
             edges.facts.source,
-            found="a row without a weight, or with a negative one",
+            found=f"row {row + 1:,} of those that are kept, from {ends[0]!r} to {ends[1]!r}, has {value}",
             expected="weights of at least 0, to rank bicliques by weight",
             remedy="correct the rows, or leave them out",
         )

@@ -81,11 +81,9 @@ class BestPublication(Publication):
         pass
 
     def weighs(self, config: Config) -> bool:
-        if config.execution.runner != "local":
-            raise ConfigError(
-                f"{setting('execution.runner')} is {config.execution.runner}, and the search for the best runs in one "
-                f"process; leave out {setting('execution.workers')} and {setting('execution.cluster')}, for local"
-            )
+        if config.execution.runner != "local" or config.execution.devices is not None:
+            others = ", ".join(setting(f"execution.{name}") for name in ("workers", "cluster", "devices"))
+            raise ConfigError(f"the search for the best runs in one process, on one device; leave out {others}")
         is_weighed: bool = config.problem_section.by == "weight"
         if is_weighed and config.input.weight is None:
             raise ConfigError(f"{setting('best.by')} is weight: needs the weight column; set {setting('input.weight')}")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import Detail
+from mbe_stage.itemsets.covers import maximal_of
 from mbe_stage.pipeline.itemsets.baskets import least_of
+from mbe_stage.pipeline.itemsets.rules import association_rules
 from mbe_stage.pipeline.problems.base import Collected, Collecting
-from mbe_stage.pipeline.problems.itemsets.schemas import items
+from mbe_stage.pipeline.problems.itemsets.schemas import RULES, items
 from mbe_stage.pipeline.problems.itemsets.section import ItemsetsSection
 from mbe_stage.pipeline.problems.query import KeyedEdges
 from mbe_stage.pipeline.problems.sink_collector import SinkCollector
@@ -31,10 +33,20 @@ def fewest_baskets(section: ItemsetsSection, n_baskets: int) -> int:
 class ItemsetCollector(SinkCollector):
     """See `pipeline.problems.base.Collector`: writes `itemsets/` and the table of items."""
 
-    detail: Literal[Detail.RIGHT] = Detail.RIGHT
-
     def __init__(self, collecting: Collecting) -> None:
         super().__init__(collecting, __package__)
+        self._section = collecting.config.problem_section
+        self._least = fewest_baskets(self._section, collecting.edges.facts.n_left)
+        self.detail = Detail.MEMBERS if self._section.maximal else Detail.RIGHT
+
+    @property
+    def parts(self) -> Any:
+        """As `SinkCollector.parts`; None if maximal sets are chosen here."""
+        return None if self._section.maximal else super().parts
+
+    def accept(self, block: Any) -> None:
+        """Take one block, or the maximal sets of it."""
+        super().accept(maximal_of(self._collecting.graph, block, self._least) if self._section.maximal else block)
 
     def finish(self) -> Collected:
         """Write the table of items; once, after the context was left.
@@ -45,6 +57,7 @@ class ItemsetCollector(SinkCollector):
             It cannot be written.
         """
         collecting, summary = self._collecting, self._sink.summary
+        execution = collecting.config.execution
         run_path, edges = collecting.run_path, collecting.edges
         keys = edges.right_keys
         columns = (
@@ -56,13 +69,18 @@ class ItemsetCollector(SinkCollector):
         schema = items(keys.type)
         with as_publish_errors(run_path):
             tables = {run_path / "items.parquet": (pa.table(columns, schema=schema), schema)}
+            if self._section.min_confidence is not None:
+                asked = collecting.graph, self._least, self._section.min_confidence
+                rules = association_rules(*asked, engine=execution.engine, threads=execution.threads)
+                tables[run_path / "rules.parquet"] = rules.cast(RULES), RULES
             self._backend.write_tables(tables, self._sink.write_file)
         return Collected(
             counts={
                 "itemsets": summary.fingerprint.n_items,
                 "members": summary.members,
                 "max_items": summary.max_items,
-                "min_count": fewest_baskets(collecting.config.problem_section, edges.facts.n_left),
+                "min_count": self._least,
+                **({} if self._section.min_confidence is None else {"rules": rules.num_rows}),
             },
             content_fingerprint=str(summary.fingerprint),
         )

@@ -29,6 +29,7 @@ class ItemsetsPublication(Publication):
     instead = "min_support, min_count and max_len are asked of itemsets"
     next_command = "mbe top {}"
     is_resumable = True
+    of_tables_only = ("maximal", "min_confidence")
 
     query = deferred(f"{__package__}.collector:to_query")
     collector = deferred(f"{__package__}.collector:ItemsetCollector")
@@ -44,14 +45,16 @@ class ItemsetsPublication(Publication):
         return BicliqueQuery(min_left=2)
 
     def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
-        from mbe_stage.pipeline.problems.itemsets.schemas import ITEMSETS, items
+        from mbe_stage.pipeline.problems.itemsets.schemas import ITEMSETS, RULES, items
 
-        return {"itemsets": ITEMSETS, "items.parquet": items(key_types[1])}
+        rules = {} if config.problem_section.min_confidence is None else {"rules.parquet": RULES}
+        return {"itemsets": ITEMSETS, "items.parquet": items(key_types[1]), **rules}
 
     def detail(self, config: Config | None) -> Detail:
         from mbe_stage.bicliques.results import Detail
 
-        return Detail.RIGHT
+        is_maximal = config is not None and config.problem_section.maximal
+        return Detail.MEMBERS if is_maximal else Detail.RIGHT
 
     def count_sink(self) -> CountSink:
         from mbe_stage.bicliques.results import CountSink

@@ -17,6 +17,8 @@ _FOOTER = """\
 <pre>SELECT support, items FROM 'itemsets/*.parquet'
 ORDER BY support DESC LIMIT 20;      -- DuckDB, in this directory</pre>"""
 
+_FIGURES = {"min_count": "baskets at least", "max_items": "most items", "rules": "rules"}
+
 LISTED = ListedTable(
     "itemsets", "items.parquet", "itemset_key", "items", "support", ("support", "items", "itemset_key"), fewest=2
 )
@@ -31,7 +33,7 @@ def page(run_path: Path, manifest: Manifest, limit: int) -> Page:
     return Page(
         title="Closed itemsets",
         lede=_LEDE,
-        figures=[("baskets at least", f"{counts['min_count']:,}"), ("most items", f"{counts['max_items']:,}")],
+        figures=[(text, f"{counts[name]:,}") for name, text in _FIGURES.items() if name in counts],
         sides=("baskets", "items"),
         sections=[PageSection("largest", "Two or more items in most baskets", fragment("itemsets.html", "top", shown))],
         incomplete="there may be more",

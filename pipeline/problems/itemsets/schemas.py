@@ -14,6 +14,16 @@ ITEMSETS = pa.schema(
     ]
 )
 
+_SUPPORTS, _MEASURES = ("antecedent_support", "consequent_support", "support"), ("confidence", "lift", "leverage")
+RULES = pa.schema(
+    [
+        # Rows of `items`, ascending.
+        *(pa.field(name, ITEMSETS.field("items").type, nullable=False) for name in ("antecedent", "consequent")),
+        *(pa.field(name, pa.int64(), nullable=False) for name in _SUPPORTS),
+        *(pa.field(name, pa.float64(), nullable=False) for name in _MEASURES),
+    ]
+)
+
 
 def items(key_type: pa.DataType) -> pa.Schema:
     """Schema of `items`: every item; the user's keys are int64 or string. `vertex` is the rank of the key."""

@@ -18,3 +18,7 @@ class ItemsetsSection(Section):
     max_len: int | None = Field(
         None, ge=1, lt=NO_LIMIT, description="Most items; larger closed sets are left out, and not replaced by subsets."
     )
+    maximal: bool = Field(False, description="Only sets without a superset of the minimum support.")
+    min_confidence: float | None = Field(
+        None, gt=0, le=1, description="Publish association rules, of at least this confidence, too."
+    )
