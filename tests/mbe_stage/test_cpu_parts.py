@@ -36,10 +36,12 @@ from mbe_stage.bicliques.cpu.row_words import (
     table_size,
 )
 from mbe_stage.bicliques.cpu.twin_expansion import SORT_SLACK, Found, Translation, expand_blocks, sort_ids
-from mbe_stage.bicliques.reduction import Groups, core_of, reduce_graph
+from mbe_stage.bicliques.ordering import arranged
+from mbe_stage.bicliques.reduction import Groups, core_of
 from mbe_stage.bicliques.results import Detail, TableSink
 from mbe_stage.tasks import Task
 from tests.mbe_stage import graphs
+from tests.mbe_stage.preparation import graph_of
 
 words = st.integers(0, 2**64 - 1)
 
@@ -193,11 +195,11 @@ def test_reduction_keeps_exactly_the_wanted_bicliques(
     # Whenever a step before has left out anything.
     with mock.patch.object(reduction, "_SPARSE", 1.0):
         core = core_of(graph, query)
-        reduced = (core.without_weak_edges(query, graph.n_edges) if drop_edges else core).reduced()
-    expanded = {
-        (_behind(reduced.left_groups, left), _behind(reduced.right_groups, right))
-        for left, right in reference.maximal_bicliques(reduced.graph)
-    }
+        made = arranged(core.without_weak_edges(query, graph.n_edges) if drop_edges else core)
+    found = reference.maximal_bicliques(graph_of(made))
+    expanded = {(_behind(made.columns, columns), _behind(made.rows, rows)) for columns, rows in found}
+    if made.rows_are_left:
+        expanded = {(left, right) for right, left in expanded}
     wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
     assert {pair for pair in expanded if query.accepts(len(pair[0]), len(pair[1]))} == wanted
 
@@ -231,7 +233,7 @@ def _behind(groups, members: tuple[int, ...]) -> tuple[int, ...]:
 
 def test_reduction_leaves_no_twins_and_no_isolated_vertices() -> None:
     matrix = np.repeat(np.repeat(graphs.random_matrix(2, 5, 6, 0.6), 3, axis=0), 4, axis=1)
-    reduced = reduce_graph(graphs.from_matrix(matrix), BicliqueQuery()).graph
+    reduced = graph_of(arranged(core_of(graphs.from_matrix(matrix), BicliqueQuery())))
     for graph in (reduced, reduced.swapped()):
         rows = [tuple(graph.neighbours_of_right(v).tolist()) for v in range(graph.n_right)]
         assert len(set(rows)) == len(rows)
@@ -250,16 +252,16 @@ def test_edges_of_no_wanted_biclique_are_left_out(flip: bool) -> None:
         graph, query = graph.swapped(), query.swapped()
     core = core_of(graph, query)
     assert core.graph.n_edges > 2000
-    reduced = core.without_weak_edges(query, graph.n_edges).reduced(False)
+    reduced = core.without_weak_edges(query, graph.n_edges)
     assert reduced.graph.n_edges == 6 * 7
-    sides = [reduced.left_groups.members.tolist(), reduced.right_groups.members.tolist()]
+    sides = [reduced.left_vertices.tolist(), reduced.right_vertices.tolist()]
     assert sides[:: -1 if flip else 1] == [list(range(6)), list(range(7))]
 
 
 def test_core_of_a_path_is_empty() -> None:
-    reduced = reduce_graph(graphs.path(50), BicliqueQuery(min_left=2, min_right=2))
-    assert reduced.graph.n_edges == 0
-    assert isinstance(reduced.graph, BipartiteCSR)
+    core = core_of(graphs.path(50), BicliqueQuery(min_left=2, min_right=2))
+    assert core.graph.n_edges == 0
+    assert graph_of(arranged(core)).n_edges == 0
 
 
 @given(st.integers(1, 5000), st.integers(0, 2**32 - 1), st.data())
