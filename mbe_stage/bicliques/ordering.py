@@ -181,9 +181,9 @@ def _by_degree(degrees):
     for degree in range(1, most + 2):
         starts[degree] += starts[degree - 1]
     for row in range(degrees.size):
-        degree = np.uint64(degrees[row])
-        order[np.uint64(starts[degree])] = row
-        starts[degree] += 1
+        place = np.uint64(degrees[row])
+        order[np.uint64(starts[place])] = row
+        starts[place] += 1
     return order, places
 
 
@@ -266,11 +266,11 @@ def _write_columns(degrees, n_edges, node, costs):
         paths = 1.0
         start, end = row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]
         for k in range(np.uint64(start), np.uint64(end)):
-            column = np.uint64(node[k])
-            place = np.uint64(column_offsets + 1) + column
+            own = np.uint64(node[k])
+            place = np.uint64(column_offsets + 1) + own
             node[np.uint64(column_members) + np.uint64(node[place])] = row
             node[place] += 1
-            paths += degrees[column]
+            paths += degrees[own]
         costs[row] = paths * np.sqrt(paths)
 
 

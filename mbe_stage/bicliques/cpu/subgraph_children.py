@@ -197,13 +197,14 @@ def _count_small_child(child, n_nonzero, worker, sizes):
     # All left sets but the child's own are in two rows or more.
     is_weighed = sizes.are_checked and (medium != _U(0) or needs_weights(n_path + 1, sizes))
     n_right = n_path
+    for k in range(n_nonzero if sizes.are_checked else 0):
+        if bits[nonzero[k]] == full and nonzero[k] >= child.row:
+            n_right += np.int64(sizes.right_multiplicities[node[child.row_ids + nonzero[k]]])
     for k in range(n_nonzero):
         other = nonzero[k]
         member = _ONE << bits[other]
         candidates |= member if other >= child.row else _U(0)
         forbidden |= member if other < child.row else _U(0)
-        if sizes.are_checked and bits[other] == full and other >= child.row:
-            n_right += np.int64(sizes.right_multiplicities[node[child.row_ids + other]])
         bits[other] = bits[other] if is_weighed else _U(0)
     # The child's own row is among the candidates: its left set is a result itself.
     closed = closed_sets(candidates, forbidden)
