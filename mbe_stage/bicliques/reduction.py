@@ -30,7 +30,7 @@ from mbe_stage.splitmix import INCREMENT, finalised
 
 # A step that left a smaller share of the edges is worth another look at them: where cores are as large as the graph, or
 # nearly so, few edges are in no wanted biclique.
-_SPARSE = 0.6
+_SPARSE = 0.4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
