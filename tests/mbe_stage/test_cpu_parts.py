@@ -39,6 +39,7 @@ from mbe_stage.bicliques.cpu.twin_expansion import SORT_SLACK, Found, Translatio
 from mbe_stage.bicliques.ordering import arranged
 from mbe_stage.bicliques.reduction import Groups, core_of
 from mbe_stage.bicliques.results import Detail, TableSink
+from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.tasks import Task
 from tests.mbe_stage import graphs
 from tests.mbe_stage.preparation import graph_of
@@ -340,3 +341,31 @@ def test_a_search_goes_on_where_a_block_was_full() -> None:
         counting = CountSink()
         enumerate_into(counting, graph, None, Execution(threads=1, block_bytes=200), "cpu")
         assert counting.n_bicliques == len(expected), seed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_last_roots_are_read_as_words(seed: int) -> None:
+    """Roots of more than 64 columns, in arenas that grow, at once and task by task, with sizes and without."""
+    graph = graphs.from_matrix(np.repeat(graphs.random_matrix(seed, 180, 11, 0.55), 1 + seed % 2, axis=0))
+    for least in ((1, 1), (2, 2), (3, 4)):
+        query = BicliqueQuery(*least)
+        wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
+        for tasks in (None, engine_cpu.tasks_of(graph, query, 4)):
+            sink, n_counted = TableSink(), 0
+            asked = graph, query, Execution(threads=1)
+            for block in engine_cpu.run(*asked, Detail.MEMBERS, tasks, first_sizes=(64, 64, 2)):
+                sink.accept(block)
+            for block in engine_cpu.run(*asked, Detail.COUNT, tasks, first_sizes=(64, 64, 2)):
+                n_counted += len(block)
+            assert sink.table().as_set() == wanted
+            assert n_counted == len(wanted)
+
+
+def test_a_small_count_grows_its_arenas_within_its_budget() -> None:
+    """It has no pool, which would do both."""
+    graph = graphs.from_matrix(np.ones((70, 3), bool) ^ (np.arange(70)[:, None] % 5 == np.arange(3)))
+    sizes = (2, 2, 1)
+    counted = engine_cpu.run(graph, BicliqueQuery(), Execution(threads=1), Detail.COUNT, first_sizes=sizes)
+    assert sum(map(len, counted)) == len(reference.maximal_bicliques(graph))
+    with pytest.raises(MemoryBudgetExceeded, match="at least"):
+        list(engine_cpu.run(graph, BicliqueQuery(), Execution(threads=1, memory_budget_bytes=999), Detail.COUNT))
