@@ -134,7 +134,7 @@ class Checkpoints:
         """True if checkpoints were due, and none has come."""
         return self._barrier is not None and self._n_come == 0
 
-    def note(self, block: Any, seconds: float, n_shares: int) -> None:
+    def note(self, block: Any, seconds: float, n_shares: Callable[[], int]) -> None:
         """Note a block that the sink has taken in, so long after the search began."""
         if self._barrier is None:
             return
@@ -148,8 +148,8 @@ class Checkpoints:
             self._n_come += 1
             took = time.perf_counter() - begun
             self._due = seconds + max(self._seconds, _TIMES_ITS_COST * took, _SHARE_OF_TIME * seconds)
-        elif seconds >= self._due or n_shares > self._n_shares:
-            self._n_shares = n_shares
+        elif (n_now := n_shares()) > self._n_shares or seconds >= self._due:
+            self._n_shares = n_now
             self._ask()
 
     def last_is_awaited(self, seconds: float, patience: float | None) -> bool:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from mbe_stage.engines import AUTO, Engine, choose_engine, choose_next_engine
@@ -261,7 +262,7 @@ def stream(
             before = time.perf_counter()
             _take(sink, block)
             n_found += len(block)
-            checkpoints.note(block, before - start, limits.n_shares(n_found, before - start))
+            checkpoints.note(block, before - start, partial(limits.n_shares, n_found, before - start))
             sink_seconds += (now := time.perf_counter()) - before
             reporter.report(_progress(block, n_found, now - start, name), newest_outlook())
             if truncated is None and not _is_last(block):

@@ -17,12 +17,12 @@ import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
 from mbe_stage.bicliques.constraints import MIN_EDGES, size_constraints
-from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
-from mbe_stage.bicliques.cpu.twin_expansion import Translation
-from mbe_stage.bicliques.cpu.worker import FirstSizes, Plan, Worker, as_subgraph
-from mbe_stage.bicliques.ordering import enumerates_left, rows_among, rows_by_degree, task_costs
+from mbe_stage.bicliques.cpu import tree, twin_expansion
+from mbe_stage.bicliques.cpu.layout import without_ids
+from mbe_stage.bicliques.cpu.worker import FirstSizes, Plan, Worker, counted
+from mbe_stage.bicliques.ordering import Arranged, arranged
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.bicliques.reduction import ReducedGraph, core_of
+from mbe_stage.bicliques.reduction import core_of
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
@@ -39,8 +39,11 @@ TAKES_BARRIER = True
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _SUBPROBLEMS_PER_THREAD = 32
-# A search of less is over in a fraction of a millisecond: several subproblems are not worth the calls.
+# A subproblem of less is not worth its calls.
+_SUBPROBLEM_COST = 1 << 18
+# A search of less is over in a fraction of a millisecond: it is one subproblem, and needs little memory.
 _SMALL_COST = 1 << 16
+_SMALL_SIZES: FirstSizes = (1 << 13, 1 << 12, 32)
 # Blocks that exist at once for each thread: its output, one that is waiting, one that is expanded, its expansion.
 _BLOCKS_PER_THREAD = 4
 
@@ -51,25 +54,13 @@ class Prepared:
 
     Attributes
     ----------
-    reduced : ReducedGraph
-        With its rows on the right, in order.
-    rows_are_left : bool
-        True if the rows are the user's left side.
-    node : (n,) int32
-        The same in the layout of a subgraph, from which the walk starts.
-    costs : (n_rows,) float64
-        Expected work below each row.
-    places : (n_rows,) int64
-        Root of each row, ascending. There is nothing below roots without a row.
+    arranged : Arranged
+        The graph that is walked. There is nothing below roots without a row.
     read_roots : callable
         Returns the rows as tasks identify them. That reads all edges, and most searches need no tasks.
     """
 
-    reduced: ReducedGraph
-    rows_are_left: bool
-    node: np.ndarray
-    costs: np.ndarray
-    places: np.ndarray
+    arranged: Arranged
     read_roots: Callable[[], Roots]
 
     @functools.cached_property
@@ -80,17 +71,24 @@ class Prepared:
     def rows_of(self, tasks: Iterable[Task] | None) -> list[tuple[int, int]]:
         """Ranges of rows: those of the tasks, or all."""
         if tasks is None:
-            return [(0, self.places.size)]
-        return [tuple(np.searchsorted(self.places, range_).tolist()) for range_ in ranges_of(tasks, self.roots)]
+            return [(0, self.arranged.rows.n)]
+        return [
+            tuple(np.searchsorted(self.arranged.places, range_).tolist()) for range_ in ranges_of(tasks, self.roots)
+        ]
 
     def task_of(self, first: int, end: int) -> Task:
         """The task of a range of rows, which is not empty."""
-        places, cost = self.places, float(self.costs[first:end].sum())
+        places, cost = self.arranged.places, float(self.arranged.costs[first:end].sum())
         return Task(self.roots, int(places[first]), int(places[end - 1]) + 1, cost)
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
     """Compile what `run` needs for a detail, or all that this engine compiles if none is given."""
+    return _steps(detail)
+
+
+@functools.cache
+def _steps(detail: Detail | None) -> tuple[CompileStep, ...]:
     searches = tree.compile_steps(None if detail is None else detail >= Detail.MEMBERS)
     expansion = twin_expansion.compile_steps(Detail.MEMBERS if detail is None else detail)
     return (*searches, *expansion, *reduction.compile_steps(), *ordering.compile_steps())
@@ -105,7 +103,7 @@ def run(
     *,
     barrier: Barrier | None = None,
     prepared: Prepared | None = None,
-    first_sizes: FirstSizes = _FIRST_SIZES,
+    first_sizes: FirstSizes | None = None,
     on_visited: Callable[[int], None] | None = None,
     least_edges: Callable[[], int] | None = None,
 ) -> Iterator[BicliqueBlock]:
@@ -119,7 +117,7 @@ def run(
         A request is answered by an empty block with the remaining tasks (`BicliqueBlock.remaining`).
     prepared : Prepared, optional
         Result of `prepare` for the same graph and query.
-    first_sizes : FirstSizes
+    first_sizes : FirstSizes, optional
         Initial sizes of a worker's arenas, which grow as needed. For tests.
     on_visited : callable, optional
         Receives the number of visited nodes at the end. For the ablation benchmark.
@@ -133,32 +131,37 @@ def run(
     MemoryBudgetExceeded
         Working memory and output blocks do not fit the budget.
     """
-    ready = prepare(graph, query) if prepared is None else prepared
-    reduced, rows_are_left = ready.reduced, ready.rows_are_left
-    if detail == Detail.RIGHT and rows_are_left:
+    ready = prepare(graph, query, has_tasks=tasks is not None or barrier is not None) if prepared is None else prepared
+    made = ready.arranged
+    if detail == Detail.RIGHT and made.rows_are_left:
         # Columns are the right side: their members are needed, and those of rows are few.
         detail = Detail.MEMBERS
-    ranges = ready.rows_of(tasks)
-    n_threads = execution.worker_count
+    total_cost, n_threads = made.costs.sum(), execution.worker_count
+    is_small = total_cost < _SMALL_COST
     plan = Plan(
-        graph=ready.node if detail != Detail.RIGHT else as_subgraph(reduced, has_ids=False),
-        n_rows=reduced.graph.n_right,
-        n_columns=reduced.graph.n_left,
-        columns=Translation.of(reduced.left_groups),
-        rows=Translation.of(reduced.right_groups),
-        rows_are_left=rows_are_left,
-        constraints=size_constraints(query.swapped() if rows_are_left else query),
+        graph=made.node if detail != Detail.RIGHT else without_ids(made.node, made.columns.n),
+        columns=made.columns,
+        rows=made.rows,
+        rows_are_left=made.rows_are_left,
+        constraints=size_constraints(query.swapped() if made.rows_are_left else query),
         detail=detail,
         block_bytes=min(execution.block_bytes, execution.memory_budget_bytes // (2 * _BLOCKS_PER_THREAD * n_threads)),
-        first_sizes=first_sizes,
+        first_sizes=first_sizes or (_SMALL_SIZES if is_small else _FIRST_SIZES),
     )
+    if is_small and detail == Detail.COUNT and tasks is None and barrier is None:
+        n_found, n_visited = counted(plan, execution.memory_budget_bytes)
+        if on_visited is not None:
+            on_visited(n_visited)
+        yield BicliqueBlock(n_found)
+        yield BicliqueBlock.empty(detail, work_done=1.0)
+        return
 
     def marker(left: list[tuple[int, int]]) -> BicliqueBlock:
         remaining = tuple(ready.task_of(first, end) for first, end in left)
         return BicliqueBlock.empty(detail, pool.work_done, remaining)
 
-    n_subproblems = 1 if ready.costs.sum() < _SMALL_COST else n_threads * _SUBPROBLEMS_PER_THREAD
-    subproblems = subproblems_of(ready.costs, ranges, n_subproblems)
+    n_subproblems = min(n_threads * _SUBPROBLEMS_PER_THREAD, 1 + int(total_cost / _SUBPROBLEM_COST))
+    subproblems = subproblems_of(made.costs, ready.rows_of(tasks), n_subproblems)
     pool = WorkerPool(subproblems, execution.memory_budget_bytes, barrier, marker)
     workers = [Worker(pool, plan) for _ in range(n_threads)]
     for block in pool.run([worker.work for worker in workers], "bicliques"):
@@ -179,33 +182,32 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
     compile_ahead((*reduction.compile_steps(), *ordering.compile_steps()))
     ready = prepare(graph, query)
     costs = np.zeros(ready.roots.n)
-    costs[ready.places] = ready.costs
+    costs[ready.arranged.places] = ready.arranged.costs
     return cut(ready.roots, costs, n)
 
 
-def prepare(graph: BipartiteCSR, query: BicliqueQuery) -> Prepared:
-    """Prepare any task: reduction, side, order, costs. What this needs is compiled."""
+def prepare(graph: BipartiteCSR, query: BicliqueQuery, *, has_tasks: bool = True) -> Prepared:
+    """Prepare any task: reduction, side, order, costs. What this needs is compiled.
+
+    Parameters
+    ----------
+    has_tasks : bool
+        False if all of the work is done at once: then the roots may be others than those of tasks.
+    """
     core = core_of(graph, query)
-    reduced = core.reduced(techniques.TWINS)
-    rows_are_left = enumerates_left(reduced.graph) == techniques.SIDE
-    if rows_are_left:
-        reduced = reduced.swapped()
-    if techniques.ORDER:
-        reduced = rows_by_degree(reduced)
-    first_twins = reduced.right_groups.first_members
-    places = np.arange(first_twins.size)
     searched = core.without_weak_edges(query, graph.n_edges)
-    if searched is not core:
+    made = roots = arranged(searched if not has_tasks else core)
+    if searched is not core and has_tasks:
         # The roots, and their order, are those of engines that keep these edges.
-        without = searched.reduced(techniques.TWINS)
-        reduced, places = rows_among(without.swapped() if rows_are_left else without, reduced.right_groups)
+        made = arranged(searched, roots)
     return Prepared(
-        reduced=reduced,
-        rows_are_left=rows_are_left,
-        node=as_subgraph(reduced),
-        costs=task_costs(reduced.graph),
-        places=places,
+        made,
         read_roots=lambda: Roots.of(
-            "bicliques", first_twins, rows_are_left, *query.identity, graph.n_right, graph.edges_checksum
+            "bicliques",
+            roots.rows.first_members,
+            roots.rows_are_left,
+            *query.identity,
+            graph.n_right,
+            graph.edges_checksum,
         ),
     )

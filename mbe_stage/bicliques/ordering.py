@@ -1,90 +1,288 @@
-"""Choose the side that is enumerated, and the order."""
+"""Arrange a graph for the search: merge twins, choose the side that is enumerated, and the order of its vertices.
+
+All in one compiled call: on a small graph, each call from Python costs as much as the work.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from mbe_stage.bicliques.reduction import Groups, ReducedGraph
-from mbe_stage.graphs.bipartite import BipartiteCSR, wedge_counts
-from mbe_stage.graphs.csr import reordered, transposed
+import numpy as np
+from numba import int64
+from numba.types import UniTuple
+
+from mbe_stage.bicliques.cpu.layout import subgraph_parts
+from mbe_stage.bicliques.cpu.prefetch import prefetch
+from mbe_stage.bicliques.cpu.techniques import ORDER, SIDE
+from mbe_stage.bicliques.reduction import Core, Groups, merged_twins
+from mbe_stage.errors import InvalidArgument
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
+_LEFT, _RIGHT, _ANY = 0, 1, -1
+# Lists that are asked for before they are read.
+_AHEAD = 16
+_parts = compiled()(subgraph_parts)
 
-def enumerates_left(graph: BipartiteCSR) -> bool:
-    """True if the left side should take the part of the enumerated one: where its two-step paths are fewer.
 
-    Measured on nine public graphs whose sums differ by more than twice: this side is 1.2 to 158 times faster (the last
-    on mushroom). Where they differ by twice, on actor_movies, both sides take about the same time.
+class Arranged(NamedTuple):
+    """A graph without twins, as the search reads it.
+
+    Attributes
+    ----------
+    node : int32
+        The whole graph in the layout of a subgraph.
+    columns, rows : Groups
+        The vertices of the user's graph behind each column and row.
+    rows_are_left : bool
+        True if the rows are the user's left side.
+    places : (n_rows,) int32
+        The root of each row, ascending: the row itself, if no roots are given.
+    costs : (n_rows,) float64
+        Expected work below each row, in no unit. An estimate from its two-step paths: the work grows faster than they
+        do, and with the power of 1.5 the share of the work that is reported follows the time on the benchmark's graphs.
     """
-    through_left, through_right = wedge_counts(graph)
-    return through_right < through_left
+
+    node: np.ndarray
+    columns: Groups
+    rows: Groups
+    rows_are_left: bool
+    places: np.ndarray
+    costs: np.ndarray
 
 
-def rows_by_degree(reduced: ReducedGraph) -> ReducedGraph:
-    """The graph with its right vertices renumbered in enumeration order: ascending degree.
+def arranged(core: Core, roots: Arranged | None = None) -> Arranged:
+    """Return a graph without twins and vertices without neighbours; a vertex stands for its twins.
 
-    Vertices with many neighbours come last, where few candidates are left for them: iMBEA's order of candidates, which
-    also makes for balanced trees (cuMBE 3.1.2).
+    The rows are the side with fewer two-step paths through the other one. Measured on nine public graphs whose sums
+    differ by more than twice: this side is 1.2 to 158 times faster (the last on mushroom). Where they differ by twice,
+    on actor_movies, both sides take about the same time.
+
+    Rows are in ascending degree. Those with many neighbours come last, where few candidates are left for them: iMBEA's
+    order of candidates, which also makes for balanced trees (cuMBE 3.1.2).
+
+    Parameters
+    ----------
+    roots : Arranged, optional
+        A graph that this one is a part of: its side and the order of its rows are taken instead. A row stands for one
+        of its rows or for several.
+
+    Raises
+    ------
+    InvalidArgument
+        The graph has too many edges for 32 bits.
     """
-    degrees = reduced.graph.right_degrees
-    # NumPy sorts 16-bit integers in linear time; few graphs need more.
-    narrow = degrees.astype(np.uint16) if degrees.size and degrees.max() < 2**16 else degrees
-    return _reordered(reduced, np.argsort(narrow, kind="stable"))
-
-
-def rows_among(reduced: ReducedGraph, roots: Groups) -> tuple[ReducedGraph, np.ndarray]:
-    """The graph with its right vertices in the order of `roots`: a right vertex stands for one or several of them.
-
-    Returns
-    -------
-    reordered : ReducedGraph
-    places : (n_right,) int64
-        The first root of each right vertex: its position in `roots`.
-    """
-    place_of = np.empty(int(roots.members.max(initial=-1)) + 1, np.int64)
-    place_of[roots.members] = np.repeat(np.arange(roots.offsets.size - 1), roots.multiplicities)
-    groups = reduced.right_groups
-    places = np.minimum.reduceat(place_of[groups.members], groups.offsets[:-1])
-    order = np.argsort(places)
-    return _reordered(reduced, order), places[order]
-
-
-def _reordered(reduced: ReducedGraph, order: np.ndarray) -> ReducedGraph:
-    """The graph with its right vertices renumbered: ``i`` is the former ``order[i]``."""
-    graph = reduced.graph
-    right_offsets, right_members = reordered(graph.right_offsets, graph.right_members, order)
-    renumbered = BipartiteCSR(
-        n_left=graph.n_left,
-        n_right=graph.n_right,
-        left_offsets=graph.left_offsets,
-        left_members=transposed(right_offsets, right_members, graph.left_offsets),
-        right_offsets=right_offsets,
-        right_members=right_members,
+    graph, row_side, places = core.graph, _ANY, np.empty(0, np.int32)
+    if roots is not None:
+        row_side, groups = _LEFT if roots.rows_are_left else _RIGHT, roots.rows
+        places = np.zeros(int(groups.members.max(initial=-1)) + 1, np.int32)
+        places[groups.members] = np.repeat(np.arange(groups.n, dtype=np.int32), groups.multiplicities)
+    row_side, n_edges, node, places, costs, columns, rows = _arranged(
+        (graph.left_offsets, graph.right_offsets),
+        (graph.left_members, graph.right_members),
+        (core.left_vertices, core.right_vertices),
+        places,
+        row_side,
     )
-    return ReducedGraph(renumbered, reduced.left_groups, reduced.right_groups.reordered(order))
-
-
-def task_costs(graph: BipartiteCSR) -> np.ndarray:
-    """Expected work below each right vertex, ``(n_right,) float64``, in no unit.
-
-    An estimate from its two-step paths. The work grows faster than they do: with the power of 1.5 the share of the work
-    that is reported follows the time on the benchmark's graphs.
-    """
-    paths = _path_counts(graph.right_offsets, graph.right_members, graph.left_offsets) + 1.0
-    return paths * np.sqrt(paths)
+    if n_edges and not node.size:
+        raise InvalidArgument(
+            f"the graph has {n_edges:,} edges after reduction: the CPU engine takes about {2**30:,} at most; "
+            "use minimum sizes, which remove edges before the search"
+        )
+    return Arranged(node, Groups(*columns), Groups(*rows), row_side == _LEFT, places, costs)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module, except the adjacency arrays, which `reduction` compiles."""
-    return steps_of(_path_counts)
+    """Compile the functions of this module."""
+    return steps_of(_arranged)
 
 
-@compiled(LONGS, INTS, LONGS)
-def _path_counts(offsets, members, other_offsets):
-    """Two-step paths from each row, ``(n_rows,) float64``."""
-    counts = np.zeros(offsets.size - 1)
-    for row in range(counts.size):
-        for k in range(offsets[row], offsets[row + 1]):
-            counts[row] += other_offsets[members[k] + 1] - other_offsets[members[k]]
-    return counts
+@compiled(*(UniTuple(kind, 2) for kind in (LONGS, INTS, INTS)), INTS, int64, seconds=2.0)
+def _arranged(offsets, members, vertices, places, row_side):
+    """As `arranged`.
+
+    Parameters
+    ----------
+    offsets, members, vertices
+        Of the left and of the right side.
+    places : int32
+        The position of the root of each vertex of the rows' side; empty to sort by degree.
+    row_side : int
+        ``_ANY`` to choose it.
+
+    Returns
+    -------
+    row_side, n_edges : int
+    node, places, costs : int32, int32, float64
+        The node is empty if there are too many edges.
+    columns, rows : (int64, int32)
+        Offsets and members of groups.
+    """
+    n_left, n_right = offsets[_LEFT].size - 1, offsets[_RIGHT].size - 1
+    left = merged_twins(offsets[_LEFT], members[_LEFT], n_right, vertices[_LEFT])
+    right = merged_twins(offsets[_RIGHT], members[_RIGHT], n_left, vertices[_RIGHT])
+    degrees = np.zeros(left[1].size - 1, np.int32), np.zeros(right[1].size - 1, np.int32)
+    through = _count_degrees(offsets[_LEFT], members[_LEFT], left[0], right[0], degrees)
+    if row_side == _ANY:
+        row_side = _LEFT if (through[_RIGHT] < through[_LEFT]) == SIDE else _RIGHT
+    ids, groups = (left[0], right[0]), ((left[1], left[2]), (right[1], right[2]))
+    column_side = 1 - row_side
+    columns, rows = groups[column_side], groups[row_side]
+    order, row_places = _by_place(rows, places) if places.size else _by_degree(degrees[row_side])
+    n_edges = int64(0)
+    for row in range(order.size):
+        n_edges += degrees[row_side][row]
+    n_ints = _parts(order.size, degrees[column_side].size, n_edges)[-1] + degrees[column_side].size
+    node, costs = np.empty(0, np.int32), np.empty(order.size)
+    if n_ints < 2**31:
+        node = np.empty(n_ints, np.int32)
+        lists = offsets[row_side], members[row_side]
+        row_ids = ids[row_side], ids[column_side]
+        _write_rows(lists, row_ids, order, degrees[row_side], columns[0], n_edges, node)
+        _write_columns(degrees[column_side], n_edges, node, costs)
+    return row_side, n_edges, node, row_places, costs, columns, _reordered(rows, order)
+
+
+@compiled()
+def _count_degrees(offsets, members, left_ids, right_ids, degrees):
+    """Count the neighbours of each left and right group; return the sums of their squares."""
+    left_degrees, right_degrees = degrees
+    for u in range(left_ids.size):
+        if left_ids[u] < 0:
+            continue
+        n = 0
+        # No branch on twins, since it would be unpredictable.
+        for k in range(np.uint64(offsets[u]), np.uint64(offsets[u + 1])):
+            other = right_ids[np.uint64(members[k])]
+            right_degrees[np.uint64(max(other, 0))] += other >= 0
+            n += other >= 0
+        left_degrees[left_ids[u]] = n
+    through_left = through_right = int64(0)
+    for k in range(left_degrees.size):
+        through_left += int64(left_degrees[k]) * int64(left_degrees[k])
+    for k in range(right_degrees.size):
+        through_right += int64(right_degrees[k]) * int64(right_degrees[k])
+    return through_left, through_right
+
+
+@compiled()
+def _by_degree(degrees):
+    """The rows in ascending degree, those of one degree as they come, and their places, which are all."""
+    order, places = np.empty(degrees.size, np.int32), np.empty(degrees.size, np.int32)
+    most = 0
+    for row in range(degrees.size):
+        order[row] = places[row] = row
+        most = max(most, degrees[row])
+    if not ORDER:
+        return order, places
+    starts = np.zeros(most + 2, np.int64)
+    for row in range(degrees.size):
+        starts[np.uint64(degrees[row] + 1)] += 1
+    for degree in range(1, most + 2):
+        starts[degree] += starts[degree - 1]
+    for row in range(degrees.size):
+        place = np.uint64(degrees[row])
+        order[np.uint64(starts[place])] = row
+        starts[place] += 1
+    return order, places
+
+
+@compiled()
+def _by_place(rows, places):
+    """The rows in the order of their first roots, and the positions of these."""
+    starts, behind = rows
+    row_at = np.empty(places.size, np.int32)
+    row_at[:] = -1
+    for row in range(starts.size - 1):
+        first = places[behind[starts[row]]]
+        for k in range(starts[row], starts[row + 1]):
+            first = min(first, places[behind[k]])
+        row_at[first] = row
+    order, row_places, n = np.empty(starts.size - 1, np.int32), np.empty(starts.size - 1, np.int32), 0
+    for place in range(places.size):
+        if row_at[place] >= 0:
+            order[n], row_places[n] = row_at[place], place
+            n += 1
+    return order, row_places
+
+
+@compiled()
+def _write_rows(lists, ids, order, degrees, column_starts, n_edges, node):
+    """Write all of the node but the lists of columns.
+
+    Parameters
+    ----------
+    lists : (int64, int32)
+        Offsets and members of the rows' side.
+    ids : (int32, int32)
+        Those of the rows and of the columns, as `merged_twins` returns them.
+    order, degrees : (n_rows,) int32
+        The rows in order, and the degree of each row before that.
+    column_starts : (n_columns + 1,) int64
+        The vertices behind each column.
+    node : int32
+    """
+    (offsets, members), (row_ids, column_ids) = lists, ids
+    n_rows, n_columns = order.size, column_starts.size - 1
+    row_ids_at, row_offsets, _, row_members, _, column_ids_at = _parts(n_rows, n_columns, n_edges)
+    for column in range(n_columns):
+        node[column] = column_starts[column + 1] - column_starts[column]
+        node[n_columns + column] = node[column_ids_at + column] = column
+    node[2 * n_columns] = n_columns
+    vertex_of, n = np.empty(n_rows, np.int32), 0
+    for vertex in range(row_ids.size):
+        if row_ids[vertex] >= 0:
+            vertex_of[n] = vertex
+            n += 1
+    starts = np.empty(n_rows, np.int64)
+    node[row_offsets] = 0
+    for row in range(n_rows):
+        starts[row] = offsets[np.uint64(vertex_of[np.uint64(order[row])])]
+        node[row_ids_at + row] = row
+        node[row_offsets + row + 1] = node[row_offsets + row] + degrees[np.uint64(order[row])]
+    for row in range(n_rows):
+        prefetch(members, starts[min(row + _AHEAD, n_rows - 1)])
+        written, end = np.uint64(row_members + node[row_offsets + row]), row_members + node[row_offsets + row + 1]
+        k = np.uint64(starts[row])
+        while written < np.uint64(end):
+            column = column_ids[np.uint64(members[k])]
+            node[written] = column
+            written += np.uint64(column >= 0)
+            k += np.uint64(1)
+
+
+@compiled()
+def _write_columns(degrees, n_edges, node, costs):
+    """Write the lists of columns from those of the rows, and the costs of the rows."""
+    n_rows, n_columns = costs.size, degrees.size
+    _, row_offsets, column_offsets, row_members, column_members, _ = _parts(n_rows, n_columns, n_edges)
+    # Each offset is first the begin of its list and, after filling, its end: the begin of the next.
+    node[column_offsets] = 0
+    n_before = 0
+    for column in range(n_columns):
+        node[column_offsets + column + 1] = n_before
+        n_before += degrees[column]
+    for row in range(n_rows):
+        paths = 1.0
+        start, end = row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]
+        for k in range(np.uint64(start), np.uint64(end)):
+            own = np.uint64(node[k])
+            place = np.uint64(column_offsets + 1) + own
+            node[np.uint64(column_members) + np.uint64(node[place])] = row
+            node[place] += 1
+            paths += degrees[own]
+        costs[row] = paths * np.sqrt(paths)
+
+
+@compiled()
+def _reordered(groups, order):
+    """The groups in this order: offsets and members."""
+    starts, behind = groups
+    new_starts, new_behind = np.empty_like(starts), np.empty_like(behind)
+    new_starts[0] = written = 0
+    for k in range(order.size):
+        for j in range(np.uint64(starts[order[k]]), np.uint64(starts[order[k] + 1])):
+            new_behind[np.uint64(written)] = behind[j]
+            written += 1
+        new_starts[k + 1] = written
+    return new_starts, new_behind

@@ -18,10 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64, njit
 
+from mbe_stage.bicliques.cpu.techniques import TWINS
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR, wedge_counts
-from mbe_stage.graphs.csr import reordered, transposed
+from mbe_stage.graphs.csr import transposed
 from mbe_stage.graphs.subgraphs import common_neighbours, peel_to_core, ranks, subgraph
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
@@ -29,7 +30,7 @@ from mbe_stage.splitmix import INCREMENT, finalised
 
 # A step that left a smaller share of the edges is worth another look at them: where cores are as large as the graph, or
 # nearly so, few edges are in no wanted biclique.
-_SPARSE = 0.6
+_SPARSE = 0.4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +48,11 @@ class Groups:
     members: np.ndarray
 
     @property
+    def n(self) -> int:
+        """Number of groups."""
+        return self.offsets.size - 1
+
+    @property
     def multiplicities(self) -> np.ndarray:
         """Vertices of each group, ``(n_groups,) int32``."""
         return np.diff(self.offsets).astype(np.int32)
@@ -56,41 +62,6 @@ class Groups:
         """The smallest vertex of each group, ``(n_groups,) int32``: it tells the groups apart."""
         return self.members[self.offsets[:-1]]
 
-    def reordered(self, order: np.ndarray) -> Groups:
-        """Groups in a new order: position ``i`` holds the former group ``order[i]``."""
-        return Groups(*reordered(self.offsets, self.members, order))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReducedGraph:
-    """A graph without twins, and the vertices that its vertices stand for."""
-
-    graph: BipartiteCSR
-    left_groups: Groups
-    right_groups: Groups
-
-    def swapped(self) -> ReducedGraph:
-        """Return the same block with its sides exchanged."""
-        return ReducedGraph(self.graph.swapped(), self.right_groups, self.left_groups)
-
-
-def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery) -> ReducedGraph:
-    """Leave out vertices that are in no wanted biclique, and let one vertex stand for its twins.
-
-    Parameters
-    ----------
-    query : BicliqueQuery
-        Its `containing_*` and minimum sizes are used; the sizes still have to be checked, with the groups'
-        multiplicities.
-
-    Returns
-    -------
-    ReducedGraph
-        The maximal bicliques of `graph` that satisfy the query are exactly those of the reduced graph, with groups in
-        place of vertices, that satisfy its size constraints.
-    """
-    return core_of(graph, query).reduced()
-
 
 class Core(NamedTuple):
     """A part of the user's graph.
@@ -98,7 +69,7 @@ class Core(NamedTuple):
     Attributes
     ----------
     graph : BipartiteCSR
-    left_vertices, right_vertices : integers
+    left_vertices, right_vertices : int32
         The user's ids of its vertices, ascending.
     """
 
@@ -112,19 +83,6 @@ class Core(NamedTuple):
             return self
         part = subgraph(self.graph, left_alive, right_alive, ranks(left_alive), ranks(right_alive))
         return Core(part, self.left_vertices[left_alive], self.right_vertices[right_alive])
-
-    def reduced(self, merge_twins: bool = True) -> ReducedGraph:
-        """Return it with one vertex for its twins, or, if they are not merged, for itself."""
-        graph = self.graph
-        if merge_twins:
-            left_group = _twin_groups(graph.left_offsets, graph.left_members, graph.n_right)
-            right_group = _twin_groups(graph.right_offsets, graph.right_members, graph.n_left)
-        else:
-            left_group, right_group = np.arange(graph.n_left), np.arange(graph.n_right)
-        left_groups, left_first = _gather(left_group, self.left_vertices)
-        right_groups, right_first = _gather(right_group, self.right_vertices)
-        collapsed = subgraph(graph, left_first, right_first, left_group, right_group)
-        return ReducedGraph(collapsed, left_groups, right_groups)
 
     def without_weak_edges(self, query: BicliqueQuery, n_edges: int) -> Core:
         """Return it without edges of no wanted biclique, where that pays: itself if not.
@@ -145,12 +103,18 @@ class Core(NamedTuple):
 
 
 def core_of(graph: BipartiteCSR, query: BicliqueQuery) -> Core:
-    """The part of the graph whose vertices pass the query's minimum sizes and are neighbours of all it contains."""
+    """The part of the graph whose vertices pass the query's minimum sizes and are neighbours of all it contains.
+
+    Vertices without neighbours may stay.
+    """
+    whole = Core(graph, np.arange(graph.n_left, dtype=np.int32), np.arange(graph.n_right, dtype=np.int32))
+    if (query.min_left, query.min_right, query.containing_left, query.containing_right) == (1, 1, (), ()):
+        return whole
     left_alive, right_alive = common_neighbours(graph, query.containing_left, query.containing_right)
     if not (left_alive[list(query.containing_left)].all() and right_alive[list(query.containing_right)].all()):
         left_alive[:] = False
     peel_to_core(graph, left_alive, right_alive, query.min_left, query.min_right)
-    return Core(graph, np.arange(graph.n_left), np.arange(graph.n_right)).only(left_alive, right_alive)
+    return whole.only(left_alive, right_alive)
 
 
 def _without_weak_edges(graph: BipartiteCSR, min_left: int, min_right: int) -> BipartiteCSR:
@@ -210,54 +174,65 @@ def _strong_edges(offsets, members, other_offsets, other_members, min_rows, min_
     return new_offsets, new_members[:written].copy()
 
 
-def _gather(group: np.ndarray, vertices: np.ndarray) -> tuple[Groups, np.ndarray]:
-    """Member lists of the groups, and which vertices come first in theirs."""
-    offsets, members, first = _fill_groups(group, vertices.astype(np.int32))
-    return Groups(offsets, members), first
-
-
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module, and those that filter adjacency arrays."""
-    return (*subgraphs.compile_steps(), *steps_of(_strong_edges, _fill_groups, _twin_groups))
+    return (*subgraphs.compile_steps(), *steps_of(_strong_edges))
 
 
-@compiled(LONGS, INTS)
-def _fill_groups(group, vertices):
-    """Offsets of the groups, their vertices, ascending within each, and which vertices come first."""
-    n_groups = 0
-    for k in range(group.size):
-        n_groups = max(n_groups, group[k] + 1)
-    offsets = np.zeros(n_groups + 2, np.int64)
-    for k in range(group.size):
-        offsets[np.uint64(group[k]) + np.uint64(2)] += 1
+@compiled()
+def merged_twins(offsets, members, n_members, vertices):
+    """Let the first row of each set of equal rows stand for them; rows without members are left out.
+
+    Parameters
+    ----------
+    offsets, members : (n_rows + 1,) int64 and (n_entries,) int32
+    n_members : int
+        Members are below it.
+    vertices : (n_rows,) int32
+        The user's vertex of each row, ascending.
+
+    Returns
+    -------
+    ids : (n_rows,) int32
+        The group of each row that comes first in one, ascending; -1 for others.
+    starts, behind : (n_groups + 1,) int64 and int32
+        The vertices of each group, ascending.
+    """
+    ids, n_groups = _twin_groups(offsets, members, n_members)
+    starts = np.zeros(n_groups + 2, np.int64)
+    for row in range(ids.size):
+        starts[np.uint64(ids[row] + 2)] += ids[row] >= 0
     for k in range(2, n_groups + 2):
-        offsets[k] += offsets[k - 1]
-    members = np.empty(vertices.size, np.int32)
-    first = np.empty(vertices.size, np.bool_)
-    # Groups are numbered as their first vertices come. Each offset is first the begin of its group, then its end.
+        starts[k] += starts[k - 1]
+    behind = np.empty(starts[n_groups + 1], np.int32)
+    # Groups are numbered as their first rows come. Each start is first the begin of its group, then its end.
     n_seen = 0
-    for k in range(group.size):
-        place = np.uint64(group[k]) + np.uint64(1)
-        members[np.uint64(offsets[place])] = vertices[k]
-        offsets[place] += 1
-        first[k] = group[k] == n_seen
-        n_seen += first[k]
-    return offsets[:-1], members, first
+    for row in range(ids.size):
+        if ids[row] < 0:
+            continue
+        place = np.uint64(ids[row] + 1)
+        behind[np.uint64(starts[place])] = vertices[row]
+        starts[place] += 1
+        ids[row] = n_seen if ids[row] == n_seen else -1
+        n_seen += ids[row] >= 0
+    return ids, starts[:-1], behind
 
 
 _mix = njit(inline="always")(finalised)
 
 
-@compiled(LONGS, INTS, int64)
+@compiled()
 def _twin_groups(offsets, members, n_members):
-    """Group number of each row, ascending by first rows; two share one exactly if their entries are the same.
+    """Group number of each row, ascending by first rows, -1 for empty ones; and the number of groups.
 
-    The first row of each group has a slot of a table with open addressing: half its hash, and its number, from 1 on.
+    Two rows share a group exactly if their entries are the same.
+
+    The first row of each group has a slot of a table with open addressing: its hash, and its number, from 1 on.
     Rows of one entry are found by that entry.
     """
     n_rows = offsets.size - 1
-    hashes = np.empty(n_rows, np.uint64)
-    group = np.empty(n_rows, np.int64)
+    hashes = np.empty(n_rows, np.uint32)
+    group = np.empty(n_rows, np.int32)
     group_of_entry = np.full(n_members, -1, np.int32)
     n_hashed = 0
     # By itself, so that the table's cache misses overlap.
@@ -273,6 +248,10 @@ def _twin_groups(offsets, members, n_members):
     slots, last, half = np.zeros(n_slots, np.uint64), np.uint64(n_slots - 1), np.uint64(32)
     n_groups = 0
     for row in range(n_rows):
+        if offsets[row + 1] == offsets[row] or not TWINS:
+            group[row] = n_groups if offsets[row + 1] > offsets[row] else -1
+            n_groups += offsets[row + 1] > offsets[row]
+            continue
         group[row] = n_groups
         if offsets[row + 1] - offsets[row] == 1:
             entry = np.uint64(members[np.uint64(offsets[row])])
@@ -281,7 +260,8 @@ def _twin_groups(offsets, members, n_members):
                 n_groups += 1
             group[row] = group_of_entry[entry]
             continue
-        slot, tag = hashes[row] & last, hashes[row] >> half
+        tag = np.uint64(hashes[row])
+        slot = tag & last
         while slots[slot] != np.uint64(0):
             other = np.int64(slots[slot] & np.uint64(0xFFFFFFFF)) - 1
             if slots[slot] >> half == tag and _are_equal(row, other, offsets, members):
@@ -291,7 +271,7 @@ def _twin_groups(offsets, members, n_members):
         if group[row] == n_groups:
             slots[slot] = tag << half | np.uint64(row + 1)
             n_groups += 1
-    return group
+    return group, n_groups
 
 
 @njit(inline="always")

@@ -5,10 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
-from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
-from mbe_stage.bicliques.reduction import reduce_graph
+from mbe_stage.bicliques.cpu.layout import subgraph_parts
+from mbe_stage.bicliques.ordering import Arranged, arranged
+from mbe_stage.bicliques.reduction import core_of
 
-__all__ = ["differences", "expected", "is_sorted_as_expected", "prepared"]
+__all__ = ["differences", "expected", "graph_of", "is_sorted_as_expected", "prepared"]
+
+
+def graph_of(made: Arranged) -> BipartiteCSR:
+    """The graph that a node holds, its rows on the right."""
+    n_rows, n_columns = made.rows.n, made.columns.n
+    n_edges = (made.node.size - subgraph_parts(n_rows, n_columns, 0)[-1] - n_columns) // 2
+    _, row_offsets, column_offsets, row_members, column_members, end = subgraph_parts(n_rows, n_columns, n_edges)
+    return BipartiteCSR(
+        n_left=n_columns,
+        n_right=n_rows,
+        left_offsets=made.node[column_offsets:row_members].astype(np.int64),
+        left_members=made.node[column_members:end],
+        right_offsets=made.node[row_offsets:column_offsets].astype(np.int64),
+        right_members=made.node[row_members:column_members],
+    )
 
 
 def differences(found: dict[str, np.ndarray] | None, wanted: dict[str, np.ndarray] | None) -> list[str]:
@@ -21,13 +37,10 @@ def differences(found: dict[str, np.ndarray] | None, wanted: dict[str, np.ndarra
 
 def expected(graph: BipartiteCSR, query: BicliqueQuery) -> dict[str, np.ndarray] | None:
     """Node 0, the groups and the paths, from the host's reduction; None where nothing is left."""
-    reduced = reduce_graph(graph, query)
-    if reduced.graph.n_edges == 0:
+    made = arranged(core_of(graph, query))
+    small = graph_of(made)
+    if small.n_edges == 0:
         return None
-    if enumerates_left(reduced.graph):
-        reduced = reduced.swapped()
-    reduced = rows_by_degree(reduced)
-    small = reduced.graph
     parts = (
         np.arange(small.n_left + 1),
         np.arange(small.n_left),
@@ -39,7 +52,7 @@ def expected(graph: BipartiteCSR, query: BicliqueQuery) -> dict[str, np.ndarray]
     )
     paths = np.add.reduceat(small.left_degrees[small.right_members], small.right_offsets[:-1])
     result = {"ints": np.concatenate(parts), "paths": paths}
-    for side, groups in (("rows", reduced.right_groups), ("columns", reduced.left_groups)):
+    for side, groups in (("rows", made.rows), ("columns", made.columns)):
         result |= {
             f"offsets of {side}": groups.offsets,
             f"members of {side}": groups.members,

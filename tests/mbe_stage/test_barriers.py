@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -268,7 +269,7 @@ def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
     barrier = checkpoints.barrier_for(engine_cpu)
     asked = []
     for n_found in (0, 1000, 1500, 2000, 2500):
-        checkpoints.note(BicliqueBlock.empty(Detail.MEMBERS, 0.5), 1.0, limits.n_shares(n_found, 1.0))
+        checkpoints.note(BicliqueBlock.empty(Detail.MEMBERS, 0.5), 1.0, partial(limits.n_shares, n_found, 1.0))
         asked.append(barrier.is_requested)
         barrier.reached()
     assert asked == [False, True, False, True, False]

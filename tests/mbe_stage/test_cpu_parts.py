@@ -36,10 +36,13 @@ from mbe_stage.bicliques.cpu.row_words import (
     table_size,
 )
 from mbe_stage.bicliques.cpu.twin_expansion import SORT_SLACK, Found, Translation, expand_blocks, sort_ids
-from mbe_stage.bicliques.reduction import Groups, core_of, reduce_graph
+from mbe_stage.bicliques.ordering import arranged
+from mbe_stage.bicliques.reduction import Groups, core_of
 from mbe_stage.bicliques.results import Detail, TableSink
+from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.tasks import Task
 from tests.mbe_stage import graphs
+from tests.mbe_stage.preparation import graph_of
 
 words = st.integers(0, 2**64 - 1)
 
@@ -193,11 +196,11 @@ def test_reduction_keeps_exactly_the_wanted_bicliques(
     # Whenever a step before has left out anything.
     with mock.patch.object(reduction, "_SPARSE", 1.0):
         core = core_of(graph, query)
-        reduced = (core.without_weak_edges(query, graph.n_edges) if drop_edges else core).reduced()
-    expanded = {
-        (_behind(reduced.left_groups, left), _behind(reduced.right_groups, right))
-        for left, right in reference.maximal_bicliques(reduced.graph)
-    }
+        made = arranged(core.without_weak_edges(query, graph.n_edges) if drop_edges else core)
+    found = reference.maximal_bicliques(graph_of(made))
+    expanded = {(_behind(made.columns, columns), _behind(made.rows, rows)) for columns, rows in found}
+    if made.rows_are_left:
+        expanded = {(left, right) for right, left in expanded}
     wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
     assert {pair for pair in expanded if query.accepts(len(pair[0]), len(pair[1]))} == wanted
 
@@ -231,7 +234,7 @@ def _behind(groups, members: tuple[int, ...]) -> tuple[int, ...]:
 
 def test_reduction_leaves_no_twins_and_no_isolated_vertices() -> None:
     matrix = np.repeat(np.repeat(graphs.random_matrix(2, 5, 6, 0.6), 3, axis=0), 4, axis=1)
-    reduced = reduce_graph(graphs.from_matrix(matrix), BicliqueQuery()).graph
+    reduced = graph_of(arranged(core_of(graphs.from_matrix(matrix), BicliqueQuery())))
     for graph in (reduced, reduced.swapped()):
         rows = [tuple(graph.neighbours_of_right(v).tolist()) for v in range(graph.n_right)]
         assert len(set(rows)) == len(rows)
@@ -250,16 +253,16 @@ def test_edges_of_no_wanted_biclique_are_left_out(flip: bool) -> None:
         graph, query = graph.swapped(), query.swapped()
     core = core_of(graph, query)
     assert core.graph.n_edges > 2000
-    reduced = core.without_weak_edges(query, graph.n_edges).reduced(False)
+    reduced = core.without_weak_edges(query, graph.n_edges)
     assert reduced.graph.n_edges == 6 * 7
-    sides = [reduced.left_groups.members.tolist(), reduced.right_groups.members.tolist()]
+    sides = [reduced.left_vertices.tolist(), reduced.right_vertices.tolist()]
     assert sides[:: -1 if flip else 1] == [list(range(6)), list(range(7))]
 
 
 def test_core_of_a_path_is_empty() -> None:
-    reduced = reduce_graph(graphs.path(50), BicliqueQuery(min_left=2, min_right=2))
-    assert reduced.graph.n_edges == 0
-    assert isinstance(reduced.graph, BipartiteCSR)
+    core = core_of(graphs.path(50), BicliqueQuery(min_left=2, min_right=2))
+    assert core.graph.n_edges == 0
+    assert graph_of(arranged(core)).n_edges == 0
 
 
 @given(st.integers(1, 5000), st.integers(0, 2**32 - 1), st.data())
@@ -338,3 +341,31 @@ def test_a_search_goes_on_where_a_block_was_full() -> None:
         counting = CountSink()
         enumerate_into(counting, graph, None, Execution(threads=1, block_bytes=200), "cpu")
         assert counting.n_bicliques == len(expected), seed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_last_roots_are_read_as_words(seed: int) -> None:
+    """Roots of more than 64 columns, in arenas that grow, at once and task by task, with sizes and without."""
+    graph = graphs.from_matrix(np.repeat(graphs.random_matrix(seed, 180, 11, 0.55), 1 + seed % 2, axis=0))
+    for least in ((1, 1), (2, 2), (3, 4)):
+        query = BicliqueQuery(*least)
+        wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
+        for tasks in (None, engine_cpu.tasks_of(graph, query, 4)):
+            sink, n_counted = TableSink(), 0
+            asked = graph, query, Execution(threads=1)
+            for block in engine_cpu.run(*asked, Detail.MEMBERS, tasks, first_sizes=(64, 64, 2)):
+                sink.accept(block)
+            for block in engine_cpu.run(*asked, Detail.COUNT, tasks, first_sizes=(64, 64, 2)):
+                n_counted += len(block)
+            assert sink.table().as_set() == wanted
+            assert n_counted == len(wanted)
+
+
+def test_a_small_count_grows_its_arenas_within_its_budget() -> None:
+    """It has no pool, which would do both."""
+    graph = graphs.from_matrix(np.ones((70, 3), bool) ^ (np.arange(70)[:, None] % 5 == np.arange(3)))
+    sizes = (2, 2, 1)
+    counted = engine_cpu.run(graph, BicliqueQuery(), Execution(threads=1), Detail.COUNT, first_sizes=sizes)
+    assert sum(map(len, counted)) == len(reference.maximal_bicliques(graph))
+    with pytest.raises(MemoryBudgetExceeded, match="at least"):
+        list(engine_cpu.run(graph, BicliqueQuery(), Execution(threads=1, memory_budget_bytes=999), Detail.COUNT))

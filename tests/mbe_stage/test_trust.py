@@ -20,7 +20,7 @@ from mbe_stage import (
 from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.bicliques.cpu import layout, worker
 from mbe_stage.bicliques.cpu.tree import run_quantum
-from mbe_stage.bicliques.reduction import reduce_graph
+from mbe_stage.bicliques.reduction import core_of
 from mbe_stage.bicliques.results import Detail, Sink
 from tests.mbe_stage import graphs
 from tests.mbe_stage.engines import ALL_ENGINES, FAST_ENGINES
@@ -225,6 +225,6 @@ def test_a_single_column_is_a_child_of_its_first_row_alone() -> None:
 
 
 def test_size_constraints_that_are_not_made_cost_nothing() -> None:
-    graph = reduce_graph(graphs.from_matrix(graphs.random_matrix(29, 60, 40, 0.2)), BicliqueQuery()).graph
-    assert reduce_graph(graph, BicliqueQuery()).graph is graph
+    graph = graphs.from_matrix(graphs.random_matrix(29, 60, 40, 0.2))
+    assert core_of(graph, BicliqueQuery()).graph is graph
     assert visited(graph, BicliqueQuery()) == visited(graph, BicliqueQuery(max_left=10**6, max_right=10**6))

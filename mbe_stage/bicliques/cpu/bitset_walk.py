@@ -34,6 +34,7 @@ from mbe_stage.bicliques.cpu.emit import (
     drop_narrow,
     emit_word,
     is_hopeless,
+    is_wide,
     may_be_wide,
     medium_columns,
     needs_weights,
@@ -358,7 +359,7 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
         raw_end = drop_narrow(words, top, raw_end, columns, ints, ints_top, least)
     if raw_end == top:
         return OK
-    if output is None and raw_end - top <= 2 and may_count_pair(n_path, columns, sizes):
+    if output is None and raw_end - top <= 2 and may_count_pair(n_path, sizes):
         count_pair(words[top], words[raw_end - 1], excluded, columns, least, worker)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
@@ -372,20 +373,20 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
 
 
 @njit(inline="always")
-def may_count_pair(n_path, columns, sizes):
-    """True if `count_pair` need not weigh: a row more is enough on the right, and no column is of medium weight."""
-    return DOMINATED and columns.heavy & ~columns.wide == _U(0) and not needs_weights(n_path, sizes)
+def may_count_pair(n_path, sizes):
+    """True if `count_pair` need not weigh rows: any one more is enough on the right."""
+    return DOMINATED and not needs_weights(n_path, sizes)
 
 
 @compiled(nrt=False)
 def count_pair(first, second, excluded, columns, least, worker):
     """Count the left sets below a node with one candidate's row or two, perhaps equal ones: rows and what they share.
 
-    Left sets around one that no excluded row holds are not excluded, either.
+    The rows are wide enough. Left sets around one that no excluded row holds are not excluded, either.
     """
     words, control = worker.words, worker.control
     both = first & second
-    if both != _U(0) and may_be_wide(both, columns, least) and not is_excluded(both, words, excluded):
+    if both != _U(0) and is_wide(both, columns, worker.ints, least) and not is_excluded(both, words, excluded):
         control[layout.COUNT] += 1 + (first != both) + (second != both)
         return
     for row in (first, second):

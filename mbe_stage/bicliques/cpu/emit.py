@@ -295,6 +295,16 @@ def may_be_wide(word, columns, least):
 
 
 @njit(inline="always")
+def is_wide(word, columns, ints, least):
+    """True if the columns in a word stand for enough left vertices."""
+    return (
+        popcount(word) >= least
+        or word & columns.wide != _U(0)
+        or (medium_columns(word, columns) != _U(0) and word_weight(word, columns, ints) >= least)
+    )
+
+
+@njit(inline="always")
 def medium_columns(word, columns):
     """The columns in a word that stand for several left vertices, but fewer than are wanted at least."""
     return word & columns.heavy & ~columns.wide
@@ -315,11 +325,7 @@ def drop_narrow(words, start, end, columns, ints, payload_at, least):
     kept = start
     shift = payload_at - start
     for k in range(start, end):
-        if (
-            popcount(words[k]) >= least
-            or words[k] & columns.wide != _U(0)
-            or (medium_columns(words[k], columns) != _U(0) and word_weight(words[k], columns, ints) >= least)
-        ):
+        if is_wide(words[k], columns, ints, least):
             words[kept] = words[k]
             ints[shift + kept] = ints[shift + k]
             kept += 1

@@ -207,7 +207,7 @@ SINGLES = 6  # word: the columns that an excluded row or an earlier child holds
 N_COLUMNS = 7  # sparse: local columns
 INTS = 8  # first entry in the arena of ints
 INTS_TOP = 9  # one past the last
-WORDS = 10  # sparse: a word per column, which of the last 64 candidates hold it
+WORDS = 10  # sparse: a word per column, which of the last 64 candidates hold it; of the whole graph once it is needed
 WORDS_TOP = 11
 N_PATH = 12  # right members on the path, this node's included: rows, or if none are collected, the user's vertices
 COLUMNS = 13  # word: where its columns stand in the arena of ints, as `Columns` says
@@ -237,6 +237,13 @@ def subgraph_parts(n_rows: int, n_columns: int, n_edges: int) -> tuple[int, int,
     row_members = column_offsets + n_columns + 1
     column_members = row_members + n_edges
     return row_ids, row_offsets, column_offsets, row_members, column_members, column_members + n_edges
+
+
+def without_ids(node: np.ndarray, n_columns: int) -> np.ndarray:
+    """Return a copy of a subgraph whose columns have no ids."""
+    node = node.copy()
+    node[n_columns : 2 * n_columns + 1] = 0
+    return node
 
 
 # Fields of the control array.

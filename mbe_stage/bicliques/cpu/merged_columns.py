@@ -127,6 +127,7 @@ def collect_words(child, later, live, ints, scratch_at, words, column_words, top
     n_kept = 0
     n_columns = 0
     for k in range(child.left_at, child.left_end):
+        prefetch_column(child, k, 0)
         word = words[column_words + node[k]]
         key = word & live
         if key == _U(0):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import MIN_LEFT
+from mbe_stage.bicliques.constraints import MIN_LEFT, MIN_RIGHT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.bitset_walk import count_pair, may_count_pair, push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import (
@@ -36,7 +36,7 @@ from mbe_stage.bicliques.cpu.merged_columns import (
 )
 from mbe_stage.bicliques.cpu.prefetch import prefetch_column
 from mbe_stage.bicliques.cpu.row_words import table_size
-from mbe_stage.bicliques.cpu.subgraphs import first_in_words, open_subgraph
+from mbe_stage.bicliques.cpu.subgraphs import first_in_words, open_subgraph, write_last_rows
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
 from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.runtime.jit import compiled
@@ -75,7 +75,9 @@ def visit_subgraph_child(node, offset, worker, sizes, output):
         left_at, left_end = row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]
         # A single column is a left set of the first row that holds it.
         if left_end - left_at > 1 or node[column_members + node[column_offsets + node[left_at]]] == row:
-            n_left = _weight(node, offset, left_at, left_end)
+            n_left = left_end - left_at
+            if sizes.are_checked or n_left > layout.WORD_BITS:
+                n_left = _weight(node, offset, left_at, left_end)
             if n_left >= sizes.constraints[MIN_LEFT]:
                 break
         row += 1
@@ -180,14 +182,24 @@ def _count_small_child(child, n_nonzero, worker, sizes):
     """Count the bicliques of a child with at most six columns, and of its subtree; `bits` holds the rows."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
     candidates = forbidden = heavy = medium = _U(0)
-    n_path, least = worker.frames[child.depth, layout.N_PATH], sizes.constraints[MIN_LEFT]
+    n_path, least, width = (
+        worker.frames[child.depth, layout.N_PATH],
+        sizes.constraints[MIN_LEFT],
+        child.left_end - child.left_at,
+    )
+    full = (_ONE << _U(width)) - _ONE
     if sizes.are_checked and child.n_left != child.left_end - child.left_at:
         for k in range(child.left_end - child.left_at):
             weight = node[child.column_weights + node[child.left_at + k]]
             heavy |= _U(weight > 1) << _U(k)
             medium |= _U(1 < weight < least)
     # Without columns of medium weight, and with enough on the path, their numbers decide.
-    is_weighed = sizes.are_checked and (medium != _U(0) or needs_weights(n_path, sizes))
+    # All left sets but the child's own are in two rows or more.
+    is_weighed = sizes.are_checked and (medium != _U(0) or needs_weights(n_path + 1, sizes))
+    n_right = n_path
+    for k in range(n_nonzero if sizes.are_checked else 0):
+        if bits[nonzero[k]] == full and nonzero[k] >= child.row:
+            n_right += np.int64(sizes.right_multiplicities[node[child.row_ids + nonzero[k]]])
     for k in range(n_nonzero):
         other = nonzero[k]
         member = _ONE << bits[other]
@@ -197,7 +209,9 @@ def _count_small_child(child, n_nonzero, worker, sizes):
     # The child's own row is among the candidates: its left set is a result itself.
     closed = closed_sets(candidates, forbidden)
     if not is_weighed:
-        control[layout.COUNT] += popcount(closed & (sizes.wide_subsets | TOUCHING[heavy]))
+        closed &= sizes.wide_subsets | TOUCHING[heavy]
+        closed &= ~(_ONE << full) if sizes.are_checked and n_right < sizes.constraints[MIN_RIGHT] else ~_U(0)
+        control[layout.COUNT] += popcount(closed)
         return
     if closed != _U(0):
         weights = worker.weights
@@ -260,7 +274,7 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
         write_column_ids(child, kept, ints, starts_at, layout.WORD_BITS + 1, columns.at + layout.COLUMN_IDS)
     behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     excluded = layout.Excluded(excluded_at, excluded_end, singles, top, top)
-    if output is None and raw_end - top <= 2 and may_count_pair(n_path, columns, sizes):
+    if output is None and raw_end - top <= 2 and may_count_pair(n_path, sizes):
         count_pair(words[top], words[raw_end - 1], excluded, columns, sizes.constraints[MIN_LEFT], worker)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
@@ -348,7 +362,7 @@ def _visit_list_child(child, worker, sizes, output):
     n_counted = n_members = _NONE
     frame = worker.frames[child.depth]
     base = first_in_words(frame[layout.N_ROWS], frame[layout.N_EXCLUDED])
-    if frame[layout.KIND] == layout.SUBGRAPH and row >= base:
+    if row >= base:
         status, n_path, collected = _collect_last_rows(child, base, worker, sizes, output)
         if status != OK or n_path == 0:
             return status
@@ -380,8 +394,18 @@ def _collect_last_rows(child, base, worker, sizes, output):
     node, ints, words, control = child.node, worker.ints, worker.words, worker.control
     frame = worker.frames[child.depth]
     n_left = child.left_end - child.left_at
-    scratch_at, column_words, top = frame[layout.INTS_TOP], frame[layout.WORDS], frame[layout.WORDS_TOP]
+    scratch_at, column_words = frame[layout.INTS_TOP], frame[layout.WORDS]
     nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE)
+    if frame[layout.WORDS_TOP] == column_words:
+        # The whole graph gets its words when they are needed first.
+        if column_words + frame[layout.N_COLUMNS] > words.size:
+            control[layout.NEEDED] = column_words + frame[layout.N_COLUMNS]
+            return layout.WORDS_SHORT, _NONE, nothing
+        frame[layout.WORDS_TOP] = column_words + frame[layout.N_COLUMNS]
+        write_last_rows(
+            node, child.column_weights, frame[layout.N_ROWS], frame[layout.N_COLUMNS], base, words, column_words
+        )
+    top = frame[layout.WORDS_TOP]
     n_members, common, union = _NONE, ~_U(0), _U(0)
     for k in range(child.left_at, child.left_end):
         column = child.column_offsets + node[k]

@@ -73,22 +73,27 @@ def open_subgraph(child, collected, n_path, n_edges, n_nonzero, worker, sizes, o
         ints[collected.scratch + k] = ints[start + k]
     end -= start - collected.scratch
     _push(child.depth + 1, n_excluded, n_rows, collected, end, top, n_path, worker)
-    _write_last_rows(collected, n_rows, n_excluded, top, worker)
+    base = first_in_words(n_rows, n_excluded)
+    write_last_rows(ints, collected.scratch, n_rows, collected.n_columns, base, words, top)
     return OK
 
 
-@njit(inline="always")
-def _write_last_rows(collected, n_rows, n_excluded, top, worker):
-    """Write a word per column of the new subgraph, from ``words[top]`` on: which of its last 64 candidates hold it."""
-    words, ints, n_columns = worker.words, worker.ints, collected.n_columns
+@compiled(nrt=False)
+def write_last_rows(node, offset, n_rows, n_columns, base, words, top):
+    """Write a word per column of a subgraph, from ``words[top]`` on: which of its rows from `base` on hold it.
+
+    Parameters
+    ----------
+    node, offset : int32, int
+        The subgraph is at ``node[offset]``.
+    """
     words[top : top + n_columns] = _U(0)
-    row_offsets = collected.scratch + 2 * n_columns + 1 + n_rows
+    row_offsets = offset + 2 * n_columns + 1 + n_rows
     row_members = row_offsets + n_rows + n_columns + 2
-    base = first_in_words(n_rows, n_excluded)
     for row in range(base, n_rows):
         bit = _ONE << _U(row - base)
-        for j in range(row_members + ints[row_offsets + row], row_members + ints[row_offsets + row + 1]):
-            words[top + ints[j]] |= bit
+        for j in range(row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]):
+            words[top + node[j]] |= bit
 
 
 @njit(inline="always")

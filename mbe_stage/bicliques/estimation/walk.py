@@ -15,11 +15,11 @@ from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.layout import Output, Sizes, subgraph_parts
 from mbe_stage.bicliques.cpu.tree import run_quantum
-from mbe_stage.bicliques.cpu.worker import as_subgraph, columns_of, new_sizes, new_state, short_of
+from mbe_stage.bicliques.cpu.worker import columns_of, new_sizes, new_state, short_of
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
-from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
+from mbe_stage.bicliques.ordering import arranged
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.bicliques.reduction import reduce_graph
+from mbe_stage.bicliques.reduction import core_of
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.search.cpu.quanta import DONE, OUTPUT_FULL, QUANTUM_OVER, grown
 
@@ -74,32 +74,29 @@ class Walk:
     """
 
     def __init__(self, graph: BipartiteCSR, query: BicliqueQuery, collects: bool = True) -> None:
-        reduced = reduce_graph(graph, query)
-        if enumerates_left(reduced.graph):
-            reduced, query = reduced.swapped(), query.swapped()
-        reduced = rows_by_degree(reduced)
-        self._graph = as_subgraph(reduced)
-        self._worker = new_state(reduced.graph.n_right)
+        made = arranged(core_of(graph, query))
+        self._graph = made.node
+        self._worker = new_state(made.rows.n)
         self._sizes: Sizes = new_sizes(
-            reduced.left_groups.multiplicities,
-            reduced.right_groups.multiplicities,
-            size_constraints(query),
+            made.columns.multiplicities,
+            made.rows.multiplicities,
+            size_constraints(query.swapped() if made.rows_are_left else query),
             n_bicliques=_BICLIQUES if collects else 0,
             has_members=collects,
         )
         self._output: Output | None = None
         if collects:
             self._output = Output(np.empty(_MEMBERS, np.int32), np.empty(_MEMBERS, np.int32))
-        self.root = self._whole(reduced.graph)
+        self.root = self._whole(made.rows.n, made.columns.n)
 
-    def _whole(self, graph: BipartiteCSR) -> Left:
+    def _whole(self, n_rows: int, n_columns: int) -> Left:
         frame = np.zeros(layout.FRAME_FIELDS, np.int64)
         frame[layout.KIND] = layout.WHOLE_GRAPH
-        frame[layout.N_ROWS], frame[layout.N_COLUMNS] = graph.n_right, graph.n_left
-        frame[layout.END] = graph.n_right
+        frame[layout.N_ROWS], frame[layout.N_COLUMNS] = n_rows, n_columns
+        frame[layout.END] = n_rows
         none = np.empty(0, np.int32)
         node = OpenNode(frame, np.empty(0, np.uint64), none, none)
-        return Left(node, 0, graph.n_right, self._features(node, 0, graph.n_right))
+        return Left(node, 0, n_rows, self._features(node, 0, n_rows))
 
     def visit(self, node: OpenNode, child: int, most_steps: int) -> Visit:
         """Visit a child and its subtree for at most `most_steps` steps; with 1, the child alone."""

@@ -66,6 +66,14 @@ def _grown_size(arena: np.ndarray, short: Shortage) -> int:
     return max(short.n_needed, arena.shape[0] + arena.shape[0] // 2)
 
 
+def beyond_budget(n_bytes: int) -> MemoryBudgetExceeded:
+    """The error of a search that needs so much working memory, more than its budget."""
+    return MemoryBudgetExceeded(
+        f"the CPU engine needs {n_bytes:,} bytes of working memory, more than its budget: raise the memory "
+        f"budget to at least {2 * n_bytes:,} bytes, or use fewer threads or smaller blocks"
+    )
+
+
 class RangeFields(NamedTuple):
     """Fields of a frame's range of children: the first of the task, the next one, and one past the last."""
 
@@ -251,7 +259,4 @@ class QuantumWorker(ABC):
     def _reserve(self, n_bytes: int) -> None:
         needed = self._pool.reserve(n_bytes)
         if needed:
-            raise MemoryBudgetExceeded(
-                f"the CPU engine needs {needed:,} bytes of working memory, more than its budget: raise the memory "
-                f"budget to at least {2 * needed:,} bytes, or use fewer threads or smaller blocks"
-            )
+            raise beyond_budget(needed)
