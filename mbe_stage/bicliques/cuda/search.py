@@ -7,6 +7,7 @@ others.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.constraints import size_constraints
-from mbe_stage.bicliques.cuda import kernels, layout, session
+from mbe_stage.bicliques.cuda import kernels, layout, saved_work, session
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.cuda.layout import mode_of
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, ReducedSizes, plan_memory
@@ -34,7 +35,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.search.cuda import barriers
 from mbe_stage.search.cuda.barriers import begun_all_the_same, ranges_from
-from mbe_stage.tasks import Roots, Task, positions, ranges_of
+from mbe_stage.tasks import OpenWork, Remaining, Roots, Task, open_work_of, positions, ranges_of
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ MOST_DONE = 0.999
 _NONE = np.empty(0, np.int32)
 # One offset in so many is copied to the host to cut blocks.
 _STRIDE = 256
+_SAVED_SHARE = 4
+"""Share of the host's memory for saved work. If it takes more, a barrier waits until begun roots are finished."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,13 +56,13 @@ class Quantum:
     ----------
     share : float
         Estimated share of the work that is done.
-    remaining : tuple of Task or None
-        The remaining tasks, if this marks a barrier; there are no results then.
+    remaining : tuple of Task or OpenWork, or None
+        The remaining work, if this marks a barrier; there are no results then.
     """
 
     search: Search
     share: float
-    remaining: tuple[Task, ...] | None = None
+    remaining: Remaining | None = None
 
     def host_blocks(self, block_bytes: int) -> Iterator[BicliqueBlock]:
         """Yield results on the host: at least one block, so that limits and progress are checked."""
@@ -130,7 +133,7 @@ class Search:
         query: BicliqueQuery,
         execution: Execution,
         detail: Detail,
-        tasks: Iterable[Task] | None,
+        tasks: Iterable[Task | OpenWork] | None,
         sizes: dict[str, Any],
         techniques: Techniques,
     ) -> None:
@@ -138,12 +141,15 @@ class Search:
         self.list_sizes: ListSizes | None = None
         self.budget_bytes = budget = device_budget(execution)
         self._holds_back = False
+        self._most_saved = execution.memory_budget_bytes // _SAVED_SHARE
         with device_work(budget):
             prepared = prepare(graph, query, launch.resident_blocks(), budget, by_degree=techniques.ordering)
-            wanted = None
+            wanted, work = None, None
             if tasks is not None:
-                wanted = positions(ranges_of(tasks, _roots(graph, query, prepared)))
-            self.is_done = prepared is None or (wanted is not None and wanted.size == 0)
+                tasks, roots = tuple(tasks), _roots(graph, query, prepared)
+                work = open_work_of(tasks, roots, _form(detail, query))
+                wanted = positions(ranges_of(() if work else tasks, roots))
+            self.is_done = prepared is None or (work is None and wanted is not None and wanted.size == 0)
             if prepared is None or self.is_done:
                 return
             self._graph, self._query, self._prepared = graph, query, prepared
@@ -153,7 +159,11 @@ class Search:
             plan = _overridden(_plan(prepared, mode, budget), prepared.facts, sizes)
             if log.isEnabledFor(logging.DEBUG):
                 log.debug("memory on the device:\n%s", plan.describe())
-            self.session = session.Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, wanted)
+            rows = None if work is not None else wanted
+            self.session = session.Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, rows)
+            if work is not None:
+                saved_work.check(work.arrays, prepared.facts, mode)
+                self.session.load(work.arrays)
 
     def quanta(self) -> Iterator[Quantum]:
         """Yield the work, quantum by quantum."""
@@ -206,6 +216,18 @@ class Search:
         with device_work(self.budget_bytes):
             return Quantum(self, self._share(), self._tasks_of(roots, self.session.paths_of(roots)))
 
+    def saved(self, held: np.ndarray) -> Quantum | None:
+        """Return the marker of a barrier with the saved work and these held-back roots; None if it is too large."""
+        begun = time.perf_counter()
+        with device_work(self.budget_bytes):
+            work = None if self.is_done else self.session.saved(self._most_saved)
+            if work is None:
+                return None
+            work["order"] = np.concatenate([work["order"], held.astype(np.int32)])
+            form = _form(self.detail, self._query)
+            saved = OpenWork(self._roots, form, work, time.perf_counter() - begun)
+            return Quantum(self, self._share(), (saved,))
+
     def _tasks_of(self, rows: np.ndarray, paths: np.ndarray) -> tuple[Task, ...]:
         """Return some roots as tasks, ascending."""
         costs = np.zeros(self._prepared.facts.n_rows)
@@ -228,6 +250,11 @@ def planned(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, det
 
 def _plan(prepared: DeviceGraph, mode: int, budget: int) -> MemoryPlan:
     return plan_memory(prepared.facts, kernels.kernel_blocks(mode), mode, budget)
+
+
+def _form(detail: Detail, query: BicliqueQuery) -> str:
+    """Name of what saved work of such a search means."""
+    return f"bicliques, cuda {saved_work.VERSION}, mode {mode_of(detail, size_constraints(query))}"
 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery, prepared: DeviceGraph | None) -> Roots:
@@ -319,7 +346,7 @@ class SharedSearch(Search):
         query: BicliqueQuery,
         execution: Execution,
         detail: Detail,
-        tasks: Iterable[Task] | None,
+        tasks: Iterable[Task | OpenWork] | None,
         sizes: dict[str, Any],
         is_requested: bool,
         on_device: bool = False,
