@@ -122,7 +122,7 @@ class Task:
 class OpenWork:
     """The rest of a search, saved in the middle: roots that have not begun, and open nodes below others.
 
-    It stands in place of tasks, alone: its engine continues exactly there.
+    It stands in place of tasks, or among them: its engine continues exactly there.
 
     Attributes
     ----------
@@ -152,12 +152,12 @@ def open_work_of(tasks: Sequence[Task | OpenWork], roots: Roots, form: str) -> O
     Raises
     ------
     InvalidArgument
-        It is of other roots or of another form, or there are other tasks beside it.
+        It is of other roots or of another form.
     """
     work = next((each for each in tasks if isinstance(each, OpenWork)), None)
     if work is None:
         return None
-    if len(tasks) > 1 or (work.roots, work.form) != (roots, form):
+    if (work.roots, work.form) != (roots, form):
         raise InvalidArgument(
             f"the saved work is of {work.roots} in the form {work.form!r}, and the work at hand is of {roots} in the "
             f"form {form!r}: expected the same graph, query and engine; resume with the engine that saved it"
@@ -209,7 +209,7 @@ def ranges_of(tasks: Iterable[Task | OpenWork], roots: Roots) -> list[tuple[int,
     # Engines that save their work take it out before.
     open_work_of(tasks, roots, "")
     ranges: list[tuple[int, int]] = []
-    for task in sorted(cast('tuple[Task, ...]', tasks), key=lambda task: (task.first, task.end)):
+    for task in sorted(cast("tuple[Task, ...]", tasks), key=lambda task: (task.first, task.end)):
         if task.roots != roots:
             raise InvalidArgument(
                 f"a task is of {task.roots}, and the work at hand is of {roots}: "

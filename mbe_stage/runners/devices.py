@@ -27,7 +27,7 @@ from mbe_stage.options import Execution
 from mbe_stage.runners.device_exchange import DeviceSearch, Exchange, Terms
 from mbe_stage.runners.worker_stats import RankFacts, busy_shares
 from mbe_stage.search.cpu.pool import Barrier
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import OpenWork, Task
 
 # Time that a search waits for its turn before it checks for requests of others.
 _WAIT_SECONDS = 0.01
@@ -239,7 +239,7 @@ class DeviceRunner:
         query: Any,
         execution: Execution,
         detail: Any,
-        tasks: Iterable[Task] | None = None,
+        tasks: Iterable[Task | OpenWork] | None = None,
         barrier: Barrier | None = None,
         *,
         on_device: bool = False,

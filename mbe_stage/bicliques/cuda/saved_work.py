@@ -1,4 +1,4 @@
-"""Work in progress as arrays on the host: open nodes and stacks, saved between two quanta and loaded by a fresh session.
+"""Work in progress as arrays on the host: open nodes and stacks, saved between two quanta, and loaded by a new session.
 
 A node is a matrix of rows by columns, with the vertices that they stand for. In the pool it has the lists of both
 directions. Dense nodes are saved as bits, which takes a twentieth of that on graphs with giant roots; other nodes as
@@ -402,8 +402,10 @@ def check(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
         They are not; the message names the array.
     """
     for name, dtype in _DTYPES.items():
-        if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != (
-            {"nodes": 2, "tasks": 2, "frames": 3}.get(name, 1)
+        if (
+            name not in arrays
+            or arrays[name].dtype != dtype
+            or arrays[name].ndim != ({"nodes": 2, "tasks": 2, "frames": 3}.get(name, 1))
         ):
             raise _wrong(name)
     order = arrays["order"]

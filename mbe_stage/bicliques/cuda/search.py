@@ -31,6 +31,7 @@ from mbe_stage.device import launch
 from mbe_stage.device.arrays import wait_for_device
 from mbe_stage.device.memory_budget import device_budget, device_work
 from mbe_stage.device.to_host import to_host
+from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.search.cuda import barriers
@@ -44,7 +45,7 @@ MOST_DONE = 0.999
 _NONE = np.empty(0, np.int32)
 # One offset in so many is copied to the host to cut blocks.
 _STRIDE = 256
-_SAVED_SHARE = 4
+_SAVED_SHARE = 2
 """Share of the host's memory for saved work. If it takes more, a barrier waits until begun roots are finished."""
 
 
@@ -148,7 +149,7 @@ class Search:
             if tasks is not None:
                 tasks, roots = tuple(tasks), _roots(graph, query, prepared)
                 work = open_work_of(tasks, roots, _form(detail, query))
-                wanted = positions(ranges_of(() if work else tasks, roots))
+                wanted = positions(ranges_of([each for each in tasks if each is not work], roots))
             self.is_done = prepared is None or (work is None and wanted is not None and wanted.size == 0)
             if prepared is None or self.is_done:
                 return
@@ -163,7 +164,8 @@ class Search:
             self.session = session.Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, rows)
             if work is not None:
                 saved_work.check(work.arrays, prepared.facts, mode)
-                self.session.load(work.arrays)
+                order = np.concatenate([work.arrays["order"], wanted])
+                self.session.load(work.arrays | {"order": order})
 
     def quanta(self) -> Iterator[Quantum]:
         """Yield the work, quantum by quantum."""
@@ -351,6 +353,11 @@ class SharedSearch(Search):
         is_requested: bool,
         on_device: bool = False,
     ) -> None:
+        tasks = None if tasks is None else tuple(tasks)
+        if any(isinstance(each, OpenWork) for each in tasks or ()):
+            raise InvalidArgument(
+                "the saved work of a search is continued by one device: expected no devices; leave --devices out"
+            )
         super().__init__(graph, query, execution, detail, tasks, sizes, Techniques())
         self._begun_before = 0.0
         self._on_device = on_device

@@ -482,7 +482,7 @@ class HeldSearch(Generic[What]):
             with device_work(self.budget):
                 self.session.restart(self._vertices(roots))
 
-    def saved(self, held: np.ndarray) -> None:  # noqa: ARG002 - the seam's signature
+    def saved(self, held: np.ndarray) -> None:
         """Return None: open nodes are not saved."""
 
     def marker(self, roots: np.ndarray) -> Quantum[Any]:
