@@ -29,7 +29,7 @@ from mbe_stage.bicliques.results import Detail
 
 __all__ = ["main"]
 
-_GRAPHS = ("marvel", "BMS_WebView2", "mushroom", "youtube", "lastfm_tag_artist", "EuAll")
+_GRAPHS = ("marvel", "BMS_WebView2", "mushroom", "retail", "youtube", "lastfm_tag_artist", "EuAll")
 _NAMES = tuple(field.name for field in fields(Techniques))
 
 

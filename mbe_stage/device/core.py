@@ -21,7 +21,7 @@ from mbe_stage.device.grid import (
 )
 from mbe_stage.device.intrinsics import load_fresh
 from mbe_stage.device.jit import CSR, I32, INT, Lists, kernel
-from mbe_stage.device.warp import ALL, ballot, rank, sum_all
+from mbe_stage.device.warp import ALL, ballot, four_entries, rank, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
 
@@ -89,6 +89,12 @@ def _kept(lists: Lists, alive: cp.ndarray, others: cp.ndarray, degrees: cp.ndarr
 
 
 @cuda.jit(device=True, forceinline=True)
+def _is_alive(member, first_other, alive):
+    """1 for a list's entry that is alive, 0 for others and for none."""
+    return alive[first_other + max(member, 0)] if member >= 0 else 0
+
+
+@cuda.jit(device=True, forceinline=True)
 def _count_alive(lists, alive, first_vertex, first_other, degrees):
     """Count the live neighbours of each vertex."""
     offsets, members = lists.offsets, lists.members
@@ -96,8 +102,11 @@ def _count_alive(lists, alive, first_vertex, first_other, degrees):
     for vertex in range(this_warp(), offsets.size - 1, n_warps()):
         part = 0
         if alive[first_vertex + vertex] != 0:
-            for k in range(offsets[vertex] + lane, offsets[vertex + 1], 32):
-                part += alive[first_other + members[k]]
+            end = offsets[vertex + 1]
+            for k in range(offsets[vertex] + lane, end, 128):
+                one, two, three, four = four_entries(members, k, end)
+                part += _is_alive(one, first_other, alive) + _is_alive(two, first_other, alive)
+                part += _is_alive(three, first_other, alive) + _is_alive(four, first_other, alive)
         whole = sum_all(part)
         if lane == 0:
             degrees[first_vertex + vertex] = whole
@@ -180,6 +189,15 @@ def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fe
         done = n_queued
 
 
+@cuda.jit(device=True, forceinline=True)
+def _keep(is_live, member, kept, to):
+    """Write the live entries of the lanes from `to` on; return the next position."""
+    mask = ballot(is_live != 0)
+    if is_live != 0:
+        kept[to + rank(mask)] = member
+    return to + cuda.popc(mask)
+
+
 @kernel(CSR, I32, I32, CSR)
 def keep_alive_warp_per_tile(lists, alive, others, kept):
     """Copy the live entries of live vertices' lists, in order."""
@@ -195,13 +213,12 @@ def keep_alive_warp_per_tile(lists, alive, others, kept):
             lists &= lists - np.uint32(1)
             owner = cuda.shfl_sync(ALL, vertex, source)
             to = kept.offsets[owner]
-            for group in range(offsets[owner], offsets[owner + 1], 32):
-                member = 0
-                is_kept = False
-                if group + lane < offsets[owner + 1]:
-                    member = members[group + lane]
-                    is_kept = others[member] != 0
-                mask = ballot(is_kept)
-                if is_kept:
-                    kept.members[to + rank(mask)] = member
-                to += cuda.popc(mask)
+            end = offsets[owner + 1]
+            for group in range(offsets[owner], end, 128):
+                one, two, three, four = four_entries(members, group + lane, end)
+                live_1, live_2 = _is_alive(one, 0, others), _is_alive(two, 0, others)
+                live_3, live_4 = _is_alive(three, 0, others), _is_alive(four, 0, others)
+                to = _keep(live_1, one, kept.members, to)
+                to = _keep(live_2, two, kept.members, to)
+                to = _keep(live_3, three, kept.members, to)
+                to = _keep(live_4, four, kept.members, to)

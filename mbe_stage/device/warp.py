@@ -24,6 +24,15 @@ def next_one(position):
 
 
 @cuda.jit(device=True, forceinline=True)
+def four_entries(entries, k, end):
+    """Entries `k`, `k` + 32, `k` + 64 and `k` + 96, -1 from `end` on: a long list waits for memory once for four."""
+    first = entries[k] if k < end else -1
+    second = entries[k + 32] if k + 32 < end else -1
+    third = entries[k + 64] if k + 64 < end else -1
+    return first, second, third, entries[k + 96] if k + 96 < end else -1
+
+
+@cuda.jit(device=True, forceinline=True)
 def clear(words, n):
     """Set the first `n` words to 0."""
     k = np.int32(cuda.laneid)

@@ -63,6 +63,7 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     # Kernels enter the list of all when their modules are imported.
     from mbe_stage.bicliques.cuda import (  # noqa: F401
         collapse_twins,
+        column_order,
         keys,
         twin_expansion,
         vertex_statistics,

@@ -255,7 +255,7 @@ def check_accumulator(rng: np.random.Generator) -> int:
     own = SimpleNamespace(
         counts=counts, nonzero=nonzero, bits=np.zeros(n_rows, _U), subsets=np.zeros(layout.MOST_KEY_ROWS, _U)
     )
-    found = by_all_lanes(look_at_rows, Child(row, 0, n_left), nonzero.size, 0, own)[0]
+    found = by_all_lanes(look_at_rows, Child(row, 0, n_left, n_left, 0), nonzero.size, 0, own, layout.COUNT)[0]
     candidates = [other for other in nonzero.tolist() if other > row and counts[other] < n_left]
     assert (found.n_candidates, found.n_full) == (len(candidates), int((counts == n_left).sum()))
     assert found.most_earlier == max([0, *counts[:row].tolist()])

@@ -21,7 +21,7 @@ def laid_out(dice: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
     nodes = np.zeros((n, layout.NODE_FIELDS), np.int64)
     nodes[order, layout.NODE_OFFSET] = np.cumsum(room[order]) - room[order]
     nodes[:, layout.NODE_SIZE], nodes[:, layout.NODE_END] = sizes, 5
-    # Of nodes without ids the first columns and one word more hold nothing.
+    # Of nodes without ids the first columns and one word more hold nothing, unless sizes are written.
     nodes[:, layout.NODE_IDS] = dice.random(n) < 0.7
     nodes[:, layout.NODE_COLUMNS] = np.minimum(dice.integers(0, 9, n), sizes - 1)
     nodes[nodes[:, layout.NODE_COLUMNS] + 1 >= sizes, layout.NODE_IDS] = 1
@@ -36,7 +36,12 @@ def case(seed: int) -> dict[str, Any]:
     dice = np.random.default_rng(seed)
     nodes, cursors, size = laid_out(dice)
     pool_compaction._LARGE_NODE = 1
-    live = pool_compaction.live_nodes(nodes, cursors, dice.integers(-1, len(nodes), 3))
+    mode = (layout.COUNT, layout.SIZES)[seed % 2]
+    live = pool_compaction.live_nodes(nodes, cursors, dice.integers(-1, len(nodes), 3), mode)
+    if mode == layout.SIZES:
+        # Offsets are written even where there are no ids: everything moves.
+        assert np.array_equal(live.starts, nodes[live.numbers, layout.NODE_OFFSET])
+        assert np.array_equal(live.sizes, nodes[live.numbers, layout.NODE_SIZE])
     needed = int(dice.integers(0, size - live.used + 1))
     into_gaps = pool_compaction.filled(live, size, needed)
     ints = np.arange(size, dtype=np.int32)

@@ -13,7 +13,7 @@ import numpy as np
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from tests.mbe_stage import graphs
 from tests.mbe_stage.emulated_cuda import put_in_place
-from tests.mbe_stage.preparation import differences, expected, prepared
+from tests.mbe_stage.preparation import differences, expected, is_sorted_as_expected, prepared
 
 N_BLOCKS = 2
 
@@ -55,6 +55,8 @@ def main() -> None:
             whole_graph._BITMAP_ROWS = 32 * n_words
             found = prepared(graph, query, N_BLOCKS)
             same = not differences(found, expected(graph, query))
+            if found is not None:
+                same &= is_sorted_as_expected(graph, query, N_BLOCKS)
             print(json.dumps({"case": name, "short": short, "words": n_words, "same": same, "empty": found is None}))
 
 

@@ -63,7 +63,7 @@ def main() -> None:
         n_open = int(rng.choice([1, 7, 300, 2000]))
         control = np.zeros(layout.CONTROL_FIELDS, np.int32)
         control[layout.N_OPEN], control[layout.N_NODES], control[layout.LOW_NODE] = n_open, n, low
-        pool = layout.Pool(None, nodes, cursors, None, None, None, None)
+        pool = layout.Pool(None, nodes, cursors, None, None, None, None, None)
         for any_owner, mode in itertools.product((True, False), (layout.COUNT, layout.MEMBERS)):
             control[layout.LOW_NODE] = low
             kind, wanted = chosen_by_model(ends, cursors, nodes, low, n_open, any_owner, mode)

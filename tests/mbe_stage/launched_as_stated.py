@@ -14,6 +14,7 @@ import numpy as np
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.bicliques import engine_cuda
+from mbe_stage.bicliques.cuda import prepare
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cuda as clique_engine
 from mbe_stage.cliques.results import Detail as CliqueDetail
@@ -30,6 +31,7 @@ OF_GROUPS = {"mbe_stage.device.copying:take_warp_per_list"}
 def main() -> None:
     compile_ahead((*engine_cuda.compile_steps(), *clique_engine.compile_steps()))
     ahead = {call.name: set(kernel.overloads) for kernel, call in known_kernels().items()}
+    prepare.LONG_ROW = 100
     graph = BipartiteCSR.from_edges(*np.nonzero(np.random.default_rng(1).random((300, 12)) < 0.5))
     for query in QUERIES:
         for detail in Detail:

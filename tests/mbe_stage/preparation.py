@@ -8,7 +8,7 @@ from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
 from mbe_stage.bicliques.reduction import reduce_graph
 
-__all__ = ["differences", "expected", "prepared"]
+__all__ = ["differences", "expected", "is_sorted_as_expected", "prepared"]
 
 
 def differences(found: dict[str, np.ndarray] | None, wanted: dict[str, np.ndarray] | None) -> list[str]:
@@ -95,3 +95,45 @@ def _groups(
     members = members[np.lexsort((members, of))]
     assert np.array_equal(alone, np.where(multiplicities == 1, members[offsets[:-1]], -1))
     return {f"offsets of {side}": offsets, f"members of {side}": members, f"multiplicities of {side}": multiplicities}
+
+
+def is_sorted_as_expected(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> bool:
+    """True if the device sorts the columns as NumPy does, by the words of their last rows."""
+    import cupy as cp
+
+    from mbe_stage.bicliques.cuda import layout
+    from mbe_stage.bicliques.cuda.prepare import LONG_ROW, prepare
+
+    made = prepare(graph, query, n_blocks, 1 << 33, sorts_columns=True)
+    assert made is not None
+    if not made.facts.is_sorted:
+        return made.facts.max_row_degree < LONG_ROW
+    n_rows, n, n_edges = made.facts.n_rows, made.facts.n_columns, made.facts.n_edges
+    d_ints, d_nodes = cp.zeros(made.facts.pool_ints, cp.int32), cp.zeros((1, layout.NODE_FIELDS), cp.int64)
+    made.write(d_ints, d_nodes)
+    ends = np.cumsum([n + 1, n, n_rows, n_rows + 1, n + 1, n_edges, n_edges])
+    ids_at, row_ids_at, row_offsets_at, offsets_at, row_members_at, members_at, end = ends
+    before = cp.asnumpy(d_ints)
+    prefixes = cp.asnumpy(made.sorted_columns(d_ints)).view(np.uint64)
+    after = cp.asnumpy(d_ints)
+    holds = np.zeros((n, n_rows), np.bool_)
+    row_offsets = before[row_offsets_at:offsets_at]
+    holds[before[row_members_at:members_at], np.repeat(np.arange(n_rows), np.diff(row_offsets))] = True
+    last = holds[:, max(0, n_rows - layout.PREFIX_ROWS) :]
+    bits = np.uint64(1) << np.arange(layout.PREFIX_ROWS - last.shape[1], layout.PREFIX_ROWS).astype(np.uint64)
+    words = (last * bits).sum(axis=1, dtype=np.uint64)
+    order = np.argsort(words, kind="stable")
+    columns, members = np.nonzero(holds[order])
+    row_members = np.nonzero(holds[order].T)[1]
+    offsets = np.searchsorted(columns, np.arange(n + 1))
+    wanted = [before[:ids_at], order, before[row_ids_at:row_offsets_at], row_offsets, offsets, row_members, members]
+    _, multiplicities = map(cp.asnumpy, made.multiplicities())
+    made.write_sizes(d_ints)
+    sizes = (last * multiplicities[:, None]).sum(axis=0)
+    return (
+        np.array_equal(after[:end], np.concatenate(wanted))
+        and np.array_equal(prefixes[layout.PREFIX_ROWS :], words[order])
+        and np.array_equal(prefixes[layout.PREFIX_ROWS - sizes.size : layout.PREFIX_ROWS], sizes)
+        and not prefixes[: layout.PREFIX_ROWS - sizes.size].any()
+        and np.array_equal(np.diff(cp.asnumpy(d_ints)[: n + 1]), multiplicities[order])
+    )

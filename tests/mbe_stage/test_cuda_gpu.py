@@ -216,18 +216,56 @@ def random_graph(seed: int) -> BipartiteCSR:
 
 
 @pytest.mark.parametrize("first", range(0, N_RANDOM, 50))
-def test_random_graphs(first: int) -> None:
+def test_random_graphs(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where bicliques are counted, the columns of every other two graphs are sorted."""
+    from mbe_stage.bicliques.cuda import prepare
+
+    monkeypatch.setattr(prepare, "LONG_SHARE", 1 << 30)
     for seed in range(first, first + 50):
         graph = random_graph(seed)
+        monkeypatch.setattr(prepare, "LONG_ROW", 2 if seed & 2 else 8000)
         sizes = TINY[0] if seed % 2 else FEW
         pairs = wanted(graph)
         assert found(graph, sizes=sizes) == pairs, seed
         assert counted(graph, sizes=sizes) == len(pairs), seed
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_sizes_of_skewed_graphs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rows hold most columns; columns are sorted, and rows too small for the wanted sizes are left out."""
+    from mbe_stage.bicliques.cuda import prepare
+
+    monkeypatch.setattr(prepare, "LONG_ROW", 2)
+    monkeypatch.setattr(prepare, "LONG_SHARE", 1 << 30)
+    chance = np.random.default_rng(seed)
+    density = np.minimum(0.9, chance.uniform(0.5, 1.5) * np.arange(1, 60) ** -chance.uniform(0.8, 1.4))
+    matrix = np.repeat(chance.random((200, 59)) < density, chance.integers(1, 3, 200), axis=0)
+    graph = graphs.from_matrix(matrix if seed % 2 else matrix.T)
+    query = BicliqueQuery(*[(1, 1), (2, 2), (3, 5), (6, 3)][seed % 4])
+    expected_sizes = sorted(
+        pair
+        for block in engine_cpu.run(graph, query, PLENTY, Detail.SIZES)
+        for pair in zip(block.left_sizes.tolist(), block.right_sizes.tolist(), strict=True)
+    )
+    found_sizes = sorted(
+        pair
+        for block in engine_cuda.run(graph, query, PLENTY, Detail.SIZES, sizes=TINY[seed % len(TINY)])
+        if block.n_bicliques
+        for pair in zip(block.left_sizes.tolist(), block.right_sizes.tolist(), strict=True)
+    )
+    assert found_sizes == expected_sizes
+    assert counted(graph, query) == len(expected_sizes)
+
+
 @pytest.mark.parametrize("sizes", TINY)
 @pytest.mark.parametrize(("shape", "density"), SMALL)
-def test_short_of_everything(sizes: dict, shape: tuple[int, int], density: float) -> None:
+def test_short_of_everything(
+    sizes: dict, shape: tuple[int, int], density: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mbe_stage.bicliques.cuda import prepare
+
+    monkeypatch.setattr(prepare, "LONG_ROW", 2)
+    monkeypatch.setattr(prepare, "LONG_SHARE", 1 << 30)
     graph = graphs.from_matrix(graphs.random_matrix(3, *shape, density))
     pairs = wanted(graph)
     assert found(graph, sizes=sizes) == pairs

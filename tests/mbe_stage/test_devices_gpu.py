@@ -79,6 +79,30 @@ def on_each() -> list[int]:
     return [0, 1] if cupy.cuda.runtime.getDeviceCount() > 1 else [0, 0]
 
 
+def test_sizes_of_two_devices() -> None:
+    """Nodes that are handed over or moved have no ids, but offsets that sizes are counted by."""
+    runner = DeviceRunner(on_each(), options={"sizes": {"n_blocks": 2, "quantum_seconds": 0.0005, "nodes": 8}})
+    skewed = np.random.default_rng(4).random((300, 40)) < np.minimum(0.9, 1.5 / np.arange(1, 41))
+    for graph, query in (
+        (graphs.crown(34), BicliqueQuery(min_left=32)),
+        (graphs.from_matrix(skewed), BicliqueQuery()),
+        (graphs.from_matrix(skewed.T), BicliqueQuery(min_left=2, min_right=3)),
+    ):
+        found, wanted = (
+            sorted(
+                pair
+                for block in blocks
+                if len(block)
+                for pair in zip(block.left_sizes.tolist(), block.right_sizes.tolist(), strict=True)
+            )
+            for blocks in (
+                runner.run("bicliques", "cuda", graph, query, PLENTY, Detail.SIZES),
+                engine_cpu.run(graph, query, PLENTY, Detail.SIZES),
+            )
+        )
+        assert found == wanted
+
+
 # Small pools, and quanta so short that nodes are handed over.
 SCARCE: list[dict[str, Any]] = [
     {"n_blocks": 2, "quantum_seconds": 0.0005},

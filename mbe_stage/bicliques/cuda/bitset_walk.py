@@ -312,22 +312,23 @@ def count_small(child, n_columns, seen, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
+def open_bitset_frame(node, child, columns, seen, own, pool, launch):
     """Make the child the only child of a first frame, unless an earlier row holds its whole left set.
 
     Parameters
     ----------
-    n_columns : int32
+    columns : Columns
         Columns of the word in use.
     """
-    words, mode = own.words, launch.mode
+    words, mode, n_columns = own.words, launch.mode, columns.n_columns
     # The excluded rows as given, the child, its candidates, the kept excluded rows; the superset.
     first = np.int32(seen.n_nonzero)
     superset = np.int32(first + 1 + seen.n_nonzero + layout.WORD_BITS)
     ints_at = np.int32(layout.HEADER_IDS)
     needed = superset
-    if mode > layout.COUNT:
+    if mode >= layout.MEMBERS:
         ints_at = np.int32(ints_at + count_ids(node, child, own, pool.ints))
+    if mode > layout.COUNT:
         needed = np.int32(max(superset, ints_at) + node.n_path + seen.n_nonzero)
     if not ask_for_words(needed, words, launch):
         return layout.PAUSED
@@ -350,7 +351,7 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
     )
     excluded_singles = _U(excluded_singles | (singles.earlier & union))
     if mode > layout.COUNT:
-        _write_header(node, child, own, pool)
+        _write_header(node, child, columns, own, pool, mode)
     if cuda.laneid == 0:
         frame = own.frames[0]
         words[_U(first)] = full
@@ -395,11 +396,15 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
         if np.int32(tile + lane) < seen.n_nonzero:
             other = own.nonzero[_U(tile + lane)]
             row = own.bits[_U(other)]
-            is_full = own.counts[_U(other)] == child.n_left if seen.is_list else row == full
+            is_full = row == full
+            if seen.is_list:
+                # No earlier row of a list is full, and its count may be a tag (`subgraph_build`).
+                is_full = other >= child.row and own.counts[_U(other)] == child.whole
         if is_full and other < child.row:
             is_excluded = True
-        is_later = row != 0 and not is_full and other > child.row
-        is_earlier = row != 0 and not is_full and other < child.row
+        is_part = row != 0 and not is_full and (seen.is_list or count_bits(row) >= child.fewest)
+        is_later = is_part and other > child.row
+        is_earlier = is_part and other < child.row
         later = ballot(is_later)
         earlier = ballot(is_earlier)
         if is_later:
@@ -433,16 +438,17 @@ def _lay_path(node, places, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_header(node, child, own, pool):
+def _write_header(node, child, columns, own, pool, mode):
     """Write the vertices of the stack's columns: see `layout.HEADER_IDS`."""
     lane = np.int32(cuda.laneid)
-    write_ids(
-        node, child, own, own.ints, np.int64(0), np.int32(layout.WORD_BITS), np.int64(layout.HEADER_IDS), pool.ints
-    )
+    n, ids = np.int32(layout.WORD_BITS), np.int64(layout.HEADER_IDS)
+    write_ids(node, child, columns, own, own.ints, np.int64(0), n, ids, pool.ints, mode)
     multiplicity = np.int32(0)
     k = own.ints[_U(lane)]
     end = own.ints[_U(lane + 1)]
-    while k < end:
+    if mode == layout.SIZES:
+        multiplicity = np.int32(end - k)
+    while mode != layout.SIZES and k < end:
         multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(own.ints[_U(layout.HEADER_IDS + k)])])
         k = next_one(k)
     own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)] = multiplicity

@@ -10,6 +10,11 @@ from mbe_stage.bicliques.cuda.collapse_twins import (
     groups_thread_per_vertex,
     multiplicities_thread_per_vertex,
 )
+from mbe_stage.bicliques.cuda.column_order import (
+    column_words_thread_per_column,
+    copy_columns_warp_per_tile,
+    write_edges_warp_per_tile,
+)
 from mbe_stage.bicliques.cuda.kernels import walking_kernel
 from mbe_stage.bicliques.cuda.prepare import shrinks
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
@@ -27,6 +32,7 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 
 _PAIRS = ((layout.MEMBERS, layout.COUNT), (layout.CONSTRAINED, layout.SIZES))
 _PREPARING = (collapse_twins_warp_per_tile, write_whole_graph_warp_per_tile)
+_SORTING = (column_words_thread_per_column, copy_columns_warp_per_tile, write_edges_warp_per_tile)
 _SHRINKING = (peel_warp_per_vertex, keep_alive_warp_per_tile)
 _COUNTING_TWINS = (multiplicities_thread_per_vertex,)
 _EXPANDING = (
@@ -50,6 +56,7 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
         walking_kernel(mode, ALL_TECHNIQUES),
         *_PREPARING,
         *(_SHRINKING if shrinks(query) else ()),
+        *(_SORTING if mode < layout.MEMBERS else ()),
         *(_COUNTING_TWINS if mode > layout.COUNT else ()),
         *(_EXPANDING if mode in (layout.MEMBERS, layout.CONSTRAINED) else ()),
     )
@@ -59,4 +66,5 @@ def all_steps() -> Sequence[CompileStep]:
     """Compile every kernel of any run, including those launched only if memory is short."""
     # Two processes for the four kernels: one would take longer, and four would slow each other down.
     walking = (step_together(*(walking_kernel(mode, ALL_TECHNIQUES) for mode in pair)) for pair in _PAIRS)
-    return (*walking, *compile_steps_of(*_PREPARING, *_SHRINKING, *_COUNTING_TWINS, *_EXPANDING, *_GROWING))
+    others = (*_PREPARING, *_SORTING, *_SHRINKING, *_COUNTING_TWINS, *_EXPANDING, *_GROWING)
+    return (*walking, *compile_steps_of(*others))

@@ -103,7 +103,7 @@ def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplici
 
 
 @cuda.jit(device=True, forceinline=True)
-def emit_list(node, child, n_nonzero, own, pool, output, launch):
+def emit_list(node, child, n_nonzero, left_most, own, pool, output, launch):
     """Write a biclique with a list of a node's columns; its right side is the path and the rows that hold them all.
 
     Returns False, with nothing done, if there is no room.
@@ -114,10 +114,15 @@ def emit_list(node, child, n_nonzero, own, pool, output, launch):
         Its left set is the biclique's.
     n_nonzero : int32
         Number of rows in the accumulator that see the left set.
+    left_most : int32
+        The user's vertices in the left set, if they are known; else 0.
     """
     mode = launch.mode
     counts_twins = mode == layout.SIZES or has_constraints(mode, pool)
-    n_members, left_multiplicity = _list_left_sizes(node, child, counts_twins, pool)
+    if mode == layout.SIZES and left_most > 0:
+        n_members, left_multiplicity = np.int32(0), np.int32(left_most if cuda.laneid == 0 else 0)
+    else:
+        n_members, left_multiplicity = _list_left_sizes(node, child, counts_twins, pool, mode)
     if not has_room(n_members + node.n_path + n_nonzero, 1, own.chunk, output, launch):
         return False
     place = np.uint64(own.chunk[layout.CHUNK_AT])
@@ -135,7 +140,7 @@ def emit_list(node, child, n_nonzero, own, pool, output, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _list_left_sizes(node, child, counts_twins, pool):
+def _list_left_sizes(node, child, counts_twins, pool, mode):
     """Count the vertices of the reduced graph in the left set, and this lane's share of the user's."""
     numbers = pool.ints
     n_members = np.int32(0)
@@ -145,7 +150,7 @@ def _list_left_sizes(node, child, counts_twins, pool):
         first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
         n_members = np.int32(n_members + (end - first))
         if counts_twins:
-            multiplicity = np.int32(multiplicity + multiplicity_of_ids(first, end, node, pool))
+            multiplicity = np.int32(multiplicity + multiplicity_of_ids(first, end, node, pool, mode))
         k = next_tile(k)
     return sum_small(n_members), multiplicity
 
@@ -205,7 +210,7 @@ def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, o
         row = np.int32(0)
         if np.int32(tile + lane) < n_nonzero:
             row = own.nonzero[_U(tile + lane)]
-            holds = own.counts[_U(row)] == child.n_left
+            holds = own.counts[_U(row)] == child.whole
         mask = ballot(holds)
         if holds:
             row = numbers[entry(node, node.row_ids + row)]
@@ -366,7 +371,7 @@ def _emit_words(word, n, superset, own, pool, output, launch):
     is_constrained = has_constraints(mode, pool)
     counts_twins = mode == layout.SIZES or is_constrained
     ids_at = own.ints[_U(lane)]
-    length = np.int32(own.ints[_U(lane + 1)] - ids_at)
+    length = np.int32(own.ints[_U(lane + 1)] - ids_at) if mode >= layout.MEMBERS else np.int32(1)
     n_left, left_multiplicity = _left_sizes(
         word, length, own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)], counts_twins
     )

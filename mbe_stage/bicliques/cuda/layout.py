@@ -24,7 +24,8 @@ class Pool(NamedTuple):
 
     A node is written once, before its `END`, and never changes. Its segment of `ints` contains, in this order: offsets
     and ids of its columns' vertices, row ids, row offsets, column offsets, row members, column members, path. Excluded
-    rows come first; the cursor starts behind them.
+    rows come first; the cursor starts behind them. If only sizes are written, the offsets of the columns' vertices
+    count the user's, and there are no ids but those of node 0.
 
     Attributes
     ----------
@@ -38,6 +39,9 @@ class Pool(NamedTuple):
         Number of the user's vertices that a row or column of the whole graph represents.
     constraints : (6,) int64
         active, min_left, min_right, max_left, max_right, min_edges; columns are the left side.
+    prefixes : (PREFIX_ROWS + n_columns,) int64
+        If the columns of node 0 are sorted (`column_order`): the user's left vertices in each of the last rows, and the
+        word of each column, uint64. Otherwise a single entry, which means nothing.
     """
 
     ints: Any
@@ -47,6 +51,7 @@ class Pool(NamedTuple):
     row_multiplicities: Any
     column_multiplicities: Any
     constraints: Any
+    prefixes: Any
 
 
 class Warps(NamedTuple):
@@ -125,6 +130,9 @@ MOST_KEY_ROWS = 64
 MOST_MERGED = 1 << 13
 """Most left vertices for merging columns: twice the number of groups plus a count fits an int32."""
 
+PREFIX_ROWS = 64
+"""Rows, the most frequent ones, that are bits of a column's word."""
+
 NO_COLUMN = -1
 """Instead of a column of a left set that is not kept."""
 
@@ -142,7 +150,7 @@ FRAME_FIELDS = 32
 OF_BITMAP, OF_LIST, BELOW = range(3)
 
 # First entries of a warp's ints: for each column of its bitset frames, the first of its vertices among the header's
-# ids, and the number of the user's vertices; then those ids.
+# ids, and the number of the user's vertices; then those ids. If only sizes are written, there are no ids.
 HEADER_MULTIPLICITIES = WORD_BITS + 1
 HEADER_IDS = HEADER_MULTIPLICITIES + WORD_BITS
 

@@ -40,6 +40,8 @@ class ReducedSizes:
         Vertices of the user's graph, both sides.
     wedges : int
         Two-step paths from row to row.
+    is_sorted : bool
+        True if the columns are sorted (`column_order`).
     """
 
     n_vertices: int
@@ -49,6 +51,12 @@ class ReducedSizes:
     max_row_degree: int
     max_column_degree: int
     wedges: int
+    is_sorted: bool = False
+
+    @property
+    def sorting_bytes(self) -> int:
+        """Bytes to sort the columns: words and order, and copies and a sort of all edges."""
+        return 48 * (self.n_edges + self.n_columns) if self.is_sorted else 0
 
     @property
     def pool_ints(self) -> int:
@@ -261,7 +269,7 @@ def _plan_for_one_block(graph: ReducedSizes, n_blocks: int, mode: int, budget_by
         members=members,
         descriptors=descriptors,
         chunk_members=min(_MIN_CHUNK, members) if members else _MIN_CHUNK,
-        preparation_bytes=preparation_bytes(graph.n_vertices),
+        preparation_bytes=preparation_bytes(graph.n_vertices) + graph.sorting_bytes,
         expansion_bytes=expansion,
     )
 

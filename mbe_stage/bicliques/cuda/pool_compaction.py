@@ -33,7 +33,8 @@ class LiveNodes:
     starts, sizes, places : (n,) int64
         Begin of each in the pool, its entries, and its new begin, which is not after the old one.
     unwritten : (n,) int64
-        Entries before `starts` that belong to it and are unused: nodes of a walk that only counts have no ids.
+        Entries before `starts` that belong to it and are unused: nodes of a walk that only counts have neither ids nor
+        their offsets.
     used : int
         Entries of the pool that they will take.
     n_open : int
@@ -58,7 +59,7 @@ class LiveNodes:
         return numbers
 
 
-def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> LiveNodes:
+def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray, mode: int) -> LiveNodes:
     """Return the whole graph, nodes with children left, and nodes with a child being visited.
 
     Parameters
@@ -67,6 +68,8 @@ def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> L
     cursors : (n,) int32
     pending : int64
         Numbers of nodes with a child that is taken and not yet visited; -1 for none.
+    mode : int
+        Output mode of the walk.
     """
     is_open = cursors < nodes[:, layout.NODE_END]
     is_live = is_open.copy()
@@ -74,7 +77,7 @@ def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> L
     is_live[pending[pending >= 0]] = True
     numbers = np.flatnonzero(is_live)
     by_place = np.argsort(nodes[numbers, layout.NODE_OFFSET], kind="stable")
-    arranged = laid_out(nodes, numbers[by_place], int(is_open.sum()))
+    arranged = laid_out(nodes, numbers[by_place], int(is_open.sum()), mode)
     # Numbers keep their order, wherever nodes are: warps look for work at the lowest numbers, which are the oldest
     # nodes.
     by_age = np.empty_like(by_place)
@@ -107,7 +110,7 @@ def filled(live: LiveNodes, size: int, needed: int) -> LiveNodes | None:
     return replace(live, places=as_before, used=used, are_apart=True)
 
 
-def laid_out(nodes: np.ndarray, numbers: np.ndarray, n_open: int) -> LiveNodes:
+def laid_out(nodes: np.ndarray, numbers: np.ndarray, n_open: int, mode: int) -> LiveNodes:
     """Place some nodes contiguously, in this order.
 
     Parameters
@@ -117,8 +120,12 @@ def laid_out(nodes: np.ndarray, numbers: np.ndarray, n_open: int) -> LiveNodes:
     numbers : (m,) int64
     n_open : int
         Number of them with children that are not taken.
+    mode : int
+        Output mode of the walk.
     """
-    unwritten = np.where(nodes[numbers, layout.NODE_IDS] == 0, nodes[numbers, layout.NODE_COLUMNS] + 1, 0)
+    # Without ids there are offsets nevertheless if sizes are written. The whole graph has ids.
+    is_bare = (nodes[numbers, layout.NODE_IDS] == 0) & (mode == layout.COUNT)
+    unwritten = np.where(is_bare, nodes[numbers, layout.NODE_COLUMNS] + 1, 0)
     sizes = nodes[numbers, layout.NODE_SIZE] - unwritten
     room = -(-sizes // layout.ALIGNMENT) * layout.ALIGNMENT
     return LiveNodes(

@@ -8,12 +8,13 @@ the vertices by degree and, once the memory is planned, one launch writes the gr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import cupy as cp
 import numpy as np
 
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.collapse_twins import (
     ALIVE,
     DEGREE_MASK,
@@ -26,6 +27,7 @@ from mbe_stage.bicliques.cuda.collapse_twins import (
     groups_thread_per_vertex,
     multiplicities_thread_per_vertex,
 )
+from mbe_stage.bicliques.cuda.column_order import sort_columns
 from mbe_stage.bicliques.cuda.memory_plan import ReducedSizes, check_preparation, slots_for
 from mbe_stage.bicliques.cuda.whole_graph import (
     N_BINS,
@@ -42,6 +44,14 @@ from mbe_stage.device.graph import on_device
 from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.jit import Lists
 from mbe_stage.graphs.bipartite import BipartiteCSR
+
+LONG_ROW, LONG_SHARE = 8000, 48
+"""Columns of a row from which on columns are sorted, if it has one in so many edges, too.
+
+Making such a root takes one warp milliseconds, and longer than the others have to do.
+"""
+_SORTING_SHARE = 16
+"""Share of the budget that sorting may take."""
 
 
 def shrinks(query: BicliqueQuery) -> bool:
@@ -203,6 +213,21 @@ class DeviceGraph:
         )
         return roots
 
+    def sorted_columns(self, ints: cp.ndarray) -> cp.ndarray:
+        """Sort the columns of the written graph, which is skewed; return `layout.Pool.prefixes`."""
+        rows = self._rows
+        last = rows.first_vertex + rows.n_vertices
+        frequent = self._order[last - min(layout.PREFIX_ROWS, rows.n_alive) : last] - rows.first_vertex
+        return sort_columns(ints, self.facts, self._n_blocks, frequent, rows.lists.offsets)
+
+    def write_sizes(self, ints: cp.ndarray) -> None:
+        """Let the offsets of the columns' ids count the user's vertices, as if each were an id."""
+        n = self.facts.n_columns
+        _, multiplicities = self.multiplicities()
+        if self.facts.is_sorted:
+            multiplicities = multiplicities[ints[n + 1 : 2 * n + 1]]
+        cp.cumsum(multiplicities, dtype=cp.int32, out=ints[1 : n + 1])
+
     def first_vertices(self) -> np.ndarray:
         """Smallest of the user's vertices of each row; int32, on the host."""
         rows = self._rows
@@ -256,7 +281,13 @@ class DeviceGraph:
 
 
 def prepare(
-    graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int, budget_bytes: int, *, by_degree: bool = True
+    graph: BipartiteCSR,
+    query: BicliqueQuery,
+    n_blocks: int,
+    budget_bytes: int,
+    *,
+    by_degree: bool = True,
+    sorts_columns: bool = False,
 ) -> DeviceGraph | None:
     """Reduce the graph on the device; None if it is empty.
 
@@ -268,6 +299,8 @@ def prepare(
         Number of resident blocks.
     by_degree : bool
         True to order rows by degree; otherwise they are in the order of the user's ids.
+    sorts_columns : bool
+        True to sort the columns if the graph is skewed and memory allows it; `sorted_columns` does it.
 
     Raises
     ------
@@ -301,16 +334,22 @@ def prepare(
     right = _Side(lists[1], graph.n_left, by_side[1])
     rows_are_left = bool(by_side[1, SQUARES] < by_side[0, SQUARES])
     rows, columns = (left, right) if rows_are_left else (right, left)
+    sizes = ReducedSizes(
+        n_vertices=n,
+        n_rows=rows.n_alive,
+        n_columns=columns.n_alive,
+        n_edges=int(rows.facts[EDGES]),
+        max_row_degree=int(rows.facts[LARGEST_DEGREE]),
+        max_column_degree=int(columns.facts[LARGEST_DEGREE]),
+        wedges=int(columns.facts[SQUARES]),
+        is_sorted=sorts_columns
+        and by_degree
+        and int(rows.facts[LARGEST_DEGREE]) >= max(LONG_ROW, int(rows.facts[EDGES]) // LONG_SHARE),
+    )
+    if sizes.sorting_bytes > budget_bytes // _SORTING_SHARE:
+        sizes = replace(sizes, is_sorted=False)
     return DeviceGraph(
-        facts=ReducedSizes(
-            n_vertices=n,
-            n_rows=rows.n_alive,
-            n_columns=columns.n_alive,
-            n_edges=int(rows.facts[EDGES]),
-            max_row_degree=int(rows.facts[LARGEST_DEGREE]),
-            max_column_degree=int(columns.facts[LARGEST_DEGREE]),
-            wedges=int(columns.facts[SQUARES]),
-        ),
+        facts=sizes,
         rows_are_left=rows_are_left,
         _rows=rows,
         _columns=columns,

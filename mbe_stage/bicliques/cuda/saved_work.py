@@ -123,7 +123,7 @@ def saved(
     state = cp.asnumpy(warps.state)
     fields, cursors = cp.asnumpy(pool.nodes[:n_nodes]), cp.asnumpy(pool.cursors[:n_nodes])
     pending = [state[:, layout.PENDING_NODE], *(tasks.pending_nodes for tasks in suspended)]
-    live = live_nodes(fields, cursors, np.concatenate(pending))
+    live = live_nodes(fields, cursors, np.concatenate(pending), mode)
     numbers = live.numbers[1:]
     nodes = _Nodes.of(fields[numbers], fields[numbers, layout.NODE_OFFSET], mode)
     running, sizes = tasks_in_progress(warps, state, mode > layout.COUNT)
@@ -424,7 +424,7 @@ def _check_nodes(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
         layout.NODE_ROWS: facts.n_rows,
         layout.NODE_EDGES: facts.n_edges,
         layout.NODE_PATH: facts.n_rows,
-        layout.NODE_IDS: facts.n_columns * (mode > layout.COUNT),
+        layout.NODE_IDS: facts.n_columns * (mode >= layout.MEMBERS),
         layout.NODE_ROOT: facts.n_rows - 1,
     }
     are_right = all(_are_below(fields[:, field], limit + 1) for field, limit in most.items())
@@ -447,7 +447,8 @@ def _check_nodes(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
         path, first = arrays["heads"][first : first + nodes.n_path[k]], int(first + nodes.n_path[k])
         n_offsets = head.size - int(nodes.n_rows[k] + n_ids[k])
         offsets, ids, rows = np.split(head, [n_offsets, n_offsets + int(n_ids[k])])
-        are_listed = not offsets.size or _are_offsets(offsets, int(n_ids[k]))
+        # If only sizes are written, they count the user's vertices.
+        are_listed = not offsets.size or _are_offsets(offsets, int(n_ids[k] if mode >= layout.MEMBERS else offsets[-1]))
         if not (are_listed and _are_below(ids, facts.n_columns) and _are_below(rows, facts.n_rows)):
             raise _wrong("heads")
         if not _are_below(path, facts.n_rows):
@@ -488,9 +489,9 @@ def _is_stack(frames: np.ndarray, n_words: int, ints: np.ndarray, facts: Reduced
     if ints.size < layout.HEADER_IDS or bool((superset + n_superset > words_top).any() or (ints_top > ints.size).any()):
         return False
     header, counts, others = np.split(ints, [layout.HEADER_MULTIPLICITIES, layout.HEADER_IDS])
-    n_ids = int(header[-1])
+    n_ids = int(header[-1]) if mode >= layout.MEMBERS else 0
     first = layout.HEADER_IDS + n_ids
-    if not (_are_offsets(header, n_ids) and 0 <= n_ids <= others.size and bool((counts >= 0).all())):
+    if not (_are_offsets(header, int(header[-1])) and 0 <= n_ids <= others.size and bool((counts >= 0).all())):
         return False
     are_apart = bool((ids >= first).all() and (ids + n_superset <= ints_top).all())
     return are_apart and _are_below(others[:n_ids], facts.n_columns) and _are_below(others[n_ids:], facts.n_rows)

@@ -144,7 +144,10 @@ class Search:
         self._holds_back = False
         self._most_saved = execution.memory_budget_bytes // _SAVED_SHARE
         with device_work(budget):
-            prepared = prepare(graph, query, launch.resident_blocks(), budget, by_degree=techniques.ordering)
+            # Members of wide groups would be written by one lane.
+            sorts = detail < Detail.MEMBERS and techniques.merging and techniques.prefixes
+            n_blocks, by_degree = launch.resident_blocks(), techniques.ordering
+            prepared = prepare(graph, query, n_blocks, budget, by_degree=by_degree, sorts_columns=sorts)
             wanted, work = None, None
             if tasks is not None:
                 tasks, roots = tuple(tasks), _roots(graph, query, prepared)
@@ -246,7 +249,7 @@ def planned(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, det
     """Plan a search on the current device; None if nothing is left of the graph."""
     budget = device_budget(execution)
     with device_work(budget):
-        prepared = prepare(graph, query, launch.resident_blocks(), budget)
+        prepared = prepare(graph, query, launch.resident_blocks(), budget, sorts_columns=detail < Detail.MEMBERS)
     return None if prepared is None else _plan(prepared, mode_of(detail, size_constraints(query)), budget)
 
 

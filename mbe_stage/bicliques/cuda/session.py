@@ -109,6 +109,11 @@ class Session:
         ints = cp.empty(plan.pool, cp.int32)
         nodes, cursors = zeros_together(((plan.nodes, layout.NODE_FIELDS), np.int64), ((plan.nodes,), np.int32))
         self._roots = graph.write(ints, nodes)
+        constraints = self._control.constraints
+        # Any short array will do where columns are not sorted.
+        prefixes = graph.sorted_columns(ints) if graph.facts.is_sorted else constraints[:1]
+        if self.mode == layout.SIZES:
+            graph.write_sizes(ints)
         if rows is not None:
             self._roots = self._roots.only(rows)
             nodes[0, layout.NODE_END] = self._roots.n
@@ -123,7 +128,8 @@ class Session:
             order=self._roots.order,
             row_multiplicities=row_multiplicities,
             column_multiplicities=column_multiplicities,
-            constraints=self._control.constraints,
+            constraints=constraints,
+            prefixes=prefixes,
         )
 
     def start_quantum(self) -> None:
@@ -208,7 +214,7 @@ class Session:
         state = cp.asnumpy(self._warps.state)
         pending = [state[:, layout.PENDING_NODE], *(tasks.pending_nodes for tasks in self._suspended)]
         fields, cursors = self._pool.nodes[:n_nodes, : layout.NODE_SIZE + 1], self._pool.cursors[:n_nodes]
-        live = live_nodes(cp.asnumpy(fields), cp.asnumpy(cursors), np.concatenate(pending))
+        live = live_nodes(cp.asnumpy(fields), cp.asnumpy(cursors), np.concatenate(pending), self.mode)
         held = self._task_bytes(state)
         n_live = live.numbers.size + n_more
         plan = with_space_in_pool(self.plan, live.used, needed, n_live, held, self._budget_bytes)
@@ -339,7 +345,7 @@ class Session:
             spare = self._budget_bytes - self.plan.total_bytes - self._task_bytes(state)
             n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
             # Half of the memory: transfers stay until they are copied, and memory may be replanned by then.
-            n_closed = give_nodes(self._pool, n_nodes, capacities, spare // 8, transfers)
+            n_closed = give_nodes(self._pool, n_nodes, capacities, spare // 8, transfers, self.mode)
             self._control.host[layout.N_OPEN] -= n_closed
             give_tasks(self._warps, state, self.mode > layout.COUNT, capacities, transfers)
             # Other devices copy them without waiting for the queue of this one.

@@ -17,7 +17,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
-from mbe_stage.bicliques.cuda.subgraph_parts import count_ids, entry, parts_of, write_edge, write_ids
+from mbe_stage.bicliques.cuda.subgraph_parts import are_groups, count_ids, entry, parts_of, write_edge, write_ids
 from mbe_stage.bicliques.cuda.two_step_paths import (
     behind_paths,
     column_at,
@@ -39,7 +39,7 @@ _NONE = _U(0)
 
 @cuda.jit(device=True, forceinline=True)
 def count_kept(columns, rows, node, child, own, numbers):
-    """Write into `bits` how many of the kept columns each row holds, if no columns are merged.
+    """Write into `bits` how many of the kept columns each row holds, if no columns are merged and `counts` has columns.
 
     A candidate holds kept columns only, and `counts` has their number. For earlier rows, the kept columns or the others
     are walked, whichever are fewer. Rows that hold the whole left set get 0.
@@ -122,7 +122,7 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
     first_tag : int
         Tag of the first new column.
     """
-    live = other > child.row and leads and held != child.n_left
+    live = other > child.row and leads and held != child.whole and held >= child.fewest
     is_counted = 0 <= other < child.row and held >= size
     if is_counted and size == 1:
         live = True
@@ -269,6 +269,29 @@ def fill_from_record(new, columns, n_edges, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
+def _fill_from_groups(new, columns, n_edges, own, numbers):
+    """Write the recorded edges of the node `new`, which are in no order, and the offsets of its columns."""
+    ends = np.int32(new.column_offsets + _ONE)
+    _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(columns.n_columns + 1))
+    tile = np.int32(0)
+    while tile < n_edges:
+        number, of = _recorded(tile, columns, n_edges, own)
+        if number != 0:
+            cuda.atomic.add(numbers, entry(new, ends + of), 1)
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    # Each offset is first the begin of its list and, after filling, its end.
+    exclusive_sums(numbers, np.int64(entry(new, ends)), columns.n_columns)
+    tile = np.int32(0)
+    while tile < n_edges:
+        number, of = _recorded(tile, columns, n_edges, own)
+        if number != 0:
+            write_edge(number, of, cuda.atomic.add(numbers, entry(new, ends + of), 1), new, numbers)
+        tile = next_tile(tile)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
 def _recorded(tile, columns, n_edges, own):
     """The number of this lane's row, plus one, and the column of the record's tile; 0 behind the end."""
     k = np.int32(tile + cuda.laneid)
@@ -300,14 +323,16 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     numbers = pool.ints
     mode = launch.mode
     n_columns = columns.n_columns
-    if columns.is_merged:
-        walk_kept(COUNT, 1, node, columns, rows, node, child, own, numbers, mode)
-    else:
-        count_kept(columns, rows, node, child, own, numbers)
+    # The rows of groups have been counted and recorded.
+    if not are_groups(columns):
+        if columns.is_merged or mode == layout.SIZES:
+            walk_kept(COUNT, 1, node, columns, rows, node, child, own, numbers, mode)
+        else:
+            count_kept(columns, rows, node, child, own, numbers)
     n_edges, n_excluded = _totals(child, rows.n_nonzero, own)
     n_rows = np.int32(n_excluded + rows.n_candidates)
     n_path = np.int32(node.n_path + rows.n_full)
-    n_ids = count_ids(node, child, own, numbers) if mode > layout.COUNT else np.int32(0)
+    n_ids = count_ids(node, child, own, numbers) if mode >= layout.MEMBERS else np.int32(0)
     size = np.int64(2 * n_columns + 2 + n_ids + 2 * n_rows + 1) + 2 * np.int64(n_edges) + n_path
     number, offset = _allocate(size, pool, launch)
     if number < 0:
@@ -323,11 +348,13 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
         fields[layout.NODE_SIZE] = size
     new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path)
     if mode > layout.COUNT:
-        write_ids(node, child, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers)
+        write_ids(node, child, columns, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers, mode)
     _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers)
     if cuda.laneid == 0:
         numbers[entry(new, new.column_offsets + n_columns)] = n_edges
-    if columns.is_merged:
+    if are_groups(columns):
+        _fill_from_groups(new, columns, n_edges, own, numbers)
+    elif columns.is_merged or mode == layout.SIZES:
         _clear(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
         if record_of(columns) + 2 * n_edges <= own.words.size:
             fill_from_record(new, columns, n_edges, own, numbers)
@@ -402,7 +429,8 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, num
         row_id = np.int32(0)
         if other >= 0:
             size = bits[_U(other)]
-            is_full = own.counts[_U(other)] == child.n_left
+            # No earlier row is full, and its count may be a tag.
+            is_full = other >= child.row and own.counts[_U(other)] == child.whole
             row_id = numbers[entry(node, node.row_ids + other)]
         full_rows = ballot(is_full)
         if is_full:

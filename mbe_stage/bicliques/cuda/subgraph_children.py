@@ -20,7 +20,8 @@ from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_walk import count_small, open_bitset_frame
 from mbe_stage.bicliques.cuda.emit_bitsets import emit_list
 from mbe_stage.bicliques.cuda.merged_columns import all_columns, keep_columns, no_columns
-from mbe_stage.bicliques.cuda.subgraph_build import MARK, build_subgraph, walk_kept
+from mbe_stage.bicliques.cuda.prefix_groups import find_groups, is_grouped_root, left_size_of_root, note_rows
+from mbe_stage.bicliques.cuda.subgraph_build import MARK, build_subgraph, record_of, walk_kept
 from mbe_stage.bicliques.cuda.subgraph_parts import (
     allows,
     entry,
@@ -38,8 +39,8 @@ from mbe_stage.bicliques.cuda.two_step_paths import (
     look_at_rows,
     no_rows,
 )
-from mbe_stage.bicliques.cuda.walk_bundles import Child, Seen, Singles
-from mbe_stage.bicliques.cuda.work_donation import ask_to_stop
+from mbe_stage.bicliques.cuda.walk_bundles import ANY, Child, Rows, Seen, Singles
+from mbe_stage.bicliques.cuda.work_donation import ask_for_words, ask_to_stop
 from mbe_stage.device.warp import ALL, clear, next_one, next_tile, or_all, sum_small
 
 _U = np.uint32
@@ -270,22 +271,38 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
     node = node_at(number, pool)
     child = _child_at(node, row, pool.ints)
     is_constrained = has_constraints(launch.mode, pool)
-    left_most = left_multiplicity(node, child, pool) if is_constrained else np.int32(0)
+    is_grouped = is_grouped_root(number, node, child, pool, launch.mode)
+    left_most = np.int32(0)
+    if is_grouped:
+        left_most = left_size_of_root(node, child, pool)
+    elif is_constrained:
+        left_most = left_multiplicity(node, child, pool, launch.mode)
     if is_constrained and left_most < pool.constraints[MIN_LEFT]:
         return layout.DONE
-    seen, n_pairs = _see_rows(node, child, own, pool.ints, launch)
     status = layout.DONE
     columns = all_columns(child.n_left)
     rows = no_rows()
+    n_pairs = np.int32(0)
+    if is_grouped:
+        fits, rows, columns = find_groups(node, child, own, pool, launch)
+        status = layout.DONE if fits else layout.PAUSED
+        seen = Seen(True, rows.n_nonzero, Singles(_NONE, _NONE))
+    else:
+        seen, n_pairs = _see_rows(node, child, own, pool.ints, launch)
+        child = _with_fewest(child, left_most, seen.is_list, is_constrained, own, pool, launch.mode)
     is_hopeless = False
     if is_constrained:
         right_least, right_most = right_bounds(seen, node, child, own, pool)
         is_hopeless = not allows(left_most, right_least, right_most, pool)
-    if is_hopeless:
+    if is_hopeless or status != layout.DONE:
         columns = no_columns()
     elif seen.is_list:
-        rows = look_at_rows(child, seen.n_nonzero, n_pairs, own)
-        status, columns = _visit_list_child(node, child, rows, own, pool, output, launch)
+        if not is_grouped:
+            rows = look_at_rows(child, seen.n_nonzero, n_pairs, own, launch.mode)
+        status, rows, columns = _visit_list_child(
+            node, child, rows, columns, is_grouped, left_most, own, pool, output, launch
+        )
+        seen = Seen(True, rows.n_nonzero, seen.singles)
     else:
         if launch.mode > layout.COUNT and cuda.laneid < child.n_left:
             own.columns[_U(cuda.laneid)] = cuda.laneid
@@ -309,7 +326,23 @@ def _child_at(node, row, numbers):
     """Return the child of a row."""
     first = numbers[entry(node, node.row_offsets + row)]
     n_left = np.int32(numbers[entry(node, node.row_offsets + row + 1)] - first)
-    return Child(row, _U(node.row_members + _U(first)), n_left)
+    return Child(row, _U(node.row_members + _U(first)), n_left, n_left, np.int32(ANY))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _with_fewest(child, left_most, is_list, is_constrained, own, pool, mode):
+    """Return a child with what its rows have to hold, once they are counted.
+
+    A row of a wanted biclique holds all of its left side. In a word, columns are counted: a row holds no more of the
+    user's vertices than its columns and all further twins of the left set.
+    """
+    whole = own.counts[_U(child.row)] if mode == layout.SIZES and is_list else child.n_left
+    fewest = np.int32(ANY)
+    if is_constrained and not is_list:
+        fewest = np.int32(pool.constraints[MIN_LEFT] - (left_most - child.n_left))
+    elif is_constrained and mode == layout.SIZES:
+        fewest = np.int32(pool.constraints[MIN_LEFT])
+    return Child(child.row, child.left_at, child.n_left, whole, fewest)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -345,28 +378,49 @@ def _open_child(node, child, columns, rows, seen, own, pool, launch):
                 own.state[layout.FOUND] += n_below
                 own.state[layout.N_CLOSED_SETS] += 1
             return layout.DONE
-    return open_bitset_frame(node, child, columns.n_columns, seen, own, pool, launch)
+    return open_bitset_frame(node, child, columns, seen, own, pool, launch)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _visit_list_child(node, child, rows, own, pool, output, launch):
+def _visit_list_child(node, child, rows, columns, is_grouped, left_most, own, pool, output, launch):
     """Write a list child unless an earlier row holds its whole left set, and find the columns of its subtree.
 
     If at most 32 are left, `bits` has the columns of each row.
+
+    Parameters
+    ----------
+    columns : Columns
+        Its groups, if `is_grouped`.
+    left_most : int32
+        The user's vertices in its left set, if they are known; else 0.
+
+    Returns
+    -------
+    status : int
+    rows : Rows
+        Rows that hold a group may have been added.
+    columns : Columns
     """
-    if rows.most_earlier == child.n_left:
-        return layout.DONE, no_columns()
+    if rows.most_earlier == child.whole:
+        return layout.DONE, rows, no_columns()
     if own.state[layout.EMITTED] == 0:
         if launch.mode == layout.COUNT:
             if cuda.laneid == 0:
                 own.state[layout.FOUND] += 1
-        elif not emit_list(node, child, rows.n_nonzero, own, pool, output, launch):
+        elif not emit_list(node, child, rows.n_nonzero, left_most, own, pool, output, launch):
             ask_to_stop(launch.control, layout.OUTPUT_FULL)
-            return layout.PAUSED, no_columns()
+            return layout.PAUSED, rows, no_columns()
         cuda.syncwarp()
         if cuda.laneid == 0:
             own.state[layout.EMITTED] = 1
-    columns = keep_columns(node, child, rows, own, pool.ints, launch.techniques)
+    if is_grouped:
+        n_nonzero, n_pairs = note_rows(columns, rows, node, child, own, pool.ints)
+        rows = Rows(n_nonzero, n_pairs, rows.n_candidates, rows.n_full, rows.most_earlier)
+        needed = np.int32(record_of(columns) + 2 * n_pairs)
+        if columns.n_columns > layout.WORD_BITS and not ask_for_words(needed, own.words, launch):
+            return layout.PAUSED, rows, no_columns()
+        return layout.DONE, rows, columns
+    columns = keep_columns(node, child, rows, own, pool.ints, launch.mode, launch.techniques)
     if launch.techniques & WORDS != 0 and 0 < columns.n_columns <= layout.WORD_BITS:
         walk_kept(MARK, 1, node, columns, rows, node, child, own, pool.ints, launch.mode)
-    return layout.DONE, columns
+    return layout.DONE, rows, columns

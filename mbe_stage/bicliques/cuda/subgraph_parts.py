@@ -12,7 +12,7 @@ from numba import cuda
 from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_RIGHT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.walk_bundles import Node
-from mbe_stage.device.warp import exclusive_sums, lowest_bits, next_one, next_tile, sum_small
+from mbe_stage.device.warp import count_bits, exclusive_sums, lowest_bits, next_one, next_tile, sum_small
 
 _U = np.uint32
 _ONE = _U(1)
@@ -85,13 +85,34 @@ def count_ids(node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
+def are_groups(columns):
+    """True if the columns are groups (`prefix_groups`); the sizes of other merged columns have a larger offset."""
+    return columns.is_merged and columns.sizes <= 2
+
+
+@cuda.jit(device=True, forceinline=True)
+def group_at(k, columns, node, child, own, numbers):
+    """First position of the k-th kept group in the left set, its first column in the node, and its size; -1, 0, 0."""
+    place, column, size = np.int32(-1), np.int32(0), np.int32(0)
+    if k < columns.n_columns:
+        at = np.int32((columns.sizes >> 1) + k)
+        place = own.columns[_U(at)]
+        size = np.int32((own.columns[_U(at + 1)] if k + 1 < columns.n_columns else child.n_left) - place)
+        column = numbers[entry(node, child.left_at + place)]
+    return place, column, size
+
+
+@cuda.jit(device=True, forceinline=True)
+def write_ids(node, child, columns, own, target, offsets, n_columns, ids, numbers, mode):
     """Write the vertices of the reduced graph of each of the columns numbered in `columns`.
 
-    ``target[offsets:]`` receives `n_columns` + 1 offsets, ``target[ids:]`` the vertices.
+    ``target[offsets:]`` receives `n_columns` + 1 offsets, ``target[ids:]`` the vertices. If only sizes are written,
+    there are no ids: the offsets count the user's vertices.
 
     Parameters
     ----------
+    columns : Columns
+        Those of the child; for a word, `n_columns` is larger.
     target : int32, global
         The pool, or the warp's arena of ints.
     """
@@ -101,17 +122,28 @@ def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
         target[np.uint64(offsets + k)] = 0
         k = next_tile(k)
     cuda.syncwarp()
-    tile = np.int32(0)
-    while tile < child.n_left:
-        column, first, end = _ids_at(tile, node, child, own, numbers)
-        if column >= 0:
-            cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
-        tile = next_tile(tile)
+    # If there are ids, each offset is first the begin of its list and, after filling, its end: the begin of the next.
+    shift = np.int32(0 if mode == layout.SIZES else 1)
+    if mode == layout.SIZES and are_groups(columns):
+        tile = np.int32(0)
+        while tile < columns.n_columns:
+            place, first_column, size = group_at(np.int32(tile + lane), columns, node, child, own, numbers)
+            if place >= 0:
+                first, _ = ids_of(node, first_column, numbers)
+                _, end = ids_of(node, first_column + size - 1, numbers)
+                target[np.uint64(offsets + tile + lane)] = np.int32(end - first)
+            tile = next_tile(tile)
+    else:
+        tile = np.int32(0)
+        while tile < child.n_left:
+            column, first, end = _ids_at(tile, node, child, own, numbers)
+            if column >= 0:
+                cuda.atomic.add(target, np.uint64(offsets + shift + column), np.int32(end - first))
+            tile = next_tile(tile)
     cuda.syncwarp()
-    # Each offset is first the begin of its list and, after filling, its end: the begin of the next.
-    exclusive_sums(target, np.int64(offsets + 1), n_columns)
+    exclusive_sums(target, np.int64(offsets + shift), np.int32(n_columns + 1 - shift))
     tile = np.int32(0)
-    while tile < child.n_left:
+    while tile < (0 if mode == layout.SIZES else child.n_left):
         column, first, end = _ids_at(tile, node, child, own, numbers)
         if column >= 0:
             place = cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
@@ -142,10 +174,10 @@ def ids_of(node, column, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def multiplicity_of_ids(first, end, node, pool):
-    """Count the user's vertices of a range of the node's ids."""
-    multiplicity = np.int32(0)
-    while first < end:
+def multiplicity_of_ids(first, end, node, pool, mode):
+    """Count the user's vertices of a range of the node's ids; if only sizes are written, the offsets count them."""
+    multiplicity = np.int32(end - first if mode == layout.SIZES else 0)
+    while mode != layout.SIZES and first < end:
         multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(pool.ints[entry(node, node.ids + first)])])
         first = next_one(first)
     return multiplicity
@@ -158,14 +190,14 @@ def has_constraints(mode, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def left_multiplicity(node, child, pool):
+def left_multiplicity(node, child, pool, mode):
     """Count the user's vertices in a child's left set."""
     numbers = pool.ints
     multiplicity = np.int32(0)
     k = np.int32(cuda.laneid)
     while k < child.n_left:
         first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
-        multiplicity = np.int32(multiplicity + multiplicity_of_ids(first, end, node, pool))
+        multiplicity = np.int32(multiplicity + multiplicity_of_ids(first, end, node, pool, mode))
         k = next_tile(k)
     return sum_small(multiplicity)
 
@@ -186,7 +218,7 @@ def right_bounds(seen, node, child, own, pool):
     while k < node.n_path:
         least = np.int32(least + pool.row_multiplicities[_U(numbers[entry(node, node.path + k)])])
         k = next_tile(k)
-    whole = child.n_left if seen.is_list else np.int32(lowest_bits(child.n_left))
+    whole = child.whole if seen.is_list else np.int32(lowest_bits(child.n_left))
     k = np.int32(cuda.laneid)
     while k < seen.n_nonzero:
         other = own.nonzero[_U(k)]
@@ -195,7 +227,7 @@ def right_bounds(seen, node, child, own, pool):
             held = own.counts[_U(other)] if seen.is_list else np.int32(own.bits[_U(other)])
             if held == whole:
                 least = np.int32(least + multiplicity)
-            else:
+            elif (held if seen.is_list else count_bits(held)) >= child.fewest:
                 more = np.int32(more + multiplicity)
         k = next_tile(k)
     least = sum_small(least)

@@ -31,6 +31,9 @@ class Techniques(TechniqueSwitches):
         alone on everything below its root.
     ordering : bool
         Rows in ascending degree; without it in the order of the user's ids.
+    prefixes : bool
+        Columns of skewed graphs are sorted, and widest roots are made from ranges of them; only with merging and
+        ordering.
     """
 
     merging: bool = True
@@ -39,6 +42,7 @@ class Techniques(TechniqueSwitches):
     words: bool = True
     splitting: bool = True
     ordering: bool = True
+    prefixes: bool = True
 
     @property
     def kernel_mask(self) -> int:

@@ -14,12 +14,13 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
-from mbe_stage.bicliques.cuda.subgraph_parts import entry
+from mbe_stage.bicliques.cuda.subgraph_parts import entry, ids_of
 from mbe_stage.bicliques.cuda.walk_bundles import Rows
 from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_all, next_tile, owner_of, rank
 
 _U = np.uint32
 _NONE = _U(0)
+_LARGEST_COUNT = np.int32(0xFFFF)
 _NO_PATH = (np.int32(-1), np.int32(0))
 """Result of `path_at` behind the last path."""
 
@@ -38,7 +39,7 @@ def no_rows():
 
 
 @cuda.jit(device=True, forceinline=True)
-def look_at_rows(child, n_nonzero, n_pairs, own):
+def look_at_rows(child, n_nonzero, n_pairs, own, mode):
     """Write the number of each candidate, plus one, into `bits`; return the `Rows`."""
     lane = np.int32(cuda.laneid)
     n_candidates = np.int32(0)
@@ -51,10 +52,13 @@ def look_at_rows(child, n_nonzero, n_pairs, own):
         tile = next_tile(tile)
         following = nonzero_at(np.int32(tile + lane), n_nonzero, own)
         held = own.counts[_U(other)] if other >= 0 else np.int32(0)
-        is_full = held == child.n_left
-        is_candidate = other > child.row and not is_full
+        is_full = held == child.whole
+        is_candidate = other > child.row and not is_full and held >= child.fewest
         if other < child.row:
             most_earlier = max(most_earlier, held)
+            if mode == layout.SIZES and other >= 0:
+                # Tags are larger than counts. A row that is too small excludes nothing.
+                own.counts[_U(other)] = min(held, _LARGEST_COUNT) if held >= child.fewest else 0
         mask = ballot(is_candidate)
         if is_candidate:
             number = np.int32(n_candidates + rank(mask))
@@ -192,9 +196,9 @@ def behind_paths(tile, mode):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _is_first(other, own):
+def _is_first(other, weight, own):
     """Count a path; True if its row had none before."""
-    return other >= 0 and cuda.atomic.add(own.counts, _U(max(other, 0)), 1) == 0
+    return other >= 0 and cuda.atomic.add(own.counts, _U(max(other, 0)), weight) == 0
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -218,8 +222,17 @@ def _record(path, group, n_pairs, child, own):
 
 
 @cuda.jit(device=True, forceinline=True)
+def _size_at(place, node, child, numbers):
+    """Number of the user's vertices in a column of the left set, if only sizes are written; 0 behind the last one."""
+    first, end = np.int32(0), np.int32(0)
+    if place < child.n_left:
+        first, end = ids_of(node, numbers[entry(node, child.left_at + place)], numbers)
+    return np.int32(end - first)
+
+
+@cuda.jit(device=True, forceinline=True)
 def count_paths(node, child, own, numbers, mode):
-    """Count in `counts` how many columns of the left set every row holds.
+    """Count in `counts` how many columns of the left set every row holds; if sizes are written, the user's vertices.
 
     Collects rows with some in `nonzero`, and records the paths to later ones. Returns the numbers of both (see
     `walk_bundles.Rows`).
@@ -229,12 +242,14 @@ def count_paths(node, child, own, numbers, mode):
     group = np.int32(0)
     while group < child.n_left:
         ends, shift, total = group_at(group, node, child, numbers)
+        size = _size_at(np.int32(group + cuda.laneid), node, child, numbers) if mode == layout.SIZES else np.int32(1)
         tile = np.int32(0)
         while tile < total:
             path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
             other_0, other_1, other_2, other_3 = path_0[0], path_1[0], path_2[0], path_3[0]
-            is_new_0, is_new_1 = _is_first(other_0, own), _is_first(other_1, own)
-            is_new_2, is_new_3 = _is_first(other_2, own), _is_first(other_3, own)
+            weight = cuda.shfl_sync(ALL, size, path_0[1]) if mode == layout.SIZES else 1
+            is_new_0, is_new_1 = _is_first(other_0, weight, own), _is_first(other_1, 1, own)
+            is_new_2, is_new_3 = _is_first(other_2, 1, own), _is_first(other_3, 1, own)
             n_pairs = _record(path_0, group, n_pairs, child, own)
             n_nonzero = append_nonzero(is_new_0, other_0, n_nonzero, own)
             if mode == layout.COUNT and tile + 32 < total:

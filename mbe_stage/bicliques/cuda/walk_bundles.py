@@ -69,12 +69,26 @@ class Node(NamedTuple):
     n_path: Any
 
 
+ANY = -(1 << 31)
+"""Fewest columns of a row if all rows matter: comparisons with it disappear from the compiled code."""
+
+
 class Child(NamedTuple):
-    """A child of a subgraph: its row, and the list of its left set, columns of the node."""
+    """A child of a subgraph: its row, and the list of its left set, columns of the node.
+
+    Attributes
+    ----------
+    whole : int32
+        Count of a row that holds the whole left set: `n_left`, or the user's vertices if sizes of a list are written.
+    fewest : int32
+        Rows that hold fewer columns, of a list the user's vertices, are in no wanted biclique below; `ANY` without.
+    """
 
     row: Any
     left_at: Any
     n_left: Any
+    whole: Any
+    fewest: Any
 
 
 class Singles(NamedTuple):

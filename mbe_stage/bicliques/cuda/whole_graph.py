@@ -30,7 +30,7 @@ from mbe_stage.device.grid import (
     wait_for_all,
 )
 from mbe_stage.device.jit import CSR, I32, I64, I64_2D, INT, U32, bundle, kernel
-from mbe_stage.device.warp import ALL, ballot, inclusive_sum, rank, sum_all
+from mbe_stage.device.warp import ALL, ballot, four_entries, inclusive_sum, rank, sum_all
 
 _BITMAP_WORDS = 1024
 _BITMAP_ROWS = 32 * _BITMAP_WORDS
@@ -385,6 +385,23 @@ def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints,
 
 
 @cuda.jit(device=True, forceinline=True)
+def _column_of(member, columns_from, numbers, keys):
+    """The column of a list's entry and its degree; -1 and 0 if it is left out, or if there is no entry."""
+    other = columns_from + max(member, 0)
+    column = numbers[other] if member >= 0 else -1
+    return column, _degree(keys, other) if column >= 0 else np.int32(0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_kept(column, ints, to):
+    """Write the columns of the lanes that have one from `to` on; return the next position."""
+    kept = ballot(column >= 0)
+    if column >= 0:
+        ints[to + rank(kept)] = column
+    return to + cuda.popc(kept)
+
+
+@cuda.jit(device=True, forceinline=True)
 def _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, offsets_at, members_at):
     """Write each row's columns, ascending, and the number of two-step paths from it.
 
@@ -428,17 +445,17 @@ def _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, offset
             first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
             to = cuda.shfl_sync(ALL, place, source)
             part = np.int64(0)
-            for group in range(first, last, 32):
-                column = -1
-                if group + lane < last:
-                    other = columns_from + members[group + lane]
-                    column = numbers[other]
-                    if column >= 0:
-                        part += _degree(keys, other)
-                kept = ballot(column >= 0)
-                if column >= 0:
-                    ints[to + rank(kept)] = column
-                to += cuda.popc(kept)
+            for group in range(first, last, 128):
+                one, two, three, four = four_entries(members, group + lane, last)
+                column_1, cost_1 = _column_of(one, columns_from, numbers, keys)
+                column_2, cost_2 = _column_of(two, columns_from, numbers, keys)
+                column_3, cost_3 = _column_of(three, columns_from, numbers, keys)
+                column_4, cost_4 = _column_of(four, columns_from, numbers, keys)
+                part += cost_1 + cost_2 + cost_3 + cost_4
+                to = _write_kept(column_1, ints, to)
+                to = _write_kept(column_2, ints, to)
+                to = _write_kept(column_3, ints, to)
+                to = _write_kept(column_4, ints, to)
             whole = sum_all(part)
             if lane == source:
                 cost = whole

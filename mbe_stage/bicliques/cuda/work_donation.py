@@ -221,7 +221,7 @@ def _copy_frame(frame, receiver, donated, own, warps, mode):
         words_to[_U(k)] = own.words[_U(frame[layout.WORDS] + k)]
         k = next_tile(k)
     if mode > layout.COUNT:
-        n_header = np.int32(layout.HEADER_IDS + own.ints[layout.WORD_BITS])
+        n_header = np.int32(layout.HEADER_IDS + (own.ints[layout.WORD_BITS] if mode >= layout.MEMBERS else 0))
         k = lane
         while k < n_header:
             ints_to[_U(k)] = own.ints[_U(k)]

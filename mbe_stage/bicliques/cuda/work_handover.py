@@ -275,7 +275,12 @@ class WorkTransfer:
 
 
 def give_nodes(
-    pool: layout.Pool, n_nodes: int, capacities: Sequence[Capacity], spare_ints: int, transfers: list[WorkTransfer]
+    pool: layout.Pool,
+    n_nodes: int,
+    capacities: Sequence[Capacity],
+    spare_ints: int,
+    transfers: list[WorkTransfer],
+    mode: int,
 ) -> int:
     """Put nodes of the pool, or some of their children, into transfers; return the number of nodes exhausted here.
 
@@ -289,6 +294,8 @@ def give_nodes(
         Device memory for the nodes of all transfers, in entries.
     transfers : list of WorkTransfer
         One for each receiver; changed.
+    mode : int
+        Output mode of the walk.
     """
     fields, cursors = cp.asnumpy(pool.nodes[:n_nodes]), cp.asnumpy(pool.cursors[:n_nodes])
     most_ints = min(spare_ints // max(1, len(capacities)), _MOST_INTS)
@@ -301,7 +308,7 @@ def give_nodes(
         if not share:
             continue
         numbers, firsts, stops = np.array(share).T
-        live = laid_out(fields, numbers, numbers.size)
+        live = laid_out(fields, numbers, numbers.size, mode)
         transfer.ints = moved_out(pool.ints, live)
         transfer.fields = fields[numbers]
         transfer.fields[:, layout.NODE_OFFSET] = live.places - live.unwritten

@@ -1,0 +1,271 @@
+"""Roots among the most frequent rows of a skewed graph, from ranges of columns instead of single columns.
+
+If the columns are sorted (`column_order`), the columns of such a root with the same later rows have consecutive
+numbers: they are a *group*, which becomes one column of the child. So a root with 10^5 columns is a few hundred ranges.
+An earlier row holds a group if its ascending list has all of the range, which one binary search in that list shows.
+Only the earlier rows of the group's first column can do so.
+
+No earlier row holds all columns of a root and more, since rows ascend by degree. Twins are merged, unless their hash
+collides with another vertex's. So a root is maximal unless an earlier row has the same columns.
+
+`columns` has the first position of each group in the left set, the arena of words its key: the word of its columns from
+the root's bit on, two uint32. Recorded (row, group) pairs follow, where `subgraph_build.record_of` expects them. If the
+first group holds no candidate, it is not kept, and `Columns.sizes` is the offset of the second key; otherwise 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda.subgraph_parts import entry, group_at
+from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero, end_to_end, path_at
+from mbe_stage.bicliques.cuda.walk_bundles import Columns, Rows
+from mbe_stage.bicliques.cuda.work_donation import ask_for_words
+from mbe_stage.device.intrinsics import onward
+from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_one, next_tile, or_all, rank
+
+_U = np.uint32
+_L = np.uint64
+_ONE = _U(1)
+_NONE = _U(0)
+_HALF = _L(32)
+_SOME = 1 << 30
+"""Instead of the count of a row that holds some columns of the root: it is never too small."""
+_STRIDE = 1024
+"""Columns between whose ends a warp looks for groups at once: 32 tiles."""
+
+
+@cuda.jit(device=True, forceinline=True)
+def is_grouped_root(number, node, child, pool, mode):
+    """True if a child is made from ranges of columns: a wide root among the last rows of a sorted graph."""
+    return (
+        mode < layout.MEMBERS
+        and number == 0
+        and pool.prefixes.size > layout.PREFIX_ROWS
+        and child.n_left > layout.WORD_BITS
+        and child.row >= np.int32(_U(node.row_offsets - node.row_ids)) - layout.PREFIX_ROWS
+    )
+
+
+@cuda.jit(device=True, forceinline=True)
+def _bit_of(node, child):
+    """Bit of the root's row in the words of the columns."""
+    return np.int32(child.row - (np.int32(_U(node.row_offsets - node.row_ids)) - layout.PREFIX_ROWS))
+
+
+@cuda.jit(device=True, forceinline=True)
+def left_size_of_root(node, child, pool):
+    """Number of the user's vertices in the left set."""
+    return np.int32(pool.prefixes[_U(_bit_of(node, child))])
+
+
+@cuda.jit(device=True, forceinline=True)
+def _key_at(k, node, child, pool):
+    """Rows from the root's on that hold the column at a position of the left set, as bits; never 0."""
+    column = pool.ints[entry(node, child.left_at + k)]
+    return _L(_L(pool.prefixes[_U(layout.PREFIX_ROWS + column)]) >> _L(_bit_of(node, child)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def find_groups(node, child, own, pool, launch):
+    """Find the groups of a root, and collect its later rows in `nonzero`, `counts` and `subsets`.
+
+    Returns
+    -------
+    fits : bool
+        False if the arena is short; the quantum ends.
+    rows : Rows
+        Those from the root's on; all of them are candidates or hold the whole left set.
+    columns : Columns
+        The groups that a candidate holds.
+    """
+    n_groups, n_first, some, both = _write_groups(node, child, own, pool)
+    fits = ask_for_words(np.int32(2 * n_groups), own.words, launch)
+    n_nonzero, n_candidates = np.int32(0), np.int32(0)
+    low = _U(some)
+    low_both = _U(both)
+    for half in range(2):
+        if half == 1:
+            low, low_both = _U(some >> _HALF), _U(both >> _HALF)
+        is_row = fits and _U(low >> _U(cuda.laneid)) & _ONE != 0
+        is_full = is_row and _U(low_both >> _U(cuda.laneid)) & _ONE != 0
+        row = np.int32(child.row + 32 * half + cuda.laneid)
+        candidates = ballot(is_row and not is_full)
+        if is_row:
+            own.counts[_U(row)] = child.whole if is_full else np.int32(_SOME)
+            if not is_full:
+                own.subsets[_U(n_candidates + rank(candidates))] = _U(row)
+        n_candidates = np.int32(n_candidates + count_bits(candidates))
+        n_nonzero = append_nonzero(is_row, row, n_nonzero, own)
+    cuda.syncwarp()
+    # Only the first group can be without a candidate, since keys ascend.
+    n_dropped = np.int32(_L(_key_of(np.int32(0), own) & ~both) == 0)
+    n_kept = np.int32(child.n_left - (n_first if n_dropped != 0 else 0))
+    most_earlier = child.whole if _has_earlier_twin(node, child, pool.ints) else np.int32(0)
+    rows = Rows(n_nonzero, np.int32(0), n_candidates, np.int32(n_nonzero - n_candidates), most_earlier)
+    return fits, rows, Columns(np.int32(n_groups - n_dropped), n_kept, True, np.int32(2 * n_dropped))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _has_earlier_twin(node, child, numbers):
+    """True if an earlier row has the same columns, among the rows before it with as many."""
+    is_twin = False
+    other = np.int32(child.row - 1)
+    while other >= 0 and not is_twin:
+        first = numbers[entry(node, node.row_offsets + other)]
+        is_twin = np.int32(numbers[entry(node, node.row_offsets + other + 1)] - first) == child.n_left
+        other = np.int32(other - 1 if is_twin else -1)
+        tile = np.int32(0)
+        while is_twin and tile < child.n_left:
+            k = np.int32(tile + cuda.laneid)
+            differs = False
+            if k < child.n_left:
+                differs = numbers[entry(node, child.left_at + k)] != numbers[entry(node, node.row_members + first + k)]
+            is_twin = not cuda.any_sync(ALL, differs)
+            tile = next_tile(tile)
+    return is_twin
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_groups(node, child, own, pool):
+    """Write the groups as far as the arena reaches.
+
+    Returns their number, the size of the first one, and the rows that hold some column and those that hold all.
+    """
+    lane = np.int32(cuda.laneid)
+    last = np.int32(child.n_left - 1)
+    n_groups = np.int32(0)
+    some, missing = _L(0), _L(0)
+    before = _L(0)
+    tile = np.int32(0)
+    while tile < child.n_left:
+        # Keys ascend: if those at the ends of two tiles are equal, so are all between.
+        key = _key_at(np.int32(min(tile + 32 * lane + 31, last)), node, child, pool)
+        former = _L(cuda.shfl_up_sync(ALL, np.int64(key), 1))
+        if lane == 0:
+            former = before
+        changed = ballot(key != former)
+        while changed != 0:
+            source = first_bit(changed)
+            changed = _U(changed & _U(changed - _ONE))
+            k = np.int32(tile + 32 * source + lane)
+            inner = _key_at(np.int32(min(k, last)), node, child, pool)
+            previous = _L(cuda.shfl_up_sync(ALL, np.int64(inner), 1))
+            ahead = _L(cuda.shfl_sync(ALL, np.int64(former), source))
+            if lane == 0:
+                previous = ahead
+            is_start = k <= last and inner != previous
+            starts = ballot(is_start)
+            group = np.int32(n_groups + rank(starts))
+            if is_start:
+                some |= inner
+                missing |= ~inner
+                own.columns[_U(group)] = k
+                if 2 * group + 2 <= own.words.size:
+                    own.words[_U(2 * group)] = _U(inner)
+                    own.words[_U(2 * group + 1)] = _U(inner >> _HALF)
+            n_groups = np.int32(n_groups + count_bits(starts))
+        before = _L(cuda.shfl_sync(ALL, np.int64(key), 31))
+        tile = onward(tile, np.int32(_STRIDE))
+    cuda.syncwarp()
+    n_first = own.columns[1] if n_groups > 1 else child.n_left
+    return n_groups, n_first, _or_long(some), _L(~_or_long(missing))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _or_long(word):
+    """Union over all lanes, uint64."""
+    return _L(_L(or_all(_U(word))) | _L(_L(or_all(_U(word >> _HALF))) << _HALF))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _key_of(group, own):
+    return _L(_L(own.words[_U(2 * group)]) | _L(_L(own.words[_U(2 * group + 1)]) << _HALF))
+
+
+@cuda.jit(device=True, forceinline=True)
+def note_rows(columns, rows, node, child, own, numbers):
+    """Note which rows hold each group: in `bits`, its columns if they fit a word, else their number, beside a record.
+
+    Earlier rows that hold a group are added to `nonzero`.
+
+    Returns
+    -------
+    n_nonzero, n_pairs : int32
+        Number of rows in `nonzero`, and of pairs. They are recorded only as far as the arena reaches.
+    """
+    lane = np.int32(cuda.laneid)
+    n_nonzero = rows.n_nonzero
+    n_pairs = np.int32(0)
+    tile = np.int32(0)
+    while tile < columns.n_columns:
+        group = np.int32(tile + lane)
+        place, first, size = group_at(group, columns, node, child, own, numbers)
+        word = np.int32(columns.sizes + 2 * group)
+        half = np.int32(0)
+        while half < 2:
+            rest = own.words[_U(word + half)] if place >= 0 else _NONE
+            while cuda.any_sync(ALL, rest != 0):
+                other = np.int32(child.row + 32 * half + max(0, first_bit(rest)))
+                is_live = rest != 0 and own.counts[_U(other)] != child.whole
+                _, n_pairs = _note(is_live, other, group, n_pairs, columns, own)
+                rest = _U(rest & _U(rest - _ONE)) if rest != 0 else _NONE
+            half = next_one(half)
+        start, length = np.int32(0), np.int32(0)
+        if place >= 0:
+            start = numbers[entry(node, node.column_offsets + first)]
+            length = np.int32(numbers[entry(node, node.column_offsets + first + 1)] - start)
+        ends, shift, total = end_to_end(length, start)
+        path = np.int32(0)
+        while path < total:
+            other, holder = path_at(np.int32(path + lane), total, ends, shift, node, numbers)
+            of_first, of_size = cuda.shfl_sync(ALL, first, holder), cuda.shfl_sync(ALL, size, holder)
+            is_live = _holds_range(0 <= other < child.row, other, of_first, of_size, node, numbers)
+            is_new, n_pairs = _note(is_live, other, np.int32(tile + holder), n_pairs, columns, own)
+            n_nonzero = append_nonzero(is_new, other, n_nonzero, own)
+            path = next_tile(path)
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return n_nonzero, n_pairs
+
+
+@cuda.jit(device=True, forceinline=True)
+def _note(is_live, other, group, n_pairs, columns, own):
+    """Note the pairs of the lanes that have one; True for a lane whose row had none before, and the number of pairs."""
+    mask = ballot(is_live)
+    is_new = False
+    if is_live:
+        if columns.n_columns <= layout.WORD_BITS:
+            is_new = cuda.atomic.or_(own.bits, _U(other), _U(_ONE << _U(group))) == 0
+        else:
+            is_new = cuda.atomic.add(own.bits, _U(other), _ONE) == 0
+            to = np.int32(columns.sizes + 2 * (columns.n_columns + n_pairs + rank(mask)))
+            if to + 2 <= own.words.size:
+                own.words[_U(to)] = _U(other)
+                own.words[_U(to + 1)] = _U(group)
+    return is_new, np.int32(n_pairs + count_bits(mask))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _holds_range(is_asked, other, first, size, node, numbers):
+    """True if a row that holds the column `first` holds the `size` columns from there on; by all lanes."""
+    low, end = np.int32(0), np.int32(0)
+    if is_asked:
+        low = numbers[entry(node, node.row_offsets + other)]
+        end = numbers[entry(node, node.row_offsets + other + 1)]
+    is_long = is_asked and size <= np.int32(end - low)
+    # The first position of `first` or a larger column; a single column needs no search.
+    high = end if is_long and size > 1 else low
+    while cuda.any_sync(ALL, low < high):
+        if low < high:
+            middle = np.int32((low + high) >> 1)
+            if numbers[entry(node, node.row_members + middle)] < first:
+                low = np.int32(middle + 1)
+            else:
+                high = middle
+    last = np.int32(low + size - 1)
+    if is_long and size > 1:
+        is_long = last < end and numbers[entry(node, node.row_members + last)] == np.int32(first + size - 1)
+    return is_long
