@@ -104,7 +104,7 @@ class Record(_Line):
     saved : SavedWork or None
         The rest of the search below these roots; its file is kept until the next record.
     follows : str
-        Checksum of the saved work that the record before it in its chain ended with; empty for the first.
+        Path of the saved work of the record before it in its chain; empty for the first.
     """
 
     roots: Roots
@@ -117,9 +117,9 @@ class Record(_Line):
     follows: str = ""
 
     @property
-    def saved_digest(self) -> str:
-        """Checksum of the saved work; empty if there is none."""
-        return "" if self.saved is None else self.saved.file.sha256
+    def saved_name(self) -> str:
+        """Path of the saved work, which no other has; empty if there is none."""
+        return "" if self.saved is None else self.saved.file.path
 
 
 class Journal:
@@ -196,7 +196,7 @@ class Journal:
         """
         roots, replaced = remaining[0].roots, self.files if is_whole else []
         earlier = [] if is_whole else _settled(self.records)
-        follows = earlier[-1].saved_digest if earlier else ""
+        follows = earlier[-1].saved_name if earlier else ""
         # A record that follows another has the ranges of that one, too.
         before = _left(roots, earlier[:-1] if follows else earlier)
         replaced += _saved_files(self.records, self.staging_dir)
@@ -392,7 +392,7 @@ def _undamaged(staging_dir: Path, records: Sequence[Record]) -> list[Record]:
     """Return the records whose chains are whole and have all their files; log the others."""
     chains: list[list[Record]] = []
     for record in records:
-        if record.follows and chains and chains[-1][-1].saved_digest == record.follows:
+        if record.follows and chains and chains[-1][-1].saved_name == record.follows:
             chains[-1].append(record)
         else:
             chains.append([record])
@@ -416,7 +416,7 @@ def _undamaged(staging_dir: Path, records: Sequence[Record]) -> list[Record]:
 def _settled(records: Sequence[Record]) -> list[Record]:
     """Return the records that no other follows: the last of each chain."""
     followed = {record.follows for record in records if record.follows}
-    return [record for record in records if record.saved_digest not in followed]
+    return [record for record in records if record.saved_name not in followed]
 
 
 def _left(roots: Roots, settled: Sequence[Record]) -> list[tuple[int, int]]:

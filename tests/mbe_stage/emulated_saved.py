@@ -1,6 +1,6 @@
 """The CUDA engine on the emulator, ended at random moments with its work saved, and continued by a fresh search.
 
-Run as a script, with one of `PARTS` and a number of rounds: prints a JSON line per case.
+Run as a script, with numbers of rounds: prints a JSON line for each, and for saved work that is damaged.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import json
 import random
 import sys
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, Detail, Execution, TableSink
 from mbe_stage.bicliques import engine_cuda, reference
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import OpenWork
@@ -70,26 +72,27 @@ def ended(graph: Any, query: Any, detail: Detail, work: OpenWork | None, dice: r
     return None
 
 
-def rounds(launcher: Any, n: int) -> Iterator[dict[str, Any]]:
-    for seed in range(n):
+def rounds(launcher: Any, seeds: list[int]) -> Iterator[dict[str, Any]]:
+    for seed in seeds:
         launcher.seed, dice = seed, random.Random(seed)
         graph, query = asked(seed)
+        detail = (Detail.MEMBERS, Detail.COUNT, Detail.SIZES)[seed % 3]
         wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
-        table, n_counted, n_saved, sizes = TableSink(), 0, 0, []
-
-        def count(block: Any) -> None:
-            nonlocal n_counted
-            n_counted += len(block)
-
-        for detail, sink in ((Detail.MEMBERS, table.accept), (Detail(seed % 2), count)):
-            work = ended(graph, query, detail, None, dice, sink)
-            while work is not None:
-                n_saved += 1
-                sizes.append(sum(array.nbytes for array in work.arrays.values()))
-                work = ended(graph, query, detail, copied(work), dice, sink)
-        found = table.table()
-        same = found.as_set() == wanted and len(found) == len(wanted) == n_counted
-        yield {"case": seed, "same": same, "wanted": len(wanted), "saved": n_saved, "bytes": max(sizes, default=0)}
+        blocks: list[Any] = []
+        n_saved, work = 0, ended(graph, query, detail, None, dice, blocks.append)
+        while work is not None:
+            n_saved += 1
+            work = ended(graph, query, detail, copied(work), dice, blocks.append)
+        same = sum(map(len, blocks)) == len(wanted)
+        if detail == Detail.SIZES:
+            sizes = [pair for block in blocks for pair in zip(block.left_sizes, block.right_sizes, strict=True)]
+            same = same and Counter(sizes) == Counter((len(left), len(right)) for left, right in wanted)
+        elif detail == Detail.MEMBERS:
+            table = TableSink()
+            for block in blocks:
+                table.accept(block)
+            same = same and table.table().as_set() == wanted
+        yield {"case": seed, "same": same, "wanted": len(wanted), "saved": n_saved}
 
 
 def copied(work: OpenWork) -> OpenWork:
@@ -97,42 +100,77 @@ def copied(work: OpenWork) -> OpenWork:
     return replace(work, arrays={name: array.copy() for name, array in work.arrays.items()})
 
 
-def refused(launcher: Any, _n: int) -> Iterator[dict[str, Any]]:
-    """Saved work with some numbers changed is refused, or still ends."""
-    launcher.seed = 0
-    for seed in (0, 1, 4):
-        graph, query = asked(seed)
-        dice = random.Random(seed)
-        work = None
-        while work is None or not len(work.arrays["tasks"]):
-            work = ended(graph, query, Detail.MEMBERS, None, dice, lambda _: None)
-        said = set()
-        for name in work.arrays:
-            for wrong in (-1, 10**6, None):
-                changed = copied(work)
-                array = changed.arrays[name]
-                if wrong is None:
-                    changed.arrays[name] = array[:-1] if array.size else np.ones((3,) * array.ndim, array.dtype)
-                elif array.dtype == np.uint8 or not array.size:
-                    continue
-                else:
-                    array.reshape(-1)[dice.randrange(array.size)] = wrong
-                try:
-                    list(engine_cuda.run(graph, query, Execution(), Detail.MEMBERS, [changed], sizes=SIZES[0]))
-                except InvalidArgument as error:
-                    said.add(str(error))
-        yield {"case": f"refused {seed}", "said": sorted(said)}
+WRONG: list[tuple[str, Callable[[np.ndarray], Any]]] = [
+    ("order", lambda array: np.append(array, np.int32(10**6))),
+    ("nodes", lambda array: array.__setitem__((-1, layout.NODE_ROWS), 10**6)),
+    ("nodes", lambda array: array.__setitem__((-1, layout.NODE_EDGES), -1)),
+    ("nodes", lambda array: array.__setitem__((-1, layout.NODE_END), 0)),
+    ("nodes", lambda array: array.__setitem__((-1, layout.NODE_OFFSET), 8)),
+    ("nodes", lambda array: array.__setitem__((-1, layout.NODE_ROOT), 10**6)),
+    ("cursors", lambda array: array.__setitem__(-1, 10**6)),
+    ("cursors", lambda array: array[:-1]),
+    ("heads", lambda array: array.__setitem__(-1, 10**6)),
+    ("heads", lambda array: array.__setitem__(0, -1)),
+    ("bits", lambda array: array[:-1]),
+    ("lists", lambda array: np.append(array, np.int32(0))),
+    ("tasks", lambda array: array.__setitem__((-1, 0), layout.MAX_DEPTH)),
+    ("tasks", lambda array: array.__setitem__((-1, 1), 10**6)),
+    ("tasks", lambda array: array.__setitem__((-1, 4), -1)),
+    ("frames", lambda array: array.__setitem__((slice(None), 0, layout.WORDS), 10**6)),
+    ("frames", lambda array: array.__setitem__((slice(None), 0, layout.N_SUPERSET), 10**6)),
+    ("frames", lambda array: array.__setitem__((slice(None), 0, layout.CURSOR), -1)),
+    ("frames", lambda array: array.astype(np.int64)),
+    ("ints", lambda array: array.fill(10**6)),
+    ("word_starts", lambda array: array.__setitem__(-1, 10**6)),
+    ("int_starts", lambda array: array[1:]),
+]
+"""Arrays of saved work, each changed in place or replaced, so that a kernel would reach beyond an array."""
 
 
-PARTS = {"rounds": rounds, "refused": refused}
+def refused(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Each change of `WRONG`, and what is said of it; bits and lists that fit, but make other nodes."""
+    from mbe_stage.bicliques.cuda import saved_work, search
+
+    noted: list[Any] = []
+    check, search.saved_work.check = saved_work.check, lambda *given: noted.append(given)
+    launcher.seed, dice = 0, random.Random(1)
+    # A graph with many bicliques below nodes, and stacks.
+    graph, query, work = *asked(0), None
+    while work is None or not all(len(work.arrays[name]) for name in ("nodes", "tasks", "frames", "bits")):
+        work = ended(graph, query, Detail.MEMBERS, None, dice, lambda _: None)
+    list(
+        zip(range(1), engine_cuda.run(graph, query, Execution(), Detail.MEMBERS, [work], sizes=SIZES[0]), strict=False)
+    )
+    ((arrays, facts, mode),) = noted
+    check(arrays, facts, mode)
+    for number, (name, change) in enumerate(WRONG):
+        changed = copied(replace(work, arrays=arrays)).arrays
+        replacement = change(changed[name])
+        changed[name] = changed[name] if replacement is None else replacement
+        yield {"case": f"{number} {name}", "said": said_of(lambda changed=changed: check(changed, facts, mode))}
+    changed = copied(work)
+    changed.arrays["bits"][0] ^= 255
+    run = engine_cuda.run(graph, query, Execution(), Detail.MEMBERS, [changed], sizes=SIZES[0])
+    yield {"case": "other bits", "said": said_of(lambda: list(run))}
 
 
-def main(part: str, n: int) -> None:
+def said_of(action: Callable[[], Any]) -> str:
+    try:
+        action()
+    except InvalidArgument as error:
+        return str(error)
+    return ""
+
+
+def main(seeds: list[int]) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    for case in PARTS[part](put_in_place(), n):
+    launcher = put_in_place()
+    for case in rounds(launcher, seeds):
+        print(json.dumps(case), flush=True)
+    for case in refused(launcher):
         print(json.dumps(case), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(list(map(int, sys.argv[1:])))

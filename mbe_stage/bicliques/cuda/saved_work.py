@@ -180,20 +180,6 @@ def _saved_tasks(
     return arrays
 
 
-def merged(parts: Sequence[Arrays]) -> Arrays:
-    """Return the work of several sessions as that of one."""
-    together = {name: np.concatenate([part[name] for part in parts]) for name in _DTYPES if "starts" not in name}
-    pending, before = TASK_FIELDS.index(layout.PENDING_NODE), 0
-    first = 0
-    for part in parts:
-        of_part = together["tasks"][first : first + len(part["tasks"]), pending]
-        of_part[of_part > 0] += before
-        before, first = before + len(part["nodes"]), first + len(part["tasks"])
-    for name in ("word_starts", "int_starts"):
-        together[name] = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part[name]) for part in parts]))])
-    return together
-
-
 def roots_of(arrays: Arrays) -> np.ndarray:
     """Return the begun roots with work left, each once."""
     tasks = arrays["tasks"][:, TASK_FIELDS.index(layout.ROOT)]

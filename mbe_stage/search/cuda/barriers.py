@@ -3,8 +3,8 @@
 Warps begin roots in the order of their work, but tasks are ranges of roots in another order. So a barrier begins some
 held-back roots anyway, and the others form few ranges.
 
-A search that can save its work in the middle does so at a barrier, if the caller takes open work; then nothing is held
-back for it. A search with too much open work holds roots back, and saves once there is little enough.
+A search that can save its work does so in the middle if the caller takes open work, and holds nothing back for it. If
+the open work is too large, it holds roots back as well, and saves as soon as it is small enough.
 
 A device may begin all roots within a second and then need minutes to write the results. A barrier requested in that
 time would only come at the end. So if results are flushed and a barrier may be requested, a small part of the roots
