@@ -33,7 +33,7 @@ from mbe_stage.tasks import OpenWork, Task
 _WAIT_SECONDS = 0.01
 log = logging.getLogger(__name__)
 ENGINE = "cuda"
-_EPOCH_SECONDS = 5.0
+_EPOCH_SECONDS = 2.0
 _MEMORY_SHARE = 0.75
 # Twelfths of a device's budget for blocks in device memory: held-back blocks, as many that wait for the consumer, and
 # the one that it takes in. The rest is for the search.
@@ -286,7 +286,11 @@ class DeviceRunner:
 
         def search_on(k: int) -> DeviceSearch:
             memory = budgets.of_search(numbers[k])
-            alone = replace(execution, runner=None, devices=None, device_memory_bytes=memory)
+            # Each device's saved work is held twice on the host: that of the last epoch, and that at its end.
+            host_memory = max(1, execution.memory_budget_bytes // (2 * len(numbers)))
+            alone = replace(
+                execution, runner=None, devices=None, device_memory_bytes=memory, memory_budget_bytes=host_memory
+            )
             asked = {"is_requested": barrier is not None} | ({"on_device": True} if on_device else {})
             return worker.device_search(graph, query, alone, detail, wanted, **asked, **self._options)
 
@@ -343,7 +347,7 @@ class DeviceRunner:
 
     def _begun(self, exchange: Exchange, beginning: _Beginning, lead: DeviceSearch) -> Iterator[Any]:
         """Yield the results of all devices that are ready."""
-        if lead.rows.size:
+        if lead.rows.size or lead.works:
             exchange.warnings = self.warnings
             facts = dict(zip(sorted(beginning.ready), self.ranks, strict=True))
             named = {k: f"{each.address} ({each.device})" for k, each in facts.items()}
@@ -404,8 +408,9 @@ def _worked(k: int, number: int, work: _Work, turns: Turns | None) -> None:
             search = work.search_on(k)
             beginning.say(k, search)
             while (begun := exchange.next_round(k)) is not None:
-                generation, rows = begun
-                search.begin(rows)
+                generation, rows, works = begun
+                search.begin(rows, works)
+                del works
                 while exchange.goes_on(generation) and _went_on(k, search, work, generation, turns):
                     pass
     except BaseException as error:  # noqa: BLE001 - the consumer's thread raises it
@@ -425,6 +430,9 @@ def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: 
         search.take_in(transfer)
         # The giver gets its memory back now, not after the next quantum.
         del transfer
+    if exchange.wants_saved(k, generation):
+        start = time.perf_counter()
+        exchange.save(k, generation, search.save(), time.perf_counter() - start)
     if exchange.wants_roots_back(k, generation):
         exchange.give_back(k, generation, search.hold())
     with turns.of_search() if turns is not None else nullcontext(True) as is_its_turn:

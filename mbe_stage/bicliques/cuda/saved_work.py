@@ -180,6 +180,23 @@ def _saved_tasks(
     return arrays
 
 
+def merged(works: Sequence[Arrays]) -> Arrays:
+    """Return the work of several sessions as that of one."""
+    if len(works) == 1:
+        return works[0]
+    together = {name: np.concatenate([work[name] for work in works]) for name in _DTYPES if "starts" not in name}
+    pending, n_nodes, first = TASK_FIELDS.index(layout.PENDING_NODE), 0, 0
+    for work in works:
+        # Node 0 is the whole graph, of each of them.
+        nodes = together["tasks"][first : first + len(work["tasks"]), pending]
+        nodes[nodes > 0] += n_nodes
+        n_nodes, first = n_nodes + len(work["nodes"]), first + len(work["tasks"])
+    for name in ("word_starts", "int_starts"):
+        sizes = np.concatenate([np.diff(work[name]) for work in works])
+        together[name] = np.concatenate([[0], np.cumsum(sizes)])
+    return together
+
+
 def roots_of(arrays: Arrays) -> np.ndarray:
     """Return the begun roots with work left, each once."""
     tasks = arrays["tasks"][:, TASK_FIELDS.index(layout.ROOT)]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import cupy as cp
 import numpy as np
@@ -31,7 +31,6 @@ from mbe_stage.device import launch
 from mbe_stage.device.arrays import wait_for_device
 from mbe_stage.device.memory_budget import device_budget, device_work
 from mbe_stage.device.to_host import to_host
-from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.search.cuda import barriers
@@ -142,6 +141,7 @@ class Search:
         self.list_sizes: ListSizes | None = None
         self.budget_bytes = budget = device_budget(execution)
         self._holds_back = False
+        self._loaded: list[saved_work.Arrays] = []
         self._most_saved = execution.memory_budget_bytes // _SAVED_SHARE
         with device_work(budget):
             # Members of wide groups would be written by one lane.
@@ -165,10 +165,11 @@ class Search:
                 log.debug("memory on the device:\n%s", plan.describe())
             rows = None if work is not None else wanted
             self.session = session.Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, rows)
-            if work is not None:
+            if work is not None and wanted is not None:
                 saved_work.check(work.arrays, prepared.facts, mode)
-                order = np.concatenate([work.arrays["order"], wanted])
-                self.session.load(work.arrays | {"order": order})
+                order = np.concatenate([work.arrays["order"], wanted.astype(np.int32)])
+                self._loaded = [work.arrays | {"order": order}]
+                self.session.load(self._loaded[0])
 
     def quanta(self) -> Iterator[Quantum]:
         """Yield the work, quantum by quantum."""
@@ -343,7 +344,11 @@ class SharedSearch(Search):
     ----------
     rows : (n,) int32
         All wanted roots, the heaviest first; the same on each device.
+    works : list of dict
+        Saved work that the search begins with; the rows are in it.
     """
+
+    can_save: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -356,15 +361,10 @@ class SharedSearch(Search):
         is_requested: bool,
         on_device: bool = False,
     ) -> None:
-        tasks = None if tasks is None else tuple(tasks)
-        if any(isinstance(each, OpenWork) for each in tasks or ()):
-            raise InvalidArgument(
-                "the saved work of a search is continued by one device: expected no devices; leave --devices out"
-            )
         super().__init__(graph, query, execution, detail, tasks, sizes, Techniques())
         self._begun_before = 0.0
         self._on_device = on_device
-        self.rows = _NONE
+        self.rows, self.works = _NONE, self._loaded
         if self.is_done:
             return
         with device_work(self.budget_bytes):
@@ -372,17 +372,31 @@ class SharedSearch(Search):
             self.rows = self.session.roots_ahead()
             self.session.rehearse()
             self._paths = self.session.all_paths()
-            self._total = max(1.0, float(self._paths[self.rows].sum()))
+            begun = sum(float(self._paths[saved_work.roots_of(work)].sum()) for work in self.works)
+            self._total = max(1.0, float(self._paths[self.rows].sum()) + begun)
             if is_requested:
                 # Read while this device is the current one.
                 assert self._roots
 
-    def begin(self, rows: np.ndarray) -> None:
-        """Drop the work in progress, and begin with these roots."""
+    def begin(self, rows: np.ndarray, works: Sequence[saved_work.Arrays] = ()) -> None:
+        """Drop the work in progress, and begin with these roots and saved works."""
         with device_work(self.budget_bytes):
-            self.session.restart(rows)
+            if works:
+                work = saved_work.merged(works)
+                self.session.load(work | {"order": np.concatenate([work["order"], rows])})
+            else:
+                self.session.restart(rows)
             self._begun_before = self.session.begun()
-        self.is_done = rows.size == 0
+        self.is_done = rows.size == 0 and not works
+
+    def save(self) -> saved_work.Arrays | None:
+        """Copy all work on this device to the host; None if it is too large."""
+        with device_work(self.budget_bytes):
+            return self.session.saved(self._most_saved)
+
+    def rows_in(self, works: Sequence[saved_work.Arrays]) -> np.ndarray:
+        """Return the roots in saved works that have not begun."""
+        return np.concatenate([_NONE, *(work["order"] for work in works)])
 
     def work(self, block_bytes: int) -> Iterator[list[Any]]:
         """Yield the results of a quantum; on the device one block at a time, each complete before it is yielded."""
@@ -444,9 +458,13 @@ class SharedSearch(Search):
         """Roots to finish before a barrier, so that the rest are few ranges; (n,) bool."""
         return begun_all_the_same(rows, self._paths[rows], barriers.MOST_RANGES)
 
-    def empty(self, share: float, remaining: np.ndarray | None = None) -> BicliqueBlock:
-        """Make an empty block on the host that reports progress, or marks a barrier with the remaining roots."""
-        tasks = None if remaining is None else self._tasks_of(remaining, self._paths[remaining])
+    def empty(
+        self, share: float, remaining: np.ndarray | None = None, works: Sequence[saved_work.Arrays] = ()
+    ) -> BicliqueBlock:
+        """Make an empty block on the host that reports progress, or marks a barrier with the remaining work."""
+        tasks: Remaining | None = None if remaining is None else self._tasks_of(remaining, self._paths[remaining])
+        if works:
+            tasks = (OpenWork(self._roots, _form(self.detail, self._query), saved_work.merged(works)),)
         return BicliqueBlock.empty(self.detail, share, tasks)
 
     def brought_here(self, block: Any) -> DeviceBlock:
