@@ -40,8 +40,9 @@ class BicliqueBlock:
         Dense ids, biclique after biclique, ascending within each; None below `Detail.MEMBERS`.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
-    remaining : tuple of Task or None
-        The remaining tasks, in an empty block that marks a barrier after all other results. None in other blocks.
+    remaining : tuple of Task or OpenWork, or None
+        The remaining tasks or saved work, in an empty block that marks a barrier after all other results. None in other
+        blocks.
     """
 
     n_bicliques: int

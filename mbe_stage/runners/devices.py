@@ -250,10 +250,10 @@ class DeviceRunner:
         ----------
         graph, query, execution, detail
             As for an engine. The budget of device memory applies to each device.
-        tasks : iterable of Task, optional
+        tasks : iterable of Task or OpenWork, optional
             Made by the engine's `tasks_of` for the same graph and query.
         barrier : Barrier, optional
-            A request is answered by an empty block with the remaining tasks.
+            A request is answered by an empty block with the remaining tasks, or with saved work.
         on_device : bool
             True if blocks come in the memory of the current device. While the caller works on one, nothing is searched
             there, until it asks for the next.

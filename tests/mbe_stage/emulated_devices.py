@@ -339,7 +339,7 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "lost": lost_cases,
     "barriers": barrier_cases,
     "limits": limit_cases,
-    "saved": lambda launcher: saved_cases(launcher, 3),
+    "saved": lambda launcher: saved_cases(launcher, 2),
     "saved, many": lambda launcher: saved_cases(launcher, 100),
 }
 

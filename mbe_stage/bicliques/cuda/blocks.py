@@ -22,7 +22,7 @@ class DeviceBlock:
         Dense ids of the user's graph, ascending within each biclique.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
-    remaining : tuple of Task or None
+    remaining : tuple of Task or OpenWork, or None
         As in `BicliqueBlock`: the remaining tasks, in an empty block that marks a barrier.
     """
 
