@@ -16,7 +16,7 @@ Optional:
 
 - ``device_blocks(graph, query, execution, tasks=None)``: yields blocks in device memory;
 - ``TAKES_BARRIER = True``: both take a keyword ``barrier`` (`mbe_stage.search.cpu.pool.Barrier`), and mark barriers by
-  empty blocks whose attribute `remaining` holds the remaining tasks;
+  empty blocks whose attribute `remaining` holds the remaining tasks, or saved work if the barrier takes it;
 - ``device_search(graph, query, execution, detail, tasks, *, is_requested)``: one device's part of a search that several
   share (`mbe_stage.runners.device_exchange.DeviceSearch`); an engine with ``device_blocks`` takes ``on_device``, too;
 - ``prepare(graph, query)``: its result is the keyword ``prepared`` of ``run``, for callers with several parts of a

@@ -125,7 +125,7 @@ class Checkpoints:
     def barrier_for(self, engine: Any) -> Barrier | None:
         """The barrier for an engine; None if no checkpoint can come, or the engine takes none."""
         can_be_asked = getattr(engine, "TAKES_BARRIER", False)
-        self._barrier = Barrier() if can_be_asked and self._seconds < math.inf else None
+        self._barrier = Barrier(takes_open_work=True) if can_be_asked and self._seconds < math.inf else None
         self._ends_itself = getattr(engine, "ENDS_ITSELF", False)
         return self._barrier
 
@@ -146,7 +146,7 @@ class Checkpoints:
             assert self._checkpoint is not None
             self._checkpoint(remaining, block.work_done)
             self._n_come += 1
-            took = time.perf_counter() - begun
+            took = time.perf_counter() - begun + sum(getattr(each, "seconds", 0.0) for each in remaining)
             self._due = seconds + max(self._seconds, _TIMES_ITS_COST * took, _SHARE_OF_TIME * seconds)
         elif (n_now := n_shares()) > self._n_shares or seconds >= self._due:
             self._n_shares = n_now

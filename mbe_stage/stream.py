@@ -21,7 +21,7 @@ from mbe_stage.runners import devices, local
 from mbe_stage.runners.parts import Part
 from mbe_stage.runtime.compile_ahead import compile_ahead, summed
 from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import OpenWork, Task
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +60,8 @@ class Sink(Protocol):
     Optional attributes:
 
     - `on_device`: if true, the sink takes blocks in device memory.
-    - `checkpoint`: a method, or None. It is called now and then with the remaining tasks and the share of work done;
-      the sink has taken in every result but those of these tasks.
+    - `checkpoint`: a method, or None. It is called now and then with the remaining tasks or saved work, and the share
+      of work done; the sink has taken in every result but those of these.
     - `parts`: a `mbe_stage.runners.parts.PartMaker`. If the number of results is not limited, workers elsewhere make
       parts, and the sink takes each `Part` by its method `take_part`.
     """
@@ -191,7 +191,7 @@ def stream(
     on_progress: Callable[[Progress], None] | None = None,
     *,
     chosen_by_auto: bool = False,
-    tasks: Iterable[Task] | None = None,
+    tasks: Iterable[Task | OpenWork] | None = None,
     run_limits: RunLimits = _WHOLE,
 ) -> StreamFacts:
     """Search `graph` for the results of `query`, and stream them into `sink`, block by block.
@@ -209,7 +209,7 @@ def stream(
         the engine ``cpu``. There is no sampling for other engines, graphs on the device, or some tasks only.
     chosen_by_auto : bool
         `engine` was chosen by ``auto`` earlier: another may take over, as for ``auto`` itself.
-    tasks : iterable of Task, optional
+    tasks : iterable of Task or OpenWork, optional
         The part of the work to do; all by default.
     run_limits : RunLimits
         Limits and checkpoints; by default none.
@@ -439,7 +439,7 @@ def _sampling(
     graph: Any,
     query: Any,
     execution: Execution,
-    tasks: tuple[Task, ...] | None,
+    tasks: tuple[Task | OpenWork, ...] | None,
     on_progress: Callable[[Progress], None] | None,
     seconds_before: float,
     is_over: threading.Event,

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mbe_stage.errors import InvalidArgument
 
@@ -118,6 +118,53 @@ class Task:
             raise TypeError("the cost is not a number")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenWork:
+    """The rest of a search, saved in the middle: roots that have not begun, and open nodes below others.
+
+    It stands in place of tasks, or among them: its engine continues exactly there.
+
+    Attributes
+    ----------
+    roots : Roots
+        All roots of the search.
+    form : str
+        The engine, and the meaning of the arrays. Another engine refuses it.
+    arrays : dict of str to array
+        Numbers, on the host.
+    seconds : float
+        Time that saving took.
+    """
+
+    roots: Roots
+    form: str
+    arrays: dict[str, np.ndarray]
+    seconds: float = 0.0
+
+
+Remaining = tuple[Task | OpenWork, ...]
+"""What remains of a search at a barrier."""
+
+
+def open_work_of(tasks: Sequence[Task | OpenWork], roots: Roots, form: str) -> OpenWork | None:
+    """Return the saved work among tasks, checked to be of these roots and this form; None if there is none.
+
+    Raises
+    ------
+    InvalidArgument
+        It is of other roots or of another form.
+    """
+    work = next((each for each in tasks if isinstance(each, OpenWork)), None)
+    if work is None:
+        return None
+    if (work.roots, work.form) != (roots, form):
+        raise InvalidArgument(
+            f"the saved work is of {work.roots} in the form {work.form!r}, and the work at hand is of {roots} in the "
+            f"form {form!r}: expected the same graph, query and engine; resume with the engine that saved it"
+        )
+    return work
+
+
 def cut(roots: Roots, costs: np.ndarray, n: int) -> list[Task]:
     """All roots in at most `n` ranges of similar cost.
 
@@ -149,16 +196,20 @@ def split(costs: np.ndarray, n: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def ranges_of(tasks: Iterable[Task], roots: Roots) -> list[tuple[int, int]]:
+def ranges_of(tasks: Iterable[Task | OpenWork], roots: Roots) -> list[tuple[int, int]]:
     """The ranges of some tasks, ascending, those that adjoin as one; checked to be of these roots.
 
     Raises
     ------
     InvalidArgument
-        A task is of other roots (another graph, query or problem), reaches beyond them, or shares some with another.
+        A task is of other roots (another graph, query or problem), reaches beyond them, or shares some with another. Or
+        it is saved work of another engine.
     """
+    tasks = tuple(tasks)
+    # Engines that save their work take it out before.
+    open_work_of(tasks, roots, "")
     ranges: list[tuple[int, int]] = []
-    for task in sorted(tasks, key=lambda task: (task.first, task.end)):
+    for task in sorted(cast("tuple[Task, ...]", tasks), key=lambda task: (task.first, task.end)):
         if task.roots != roots:
             raise InvalidArgument(
                 f"a task is of {task.roots}, and the work at hand is of {roots}: "

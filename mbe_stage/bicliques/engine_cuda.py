@@ -22,7 +22,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.search.cpu.pool import Barrier
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import OpenWork, Task
 
 if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
@@ -51,7 +51,7 @@ def run(
     query: BicliqueQuery,
     execution: Execution,
     detail: Detail,
-    tasks: Iterable[Task] | None = None,
+    tasks: Iterable[Task | OpenWork] | None = None,
     *,
     barrier: Barrier | None = None,
     least_edges: Callable[[], int] | None = None,
@@ -65,11 +65,13 @@ def run(
     ----------
     execution : Execution
         Its memory budget is the device's.
-    tasks : iterable of Task, optional
-        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
+    tasks : iterable of Task or OpenWork, optional
+        The part to search: tasks made by `tasks_of` for the same graph and query, or the work that a search saved. By
+        default all.
     barrier : Barrier, optional
-        A request is answered by an empty block with the remaining tasks (`BicliqueBlock.remaining`). No further root
-        begins until the begun ones are finished.
+        A request is answered by an empty block with the remaining work (`BicliqueBlock.remaining`). If the barrier
+        takes open work, it is saved in the middle, unless it takes more than half of `memory_budget_bytes`. Otherwise
+        no further root begins until the begun ones are finished.
     least_edges : callable, optional
         As in the engine `cpu`; called after each quantum.
     sizes : dict, optional
@@ -105,7 +107,7 @@ def device_blocks(
     graph: BipartiteCSR,
     query: BicliqueQuery,
     execution: Execution,
-    tasks: Iterable[Task] | None = None,
+    tasks: Iterable[Task | OpenWork] | None = None,
     *,
     barrier: Barrier | None = None,
     sizes: dict[str, Any] | None = None,
@@ -130,7 +132,7 @@ def device_search(
     query: BicliqueQuery,
     execution: Execution,
     detail: Detail,
-    tasks: Iterable[Task] | None,
+    tasks: Iterable[Task | OpenWork] | None,
     *,
     is_requested: bool,
     on_device: bool = False,

@@ -13,7 +13,7 @@ from mbe_stage.ragged import Growing, long_offsets, offsets_of
 
 if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-    from mbe_stage.tasks import Task
+    from mbe_stage.tasks import Remaining
 
 
 class Detail(enum.IntEnum):
@@ -40,8 +40,9 @@ class BicliqueBlock:
         Dense ids, biclique after biclique, ascending within each; None below `Detail.MEMBERS`.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
-    remaining : tuple of Task or None
-        The remaining tasks, in an empty block that marks a barrier after all other results. None in other blocks.
+    remaining : tuple of Task or OpenWork, or None
+        The remaining tasks or saved work, in an empty block that marks a barrier after all other results. None in other
+        blocks.
     """
 
     n_bicliques: int
@@ -50,10 +51,10 @@ class BicliqueBlock:
     left_members: np.ndarray | None = None
     right_members: np.ndarray | None = None
     work_done: float = 0.0
-    remaining: tuple[Task, ...] | None = None
+    remaining: Remaining | None = None
 
     @classmethod
-    def empty(cls, detail: Detail, work_done: float, remaining: tuple[Task, ...] | None = None) -> BicliqueBlock:
+    def empty(cls, detail: Detail, work_done: float, remaining: Remaining | None = None) -> BicliqueBlock:
         """Make a block without bicliques, which only reports progress or marks a barrier."""
         none = np.empty(0, np.int32)
         sizes = none if detail >= Detail.SIZES else None

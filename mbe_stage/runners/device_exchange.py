@@ -1,10 +1,16 @@
 """State shared by the threads of several devices: idle devices, transferred work, results.
 
 Roots are dealt to all devices, the heaviest first. An idle device interrupts the one with most work left, which then
-hands over a share. A *round* is over when all devices are idle. An *epoch* ends when devices begin no more roots and
-the round is over: then the results below some roots are complete, and there are none of other roots. Only complete
-epochs are handed on. If a device is lost, all devices drop the current epoch, and its roots are dealt to the others.
-So nothing is lost, and nothing comes twice. This module knows neither devices nor problems.
+hands over a share. A *round* is over when all devices are idle.
+
+An *epoch* ends when every device has saved its work between two quanta. No work changes hands meanwhile. Results of a
+device that has saved already belong to the next epoch. Searches that cannot save, or have too much to save, begin no
+more roots, and the epoch ends with the round: then the results below some roots are complete, and there are none of
+other roots.
+
+Only complete epochs are handed on. If a device is lost, all devices drop the current epoch, and what it began with,
+saved work or roots, is dealt to the others. So nothing is lost, and nothing comes twice. This module knows neither
+devices nor problems.
 """
 
 from __future__ import annotations
@@ -14,7 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,6 +40,8 @@ _LONG_REST_SECONDS = 0.05
 # An epoch lasts this many times as long as its end takes, even if it finds more than is held back.
 _TIMES_ITS_END = 50.0
 _PROGRESS_SECONDS = 0.1
+# It lasts this many times as long as saving takes.
+_TIMES_SAVING = 10.0
 
 
 class DeviceSearch(Protocol):
@@ -47,17 +55,29 @@ class DeviceSearch(Protocol):
         True if nothing is left on this device.
     capacity : object
         Its capacity for more work then.
+    can_save : bool
+        True if it has `save`.
+    works : sequence
+        Saved work that the search begins with, as of `save`; the rows are in it.
     """
 
     rows: np.ndarray
     is_done: bool
+    can_save: bool
+    works: Sequence[Any]
 
     @property
     def capacity(self) -> Any:
         """Capacity for more work once all is done."""
 
-    def begin(self, rows: np.ndarray) -> None:
-        """Drop the work in progress, and begin with these roots."""
+    def begin(self, rows: np.ndarray, works: Sequence[Any]) -> None:
+        """Drop the work in progress, and begin with these roots and saved works."""
+
+    def save(self) -> Any:
+        """A copy of all work on this device, on the host; None if it is too large."""
+
+    def rows_in(self, works: Sequence[Any]) -> np.ndarray:
+        """The roots in saved works that have not begun. Needs no device."""
 
     def work(self, block_bytes: int) -> Iterator[list[Any]]:
         """Blocks found within a while, in parts. The search has paused once the first arrives."""
@@ -86,8 +106,11 @@ class DeviceSearch(Protocol):
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
         """Roots to finish before a barrier, (n,) bool. Needs no device."""
 
-    def empty(self, share: float, remaining: np.ndarray | None = None) -> Any:
-        """An empty block that reports progress, or marks a barrier with the remaining roots. Needs no device."""
+    def empty(self, share: float, remaining: np.ndarray | None = None, works: Sequence[Any] = ()) -> Any:
+        """An empty block that reports progress, or marks a barrier with the remaining roots or saved works.
+
+        Needs no device.
+        """
 
     def brought_here(self, block: Any) -> Any:
         """A block of any of the devices, or an empty one, in the memory of the current device."""
@@ -125,16 +148,19 @@ class _Member:
         Its statistics, counted here.
     rows : array or None
         Roots to begin with in this round, until it does.
-    n_found, n_bytes : int
-        Its results that are held back.
+    works : list
+        Saved works to begin with.
+    is_saved : bool
+        True if its work, `saved`, is that at the end of the epoch; None for no work.
     """
 
     search: DeviceSearch
     name: str
     facts: Any
     rows: np.ndarray | None = None
-    n_found: int = 0
-    n_bytes: int = 0
+    works: list[Any] = field(default_factory=list)
+    is_saved: bool = False
+    saved: Any = None
     is_dry: bool = False
     has_held: bool = False
     is_served: bool = False
@@ -162,13 +188,17 @@ class Exchange:
         self._lead: DeviceSearch | None = None
         self._generation = 0
         self._remaining = np.empty(0, np.int32)
+        self._begun_with: tuple[np.ndarray, list[Any]] = self._remaining, []
         self._back: list[np.ndarray] = []
-        self._is_closing = self._is_over = self._is_stopped = self._has_flushed = False
+        self._is_closing = self._is_saving = self._is_over = self._is_stopped = self._has_flushed = False
         self._began = self._closed = self._told = time.perf_counter()
         self._epoch_seconds, self._least_seconds = terms.epoch_seconds, 0.0
-        self._held: list[Any] = []
+        # Results of this epoch, and of the next one while devices save.
+        self._held: list[tuple[_Member, Any]] = []
+        self._later: list[tuple[_Member, Any]] = []
         self._ready: deque[Any] = deque()
         self._held_bytes = self._ready_bytes = 0
+        self._saving_seconds = 0.0
         self._shown = 0.0
         self._error: BaseException | None = None
         self.warnings: list[str] = []
@@ -180,9 +210,10 @@ class Exchange:
         with self._changed:
             self._members = {k: _Member(*each) for k, each in searches.items()}
             self._lead = next(iter(self._members.values())).search
-            self._remaining = self._lead.rows
+            self._remaining, works = self._lead.rows, list(self._lead.works)
+            self._begun_with = (self._remaining[:0] if works else self._remaining), works
             self._began = time.perf_counter()
-            self._share_out(self._remaining)
+            self._share_out(*self._begun_with)
 
     def blocks(self) -> Iterator[Any]:
         """Yield results as they are handed on.
@@ -222,15 +253,16 @@ class Exchange:
 
     # Called by the thread of a device.
 
-    def next_round(self, k: int) -> tuple[int, np.ndarray] | None:
-        """The roots that a device is to begin with, and the generation that they are of; None at the end."""
+    def next_round(self, k: int) -> tuple[int, np.ndarray, list[Any]] | None:
+        """The generation, and the roots and saved works that a device is to begin with; None at the end."""
         with self._changed:
             while not (self._is_over or self._is_stopped or self._error is not None):
                 member = self._members.get(k)
                 if member is not None and member.rows is not None:
-                    rows, member.rows = member.rows, None
+                    rows, works = member.rows, member.works
+                    member.rows, member.works = None, []
                     member.facts.n_leases += 1
-                    return self._generation, rows
+                    return self._generation, rows, works
                 self._changed.wait(timeout=_LOOK_SECONDS * 10)
         return None
 
@@ -241,7 +273,31 @@ class Exchange:
     def wants_roots_back(self, k: int, generation: int) -> bool:
         """True if a device is to begin no other root."""
         with self._changed:
-            return generation == self._generation and self._is_closing and not self._members[k].has_held
+            is_asked = self._is_closing and not self._is_saving
+            return generation == self._generation and is_asked and not self._members[k].has_held
+
+    def wants_saved(self, k: int, generation: int) -> bool:
+        """True if a device is to save its work."""
+        with self._changed:
+            is_asked = self._is_closing and self._is_saving
+            return generation == self._generation and is_asked and not self._members[k].is_saved
+
+    def save(self, k: int, generation: int, work: Any, seconds: float) -> None:
+        """Note a device's saved work, and how long saving took; None if it is too large: then roots are held back."""
+        with self._changed:
+            if generation != self._generation or not self._is_saving:
+                return
+            if work is None:
+                self._is_saving = False
+                self._held, self._later = self._held + self._later, []
+                for member in self._members.values():
+                    member.is_saved, member.saved = False, None
+                self._interrupt(each for each in self._members.values() if not each.is_dry)
+            else:
+                self._saving_seconds = max(self._saving_seconds, seconds)
+                self._members[k].is_saved, self._members[k].saved = True, work
+                self._end_if_saved()
+            self._changed.notify_all()
 
     def give_back(self, k: int, generation: int, rows: np.ndarray) -> None:
         """Return roots that a device has not begun."""
@@ -267,11 +323,8 @@ class Exchange:
             # Empty blocks are not handed on: no consumer would release their bytes.
             found = [block for block in blocks if len(block)]
             blocks.clear()
-            n_bytes = sum(map(_nbytes, found))
-            member.n_found += sum(map(len, found))
-            member.n_bytes += n_bytes
-            self._held += found
-            self._held_bytes += n_bytes
+            (self._later if member.is_saved else self._held).extend((member, block) for block in found)
+            self._held_bytes += sum(map(_nbytes, found))
             # The consumer may release them while this thread waits.
             del found
             now = time.perf_counter()
@@ -295,7 +348,7 @@ class Exchange:
             if member is None or generation != self._generation:
                 return []
             member.asked = None
-            if time.perf_counter() < member.rests_until:
+            if time.perf_counter() < member.rests_until or (self._is_closing and self._is_saving):
                 return []
             waiting = {
                 j: other
@@ -340,6 +393,10 @@ class Exchange:
                 if all(each.is_dry and each.transfer is None and not each.is_served for each in self._members.values()):
                     self._end_round()
                     continue
+                if self._is_closing and self._is_saving and not (member.is_saved or member.is_served):
+                    member.is_saved = True
+                    self._end_if_saved()
+                    continue
                 self._ask_for_work(time.perf_counter())
                 self._changed.wait(timeout=_LOOK_SECONDS)
         return None
@@ -361,43 +418,67 @@ class Exchange:
                 self._error = lost
             else:
                 told = (
-                    f"{member.name} was lost ({_line(error)}): the roots that were begun are searched again without it"
+                    f"{member.name} was lost ({_line(error)}): what was begun since the last results is searched again "
+                    "without it"
                 )
                 log.warning("%s", told)
                 self.warnings.append(told)
                 self._generation += 1
-                self._held, self._back, self._held_bytes, self._is_closing = [], [], 0, False
-                for other in self._members.values():
-                    other.n_found = other.n_bytes = 0
+                self._held, self._later, self._back, self._held_bytes, self._is_closing = [], [], [], 0, False
                 self._interrupt(self._members.values())
-                self._deal(self._remaining)
+                rows, works = self._begun_with
+                assert self._lead is not None
+                self._remaining = np.concatenate([rows, self._lead.rows_in(works)]) if works else rows
+                self._deal(rows, works)
             self._changed.notify_all()
 
     # Called with the lock held.
 
-    def _deal(self, rows: np.ndarray) -> None:
-        """Give each device a share of the roots, in any order."""
+    def _deal(self, rows: np.ndarray, works: Sequence[Any] = ()) -> None:
+        """Give each device a share of the roots, in any order, and of saved works."""
         assert self._lead is not None
-        self._share_out(self._lead.in_order(rows))
+        self._share_out(self._lead.in_order(rows), works)
 
-    def _share_out(self, ordered: np.ndarray) -> None:  # the heaviest first
+    def _share_out(self, ordered: np.ndarray, works: Sequence[Any] = ()) -> None:  # the heaviest first
         n = len(self._members)
         for k, member in enumerate(self._members.values()):
-            member.rows = ordered[k::n]
-            member.is_dry = member.is_served = member.has_held = False
-            member.transfer = member.progress = member.asked = None
+            member.rows, member.works = ordered[k::n], list(works[k::n])
+            member.is_dry = member.is_served = member.has_held = member.is_saved = False
+            member.transfer = member.progress = member.asked = member.saved = None
             member.rests_until = time.perf_counter() + _REST_SECONDS
         self._changed.notify_all()
 
     def _close(self) -> None:
-        """Make all devices begin no more roots."""
+        """Make all devices save their work, or begin no more roots."""
         if not self._is_closing and self._members:
-            self._is_closing, self._closed = True, time.perf_counter()
+            assert self._lead is not None
+            self._is_closing, self._closed, self._saving_seconds = True, time.perf_counter(), 0.0
+            can_be_marked = self._barrier.takes_open_work or not self._barrier.is_requested
+            self._is_saving = self._lead.can_save and can_be_marked
             self._interrupt(each for each in self._members.values() if not each.is_dry)
+
+    def _end_if_saved(self) -> None:
+        """End an epoch once all devices have saved their work; they go on with it."""
+        if not all(each.is_saved for each in self._members.values()):
+            return
+        assert self._lead is not None
+        self._flush()
+        works = [each.saved for each in self._members.values() if each.saved is not None]
+        self._begun_with = self._remaining[:0], works
+        self._held, self._later = self._later, []
+        self._has_flushed = self._is_closing = False
+        for member in self._members.values():
+            member.is_saved, member.saved = False, None
+        if self._barrier.is_requested and self._barrier.takes_open_work:
+            self._ready.append(self._lead.empty(self._share(), works=works))
+            self._barrier.reached()
+        self._began, self._least_seconds = time.perf_counter(), _TIMES_SAVING * self._saving_seconds
+        self._epoch_seconds = max(self._terms.epoch_seconds, self._least_seconds)
 
     def _end_round(self) -> None:
         """End a round: all begun work is done."""
         assert self._lead is not None
+        self._held, self._later = self._held + self._later, []
         rows = np.concatenate([self._remaining[:0], *self._back])
         self._back = []
         if self._is_closing and self._barrier.is_requested and rows.size:
@@ -411,6 +492,7 @@ class Exchange:
                 return
         self._flush()
         self._remaining, self._has_flushed, self._is_closing = rows, False, False
+        self._begun_with = rows, []
         now = time.perf_counter()
         if not rows.size:
             self._is_over = True
@@ -426,13 +508,14 @@ class Exchange:
 
     def _flush(self) -> None:
         share = self._share()
-        self._ready.extend(replace(block, work_done=share) for block in self._held)
-        self._ready_bytes += self._held_bytes
-        self._held, self._held_bytes = [], 0
-        for member in self._members.values():
-            member.facts.n_found += member.n_found
-            member.facts.n_bytes += member.n_bytes
-            member.n_found = member.n_bytes = 0
+        for member, block in self._held:
+            n_bytes = _nbytes(block)
+            member.facts.n_found += len(block)
+            member.facts.n_bytes += n_bytes
+            self._ready_bytes += n_bytes
+            self._held_bytes -= n_bytes
+            self._ready.append(replace(block, work_done=share))
+        self._held = []
 
     def _tell(self, now: float) -> None:
         """Report progress if nothing is handed on for long."""
@@ -451,7 +534,9 @@ class Exchange:
         return self._shown
 
     def _ask_for_work(self, now: float) -> None:
-        """Interrupt the device with most work left, unless one is about to hand work over."""
+        """Interrupt the device with most work left, unless one is about to hand work over, or devices save."""
+        if self._is_closing and self._is_saving:
+            return
         busy = [each for each in self._members.values() if not each.is_dry and each.rows is None]
         if any(each.asked is not None and now - each.asked < _AGAIN_SECONDS for each in busy):
             return

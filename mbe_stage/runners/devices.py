@@ -27,13 +27,13 @@ from mbe_stage.options import Execution
 from mbe_stage.runners.device_exchange import DeviceSearch, Exchange, Terms
 from mbe_stage.runners.worker_stats import RankFacts, busy_shares
 from mbe_stage.search.cpu.pool import Barrier
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import OpenWork, Task
 
 # Time that a search waits for its turn before it checks for requests of others.
 _WAIT_SECONDS = 0.01
 log = logging.getLogger(__name__)
 ENGINE = "cuda"
-_EPOCH_SECONDS = 5.0
+_EPOCH_SECONDS = 2.0
 _MEMORY_SHARE = 0.75
 # Twelfths of a device's budget for blocks in device memory: held-back blocks, as many that wait for the consumer, and
 # the one that it takes in. The rest is for the search.
@@ -239,7 +239,7 @@ class DeviceRunner:
         query: Any,
         execution: Execution,
         detail: Any,
-        tasks: Iterable[Task] | None = None,
+        tasks: Iterable[Task | OpenWork] | None = None,
         barrier: Barrier | None = None,
         *,
         on_device: bool = False,
@@ -250,10 +250,10 @@ class DeviceRunner:
         ----------
         graph, query, execution, detail
             As for an engine. The budget of device memory applies to each device.
-        tasks : iterable of Task, optional
+        tasks : iterable of Task or OpenWork, optional
             Made by the engine's `tasks_of` for the same graph and query.
         barrier : Barrier, optional
-            A request is answered by an empty block with the remaining tasks.
+            A request is answered by an empty block with the remaining tasks, or with saved work.
         on_device : bool
             True if blocks come in the memory of the current device. While the caller works on one, nothing is searched
             there, until it asks for the next.
@@ -286,7 +286,11 @@ class DeviceRunner:
 
         def search_on(k: int) -> DeviceSearch:
             memory = budgets.of_search(numbers[k])
-            alone = replace(execution, runner=None, devices=None, device_memory_bytes=memory)
+            # Each device's saved work is held twice on the host: that of the last epoch, and that at its end.
+            host_memory = max(1, execution.memory_budget_bytes // (2 * len(numbers)))
+            alone = replace(
+                execution, runner=None, devices=None, device_memory_bytes=memory, memory_budget_bytes=host_memory
+            )
             asked = {"is_requested": barrier is not None} | ({"on_device": True} if on_device else {})
             return worker.device_search(graph, query, alone, detail, wanted, **asked, **self._options)
 
@@ -343,7 +347,7 @@ class DeviceRunner:
 
     def _begun(self, exchange: Exchange, beginning: _Beginning, lead: DeviceSearch) -> Iterator[Any]:
         """Yield the results of all devices that are ready."""
-        if lead.rows.size:
+        if lead.rows.size or lead.works:
             exchange.warnings = self.warnings
             facts = dict(zip(sorted(beginning.ready), self.ranks, strict=True))
             named = {k: f"{each.address} ({each.device})" for k, each in facts.items()}
@@ -404,8 +408,9 @@ def _worked(k: int, number: int, work: _Work, turns: Turns | None) -> None:
             search = work.search_on(k)
             beginning.say(k, search)
             while (begun := exchange.next_round(k)) is not None:
-                generation, rows = begun
-                search.begin(rows)
+                generation, rows, works = begun
+                search.begin(rows, works)
+                del works
                 while exchange.goes_on(generation) and _went_on(k, search, work, generation, turns):
                     pass
     except BaseException as error:  # noqa: BLE001 - the consumer's thread raises it
@@ -425,6 +430,9 @@ def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: 
         search.take_in(transfer)
         # The giver gets its memory back now, not after the next quantum.
         del transfer
+    if exchange.wants_saved(k, generation):
+        start = time.perf_counter()
+        exchange.save(k, generation, search.save(), time.perf_counter() - start)
     if exchange.wants_roots_back(k, generation):
         exchange.give_back(k, generation, search.hold())
     with turns.of_search() if turns is not None else nullcontext(True) as is_its_turn:

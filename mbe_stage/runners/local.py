@@ -7,7 +7,7 @@ from typing import Any
 
 from mbe_stage.options import Execution
 from mbe_stage.search.cpu.pool import Barrier
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import OpenWork, Task
 
 
 def run(
@@ -16,7 +16,7 @@ def run(
     query: Any,
     execution: Execution,
     detail: Any,
-    tasks: Iterable[Task] | None = None,
+    tasks: Iterable[Task | OpenWork] | None = None,
     *,
     on_device: bool = False,
     barrier: Barrier | None = None,

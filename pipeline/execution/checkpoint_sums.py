@@ -15,7 +15,7 @@ from mbe_stage.pipeline.backends.arrow.parts import next_number
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import OpenWork, Task
 
 Arrays = dict[str, np.ndarray]
 """Sums as arrays by name, of numbers rather than objects."""
@@ -24,13 +24,13 @@ _OWN = "run"  # Not the name of a derived output: sections and problems have oth
 
 
 def book_sums(
-    journal: Journal, remaining: Sequence[Task], work_done: float, sums: Callable[[], Arrays], n_items: int
+    journal: Journal, remaining: Sequence[Task | OpenWork], work_done: float, sums: Callable[[], Arrays], n_items: int
 ) -> None:
     """Record in the journal that everything but these tasks is done, with the sums so far.
 
     Parameters
     ----------
-    remaining : sequence of Task
+    remaining : sequence of Task or OpenWork
         At least one.
     work_done : float
         As `Journal.add` takes it.

@@ -1,8 +1,13 @@
 """The journal of an unfinished run: a record for each group of finished tasks, with its files.
 
 A record means that its files hold all results below its roots, and nothing else. So any set of records is a valid state
-to resume from. If a file of one record is lost or damaged, its roots are searched again, and the other records stay. A
-line is a checksum and JSON. The first line has the query, the edges and the software. The last line may be torn when
+to resume from. If a file of one record is lost or damaged, its roots are searched again, and the other records stay.
+
+A record with saved work (`mbe_stage.tasks.OpenWork`) lacks the results of that work. The next record follows it: the
+files of both together hold the results below their roots, but for the saved work of the second. Such records are a
+chain, which is valid as a whole or not at all. Only the newest saved work is kept.
+
+A line is a checksum and JSON. The first line has the query, the edges and the software. The last line may be torn when
 the process ends; then it is ignored.
 """
 
@@ -11,14 +16,16 @@ from __future__ import annotations
 import json
 import logging
 import os
+import secrets
 import shutil
+import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -28,11 +35,11 @@ from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME, sync
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, as_file, stored_entries
 from mbe_stage.pipeline.safe_paths import is_file_within
 from mbe_stage.pipeline.wording import percent_text
-from mbe_stage.tasks import Roots, Task, without
+from mbe_stage.tasks import OpenWork, Remaining, Roots, Task, without
 
 log = logging.getLogger(__name__)
 
-VERSION = 2
+VERSION = 3
 KEPT = "checkpoint: %s more results, about %s of the work is done"
 """Log line of a checkpoint."""
 _STAYS = (".lock", JOURNAL_NAME)
@@ -74,19 +81,30 @@ class Header(_Line):
     versions: dict[str, str]
 
 
+class SavedWork(_Line):
+    """A file of saved work, and the form of its arrays."""
+
+    form: str
+    file: FileEntry
+
+
 class Record(_Line):
     """Some finished tasks.
 
     Attributes
     ----------
     done : tuple of (int, int)
-        Ranges of these roots, whose search is complete.
+        Ranges of these roots, whose search is complete but for `saved`; in a chain, those of the records before, too.
     files : tuple of FileEntry
         All of their results; paths are relative to the staging directory; files in a store are not there yet.
     work : float
         Share of the whole work, as the engine estimates it.
     at : str
         When (UTC).
+    saved : SavedWork or None
+        The rest of the search below these roots; its file is kept until the next record.
+    follows : str
+        Path of the saved work of the record before it in its chain; empty for the first.
     """
 
     roots: Roots
@@ -95,6 +113,13 @@ class Record(_Line):
     n_found: int
     work: float
     at: str
+    saved: SavedWork | None = None
+    follows: str = ""
+
+    @property
+    def saved_name(self) -> str:
+        """Path of the saved work, which no other has; empty if there is none."""
+        return "" if self.saved is None else self.saved.file.path
 
 
 class Journal:
@@ -131,17 +156,23 @@ class Journal:
         """Files of all records."""
         return _files_of(self.records, self.staging_dir)
 
-    def remaining(self) -> tuple[Task, ...] | None:
-        """Return the remaining tasks; None means all of them, before the first record."""
+    def remaining(self) -> Remaining | None:
+        """Return the remaining tasks and the saved work; None means all tasks, before the first record.
+
+        Raises
+        ------
+        PublishError
+            The saved work cannot be read, although its checksum is right.
+        """
         if not self.records:
             return None
-        roots = self.records[0].roots
-        done = [part for record in self.records for part in record.done]
-        return tuple(Task(roots, first, end, 0.0) for first, end in without([(0, roots.n)], done))
+        last = self.records[-1]
+        tasks = tuple(Task(last.roots, first, end, 0.0) for first, end in _left(last.roots, _settled(self.records)))
+        return tasks if last.saved is None else (*tasks, _loaded(self.staging_dir, last.saved, last.roots))
 
     def add(
         self,
-        remaining: Sequence[Task],
+        remaining: Sequence[Task | OpenWork],
         work_done: float,
         files: Sequence[Path],
         n_found: int,
@@ -152,8 +183,8 @@ class Journal:
 
         Parameters
         ----------
-        remaining : sequence of Task
-            Remaining tasks; at least one.
+        remaining : sequence of Task or OpenWork
+            Remaining tasks or saved work; at least one.
         work_done : float
             Share of the work that remained when this process began.
         files : sequence of Path
@@ -164,23 +195,28 @@ class Journal:
             The files include all earlier results: the record replaces all others, whose files are removed.
         """
         roots, replaced = remaining[0].roots, self.files if is_whole else []
-        before = [(0, roots.n)]
-        if self.records and not is_whole:
-            before = [(task.first, task.end) for task in self.remaining() or ()]
+        earlier = [] if is_whole else _settled(self.records)
+        follows = earlier[-1].saved_name if earlier else ""
+        # A record that follows another has the ranges of that one, too.
+        before = _left(roots, earlier[:-1] if follows else earlier)
+        replaced += _saved_files(self.records, self.staging_dir)
         warning = 0.0 if is_whole else self._work_reported
         share, self._work_reported = max(0.0, work_done - warning), max(self._work_reported, work_done)
         stored = stored_entries(self.staging_dir / self.staging_dir.name)
         with ThreadPoolExecutor(4) as pool:
             entries = tuple(pool.map(lambda path: _booked(self.staging_dir, path, stored), files))
+        saved = [_written(self.staging_dir, each) for each in remaining if isinstance(each, OpenWork)]
         for directory in {path.parent for path in files} | {self.staging_dir / self.staging_dir.name}:
             sync(directory)
         record = Record(
             roots=roots,
-            done=tuple(without(before, [(task.first, task.end) for task in remaining])),
+            done=tuple(without(before, [(task.first, task.end) for task in remaining if isinstance(task, Task)])),
             files=entries,
             n_found=n_found,
             work=(self._work_before if is_whole else 0.0) + (1.0 - self._work_before) * share,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
+            saved=saved[0] if saved else None,
+            follows=follows,
         )
         if self.records and not is_whole:
             with (self.staging_dir / JOURNAL_NAME).open("ab") as file:
@@ -288,17 +324,9 @@ def begun_journal(staging_dir: Path, header: Header) -> Journal:
             )
         fetch_kept(stored, staging_dir)
         records = [each.model_copy(update={"files": tuple(map(as_file, each.files))}) for each in records]
-    with ThreadPoolExecutor(4) as pool:
-        checks = [[pool.submit(_damage, staging_dir, entry) for entry in record.files] for record in records]
-    whole = []
-    for record, checked in zip(records, checks, strict=True):
-        damage = next((found for each in checked if (found := each.result()) is not None), None)
-        if damage is None:
-            whole.append(record)
-        else:
-            log.warning("%s: %s results are searched again", damage, f"{record.n_found:,}")
+    whole = _undamaged(staging_dir, records)
     journal = Journal(staging_dir, header, whole)
-    _remove_all_but(journal.files, staging_dir, "scratch")
+    _remove_all_but([*journal.files, *_saved_files(whole, staging_dir)], staging_dir, "scratch")
     journal.write()
     if stored:
         # From now on only local files count.
@@ -317,7 +345,7 @@ def remove_unbooked(staging_dir: Path) -> None:
         A file cannot be removed.
     """
     _, records = read_journal(staging_dir)
-    _remove_all_but(_files_of(records, staging_dir), staging_dir)
+    _remove_all_but([*_files_of(records, staging_dir), *_saved_files(records, staging_dir)], staging_dir)
 
 
 def changes(begun: Header, header: Header) -> list[str]:
@@ -358,6 +386,77 @@ def _damage(staging_dir: Path, entry: FileEntry) -> str | None:
     except (OSError, ValueError) as error:
         return f"{path}: cannot be read ({error})"
     return None if found == entry.sha256 else f"{path}: has changed since it was written"
+
+
+def _undamaged(staging_dir: Path, records: Sequence[Record]) -> list[Record]:
+    """Return the records whose chains are whole and have all their files; log the others."""
+    chains: list[list[Record]] = []
+    for record in records:
+        if record.follows and chains and chains[-1][-1].saved_name == record.follows:
+            chains[-1].append(record)
+        else:
+            chains.append([record])
+    entries = [[*_saved_entries(chain), *(entry for record in chain for entry in record.files)] for chain in chains]
+    with ThreadPoolExecutor(4) as pool:
+        checks = [[pool.submit(_damage, staging_dir, entry) for entry in of_chain] for of_chain in entries]
+    whole: list[Record] = []
+    for chain, checked in zip(chains, checks, strict=True):
+        damage = next((found for each in checked if (found := each.result()) is not None), None)
+        if damage is None and chain[0].follows:
+            damage = f"{staging_dir / JOURNAL_NAME}: lacks a record before that of {chain[0].at}"
+        if damage is None and chain is not chains[-1] and chain[-1].saved is not None:
+            damage = f"{staging_dir / JOURNAL_NAME}: lacks the record after that of {chain[-1].at}"
+        if damage is None:
+            whole += chain
+        else:
+            log.warning("%s: %s results are searched again", damage, f"{sum(each.n_found for each in chain):,}")
+    return whole
+
+
+def _settled(records: Sequence[Record]) -> list[Record]:
+    """Return the records that no other follows: the last of each chain."""
+    followed = {record.follows for record in records if record.follows}
+    return [record for record in records if record.saved_name not in followed]
+
+
+def _left(roots: Roots, settled: Sequence[Record]) -> list[tuple[int, int]]:
+    """Return the ranges of roots that are in none of the records."""
+    return without([(0, roots.n)], [part for record in settled for part in record.done])
+
+
+def _written(staging_dir: Path, work: OpenWork) -> SavedWork:
+    """Write saved work into a file of its own."""
+    import numpy as np  # here and below: a list of runs reads journals, and needs no arrays
+
+    directory = staging_dir / "saved"
+    directory.mkdir(exist_ok=True)
+    path = directory / f"{secrets.token_hex(8)}.npz"
+    np.savez(path, **cast(Any, work.arrays))
+    sync(path)
+    sync(directory)
+    return SavedWork(form=work.form, file=file_entry(staging_dir, path))
+
+
+def _loaded(staging_dir: Path, saved: SavedWork, roots: Roots) -> OpenWork:
+    import numpy as np
+
+    path = staging_dir / saved.file.path
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return OpenWork(roots, saved.form, {name: stored[name] for name in stored.files})
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise PublishError(
+            f"{path}: cannot be read ({error}); expected the saved work of a search; start over without --resume"
+        ) from None
+
+
+def _saved_entries(records: Sequence[Record]) -> list[FileEntry]:
+    """Return the entry of the newest saved work, if there is one."""
+    return [record.saved.file for record in records[-1:] if record.saved is not None]
+
+
+def _saved_files(records: Sequence[Record], staging_dir: Path) -> list[Path]:
+    return [staging_dir / entry.path for entry in _saved_entries(records)]
 
 
 def _files_of(records: Iterable[Record], staging_dir: Path) -> list[Path]:

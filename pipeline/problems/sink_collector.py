@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.runners.parts import Part
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import OpenWork, Task
 
 
 class SinkCollector:
@@ -66,7 +66,7 @@ class SinkCollector:
         self._sink.take_part(part)
 
     @property
-    def checkpoint(self) -> Callable[[Sequence[Task], float], None] | None:
+    def checkpoint(self) -> Callable[[Sequence[Task | OpenWork], float], None] | None:
         """The checkpoint method of `mbe_stage.stream.Sink`; None without a journal or if results cannot be restored."""
         return self._book if self._collecting.journal is not None and self._is_kept() else None
 
@@ -74,7 +74,7 @@ class SinkCollector:
         """Return True if all results can be restored from a journal."""
         return True
 
-    def _book(self, remaining: Sequence[Task], work_done: float) -> None:
+    def _book(self, remaining: Sequence[Task | OpenWork], work_done: float) -> None:
         self._sink.checkpoint(remaining, work_done)
 
     def __enter__(self) -> Self:

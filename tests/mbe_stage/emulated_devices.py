@@ -270,12 +270,77 @@ def limit_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     yield {"case": "closed", "same": True}
 
 
+def saved_cases(launcher: Any, n: int) -> Iterator[dict[str, Any]]:
+    """Giant roots on one to three devices, ended in the middle, lost at random moments, and continued on others."""
+    from mbe_stage.bicliques.cuda import search
+    from mbe_stage.runners import device_exchange
+
+    ends, end_if_saved = 0, device_exchange.Exchange._end_if_saved
+    work = search.SharedSearch.work
+
+    def counted(self: Any) -> None:
+        nonlocal ends
+        before = self._is_closing
+        end_if_saved(self)
+        ends += before and not self._is_closing
+
+    device_exchange.Exchange._end_if_saved = counted  # type: ignore[method-assign]
+    for seed in range(n):
+        launcher.seed, dice, n_before = seed, random.Random(seed), ends
+        graph = graphs.from_matrix(
+            np.concatenate([graphs.random_matrix(seed, 90, 7, 0.65), np.ones((90, 1), bool)], axis=1)
+            if seed % 2
+            else graphs.random_matrix(seed, 12, 20, 0.7)
+        )
+        wanted, sink, remaining, said = wanted_of(graph), TableSink(), None, []
+        while True:
+            n_devices, barrier = dice.randrange(1, 4), Barrier(takes_open_work=True)
+            lost = ("gpu-1-1", dice.randrange(1, 5)) if n_devices > 1 and dice.random() < 0.6 else ("", 0)
+            search.SharedSearch.work = failing_after(work, *lost)
+            runner = runner_of(n_devices, {"quantum_seconds": 0.02}, epoch_seconds=dice.choice((0.0, 0.1)))
+            asked = ("bicliques", "cuda", graph, EVERYTHING, Execution(), Detail.MEMBERS)
+            stop = dice.randrange(6)
+            for number, block in enumerate(runner.run(*asked, remaining, barrier)):
+                if number >= stop and dice.random() < 0.5:
+                    barrier.ask()
+                if block.remaining is not None and dice.random() < 0.5:
+                    remaining = block.remaining
+                    break
+                sink.accept(block)
+            else:
+                break
+            said += runner.warnings
+        found = sink.table()
+        same = found.as_set() == wanted and len(found) == len(wanted)
+        yield {"case": f"saved {seed}", "same": same, "saved": ends - n_before, "lost": len(said + runner.warnings)}
+    search.SharedSearch.work = work
+
+
+def failing_after(work: Any, name: str, n_quanta: int) -> Any:
+    """A device's `work`, which fails on the thread with this name after so many quanta."""
+    import threading
+
+    n_done = 0
+
+    def failing(self: Any, block_bytes: int) -> Any:
+        nonlocal n_done
+        if threading.current_thread().name == name:
+            n_done += 1
+            if n_done > n_quanta:
+                raise MemoryBudgetExceeded("the memory of this device has an error")
+        return work(self, block_bytes)
+
+    return failing
+
+
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "few": few_cases,
     "many": many_cases,
     "lost": lost_cases,
     "barriers": barrier_cases,
     "limits": limit_cases,
+    "saved": lambda launcher: saved_cases(launcher, 2),
+    "saved, many": lambda launcher: saved_cases(launcher, 100),
 }
 
 

@@ -31,6 +31,7 @@ class Found:
     n: int
     work_done: float = 0.0
     remaining: np.ndarray | None = None
+    is_open: bool = False
     offsets: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int32))
 
     def __len__(self) -> int:
@@ -53,10 +54,13 @@ class DeviceProgress:
 
 
 class Search:
-    """Each root has as many results as its number, which are found a few at a time; what is begun may be split."""
+    """Each root has as many results as its number, which are found a few at a time; what is begun may be split.
 
-    def __init__(self, rows: np.ndarray, seed: int, fails_after: float) -> None:
-        self.rows = rows
+    It may save its work, and sometimes has too much of it.
+    """
+
+    def __init__(self, rows: np.ndarray, seed: int, fails_after: float, *, can_save: bool = False) -> None:
+        self.rows, self.works, self.can_save = rows, [], can_save
         self.dice = random.Random(seed)
         self.fails_after = fails_after
         self.ahead: list[int] = []
@@ -67,8 +71,16 @@ class Search:
     def is_done(self) -> bool:
         return not self.ahead and not self.begun
 
-    def begin(self, rows: np.ndarray) -> None:
-        self.ahead, self.begun = rows.tolist(), []
+    def begin(self, rows: np.ndarray, works: Sequence[Any]) -> None:
+        self.ahead = rows.tolist() + [row for ahead, _ in works for row in ahead]
+        self.begun = [left for _, begun in works for left in begun]
+
+    def save(self) -> tuple[list[int], list[int]] | None:
+        assert self.can_save
+        return None if self.dice.random() < 0.1 else (self.ahead.copy(), self.begun.copy())
+
+    def rows_in(self, works: Sequence[Any]) -> np.ndarray:
+        return np.array([row for ahead, _ in works for row in ahead], np.int32)
 
     def work(self, _block_bytes: int) -> Iterator[list[Found]]:
         self.fails_after -= 1
@@ -122,8 +134,10 @@ class Search:
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
         return rows % 3 == 0
 
-    def empty(self, share: float, remaining: np.ndarray | None = None) -> Found:
-        return Found(0, share, remaining)
+    def empty(self, share: float, remaining: np.ndarray | None = None, works: Sequence[Any] = ()) -> Found:
+        if works:
+            remaining = np.array([left for parts in works for part in parts for left in part], np.int64)
+        return Found(0, share, remaining, is_open=bool(works))
 
     def brought_here(self, block: Found) -> Found:
         return block
@@ -154,16 +168,19 @@ def run(engine: Any, seed: int, fails: Sequence[float], epoch_seconds: float, ex
     """All that was found, checked at every barrier; the runner beside it."""
     dice = random.Random(seed)
     rows = np.array(sorted(dice.sample(range(1, 60), 40), reverse=True), np.int32)
-    searches = iter([Search(rows, seed + k, after) for k, after in enumerate(fails)])
+    can_save = seed % 4 > 1
+    searches = iter([Search(rows, seed + k, after, can_save=can_save) for k, after in enumerate(fails)])
     engine.device_search = lambda *_given, **_others: next(searches)
-    runner, barrier = devices.DeviceRunner(range(len(fails)), epoch_seconds=epoch_seconds), Barrier()
+    runner = devices.DeviceRunner(range(len(fails)), epoch_seconds=epoch_seconds)
+    barrier = Barrier(takes_open_work=seed % 4 == 3)
     n, shares, total = 0, [0.0], int(rows.sum())
     for block in runner.run("p", "cuda", GRAPH, None, execution, None, barrier=barrier):
         n += len(block)
         shares.append(block.work_done)
         if block.remaining is not None:
             assert n + int(block.remaining.sum()) == total
-            assert not (block.remaining % 3 == 0).any()
+            assert block.is_open or not (block.remaining % 3 == 0).any()
+            assert not block.is_open or barrier.takes_open_work
         elif dice.random() < 0.3:
             barrier.ask()
     assert n == total

@@ -57,6 +57,19 @@ def test_a_device_that_is_lost_loses_and_doubles_nothing() -> None:
     assert "gpu:1 (emulated): the CUDA engine needs 77 bytes" in cases["refused"]["told"]
 
 
+@on_the_emulator
+def test_work_saved_by_devices_is_continued_by_others() -> None:
+    assert sum(case["saved"] for case in emulated("saved").values()) > 0
+
+
+@pytest.mark.slow
+@on_the_emulator
+def test_devices_ended_and_lost_at_random_moments_find_each_biclique_once() -> None:
+    cases = emulated("saved, many")
+    assert len(cases) == 100
+    assert sum(case["lost"] for case in cases.values()) > 10
+
+
 @pytest.mark.slow
 @on_the_emulator
 def test_devices_come_to_barriers() -> None:

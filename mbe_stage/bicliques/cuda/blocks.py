@@ -8,7 +8,7 @@ import cupy as cp
 
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.device.peers import brought_here
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import Remaining
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +22,7 @@ class DeviceBlock:
         Dense ids of the user's graph, ascending within each biclique.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
-    remaining : tuple of Task or None
+    remaining : tuple of Task or OpenWork, or None
         As in `BicliqueBlock`: the remaining tasks, in an empty block that marks a barrier.
     """
 
@@ -31,10 +31,10 @@ class DeviceBlock:
     right_offsets: cp.ndarray
     right_members: cp.ndarray
     work_done: float = 0.0
-    remaining: tuple[Task, ...] | None = None
+    remaining: Remaining | None = None
 
     @classmethod
-    def empty(cls, work_done: float, remaining: tuple[Task, ...] | None = None) -> DeviceBlock:
+    def empty(cls, work_done: float, remaining: Remaining | None = None) -> DeviceBlock:
         """Make a block without bicliques, which only reports progress or marks a barrier."""
         offsets, members = cp.zeros(1, cp.int64), cp.empty(0, cp.int32)
         return cls(offsets, members, offsets, members, work_done, remaining)

@@ -367,7 +367,7 @@ def with_space_in_pool(
         pool = max(2 * pool, 2 * (used + needed))
     if 2 * n_nodes > nodes:
         # The old table is held while its nodes are copied.
-        nodes *= 2
+        nodes = max(2 * nodes, n_nodes + n_nodes // 2)
         held_bytes += plan.node_bytes
     wanted = replace(plan, pool=pool, nodes=nodes)
     if pool > plan.pool:

@@ -7,16 +7,17 @@ others.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.constraints import size_constraints
-from mbe_stage.bicliques.cuda import kernels, layout, session
+from mbe_stage.bicliques.cuda import kernels, layout, saved_work, session
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.cuda.layout import mode_of
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, ReducedSizes, plan_memory
@@ -34,7 +35,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.search.cuda import barriers
 from mbe_stage.search.cuda.barriers import begun_all_the_same, ranges_from
-from mbe_stage.tasks import Roots, Task, positions, ranges_of
+from mbe_stage.tasks import OpenWork, Remaining, Roots, Task, open_work_of, positions, ranges_of
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ MOST_DONE = 0.999
 _NONE = np.empty(0, np.int32)
 # One offset in so many is copied to the host to cut blocks.
 _STRIDE = 256
+_SAVED_SHARE = 2
+"""Share of the host's memory for saved work. If it takes more, a barrier waits until begun roots are finished."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,13 +56,13 @@ class Quantum:
     ----------
     share : float
         Estimated share of the work that is done.
-    remaining : tuple of Task or None
-        The remaining tasks, if this marks a barrier; there are no results then.
+    remaining : tuple of Task or OpenWork, or None
+        The remaining work, if this marks a barrier; there are no results then.
     """
 
     search: Search
     share: float
-    remaining: tuple[Task, ...] | None = None
+    remaining: Remaining | None = None
 
     def host_blocks(self, block_bytes: int) -> Iterator[BicliqueBlock]:
         """Yield results on the host: at least one block, so that limits and progress are checked."""
@@ -130,7 +133,7 @@ class Search:
         query: BicliqueQuery,
         execution: Execution,
         detail: Detail,
-        tasks: Iterable[Task] | None,
+        tasks: Iterable[Task | OpenWork] | None,
         sizes: dict[str, Any],
         techniques: Techniques,
     ) -> None:
@@ -138,15 +141,19 @@ class Search:
         self.list_sizes: ListSizes | None = None
         self.budget_bytes = budget = device_budget(execution)
         self._holds_back = False
+        self._loaded: list[saved_work.Arrays] = []
+        self._most_saved = execution.memory_budget_bytes // _SAVED_SHARE
         with device_work(budget):
             # Members of wide groups would be written by one lane.
             sorts = detail < Detail.MEMBERS and techniques.merging and techniques.prefixes
             n_blocks, by_degree = launch.resident_blocks(), techniques.ordering
             prepared = prepare(graph, query, n_blocks, budget, by_degree=by_degree, sorts_columns=sorts)
-            wanted = None
+            wanted, work = None, None
             if tasks is not None:
-                wanted = positions(ranges_of(tasks, _roots(graph, query, prepared)))
-            self.is_done = prepared is None or (wanted is not None and wanted.size == 0)
+                tasks, roots = tuple(tasks), _roots(graph, query, prepared)
+                work = open_work_of(tasks, roots, _form(detail, query))
+                wanted = positions(ranges_of([each for each in tasks if each is not work], roots))
+            self.is_done = prepared is None or (work is None and wanted is not None and wanted.size == 0)
             if prepared is None or self.is_done:
                 return
             self._graph, self._query, self._prepared = graph, query, prepared
@@ -156,7 +163,13 @@ class Search:
             plan = _overridden(_plan(prepared, mode, budget), prepared.facts, sizes)
             if log.isEnabledFor(logging.DEBUG):
                 log.debug("memory on the device:\n%s", plan.describe())
-            self.session = session.Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, wanted)
+            rows = None if work is not None else wanted
+            self.session = session.Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, rows)
+            if work is not None and wanted is not None:
+                saved_work.check(work.arrays, prepared.facts, mode)
+                order = np.concatenate([work.arrays["order"], wanted.astype(np.int32)])
+                self._loaded = [work.arrays | {"order": order}]
+                self.session.load(self._loaded[0])
 
     def quanta(self) -> Iterator[Quantum]:
         """Yield the work, quantum by quantum."""
@@ -209,6 +222,18 @@ class Search:
         with device_work(self.budget_bytes):
             return Quantum(self, self._share(), self._tasks_of(roots, self.session.paths_of(roots)))
 
+    def saved(self, held: np.ndarray) -> Quantum | None:
+        """Return the marker of a barrier with the saved work and these held-back roots; None if it is too large."""
+        begun = time.perf_counter()
+        with device_work(self.budget_bytes):
+            work = None if self.is_done else self.session.saved(self._most_saved)
+            if work is None:
+                return None
+            work["order"] = np.concatenate([work["order"], held.astype(np.int32)])
+            form = _form(self.detail, self._query)
+            saved = OpenWork(self._roots, form, work, time.perf_counter() - begun)
+            return Quantum(self, self._share(), (saved,))
+
     def _tasks_of(self, rows: np.ndarray, paths: np.ndarray) -> tuple[Task, ...]:
         """Return some roots as tasks, ascending."""
         costs = np.zeros(self._prepared.facts.n_rows)
@@ -231,6 +256,11 @@ def planned(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, det
 
 def _plan(prepared: DeviceGraph, mode: int, budget: int) -> MemoryPlan:
     return plan_memory(prepared.facts, kernels.kernel_blocks(mode), mode, budget)
+
+
+def _form(detail: Detail, query: BicliqueQuery) -> str:
+    """Name of what saved work of such a search means."""
+    return f"bicliques, cuda {saved_work.VERSION}, mode {mode_of(detail, size_constraints(query))}"
 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery, prepared: DeviceGraph | None) -> Roots:
@@ -314,7 +344,11 @@ class SharedSearch(Search):
     ----------
     rows : (n,) int32
         All wanted roots, the heaviest first; the same on each device.
+    works : list of dict
+        Saved work that the search begins with; the rows are in it.
     """
+
+    can_save: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -322,7 +356,7 @@ class SharedSearch(Search):
         query: BicliqueQuery,
         execution: Execution,
         detail: Detail,
-        tasks: Iterable[Task] | None,
+        tasks: Iterable[Task | OpenWork] | None,
         sizes: dict[str, Any],
         is_requested: bool,
         on_device: bool = False,
@@ -330,7 +364,7 @@ class SharedSearch(Search):
         super().__init__(graph, query, execution, detail, tasks, sizes, Techniques())
         self._begun_before = 0.0
         self._on_device = on_device
-        self.rows = _NONE
+        self.rows, self.works = _NONE, self._loaded
         if self.is_done:
             return
         with device_work(self.budget_bytes):
@@ -340,17 +374,31 @@ class SharedSearch(Search):
             self._paths = self.session.all_paths()
             wanted = self._paths if self.rows.size == self._paths.size else self._paths[self.rows]
             self._summed = self.rows, float(wanted.sum())
-            self._total = max(1.0, self._summed[1])
+            begun = sum(float(self._paths[saved_work.roots_of(work)].sum()) for work in self.works)
+            self._total = max(1.0, self._summed[1] + begun)
             if is_requested:
                 # Read while this device is the current one.
                 assert self._roots
 
-    def begin(self, rows: np.ndarray) -> None:
-        """Drop the work in progress, and begin with these roots."""
+    def begin(self, rows: np.ndarray, works: Sequence[saved_work.Arrays] = ()) -> None:
+        """Drop the work in progress, and begin with these roots and saved works."""
         with device_work(self.budget_bytes):
-            self.session.restart(rows)
+            if works:
+                work = saved_work.merged(works)
+                self.session.load(work | {"order": np.concatenate([work["order"], rows])})
+            else:
+                self.session.restart(rows)
             self._begun_before = self.session.begun()
-        self.is_done = rows.size == 0
+        self.is_done = rows.size == 0 and not works
+
+    def save(self) -> saved_work.Arrays | None:
+        """Copy all work on this device to the host; None if it is too large."""
+        with device_work(self.budget_bytes):
+            return self.session.saved(self._most_saved)
+
+    def rows_in(self, works: Sequence[saved_work.Arrays]) -> np.ndarray:
+        """Return the roots in saved works that have not begun."""
+        return np.concatenate([_NONE, *(work["order"] for work in works)])
 
     def work(self, block_bytes: int) -> Iterator[list[Any]]:
         """Yield the results of a quantum; on the device one block at a time, each complete before it is yielded."""
@@ -417,9 +465,13 @@ class SharedSearch(Search):
         """Roots to finish before a barrier, so that the rest are few ranges; (n,) bool."""
         return begun_all_the_same(rows, self._paths[rows], barriers.MOST_RANGES)
 
-    def empty(self, share: float, remaining: np.ndarray | None = None) -> BicliqueBlock:
-        """Make an empty block on the host that reports progress, or marks a barrier with the remaining roots."""
-        tasks = None if remaining is None else self._tasks_of(remaining, self._paths[remaining])
+    def empty(
+        self, share: float, remaining: np.ndarray | None = None, works: Sequence[saved_work.Arrays] = ()
+    ) -> BicliqueBlock:
+        """Make an empty block on the host that reports progress, or marks a barrier with the remaining work."""
+        tasks: Remaining | None = None if remaining is None else self._tasks_of(remaining, self._paths[remaining])
+        if works:
+            tasks = (OpenWork(self._roots, _form(self.detail, self._query), saved_work.merged(works)),)
         return BicliqueBlock.empty(self.detail, share, tasks)
 
     def brought_here(self, block: Any) -> DeviceBlock:

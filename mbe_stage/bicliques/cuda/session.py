@@ -1,10 +1,4 @@
-"""One run on the device: its memory, its time quanta, and replanning when a quantum runs out of memory.
-
-The device memory of a run: the control words, the warps' arrays and the output.
-
-Host and warps share the control words. They stand in one piece of memory, so one copy sets them before a quantum and
-one reads them after it.
-"""
+"""One run on the device: its time quanta, replanning when a quantum runs out of memory, and its work saved."""
 
 from __future__ import annotations
 
@@ -16,7 +10,8 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.constraints import MIN_EDGES
-from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda import layout, saved_work
+from mbe_stage.bicliques.cuda.device_memory import Control, new_scratch, new_warps, scratch_of, slots_of, zeroed_scratch
 from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, check_growth, with_larger_arenas, with_space_in_pool
 from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
@@ -38,10 +33,8 @@ from mbe_stage.bicliques.cuda.work_handover import (
     suspend,
     task_bytes,
 )
-from mbe_stage.device import whole_lines
 from mbe_stage.device.arrays import (
     WordsBeside,
-    upload,
     wait_for_device,
     zeroed_beside,
 )
@@ -55,130 +48,6 @@ _SLOTS_PER_EDGE, _CHUNKS_PER_WARP = 64, 4
 """Slots of the first output. Once it is full, it gets all planned ones."""
 _REHEARSED: set[tuple[str, int]] = set()
 """Devices and modes for which this process has loaded the code of transfers."""
-
-
-class Control:
-    """Control words, idle mask and mailboxes: one copy to the device begins a quantum, one back ends it.
-
-    Parameters
-    ----------
-    pool_top : int
-        Entries of the pool that node 0 takes.
-    constraints : (6,) int64
-        As in `layout.Pool`.
-
-    Attributes
-    ----------
-    fields : (CONTROL_FIELDS,) int32
-    fields_64 : (CONTROL_64_FIELDS,) int64
-    constraints : (6,) int64
-    idle_mask : ((n_warps + 31) // 32,) uint32
-    mailbox : (n_warps,) int32
-        As in `layout`, on the device.
-    host, host_64, host_constraints
-        The same fields on the host, after the last quantum. Changes here apply to the next one.
-    n_found : int
-        Bicliques counted so far.
-    """
-
-    def __init__(self, n_warps: int, pool_top: int, constraints: np.ndarray) -> None:
-        # In this order, the 64-bit words first: counter of bicliques, 64-bit fields, constraints; fields; idle mask;
-        # mailboxes.
-        fields_64_at = 8
-        constraints_at = fields_64_at + 8 * layout.CONTROL_64_FIELDS
-        fields_at = constraints_at + constraints.nbytes
-        mask_at = fields_at + 4 * layout.CONTROL_FIELDS
-        mailbox_at = mask_at + 4 * ((n_warps + 31) // 32)
-        n_bytes = mailbox_at + 4 * n_warps
-        self._device = cp.empty(n_bytes, cp.uint8)
-        self._host = np.zeros(n_bytes, np.uint8)
-        self._n_read_back = mask_at
-        self._found = self._device[:fields_64_at].view(cp.int64).reshape(())
-        self.fields_64 = self._device[fields_64_at:constraints_at].view(cp.int64)
-        self.constraints = self._device[constraints_at:fields_at].view(cp.int64)
-        self.fields = self._device[fields_at:mask_at].view(cp.int32)
-        self.idle_mask = self._device[mask_at:mailbox_at].view(cp.uint32)
-        self.mailbox = self._device[mailbox_at:].view(cp.int32)
-        self._found_host = self._host[:fields_64_at].view(np.int64)
-        self.host_64 = self._host[fields_64_at:constraints_at].view(np.int64)
-        self.host = self._host[fields_at:mask_at].view(np.int32)
-        self.host_constraints = self._host[constraints_at:fields_at].view(np.int64)
-        self.host_constraints[:] = constraints
-        self.host[layout.N_NODES] = self.host[layout.N_OPEN] = 1
-        self.host_64[layout.POOL_TOP] = pool_top
-
-    @property
-    def n_found(self) -> int:
-        """Bicliques counted so far."""
-        return int(self._found_host[0])
-
-    def begin(self, plan: MemoryPlan) -> None:
-        """Set the words at the beginning of a quantum."""
-        self.host[layout.SIGNAL] = self.host[layout.STATUS] = 0
-        self.host[layout.N_BUSY] = plan.n_warps
-        self.host_64[layout.MEMBERS_TOP : layout.NEEDED_MEMBERS + 1] = 0
-        self.host_64[layout.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
-        self.host_64[layout.CHUNK_MEMBERS] = plan.chunk_members
-        upload(self._host, self._device)
-
-    def finish(self, found_by_warp: cp.ndarray) -> None:
-        """Wait for the quantum, and read its words."""
-        found_by_warp.sum(out=self._found)
-        self._host[: self._n_read_back] = cp.asnumpy(self._device[: self._n_read_back])
-
-
-def new_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
-    """Allocate the arrays of `layout.Warps` that are empty between quanta; `bits` and `counts` are not zeroed yet."""
-    n_rows, n_columns = whole_lines(plan.n_rows), whole_lines(plan.max_row_degree)
-    return {
-        "bits": cp.empty((plan.n_warps, n_rows), cp.uint32),
-        "counts": cp.empty((plan.n_warps, n_rows), cp.int32),
-        "nonzero": cp.empty((plan.n_warps, n_rows), cp.int32),
-        "columns": cp.empty((plan.n_warps, n_columns), cp.int32),
-    }
-
-
-def zeroed_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
-    """Allocate the same arrays, zeroed."""
-    scratch = new_scratch(plan)
-    scratch["bits"].fill(0)
-    scratch["counts"].fill(0)
-    return scratch
-
-
-def scratch_of(warps: layout.Warps) -> dict[str, cp.ndarray]:
-    """Return these arrays of existing warps."""
-    return {"bits": warps.bits, "counts": warps.counts, "nonzero": warps.nonzero, "columns": warps.columns}
-
-
-def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]) -> layout.Warps:
-    """Make warps without work, with this scratch."""
-    n = plan.n_warps
-    state = cp.zeros((n, layout.STATE_FIELDS), cp.int64)
-    state[:, layout.DEPTH : layout.PENDING_NODE + 1] = -1
-    ints = cp.empty((n, plan.ints), cp.int32)
-    if plan.descriptors:
-        # A donated task copies the whole header, even if there are no columns behind its bits.
-        ints[:, : layout.HEADER_IDS] = 0
-    return layout.Warps(
-        words=cp.empty((n, plan.words), cp.uint32),
-        ints=ints,
-        frames=cp.zeros((n, layout.MAX_DEPTH, layout.FRAME_FIELDS), cp.int32),
-        state=state,
-        own_nodes=cp.zeros((n, layout.MAX_OWN_NODES), cp.int32),
-        idle_mask=control.idle_mask,
-        mailbox=control.mailbox,
-        **scratch,
-    )
-
-
-def slots_of(n: int) -> dict[str, cp.ndarray]:
-    """Allocate slots for `n` bicliques, at least one."""
-    return {
-        "starts": cp.empty(max(1, n), cp.int64),
-        "left_sizes": cp.empty(max(1, n), cp.int32),
-        "right_sizes": cp.empty(max(1, n), cp.int32),
-    }
 
 
 class Session:
@@ -327,10 +196,15 @@ class Session:
         state = cp.asnumpy(self._warps.state)
         self._arrange_warps(with_larger_arenas(self.plan, needed, self._task_bytes(state), self._budget_bytes), state)
 
-    def _replan_pool(self, needed: int) -> None:
+    def _replan_pool(self, needed: int, n_more: int = 0) -> None:
         """Keep only nodes that have children left or are being visited.
 
         If that is not enough, the pool is enlarged; if that does not fit, there are fewer warps.
+
+        Parameters
+        ----------
+        needed, n_more : int
+            Entries of the nodes that will come, and their number if it is known.
         """
         n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
         state = cp.asnumpy(self._warps.state)
@@ -338,7 +212,8 @@ class Session:
         fields, cursors = self._pool.nodes[:n_nodes, : layout.NODE_SIZE + 1], self._pool.cursors[:n_nodes]
         live = live_nodes(cp.asnumpy(fields), cp.asnumpy(cursors), np.concatenate(pending), self.mode)
         held = self._task_bytes(state)
-        plan = with_space_in_pool(self.plan, live.used, needed, live.numbers.size, held, self._budget_bytes)
+        n_live = live.numbers.size + n_more
+        plan = with_space_in_pool(self.plan, live.used, needed, n_live, held, self._budget_bytes)
         if plan.n_blocks < self.plan.n_blocks:
             self._arrange_warps(replace(self.plan, n_blocks=plan.n_blocks), state)
         if plan.pool == self._pool.ints.size:
@@ -480,6 +355,37 @@ class Session:
         self._control.host_64[layout.POOL_TOP] += transfer.n_ints
         if transfer.tasks is not None:
             self._suspended = resume([of_this_device(transfer.tasks)], self._warps)
+
+    def saved(self, most_bytes: int) -> saved_work.Arrays | None:
+        """Copy the work in progress and the roots ahead to the host (`saved_work`); None if it is too large.
+
+        Called between two quanta, when the output is taken. The work continues here.
+        """
+        n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
+        order = self.roots_ahead()
+        most_bytes -= order.nbytes
+        work = saved_work.saved(self._pool, n_nodes, self._warps, self._suspended, self.mode, most_bytes)
+        return None if work is None else work | {"order": order}
+
+    def load(self, work: saved_work.Arrays) -> None:
+        """Begin with saved work, checked to be of this graph and mode; this session has none in progress."""
+        order, begun = work["order"], saved_work.roots_of(work)
+        self.restart(order)
+        self._has_worked = True
+        paths = self._roots.paths
+        before, ahead = (float(paths[cp.asarray(rows)].sum()) for rows in (begun, order))
+        self._roots = replace(self._roots, begun_before=before, total=before + ahead)
+        if saved_work.words_of(work) > self.plan.words:
+            self._replan_arenas(saved_work.words_of(work))
+        n = len(work["nodes"])
+        n_ints = saved_work.pool_ints_of(work)
+        if self._whole_graph_ints + n_ints > self.plan.pool or n + 1 > self.plan.nodes:
+            self._replan_pool(n_ints, n)
+        saved_work.load_nodes(work, self._pool, self._whole_graph_ints, self.mode)
+        self._control.host[layout.N_NODES] += n
+        self._control.host[layout.N_OPEN] += int((work["cursors"] < work["nodes"][:, layout.NODE_END]).sum())
+        self._control.host_64[layout.POOL_TOP] += n_ints
+        self._suspended = resume([saved_work.tasks_of(work)], self._warps)
 
     def rehearse(self) -> None:
         """Transfer made-up work to itself, to load all code for it; `restart` drops it.

@@ -27,8 +27,8 @@ from mbe_stage.device.peers import brought_here, copied_from
 from mbe_stage.search.cuda.work_handover import left_over, shares
 
 _COUNTERS = [layout.FOUND, layout.N_OPENED, layout.N_CLOSED_SETS, layout.N_LISTS, layout.N_DONATED]
+TASK_FIELDS = [layout.DEPTH, layout.PENDING_NODE, layout.PENDING_ROW, layout.EMITTED, layout.ROOT]
 """Fields of a warp's state that are part of its task."""
-_TASK_FIELDS = [layout.DEPTH, layout.PENDING_NODE, layout.PENDING_ROW, layout.EMITTED, layout.ROOT]
 _NO_TASK = (-1, -1, 0, 0, 0)
 _MOST_INTS = 1 << 28
 """Most entries of nodes transferred at a time, heaviest first: a gigabyte, some milliseconds each way. Nodes of
@@ -68,12 +68,12 @@ class SuspendedTasks:
     @property
     def pending_nodes(self) -> np.ndarray:
         """Subgraphs of the children to be visited, -1 for stacks; may be changed in place."""
-        return self.fields[:, _TASK_FIELDS.index(layout.PENDING_NODE)]
+        return self.fields[:, TASK_FIELDS.index(layout.PENDING_NODE)]
 
     @property
     def roots(self) -> np.ndarray:
         """The rows whose subtrees they are in."""
-        return self.fields[:, _TASK_FIELDS.index(layout.ROOT)]
+        return self.fields[:, TASK_FIELDS.index(layout.ROOT)]
 
     def part(self, first: int, stop: int) -> SuspendedTasks:
         """Return some of the tasks, in the same memory."""
@@ -112,7 +112,7 @@ def suspend(warps: layout.Warps, state: np.ndarray, with_ints: bool) -> Suspende
         copy_pieces(flat, tasks * arena.shape[1], sizes[:, which], copy, starts[:-1, which])
         copies.append(copy)
     return SuspendedTasks(
-        fields=state[tasks][:, _TASK_FIELDS],
+        fields=state[tasks][:, TASK_FIELDS],
         frames=warps.frames[cp.asarray(tasks)],
         words=copies[0],
         ints=copies[1],
@@ -123,7 +123,7 @@ def suspend(warps: layout.Warps, state: np.ndarray, with_ints: bool) -> Suspende
 
 def take_away(warps: layout.Warps, which: np.ndarray) -> None:
     """Leave some warps without a task, which continues elsewhere."""
-    warps.state[cp.asarray(which), : len(_TASK_FIELDS)] = cp.asarray(_NO_TASK)
+    warps.state[cp.asarray(which), : len(TASK_FIELDS)] = cp.asarray(_NO_TASK)
 
 
 def resume(suspended: list[SuspendedTasks], warps: layout.Warps) -> list[SuspendedTasks]:
@@ -145,7 +145,7 @@ def state_without_tasks(state: np.ndarray, n_warps: int) -> np.ndarray:
     """Return the state of the first `n_warps` warps without tasks; the first one gets the counters of the others."""
     kept = state[:n_warps].copy()
     kept[0, _COUNTERS] += state[n_warps:, _COUNTERS].sum(axis=0)
-    kept[:, _TASK_FIELDS] = _NO_TASK
+    kept[:, TASK_FIELDS] = _NO_TASK
     return kept
 
 
@@ -190,7 +190,7 @@ def _give(tasks: SuspendedTasks, warps: layout.Warps, first: int) -> None:
     n = len(tasks)
     taken = np.arange(first, first + n)
     warps.frames[first : first + n] = tasks.frames
-    warps.state[first : first + n, : len(_TASK_FIELDS)] = cp.asarray(tasks.fields)
+    warps.state[first : first + n, : len(TASK_FIELDS)] = cp.asarray(tasks.fields)
     for arena, content, starts in (
         (warps.words, tasks.words, tasks.word_starts),
         (warps.ints, tasks.ints, tasks.int_starts),

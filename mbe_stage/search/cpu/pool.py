@@ -72,9 +72,15 @@ class Barrier:
     """A consumer's request for a barrier, from any thread. The answer is a marker among the blocks.
 
     If the search ends before all workers have reached it, there is no marker.
+
+    Attributes
+    ----------
+    takes_open_work : bool
+        True if the marker may have work in progress in place of tasks (`mbe_stage.tasks.OpenWork`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, takes_open_work: bool = False) -> None:
+        self.takes_open_work = takes_open_work
         self._requested = threading.Event()
 
     @property

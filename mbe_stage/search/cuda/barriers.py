@@ -3,6 +3,9 @@
 Warps begin roots in the order of their work, but tasks are ranges of roots in another order. So a barrier begins some
 held-back roots anyway, and the others form few ranges.
 
+A search that can save its work does so in the middle if the caller takes open work, and holds nothing back for it. If
+the open work is too large, it holds roots back as well, and saves as soon as it is small enough.
+
 A device may begin all roots within a second and then need minutes to write the results. A barrier requested in that
 time would only come at the end. So if results are flushed and a barrier may be requested, a small part of the roots
 begins first, taken from all over the graph: the heaviest roots alone would not represent the others, and would keep few
@@ -63,6 +66,12 @@ class HoldsRoots(Protocol[Quantum]):
     def restart(self, roots: np.ndarray) -> None:
         """Begin the held-back roots, in this order. All others are finished."""
 
+    def saved(self, held: np.ndarray) -> Quantum | None:
+        """Return the marker of a barrier in the middle, with all work saved, that of held-back roots included.
+
+        None if the search cannot save it, or is over. Called between two quanta.
+        """
+
 
 def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_parts: bool = False) -> Iterator[Quantum]:
     """Yield the quanta of a search, and a marker for each requested barrier.
@@ -85,7 +94,15 @@ def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_pa
             begun, has_begun = begun if has_begun else found, True
             yield quantum
             taking += perf_counter() - found
-            if barrier is not None and barrier.is_requested and held is None:
+            if barrier is None or not barrier.is_requested:
+                continue
+            none = np.empty(0, np.int64)
+            marker = search.saved(none if held is None else held.roots) if barrier.takes_open_work else None
+            if marker is not None:
+                barrier.reached()
+                yield marker
+                del marker
+            elif held is None:
                 held = _held_back(search)
         if barrier is None or held is None:
             return

@@ -483,6 +483,9 @@ class HeldSearch(Generic[What]):
             with device_work(self.budget):
                 self.session.restart(self._vertices(roots))
 
+    def saved(self, held: np.ndarray) -> None:
+        """Return None: open nodes are not saved."""
+
     def marker(self, roots: np.ndarray) -> Quantum[Any]:
         """Return the marker of a barrier."""
         with device_work(self.budget):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -85,6 +85,9 @@ class SharedSearch:
         All wanted roots, the heaviest first; the same on each device.
     """
 
+    can_save: ClassVar[bool] = False
+    works: ClassVar[Sequence[Any]] = ()
+
     def __init__(self, search: HeldSearch[Any] | None, blocks: Blocks, *, is_requested: bool) -> None:
         self._blocks = blocks
         self._session: Any = None if search is None else search.session
@@ -112,7 +115,7 @@ class SharedSearch:
         """True if nothing is left on this device."""
         return not self._known and (self._session is None or self._session.is_over)
 
-    def begin(self, rows: np.ndarray) -> None:
+    def begin(self, rows: np.ndarray, works: Sequence[Any] = ()) -> None:  # noqa: ARG002 - the seam's signature
         """Drop the work in progress, and begin with these roots."""
         self._known = self._blocks.known if (rows == 0).any() else ()
         self._begun_before = 0.0
@@ -202,7 +205,14 @@ class SharedSearch:
         """Roots to finish before a barrier, so that the rest are few ranges; (n,) bool."""
         return barriers.begun_all_the_same(self._search.roots_of(rows - 1), self._costs[rows], barriers.MOST_RANGES)
 
-    def empty(self, share: float, remaining: np.ndarray | None = None) -> Any:
+    def save(self) -> None:
+        """Return None: open nodes are not saved."""
+
+    def rows_in(self, works: Sequence[Any]) -> np.ndarray:  # noqa: ARG002 - the seam's signature
+        """Return no roots: there are no saved works."""
+        return _NONE
+
+    def empty(self, share: float, remaining: np.ndarray | None = None, works: Sequence[Any] = ()) -> Any:  # noqa: ARG002
         """Make an empty block on the host that reports progress, or marks a barrier with the remaining roots."""
         tasks = None if remaining is None else self._search.remaining(self._search.roots_of(remaining - 1))
         return self._blocks.empty(share, tasks)

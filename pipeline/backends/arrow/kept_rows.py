@@ -17,7 +17,7 @@ from mbe_stage.pipeline.backends.arrow.parts import row_group_of
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution.checkpoint_sums import Arrays, book_sums, restore, taken_back, together
 from mbe_stage.pipeline.execution.journal import Journal
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import OpenWork, Task
 
 _T = TypeVar("_T")
 
@@ -124,14 +124,14 @@ class KeptRows:
                 )
         return batch
 
-    def book(self, writer: _Writer, remaining: Sequence[Task], work_done: float, n_items: int) -> None:
+    def book(self, writer: _Writer, remaining: Sequence[Task | OpenWork], work_done: float, n_items: int) -> None:
         """Record in the journal that everything but these tasks is done, once all settled files are on disk.
 
         Parameters
         ----------
         writer
             Settled.
-        remaining : sequence of Task
+        remaining : sequence of Task or OpenWork
             At least one.
         work_done : float
             As `Journal.add` takes it.
@@ -172,7 +172,9 @@ class KeptRows:
                 "--resume"
             ) from None
 
-    def book_sums(self, remaining: Sequence[Task], work_done: float, summary: _Summary, derived: Sequence[Any]) -> None:
+    def book_sums(
+        self, remaining: Sequence[Task | OpenWork], work_done: float, summary: _Summary, derived: Sequence[Any]
+    ) -> None:
         """Record the sums of a run without rows.
 
         Raises

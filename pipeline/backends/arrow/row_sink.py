@@ -27,7 +27,7 @@ from mbe_stage.pipeline.backends.backend import FrameWriter
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, add_stored
 from mbe_stage.runners.parts import Part
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import OpenWork, Task
 
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
@@ -195,7 +195,7 @@ class RowSink(Generic[_S]):
                 each.restore(sums)
         self._rows.summaries.merge(written.summary)
 
-    def checkpoint(self, remaining: Sequence[Task], work_done: float) -> None:
+    def checkpoint(self, remaining: Sequence[Task | OpenWork], work_done: float) -> None:
         """Record in the journal that everything but these tasks is done, once all accepted results are on disk.
 
         Raises

@@ -22,7 +22,7 @@ from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
 from mbe_stage.pipeline.backends.cudf.writing import EngineShare, writing_of
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import OpenWork, Task
 
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.base import Collecting
@@ -131,7 +131,7 @@ class ParquetSink:
                 self._order.add(frame)
             self.seconds["write"] += time.perf_counter() - named
 
-    def checkpoint(self, remaining: Sequence[Task], work_done: float) -> None:
+    def checkpoint(self, remaining: Sequence[Task | OpenWork], work_done: float) -> None:
         """Record in the journal that everything but these tasks is done, once all accepted results are on disk.
 
         Raises

@@ -25,7 +25,7 @@ from mbe_stage.pipeline.problems.pq_counts.query import detail_of, to_query
 from mbe_stage.pipeline.problems.pq_counts.tables import counts_table, edge_batches, vertex_batches
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pq_counts.results import Detail, PqBlock, PqSink
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import OpenWork, Task
 
 
 class TableSum:
@@ -98,12 +98,12 @@ class PqCollector:
             restore(sums, self._sink.restore, collecting.derived)
 
     @property
-    def checkpoint(self) -> Callable[[Sequence[Task], float], None] | None:
+    def checkpoint(self) -> Callable[[Sequence[Task | OpenWork], float], None] | None:
         """The checkpoint method of `mbe_stage.stream.Sink`; None without a journal."""
         is_kept = can_be_kept(self._collecting.derived)
         return self._book if self._collecting.journal is not None and is_kept else None
 
-    def _book(self, remaining: Sequence[Task], work_done: float) -> None:
+    def _book(self, remaining: Sequence[Task | OpenWork], work_done: float) -> None:
         journal = self._collecting.journal
         # Without remaining tasks the run ends now, and publishes.
         if remaining and journal is not None:

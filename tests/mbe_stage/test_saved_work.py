@@ -1,0 +1,48 @@
+"""Searches on the engine `cuda`, emulated, that are ended in the middle and continued from the work that they saved."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterable
+
+import pytest
+
+from mbe_stage import BicliqueQuery, BipartiteCSR, Detail, Execution
+from mbe_stage.bicliques import engine_cpu
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.tasks import OpenWork, Roots
+from tests.mbe_stage.processes import run_module
+
+on_the_emulator = pytest.mark.skipif(
+    importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing"
+)
+
+
+def assert_nothing_is_lost(seeds: Iterable[int]) -> None:
+    cases = [json.loads(line) for line in run_module("emulated_saved", *map(str, seeds)).splitlines()]
+    rounds = [case for case in cases if "saved" in case]
+    assert all(case["same"] for case in rounds), rounds
+    assert sum(case["saved"] for case in rounds) > 0
+    wrong = [case for case in cases if "said" in case]
+    assert len(wrong) > 20
+    assert all("the saved work of a search is damaged (array '" in case["said"] for case in wrong), wrong
+
+
+@on_the_emulator
+def test_saved_work_is_continued_and_checked() -> None:
+    """A giant root with nodes, and stacks within sizes."""
+    assert_nothing_is_lost([4, 6])
+
+
+@pytest.mark.slow
+@on_the_emulator
+def test_searches_ended_at_random_moments_find_each_biclique_once() -> None:
+    assert_nothing_is_lost(range(100))
+
+
+def test_saved_work_of_another_engine_is_refused() -> None:
+    graph = BipartiteCSR.from_edges([0, 0, 1], [0, 1, 0], 2, 2)
+    work = OpenWork(Roots("bicliques", 2, 7), "bicliques, cuda 1, mode 2", {})
+    with pytest.raises(InvalidArgument, match="resume with the engine that saved it"):
+        list(engine_cpu.run(graph, BicliqueQuery(), Execution(threads=1), Detail.MEMBERS, [work]))
