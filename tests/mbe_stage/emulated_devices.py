@@ -93,8 +93,8 @@ def all_to_the_first() -> Iterator[None]:
 
     deal = Exchange._deal
 
-    def deal_to_one(self: Any, rows: np.ndarray) -> None:
-        deal(self, rows)
+    def deal_to_one(self: Any, rows: np.ndarray, works: Any = ()) -> None:
+        deal(self, rows, works)
         first, *others = self._members.values()
         first.rows = self._lead.in_order(rows)
         for other in others:
