@@ -63,6 +63,7 @@ from tests.mbe_stage import graphs
 from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline import crash_child
 from tests.pipeline.groups_support import EDGES
+from tests.pipeline.forked_workers import workers_are_forked
 from tests.pipeline.groups_support import settings as group_settings
 from tests.pipeline.resume_support import Killed, assert_as_undisturbed, noted, values
 from tests.pipeline.resume_support import edges as many
@@ -88,6 +89,7 @@ def far_cluster(server: Server, temporary: Path, *plugins: Any) -> Iterator[Any]
         "TMPDIR": str(temporary),
     }
     with (
+        workers_are_forked(),
         dask.config.set({"temporary-directory": f"{temporary}-dask"}),
         distributed.LocalCluster(
             n_workers=2,
