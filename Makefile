@@ -12,7 +12,7 @@ DOCS_READY := $(VENV)/.ready-for-docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test test-all test-gpu supported check docs reference pictures quickly linted tested compiled checked bench bench-groups bench-features bench-ingest ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit release-check clean
+.PHONY: help run quick test test-all test-gpu supported check docs reference pictures quickly linted tested collected compiled checked bench bench-groups bench-features bench-ingest ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit release-check clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -100,11 +100,15 @@ CHECKED := build/checked.txt
 
 test: $(DOCS_READY)
 	@mkdir -p $(dir $(CHECKED))
-	@$(MAKE) --no-print-directory --jobs=2 tested checked; code=$$?; cat $(CHECKED); exit $$code
+	@$(MAKE) --no-print-directory --jobs=3 tested checked; code=$$?; cat $(CHECKED); exit $$code
 
 # Three processes for the tests on two cores: some tests wait for what they have started.
-tested: compiled
+tested: compiled collected
 	$(BIN)/python -m pytest -n 3 --dist worksteal
+
+# Rewrites the assertions of all modules once, not in each process. What cannot be imported is said by the tests.
+collected: $(TEST_READY)
+	@$(BIN)/python -m pytest --collect-only -q > /dev/null || true
 
 # Compiled once, for all processes of the tests: each would do it for itself, and those that are ended never be done.
 compiled: $(TEST_READY)
