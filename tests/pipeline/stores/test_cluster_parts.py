@@ -62,8 +62,8 @@ from mbe_stage.runners.parts import Part, PartFailed
 from tests.mbe_stage import graphs
 from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline import crash_child
-from tests.pipeline.groups_support import EDGES
 from tests.pipeline.forked_workers import workers_are_forked
+from tests.pipeline.groups_support import EDGES
 from tests.pipeline.groups_support import settings as group_settings
 from tests.pipeline.resume_support import Killed, assert_as_undisturbed, noted, values
 from tests.pipeline.resume_support import edges as many
