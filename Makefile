@@ -12,7 +12,7 @@ DOCS_READY := $(VENV)/.ready-for-docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test test-all test-gpu supported check docs reference pictures quickly linted compiled checked bench bench-groups bench-features bench-ingest ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit release-check clean
+.PHONY: help run quick test test-all test-gpu supported check docs reference pictures quickly linted tested collected compiled checked bench bench-groups bench-features bench-ingest ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit release-check clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -95,18 +95,27 @@ reference: $(TEST_READY)
 pictures: $(TEST_READY)
 	MBE_PICTURES=docs/images $(BIN)/python -m pytest -q -n 0 tests/pipeline/cases/test_walk.py
 
-# Compiled once, for all processes of the tests: each would do it for itself, and those that are ended never be done.
-# Checks take the cores that this leaves idle.
+# Checks take the cores that the tests leave idle, and are shown after them.
+CHECKED := build/checked.txt
+
+test: $(DOCS_READY)
+	@mkdir -p $(dir $(CHECKED))
+	@$(MAKE) --no-print-directory --jobs=3 tested checked; code=$$?; cat $(CHECKED); exit $$code
+
 # Three processes for the tests on two cores: some tests wait for what they have started.
-test: $(TEST_READY)
-	$(MAKE) --no-print-directory --jobs=2 compiled checked
+tested: compiled collected
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
+# Rewrites the assertions of all modules once, not in each process. What cannot be imported is said by the tests.
+collected: $(TEST_READY)
+	@$(BIN)/python -m pytest --collect-only -q > /dev/null || true
+
+# Compiled once, for all processes of the tests: each would do it for itself, and those that are ended never be done.
 compiled: $(TEST_READY)
 	$(BIN)/mbe compile
 
-checked: $(TEST_READY)
-	nice $(MAKE) --no-print-directory check
+checked: $(DOCS_READY)
+	@nice $(MAKE) --no-print-directory check > $(CHECKED) 2>&1
 
 test-all: check
 	$(BIN)/mbe compile

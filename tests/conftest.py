@@ -20,6 +20,9 @@ from tests.browser import chromium
 from tests.commands import Commands
 from tests.patience import none_goes_on
 
+# Before NumPy is imported, and for processes that tests start: threads that wait for each other take minutes in all.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 

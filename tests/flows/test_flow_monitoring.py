@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from flow_toys import CHECKOUT, N_BICLIQUES
+from prefect.settings import PREFECT_API_URL
 from processes import environment
 
 from tests.monitoring_support import metrics_in, objects_in
@@ -14,12 +15,15 @@ from tests.patience import completed
 
 def flow(edges_file: Path, home: Path, *arguments: object):
     asked = ["--input", edges_file, "--out", home / "out", "--set", "execution.engine=reference", *arguments]
-    monitored = environment(home, MBE_LOG_FORMAT="json", MBE_METRICS=str(home / "mbe.prom"))
+    monitored = environment(
+        home, MBE_LOG_FORMAT="json", MBE_METRICS=str(home / "mbe.prom"), PREFECT_API_URL=PREFECT_API_URL.value()
+    )
     done = completed([sys.executable, "-m", "mbe_stage.flows.enumerate", *asked], env=monitored, cwd=CHECKOUT)
     values = {name: value for name, _, value in metrics_in((home / "mbe.prom").read_text())}
     return done, objects_in(done.stderr), values
 
 
+@pytest.mark.usefixtures("prefect_server")
 def test_a_flow_run(edges_file, tmp_path):
     done, lines, values = flow(edges_file, tmp_path)
     assert done.returncode == 0, done.stderr
@@ -37,6 +41,7 @@ def test_a_flow_run(edges_file, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("prefect_server")
 def test_a_flow_run_that_fails(edges_file, tmp_path):
     done, lines, values = flow(edges_file, tmp_path, "--set", "input.left=nobody")
     assert done.returncode == 2

@@ -17,7 +17,7 @@ def use_the_emulator() -> None:
 
 
 def cases() -> list[tuple[str, BipartiteCSR]]:
-    with_hubs = graphs.random_matrix(5, 70, 20, 0.2)
+    with_hubs = graphs.random_matrix(5, 70, 20, 0.1)
     with_hubs[:66, :2] = True
     with_hubs[68:] = False
     return [

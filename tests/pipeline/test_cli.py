@@ -447,6 +447,8 @@ def test_help_is_quick_and_lists_the_exit_codes() -> None:
 def test_every_help_has_an_example_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`-h` is `--help`; the examples run one after the other, as somebody would type them."""
     monkeypatch.chdir(tmp_path)
+    # All modules of the environment would take longer than all other examples.
+    monkeypatch.setattr("mbe_stage.pipeline.demo.job.environment_roots", lambda: [ROOT / "pipeline" / "cli"])
     (tmp_path / "edges.csv").write_text(EDGES.replace("left,right", "user,item"))
     (tmp_path / "friends.csv").write_text("name,friend\nx,y\ny,z\nx,z\n")
     (tmp_path / "baskets.dat").write_text("1 2\n1 2 3\n")

@@ -35,12 +35,17 @@ from tests.pipeline.resume_support import ended_after
 dask = pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
 
+from tests.pipeline.forked_workers import workers_are_forked  # noqa: E402 - it needs Dask
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
-    ) as made:
+    with (
+        workers_are_forked(),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
+        ) as made,
+    ):
         yield made
 
 

@@ -22,9 +22,9 @@ def cases() -> dict[str, BipartiteCSR]:
     return {
         "no edges": BipartiteCSR.from_edges([], [], 3, 2),
         "star": graphs.star(600),
-        "crown": graphs.crown(6),
-        "sparse": graphs.from_matrix(graphs.random_matrix(2, 40, 30, 0.08)),
-        "dense": graphs.from_matrix(graphs.random_matrix(3, 14, 9, 0.7)),
+        "crown": graphs.crown(5),
+        "sparse": graphs.from_matrix(graphs.random_matrix(2, 30, 24, 0.08)),
+        "dense": graphs.from_matrix(graphs.random_matrix(3, 11, 8, 0.7)),
     }
 
 

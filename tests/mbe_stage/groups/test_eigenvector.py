@@ -19,7 +19,7 @@ def dense(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray, float]:
     vectors = matrix * np.log(graph.n_left / np.maximum(graph.right_degrees, 1))
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    left, values, right = np.linalg.svd(vectors)
+    left, values, right = np.linalg.svd(vectors, full_matrices=False)
     of_both = np.abs(left[:, 0]), np.abs(right[0])
     gap = values[1] / values[0] if values.size > 1 and values[0] > 0 else 0.0
     first, second = (each / each.max() for each in of_both)

@@ -33,7 +33,7 @@ def as_pairs(members: GroupMembers) -> list[blocks.Group]:
 def test_as_the_definitions_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "N_BEST", 3)
     n_groups = n_of_pairs = n_from_no_best = 0
-    for number in range(5):
+    for number in range(3):
         core = blocks.with_blocks(number, n=30, n_blocks=2 + number % 2, side=9, density=0.85)
         graph = blocks.amid(core, 1500)
         model, least = NullModel.of(graph), 1 + number % 2

@@ -125,9 +125,9 @@ def case(name: str, graph: BipartiteCSR, query: PqQuery, **options: Any) -> dict
     return {"case": name, "same": found == wanted, "n": sum(wanted.values())} | statistics
 
 
-def random_cases(launcher: Any, first: int) -> Iterator[dict[str, Any]]:
+def random_cases(launcher: Any, remainders: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Random graphs, each with another query and other sizes of what the search works in."""
-    for seed in range(first, 56, 2):
+    for seed in (seed for seed in range(56) if seed % 4 in remainders):
         shape, density = SHAPES[seed % len(SHAPES)]
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
         launcher.seed = seed
@@ -530,8 +530,8 @@ def list_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
-    "even graphs": lambda launcher: random_cases(launcher, 0),
-    "odd graphs": lambda launcher: random_cases(launcher, 1),
+    "every fourth graph": lambda launcher: random_cases(launcher, (1,)),
+    "the other graphs": lambda launcher: random_cases(launcher, (0, 2, 3)),
     "known": known_cases,
     "wide": lambda launcher: wide_cases(launcher, list(WIDE)[:3]),
     "wide and deep": lambda launcher: wide_cases(launcher, list(WIDE)[3:]),

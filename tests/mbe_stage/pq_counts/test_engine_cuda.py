@@ -45,13 +45,15 @@ def emulated(part: str, module: str = "emulated_counts") -> list[dict[str, Any]]
 
 
 @on_the_emulator
-@pytest.mark.parametrize("part", ["odd graphs", pytest.param("even graphs", marks=pytest.mark.slow)])
-def test_random_graphs_are_counted_as_specified(part: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "n"), [("every fourth graph", 14), pytest.param("the other graphs", 42, marks=pytest.mark.slow)]
+)
+def test_random_graphs_are_counted_as_specified(part: str, n: int) -> None:
     cases = emulated(part)
-    assert len(cases) == 28
-    assert sum(case["n"] > 0 for case in cases) > 20
+    assert len(cases) == n
+    assert sum(case["n"] > 0 for case in cases) > n // 2
     assert any(case.get("quanta", 0) > 3 for case in cases)
-    assert sum(case.get("nodes", 0) for case in cases) > 40
+    assert sum(case.get("nodes", 0) for case in cases) > n
 
 
 @on_the_emulator

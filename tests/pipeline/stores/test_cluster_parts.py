@@ -62,6 +62,7 @@ from mbe_stage.runners.parts import Part, PartFailed
 from tests.mbe_stage import graphs
 from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline import crash_child
+from tests.pipeline.forked_workers import workers_are_forked
 from tests.pipeline.groups_support import EDGES
 from tests.pipeline.groups_support import settings as group_settings
 from tests.pipeline.resume_support import Killed, assert_as_undisturbed, noted, values
@@ -88,6 +89,7 @@ def far_cluster(server: Server, temporary: Path, *plugins: Any) -> Iterator[Any]
         "TMPDIR": str(temporary),
     }
     with (
+        workers_are_forked(),
         dask.config.set({"temporary-directory": f"{temporary}-dask"}),
         distributed.LocalCluster(
             n_workers=2,
