@@ -91,18 +91,18 @@ def all_to_the_first() -> Iterator[None]:
     """The first device is dealt all roots: what the others do has been handed over to them."""
     from mbe_stage.runners.device_exchange import Exchange
 
-    deal = Exchange._deal
+    share_out = Exchange._share_out
 
-    def deal_to_one(self: Any, rows: np.ndarray, works: Any = ()) -> None:
-        deal(self, rows, works)
+    def all_to_one(self: Any, ordered: np.ndarray, works: Any = ()) -> None:
+        share_out(self, ordered, works)
         first, *others = self._members.values()
-        first.rows = self._lead.in_order(rows)
+        first.rows = ordered
         for other in others:
-            other.rows = rows[:0]
+            other.rows = ordered[:0]
 
-    Exchange._deal = deal_to_one
+    Exchange._share_out = all_to_one
     yield
-    Exchange._deal = deal
+    Exchange._share_out = share_out
 
 
 def few_cases(launcher: Any) -> Iterator[dict[str, Any]]:
