@@ -182,7 +182,7 @@ class Exchange:
             self._lead = next(iter(self._members.values())).search
             self._remaining = self._lead.rows
             self._began = time.perf_counter()
-            self._share_out(self._remaining)
+            self._deal(self._remaining)
 
     def blocks(self) -> Iterator[Any]:
         """Yield results as they are handed on.
@@ -370,17 +370,14 @@ class Exchange:
                 for other in self._members.values():
                     other.n_found = other.n_bytes = 0
                 self._interrupt(self._members.values())
-                self._deal(self._remaining)
+                assert self._lead is not None
+                self._deal(self._lead.in_order(self._remaining))
             self._changed.notify_all()
 
     # Called with the lock held.
 
-    def _deal(self, rows: np.ndarray) -> None:
-        """Give each device a share of the roots, in any order."""
-        assert self._lead is not None
-        self._share_out(self._lead.in_order(rows))
-
-    def _share_out(self, ordered: np.ndarray) -> None:  # the heaviest first
+    def _deal(self, ordered: np.ndarray) -> None:
+        """Give each device a share of the roots, the heaviest first."""
         n = len(self._members)
         for k, member in enumerate(self._members.values()):
             member.rows = ordered[k::n]
@@ -404,7 +401,7 @@ class Exchange:
             is_begun = self._lead.begun_all_the_same(rows)
             if is_begun.any():
                 # Another round of the same epoch.
-                self._deal(rows[is_begun])
+                self._deal(self._lead.in_order(rows[is_begun]))
                 self._back = [rows[~is_begun]]
                 for member in self._members.values():
                     member.has_held = True
@@ -422,7 +419,7 @@ class Exchange:
         self._least_seconds = _TIMES_ITS_END * (now - self._closed)
         self._epoch_seconds = max(self._terms.epoch_seconds, self._least_seconds)
         self._began = now
-        self._deal(rows)
+        self._deal(self._lead.in_order(rows))
 
     def _flush(self) -> None:
         share = self._share()
