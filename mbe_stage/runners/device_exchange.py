@@ -213,7 +213,7 @@ class Exchange:
             self._remaining, works = self._lead.rows, list(self._lead.works)
             self._begun_with = (self._remaining[:0] if works else self._remaining), works
             self._began = time.perf_counter()
-            self._share_out(*self._begun_with)
+            self._deal(*self._begun_with)
 
     def blocks(self) -> Iterator[Any]:
         """Yield results as they are handed on.
@@ -429,17 +429,13 @@ class Exchange:
                 rows, works = self._begun_with
                 assert self._lead is not None
                 self._remaining = np.concatenate([rows, self._lead.rows_in(works)]) if works else rows
-                self._deal(rows, works)
+                self._deal(self._lead.in_order(rows), works)
             self._changed.notify_all()
 
     # Called with the lock held.
 
-    def _deal(self, rows: np.ndarray, works: Sequence[Any] = ()) -> None:
-        """Give each device a share of the roots, in any order, and of saved works."""
-        assert self._lead is not None
-        self._share_out(self._lead.in_order(rows), works)
-
-    def _share_out(self, ordered: np.ndarray, works: Sequence[Any] = ()) -> None:  # the heaviest first
+    def _deal(self, ordered: np.ndarray, works: Sequence[Any] = ()) -> None:
+        """Give each device a share of the roots, the heaviest first, and of saved works."""
         n = len(self._members)
         for k, member in enumerate(self._members.values()):
             member.rows, member.works = ordered[k::n], list(works[k::n])
@@ -485,7 +481,7 @@ class Exchange:
             is_begun = self._lead.begun_all_the_same(rows)
             if is_begun.any():
                 # Another round of the same epoch.
-                self._deal(rows[is_begun])
+                self._deal(self._lead.in_order(rows[is_begun]))
                 self._back = [rows[~is_begun]]
                 for member in self._members.values():
                     member.has_held = True
@@ -504,7 +500,7 @@ class Exchange:
         self._least_seconds = _TIMES_ITS_END * (now - self._closed)
         self._epoch_seconds = max(self._terms.epoch_seconds, self._least_seconds)
         self._began = now
-        self._deal(rows)
+        self._deal(self._lead.in_order(rows))
 
     def _flush(self) -> None:
         share = self._share()

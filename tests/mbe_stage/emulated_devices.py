@@ -91,18 +91,18 @@ def all_to_the_first() -> Iterator[None]:
     """The first device is dealt all roots: what the others do has been handed over to them."""
     from mbe_stage.runners.device_exchange import Exchange
 
-    share_out = Exchange._share_out
+    deal = Exchange._deal
 
-    def all_to_one(self: Any, ordered: np.ndarray, works: Any = ()) -> None:
-        share_out(self, ordered, works)
+    def deal_to_one(self: Any, ordered: np.ndarray, works: Any = ()) -> None:
+        deal(self, ordered, works)
         first, *others = self._members.values()
         first.rows = ordered
         for other in others:
             other.rows = ordered[:0]
 
-    Exchange._share_out = all_to_one
+    Exchange._deal = deal_to_one
     yield
-    Exchange._share_out = share_out
+    Exchange._deal = deal
 
 
 def few_cases(launcher: Any) -> Iterator[dict[str, Any]]:
