@@ -35,7 +35,7 @@ def hash_text(offsets: cp.ndarray, data: cp.ndarray) -> cp.ndarray:
     (n,) uint64
     """
     hashes = cp.empty(offsets.size - 1, cp.uint64)
-    launch_threads(text_hash_thread_per_string, hashes.size, offsets, data, hashes)
+    launch_threads(text_hash_thread_per_string, hashes.size, offsets.astype(cp.int64, copy=False), data, hashes)
     return hashes
 
 
@@ -123,7 +123,7 @@ def hash_sum_warp_per_list(offsets, members, hashes, sums):
         sums[index] = total
 
 
-@kernel(I32, U8, U64)
+@kernel(I64, U8, U64)
 def text_hash_thread_per_string(offsets, data, hashes):
     """Hash by FNV-1a."""
     index = this_thread()
