@@ -68,9 +68,7 @@ def test_what_comes_before_any_task_is_done_once(
     prepare = engine_cpu.prepare
     query = BicliqueQuery()
     tasks = engine_cpu.tasks_of(graph, query, 4)
-    monkeypatch.setattr(
-        engine_cpu, "prepare", lambda *asked, **k: (prepared.append(asked[0]), prepare(*asked, **k))[1]
-    )
+    monkeypatch.setattr(engine_cpu, "prepare", lambda *asked, **k: (prepared.append(asked[0]), prepare(*asked, **k))[1])
     begin_job(job, JobFacts("bicliques", "cpu", query, Detail.COUNT))
     assert keep_graph(job, pickle.dumps(graph))
     found = 0
@@ -191,9 +189,7 @@ def test_two_runs_of_one_cluster_keep_what_they_have_prepared(
 ) -> None:
     query, prepared, prepare = BicliqueQuery(), [], engine_cpu.prepare
     search, tasks = JobFacts("bicliques", "cpu", query, Detail.COUNT), engine_cpu.tasks_of(graph, query, 1)
-    monkeypatch.setattr(
-        engine_cpu, "prepare", lambda *asked, **k: (prepared.append(asked), prepare(*asked, **k))[1]
-    )
+    monkeypatch.setattr(engine_cpu, "prepare", lambda *asked, **k: (prepared.append(asked), prepare(*asked, **k))[1])
     other, third = (uuid.uuid4().hex for _ in range(2))
     for each in (job, other):
         begin_job(each, search)
