@@ -36,11 +36,12 @@ def main(environment: str, *requirements: str) -> int:
             return code
     # What is imported is compiled to bytecode then; most of it never is.
     pip = [str(python), "-m", "pip", "install", "--no-compile", "--disable-pip-version-check", "--progress-bar", "off"]
-    uv = Path(environment, "bin", "uv")
-    if uv.exists():  # It takes a sixth of pip's time. Continuous integration puts it there.
-        pip = [str(uv), "pip", "install", "--python", str(python)]
-    wanted = " ".join(each for each in requirements if not each.startswith("--"))
-    code = _run([*pip, *listed], f"installing {wanted} into {environment}")
+    what = f"installing {' '.join(each for each in requirements if not each.startswith('--'))} into {environment}"
+    uv, code = Path(environment, "bin", "uv"), 1
+    if uv.exists():  # It takes a sixth of pip's time, but knows no pip.conf. Continuous integration puts it there.
+        code = _run([str(uv), "pip", "install", "--python", str(python), *listed], what)
+    if code:
+        code = _run([*pip, *listed], what)
     # The first import writes bytecode, which takes several times as long as later ones: here, where it is said.
     return code or _run([str(python), "-c", f"import {', '.join(_LOADED)}"], "loading it for the first time")
 

@@ -81,7 +81,7 @@ def kernel(
     Parameters
     ----------
     *signature : numba types
-        Types of its arguments at a launch. A launch with other types works, too, and compiles at that time.
+        Types of its arguments at a launch. A launch with other types is refused.
     launch_bounds : tuple of int, optional
     name : str, optional
         By default module and function. For a kernel made by a function, the module and the call that makes it, as

@@ -15,6 +15,7 @@ docs/decisions/numba-cuda.md lists the names. Importing this module imports noth
 from __future__ import annotations
 
 import hashlib
+import operator
 import pickle
 import struct
 import sys
@@ -166,7 +167,7 @@ def words_of(name: str, kinds: Sequence[Kind | None], arguments: Iterable[Any]) 
     words: list[int] = []
     for value, kind in zip(flat, kinds, strict=True):
         if kind is None:
-            words.append(int(value))
+            words.append(operator.index(value))
             continue
         shape, strides = value.shape, value.strides
         if value.dtype == kind[0] and len(shape) == kind[1] and (strides == kind[2] or value.flags.c_contiguous):

@@ -106,10 +106,12 @@ class DeviceSearch(Protocol):
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
         """Roots to finish before a barrier, (n,) bool. Needs no device."""
 
-    def empty(self, share: float, remaining: np.ndarray | None = None, works: Sequence[Any] = ()) -> Any:
+    def empty(
+        self, share: float, remaining: np.ndarray | None = None, works: Sequence[Any] = (), seconds: float = 0.0
+    ) -> Any:
         """An empty block that reports progress, or marks a barrier with the remaining roots or saved works.
 
-        Needs no device.
+        Saving the works took these seconds. Needs no device.
         """
 
     def brought_here(self, block: Any) -> Any:
@@ -466,7 +468,7 @@ class Exchange:
         for member in self._members.values():
             member.is_saved, member.saved = False, None
         if self._barrier.is_requested and self._barrier.takes_open_work:
-            self._ready.append(self._lead.empty(self._share(), works=works))
+            self._ready.append(self._lead.empty(self._share(), works=works, seconds=self._saving_seconds))
             self._barrier.reached()
         self._began, self._least_seconds = time.perf_counter(), _TIMES_SAVING * self._saving_seconds
         self._epoch_seconds = max(self._terms.epoch_seconds, self._least_seconds)

@@ -27,6 +27,8 @@ __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
 # Bytes of a path: its number before and after the sort, those that count it, and its edge.
 _PATH_BYTES = 48
+# Bytes of an edge while the paths are counted.
+_EDGE_BYTES = 64
 # So many are enough to keep a device busy.
 _MOST_PATHS = 1 << 28
 
@@ -57,9 +59,14 @@ def run(
 
     ranges = [(0, graph.n_left)] if tasks is None else ranges_of(tasks, roots_of(graph, query))
     budget = device_budget(execution)
+    if (needed := copy_bytes(graph) + _EDGE_BYTES * graph.n_edges) > budget:
+        raise MemoryBudgetExceeded(
+            f"{graph.n_edges:,} edges need {needed:,} bytes: expected at most {budget:,}, the memory budget of the "
+            "device; give more, or use the engine cpu"
+        )
     with device_work(budget):
         paths = _Paths(on_device(graph))
-    steps, most = paths.steps, (budget - 2 * copy_bytes(graph)) // _PATH_BYTES
+    steps, most = paths.steps, (budget - 2 * copy_bytes(graph) - 8 * graph.n_edges) // _PATH_BYTES
     if (largest := int(steps.max(initial=0))) > most:
         raise MemoryBudgetExceeded(
             f"a vertex has {largest:,} two-step paths, which need {_PATH_BYTES * largest:,} bytes beside the graph: "

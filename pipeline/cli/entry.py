@@ -14,6 +14,7 @@ except KeyboardInterrupt:
 
 import atexit
 import gc
+import re
 import resource
 import sys
 
@@ -45,7 +46,8 @@ def main() -> None:
     else:
         # Importing makes objects that stay: looking for garbage among them takes a tenth of the start.
         gc.set_threshold(_OBJECTS_OF_IMPORTS)
-    if {"cuda", "rapids", "--engine=cuda", "--engine=rapids"} & {*sys.argv} and "--devices" not in " ".join(sys.argv):
+    line = " ".join([*sys.argv, ""])
+    if re.search(r" --engine[ =](cuda|rapids) ", line) and not re.search(r" --(devices|workers|cluster)\b", line):
         from mbe_stage.device.early_context import begin_context
 
         begin_context()

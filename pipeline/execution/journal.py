@@ -444,7 +444,7 @@ def _loaded(staging_dir: Path, saved: SavedWork, roots: Roots) -> OpenWork:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return OpenWork(roots, saved.form, {name: stored[name] for name in stored.files})
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, MemoryError, zlib.error, zipfile.BadZipFile) as error:
         raise PublishError(
             f"{path}: cannot be read ({error}); expected the saved work of a search; start over without --resume"
         ) from None

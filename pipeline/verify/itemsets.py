@@ -177,7 +177,7 @@ class _Itemsets:
         is_right &= (confidence >= self.confidence) & (both >= self.least)
         for row, sides in enumerate(rules):
             items = sorted(sum(sides, ()))
-            apart = all(sides) and list(sides[0]) == sorted(sides[0]) and len(set(items)) == len(items)
+            apart = all(sides) and all(list(side) == sorted(side) for side in sides) and len(set(items)) == len(items)
             if not (apart and is_right[row] and 0 <= items[0] <= items[-1] < len(self.keys)):
                 raise self._wrong_rule(row, "its items, supports, measures and the minima do not fit each other")
         if len(set(rules)) < len(rules):
@@ -197,6 +197,9 @@ class _Itemsets:
                     raise self._wrong_rule(row, f"supports are {support[:3].tolist()} in the input")
                 if n_common[2] != own[2].size or (support[3:] == support[0]).any():
                     raise self._wrong_rule(row, "both sides together are not closed, or the antecedent is not minimal")
+        if chosen.size < len(rules):
+            job.not_checked(f"rules against the input: {len(rules) - chosen.size:,} outside the random sample")
+        job.not_checked("nothing missing: rules but those of single items to all that they imply")
         supports = np.asarray(self.matrix.sum(axis=0))
         single = job.rng.permutation(np.flatnonzero((supports >= self.least) & (supports < n_baskets)))[:_AT_ONCE]
         _, n_common, _ = _held(self.matrix, list(single[:, None]))

@@ -123,6 +123,10 @@ WRONG: list[tuple[str, Callable[[np.ndarray], Any]]] = [
     ("ints", lambda array: array.fill(10**6)),
     ("word_starts", lambda array: array.__setitem__(-1, 10**6)),
     ("int_starts", lambda array: array[1:]),
+    ("nodes", lambda array: array.__setitem__((-1, layout.NODE_COLUMNS), 200)),
+    ("frames", lambda array: array.__setitem__((slice(None), 0, layout.SUPERSET), array[:, 0, layout.WORDS])),
+    ("frames", lambda array: array.fill(0) or array.__setitem__((slice(None), 0, layout.N_SUPERSET), 500)),
+    ("words", lambda array: array.fill(-1)),
 ]
 """Arrays of saved work, each changed in place or replaced, so that a kernel would reach beyond an array."""
 

@@ -134,7 +134,9 @@ class Search:
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
         return rows % 3 == 0
 
-    def empty(self, share: float, remaining: np.ndarray | None = None, works: Sequence[Any] = ()) -> Found:
+    def empty(
+        self, share: float, remaining: np.ndarray | None = None, works: Sequence[Any] = (), **_saving: float
+    ) -> Found:
         if works:
             remaining = np.array([left for parts in works for part in parts for left in part], np.int64)
         return Found(0, share, remaining, is_open=bool(works))

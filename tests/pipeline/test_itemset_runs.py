@@ -99,10 +99,12 @@ def test_rules_are_those_of_the_library(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("mbe_stage.pipeline.verify.job.check_files", lambda *_: "")
     before, after = (found[name].to_pylist() for name in ("antecedent", "consequent"))
     row = next(row for row, items in enumerate(before) if len(items) > 1)
+    wide = next(row for row, items in enumerate(after) if len(items) > 1)
     single = next(row for row, items in enumerate(before) if len(items) == 1 and found["confidence"][row].as_py() == 1)
     for changed, message in (
         (pa.concat_tables([found, found[:1]]), "more than once|counts is"),
         (_with(found, "lift", 0, 9.0), "row 0: its items"),
+        (_with(found, "consequent", wide, after[wide][::-1]), f"row {wide}: its items"),
         (_with(found, "antecedent", row, [*before[row], *after[row]]), f"row {row}: its items"),
         (_with(found, "consequent", row, [min({*range(9)} - {*before[row], *after[row]})]), f"row {row}: "),
         (pa.concat_tables([found[:single], found[single + 1 :]]), "is missing|counts is"),
@@ -110,6 +112,10 @@ def test_rules_are_those_of_the_library(tmp_path: Path, monkeypatch: pytest.Monk
         pq.write_table(changed.cast(found.schema), path, compression="zstd")
         with pytest.raises(VerificationError, match=message):
             verify_run(result.run_dir, source)
+    limited = config(tmp_path, min_count=3, min_confidence=0.5)
+    limited = limited.model_copy(update={"execution": limited.execution.model_copy(update={"time_limit_seconds": 9.0})})
+    with pytest.raises(ConfigError, match=r"rules are made of all closed itemsets.*leave one of the two out"):
+        run(limited, pairs)
 
 
 def _with(table: pa.Table, name: str, row: int, value: Any) -> pa.Table:

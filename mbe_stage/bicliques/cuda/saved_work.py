@@ -378,6 +378,8 @@ def _write_lists(ints: cp.ndarray, nodes: _Nodes, row: cp.ndarray, column: cp.nd
         raise _wrong("edges")
     key = firsts.columns[node] + column
     by_column = cp.argsort(key, kind="stable")
+    if bool(((cp.diff(key[by_column]) == 0) & (cp.diff(row[by_column]) == 0)).any()):
+        raise _wrong("lists")
     first_edges = np.cumsum(nodes.n_edges) - nodes.n_edges
     for owner, owners, sizes, offsets, places, members in (
         (row, firsts.node_of_row, nodes.n_rows, nodes.row_offsets, nodes.row_members, column),
@@ -423,7 +425,7 @@ def _check_nodes(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
     if fields.shape != (cursors.size, layout.NODE_FIELDS):
         raise _wrong("nodes")
     most = {
-        layout.NODE_COLUMNS: facts.n_columns,
+        layout.NODE_COLUMNS: facts.max_row_degree,
         layout.NODE_ROWS: facts.n_rows,
         layout.NODE_EDGES: facts.n_edges,
         layout.NODE_PATH: facts.n_rows,
@@ -450,8 +452,10 @@ def _check_nodes(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
         path, first = arrays["heads"][first : first + nodes.n_path[k]], int(first + nodes.n_path[k])
         n_offsets = head.size - int(nodes.n_rows[k] + n_ids[k])
         offsets, ids, rows = np.split(head, [n_offsets, n_offsets + int(n_ids[k])])
-        # If only sizes are written, they count the user's vertices.
+        # If only sizes are written, they count the user's vertices, and each column has some.
         are_listed = not offsets.size or _are_offsets(offsets, int(n_ids[k] if mode >= layout.MEMBERS else offsets[-1]))
+        if mode == layout.SIZES:
+            are_listed = are_listed and bool((np.diff(offsets) > 0).all()) and int(offsets[-1]) <= facts.n_vertices
         if not (are_listed and _are_below(ids, facts.n_columns) and _are_below(rows, facts.n_rows)):
             raise _wrong("heads")
         if not _are_below(path, facts.n_rows):
@@ -474,30 +478,50 @@ def _check_tasks(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
     are_right = are_right and bool((rows >= 0).all() and (rows < n_rows[np.maximum(nodes, 0)])[~is_stack].all())
     if not are_right or bool((emitted < 0).any() or (emitted >= 1 << 31).any()):
         raise _wrong("tasks")
+    if mode == layout.COUNT and arrays["ints"].size:
+        raise _wrong("ints")
     for k in np.flatnonzero(is_stack):
-        n_words = int(arrays["word_starts"][k + 1] - arrays["word_starts"][k])
+        words = arrays["words"][arrays["word_starts"][k] : arrays["word_starts"][k + 1]]
         ints = arrays["ints"][arrays["int_starts"][k] : arrays["int_starts"][k + 1]]
-        if not _is_stack(frames[k, : depths[k] + 1].astype(np.int64), n_words, ints, facts, mode):
+        if not _is_stack(frames[k, : depths[k] + 1].astype(np.int64), words, ints, facts, mode):
             raise _wrong("frames")
 
 
-def _is_stack(frames: np.ndarray, n_words: int, ints: np.ndarray, facts: ReducedSizes, mode: int) -> bool:
-    """Return True if frames point into their own stack, and its ids are vertices."""
+def _is_stack(frames: np.ndarray, stack: np.ndarray, ints: np.ndarray, facts: ReducedSizes, mode: int) -> bool:
+    """Return True if frames point into their own stack, get smaller, and its ids are vertices."""
     cursor, end, n_rows, n_excluded, words, words_top, superset, n_superset, ids, ints_top, _, kind = frames.T[:12]
     sizes = cursor, end - cursor, n_rows - end, n_excluded, words, superset, n_superset, ids
     is_right = all((each >= 0).all() for each in sizes) and _are_below(kind, layout.BELOW + 1)
-    is_right = is_right and bool((words + n_rows + n_excluded <= words_top).all() and (words_top <= n_words).all())
-    if mode == layout.COUNT or not is_right:
-        return is_right and not n_superset.any()
+    is_right = is_right and bool((words + n_rows + n_excluded <= words_top).all() and (words_top <= stack.size).all())
+    if not is_right or not _get_smaller(stack, words, n_rows):
+        return False
+    if mode == layout.COUNT:
+        return not n_superset.any()
+    are_apart = (superset + n_superset <= words) | (words + n_rows + n_excluded <= superset) | (n_superset == 0)
+    if not are_apart.all() or bool((n_superset > facts.n_rows).any()):
+        return False
     if ints.size < layout.HEADER_IDS or bool((superset + n_superset > words_top).any() or (ints_top > ints.size).any()):
         return False
     header, counts, others = np.split(ints, [layout.HEADER_MULTIPLICITIES, layout.HEADER_IDS])
     n_ids = int(header[-1]) if mode >= layout.MEMBERS else 0
     first = layout.HEADER_IDS + n_ids
-    if not (_are_offsets(header, int(header[-1])) and 0 <= n_ids <= others.size and bool((counts >= 0).all())):
+    if not (
+        _are_offsets(header, int(header[-1]))
+        and header[-1] <= facts.n_vertices
+        and 0 <= n_ids <= others.size
+        and bool((counts >= 0).all())
+    ):
         return False
     are_apart = bool((ids >= first).all() and (ids + n_superset <= ints_top).all())
     return are_apart and _are_below(others[:n_ids], facts.n_columns) and _are_below(others[n_ids:], facts.n_rows)
+
+
+def _get_smaller(stack: np.ndarray, words: np.ndarray, n_rows: np.ndarray) -> bool:
+    """Return True if the rows of each frame fit one vertex less than those above: no stack gets too deep."""
+    n_bits = np.bitwise_count(stack.view(np.uint32))
+    ends = zip(words.tolist(), (words + n_rows).tolist(), strict=True)
+    most = (n_bits[first:end].max(initial=0) for first, end in ends)
+    return all(int(n) <= layout.WORD_BITS - depth for depth, n in enumerate(most))
 
 
 def _only(fields: np.ndarray, kept: Sequence[int]) -> np.ndarray:

@@ -31,6 +31,7 @@ from mbe_stage.device import launch
 from mbe_stage.device.arrays import wait_for_device
 from mbe_stage.device.memory_budget import device_budget, device_work
 from mbe_stage.device.to_host import to_host
+from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.search.cuda import barriers
@@ -167,7 +168,10 @@ class Search:
             self.session = session.Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, rows)
             if work is not None and wanted is not None:
                 saved_work.check(work.arrays, prepared.facts, mode)
-                order = np.concatenate([work.arrays["order"], wanted.astype(np.int32)])
+                order = work.arrays["order"]
+                if np.intersect1d(wanted, np.concatenate([order, saved_work.roots_of(work.arrays)])).size:
+                    raise InvalidArgument("tasks have roots of the saved work: expected each root once")
+                order = np.concatenate([order, wanted.astype(np.int32)])
                 self._loaded = [work.arrays | {"order": order}]
                 self.session.load(self._loaded[0])
 
@@ -466,12 +470,19 @@ class SharedSearch(Search):
         return begun_all_the_same(rows, self._paths[rows], barriers.MOST_RANGES)
 
     def empty(
-        self, share: float, remaining: np.ndarray | None = None, works: Sequence[saved_work.Arrays] = ()
+        self,
+        share: float,
+        remaining: np.ndarray | None = None,
+        works: Sequence[saved_work.Arrays] = (),
+        seconds: float = 0.0,
     ) -> BicliqueBlock:
-        """Make an empty block on the host that reports progress, or marks a barrier with the remaining work."""
+        """Make an empty block on the host that reports progress, or marks a barrier with the remaining work.
+
+        Saving the works took these seconds.
+        """
         tasks: Remaining | None = None if remaining is None else self._tasks_of(remaining, self._paths[remaining])
         if works:
-            tasks = (OpenWork(self._roots, _form(self.detail, self._query), saved_work.merged(works)),)
+            tasks = (OpenWork(self._roots, _form(self.detail, self._query), saved_work.merged(works), seconds),)
         return BicliqueBlock.empty(self.detail, share, tasks)
 
     def brought_here(self, block: Any) -> DeviceBlock:

@@ -212,7 +212,13 @@ class SharedSearch:
         """Return no roots: there are no saved works."""
         return _NONE
 
-    def empty(self, share: float, remaining: np.ndarray | None = None, works: Sequence[Any] = ()) -> Any:  # noqa: ARG002
+    def empty(
+        self,
+        share: float,
+        remaining: np.ndarray | None = None,
+        works: Sequence[Any] = (),  # noqa: ARG002 - nothing is saved
+        seconds: float = 0.0,  # noqa: ARG002
+    ) -> Any:
         """Make an empty block on the host that reports progress, or marks a barrier with the remaining roots."""
         tasks = None if remaining is None else self._search.remaining(self._search.roots_of(remaining - 1))
         return self._blocks.empty(share, tasks)
