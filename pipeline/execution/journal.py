@@ -40,6 +40,7 @@ from mbe_stage.tasks import OpenWork, Remaining, Roots, Task, without
 log = logging.getLogger(__name__)
 
 VERSION = 3
+_READ = (2, VERSION)  # no record of version 2 has saved work
 KEPT = "checkpoint: %s more results, about %s of the work is done"
 """Log line of a checkpoint."""
 _STAYS = (".lock", JOURNAL_NAME)
@@ -267,7 +268,7 @@ def read_journal(staging_dir: Path) -> tuple[Header, list[Record]]:
     except OSError as error:
         raise PublishError(f"{path}: cannot be read ({error.strerror}); expected the journal of a run") from None
     header = _parsed(Header, lines[0])
-    if header is None or header.version != VERSION:
+    if header is None or header.version not in _READ:
         raise PublishError(
             f"{path}: its first line is damaged or of another version; expected version {VERSION}; remove it with mbe "
             "clean"

@@ -424,8 +424,9 @@ def test_counting_gives_the_same_text(tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     left = np.repeat(np.arange(100), 3)
     pq.write_table(pa.table({"u": left, "v": (left * 3 + np.tile(np.arange(3), 100)) % 250}), path)
+    sizes = {"pq_counts": {"p": 5, "q": 4}}
     found = [
-        count(config_of(tmp_path, path, "out", (5, 4), problem="pq_counts", execution=execution))
+        count(config_of(tmp_path, path, "out", (5, 4), problem="pq_counts", execution=execution, **sizes))
         for execution in ({}, {"memory_budget": MIB})
     ]
     assert found[1].input.n_edges_held == 0

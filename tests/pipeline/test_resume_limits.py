@@ -93,10 +93,13 @@ def test_a_time(tmp_path, edges, undisturbed) -> None:
     limited = config_for(tmp_path, edges, output=output, execution={"time_limit_seconds": 0.05})
     n_before = 0
     # The time is that of each process: with the same limit every one gets further.
-    for _ in range(2):
+    for _ in range(4):
         cut = run(limited, on_progress=slowly, resume=bool(n_before))
         if cut.manifest.truncated is None:
             break
+        if not n_before and not list_unfinished(tmp_path):
+            # A machine so busy that no barrier came in time.
+            continue
         assert_cut(cut, "stopped at time_limit_seconds = 0.05", undisturbed)
         assert cut.manifest.n_found > n_before
         n_before = cut.manifest.n_found

@@ -145,7 +145,7 @@ def test_every_result_is_in_a_file_or_still_to_be_found_once(tmp_path, monkeypat
 def test_a_journal_of_the_version_before_is_refused(tmp_path) -> None:
     staging_dir = tmp_path / "run"
     (staging_dir / "run").mkdir(parents=True)
-    journal = Journal(staging_dir, HEADER.model_copy(update={"version": 2}))
+    journal = Journal(staging_dir, HEADER.model_copy(update={"version": 1}))
     journal.write()
     with pytest.raises(PublishError, match="expected version 3; remove it with mbe clean"):
         begun_journal(staging_dir, HEADER)
