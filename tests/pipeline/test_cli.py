@@ -489,7 +489,9 @@ def test_completion_completes_commands_options_and_choices(tmp_path: Path) -> No
     assert {"--min-left", "--min-edges"} <= set(completes("mbe enumerate --min-"))
     assert completes("mbe count-pq --cou") == ["--count-only"]
     assert "matrix_market" in completes("mbe enumerate --format ")
-    shown = command("--show-completion", "bash", env={**os.environ, "SHELL": "/bin/bash"})
+    # Without this the shell is that of a parent process, whatever is asked for.
+    asked = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    shown = command("--show-completion", "bash", env={**os.environ, **asked})
     assert "_MBE_COMPLETE=complete_bash" in shown.stdout
     home = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
     installed = command("--install-completion", "bash", env=home)
