@@ -456,7 +456,7 @@ class Exchange:
             self._interrupt(each for each in self._members.values() if not each.is_dry)
 
     def _end_if_saved(self) -> None:
-        """End an epoch once all devices have saved their work; they go on with it."""
+        """End an epoch once all devices have saved their work, and let them continue it."""
         if not all(each.is_saved for each in self._members.values()):
             return
         assert self._lead is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -198,6 +198,7 @@ def run(
     """
     # Before anything is read: check that the requested outputs fit together, and read their extra inputs.
     inputs_of(config)
+    _check_limits(config)
     store = store_at(config.output.directory)
 
     def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
@@ -226,6 +227,27 @@ def run(
                 return on_a_tier_that_fits(config, run_on, on_progress)
 
 
+def _check_limits(config: Config) -> None:
+    """Refuse what needs all results if a limit may end the search before."""
+    reasons = publication_of(config.problem).of_whole_searches
+    limits = [
+        name for name in ("time_limit_seconds", "max_output_bytes") if getattr(config.execution, name) is not None
+    ]
+    for key, asked in _given(config, reasons) if limits else ():
+        raise ConfigError(
+            f"{asked}: {reasons[key]}, but {setting(f'execution.{limits[0]}')} may end the search before; leave one of "
+            "the two out"
+        )
+
+
+def _given(config: Config, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield those of some keys of the problem's section that are set, and what users call them."""
+    section, name = config.problem_section, publication_of(config.problem).section_name
+    for key in keys:
+        if getattr(section, key) != type(section).model_fields[key].default:
+            yield key, setting(f"{name}.{key}")
+
+
 def count(
     config: Config,
     source: object | None = None,
@@ -237,11 +259,9 @@ def count(
 
     Parameters and errors are those of `run`; `config.output` is ignored.
     """
-    publication, section = publication_of(config.problem), config.problem_section
-    for key in publication.of_tables_only:
-        if getattr(section, key) != type(section).model_fields[key].default:
-            asked, out = setting(f"{publication.section_name}.{key}"), setting("output.directory")
-            raise ConfigError(f"{asked}: needs a published run, and counting has none; name {out}, or leave it out")
+    for _, asked in _given(config, publication_of(config.problem).of_tables_only):
+        out = setting("output.directory")
+        raise ConfigError(f"{asked}: needs a published run, and counting has none; name {out}, or leave it out")
 
     def count_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> CountResult:
         with edges_read(tier, config, source, on_compile) as (steps, edges, seconds):

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mbe_stage.pipeline.config.registry import OutputFacts, ProblemFacts
@@ -356,6 +356,8 @@ class Publication(ProblemFacts, _Published):
         The command counts, and publishes only with an output directory.
     of_tables_only : tuple of str
         Keys of the section that only concern tables. Counting refuses them without an output directory.
+    of_whole_searches : mapping of str to str
+        Keys of the section that need all results, and why. They are refused with a limit on the search.
     instead : str
         The problem's replacement for the size and number limits of bicliques; shown to users who set those.
     is_resumable : bool
@@ -388,6 +390,7 @@ class Publication(ProblemFacts, _Published):
     numbers: Numbers | None = None
     counts_first: bool = False
     of_tables_only: tuple[str, ...] = ()
+    of_whole_searches: Mapping[str, str] = MappingProxyType({})
     instead: str = ""
     is_resumable: bool = False
     markdown: Callable[[Path, Manifest], list[str]] | None = None

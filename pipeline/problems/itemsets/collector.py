@@ -10,8 +10,6 @@ import pyarrow as pa
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.itemsets.covers import maximal_of
-from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.itemsets.baskets import least_of
 from mbe_stage.pipeline.itemsets.rules import association_rules
 from mbe_stage.pipeline.problems.base import Collected, Collecting
@@ -39,14 +37,6 @@ class ItemsetCollector(SinkCollector):
         super().__init__(collecting, __package__)
         self._section = collecting.config.problem_section
         self._least = fewest_baskets(self._section, collecting.edges.facts.n_left)
-        limits = (
-            each for each in ("time_limit_seconds", "max_output_bytes") if getattr(collecting.config.execution, each)
-        )
-        if self._section.min_confidence is not None and (limit := next(limits, None)):
-            raise ConfigError(
-                f"{setting('itemsets.min_confidence')}: rules are made of all closed itemsets, but "
-                f"{setting('execution.' + limit)} may end the search before; leave one of the two out"
-            )
         self.detail = Detail.MEMBERS if self._section.maximal else Detail.RIGHT
 
     @property

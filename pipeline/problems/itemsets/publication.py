@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mbe_stage.pipeline.problems.base import Publication, deferred
@@ -30,6 +31,7 @@ class ItemsetsPublication(Publication):
     next_command = "mbe top {}"
     is_resumable = True
     of_tables_only = ("maximal", "min_confidence")
+    of_whole_searches = MappingProxyType({"min_confidence": "rules are made of all closed itemsets"})
 
     query = deferred(f"{__package__}.collector:to_query")
     collector = deferred(f"{__package__}.collector:ItemsetCollector")
