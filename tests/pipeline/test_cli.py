@@ -493,7 +493,7 @@ def test_completion_completes_commands_options_and_choices(tmp_path: Path) -> No
     asked = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     shown = command("--show-completion", "bash", env={**os.environ, **asked})
     assert "_MBE_COMPLETE=complete_bash" in shown.stdout
-    home = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
+    home = {**os.environ, **asked, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
     installed = command("--install-completion", "bash", env=home)
     assert installed.returncode == 0, installed.stderr
     assert any("_MBE_COMPLETE" in path.read_text() for path in tmp_path.rglob("*") if path.is_file())
