@@ -124,12 +124,28 @@ def _note_recorded(n_pairs, has_keys, keys, child, own):
     """Note the recorded pairs. A recorded row that holds everything has no number."""
     tile = np.int32(0)
     while tile < n_pairs:
-        k = np.int32(tile + cuda.laneid)
-        if k < n_pairs:
-            pair = _U(pairs_from(child) + 2 * k)
-            _note(own.bits[own.words[pair]], np.int32(own.words[_U(pair + _ONE)]), has_keys, keys, own)
-        tile = next_tile(tile)
+        number_0, place_0 = _recorded(tile, n_pairs, child, own)
+        number_1, place_1 = _recorded(np.int32(tile + 32), n_pairs, child, own)
+        number_2, place_2 = _recorded(np.int32(tile + 64), n_pairs, child, own)
+        number_3, place_3 = _recorded(np.int32(tile + 96), n_pairs, child, own)
+        _note(number_0, place_0, has_keys, keys, own)
+        _note(number_1, place_1, has_keys, keys, own)
+        _note(number_2, place_2, has_keys, keys, own)
+        _note(number_3, place_3, has_keys, keys, own)
+        tile = next_tile(np.int32(tile + 96))
     cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _recorded(tile, n_pairs, child, own):
+    """The candidate's number and the position in the left set of this lane's pair in a tile; 0 behind the end."""
+    k = np.int32(tile + cuda.laneid)
+    number, place = _NONE, np.int32(0)
+    if k < n_pairs:
+        pair = _U(pairs_from(child) + 2 * k)
+        number = own.bits[own.words[pair]]
+        place = np.int32(own.words[_U(pair + _ONE)])
+    return number, place
 
 
 @cuda.jit(device=True, forceinline=True)

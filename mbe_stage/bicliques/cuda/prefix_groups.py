@@ -189,7 +189,7 @@ def _key_of(group, own):
 def note_rows(columns, rows, node, child, own, numbers):
     """Note which rows hold each group: in `bits`, its columns if they fit a word, else their number, beside a record.
 
-    Earlier rows that hold a group are added to `nonzero`.
+    Earlier rows that hold a group are added to `nonzero`. The number of a group's rows replaces its key.
 
     Returns
     -------
@@ -199,36 +199,53 @@ def note_rows(columns, rows, node, child, own, numbers):
     lane = np.int32(cuda.laneid)
     n_nonzero = rows.n_nonzero
     n_pairs = np.int32(0)
+    whole, whole_high = _whole_rows(np.int32(0), node, child, own), _whole_rows(np.int32(1), node, child, own)
     tile = np.int32(0)
     while tile < columns.n_columns:
         group = np.int32(tile + lane)
         place, first, size = group_at(group, columns, node, child, own, numbers)
         word = np.int32(columns.sizes + 2 * group)
+        n_later, n_noted = np.int32(0), _NONE
         half = np.int32(0)
         while half < 2:
             rest = own.words[_U(word + half)] if place >= 0 else _NONE
+            n_later = np.int32(n_later + count_bits(rest))
+            rest = _U(rest & ~(whole if half == 0 else whole_high))
+            n_noted = _U(n_noted + _U(count_bits(rest)))
             while cuda.any_sync(ALL, rest != 0):
                 other = np.int32(child.row + 32 * half + max(0, first_bit(rest)))
-                is_live = rest != 0 and own.counts[_U(other)] != child.whole
-                _, n_pairs = _note(is_live, other, group, n_pairs, columns, own)
+                _, n_pairs = _note(rest != 0, other, group, n_pairs, columns, own)
                 rest = _U(rest & _U(rest - _ONE)) if rest != 0 else _NONE
             half = next_one(half)
+        # The rows in the word end the column's list.
         start, length = np.int32(0), np.int32(0)
         if place >= 0:
+            own.words[_U(word)] = n_noted
             start = numbers[entry(node, node.column_offsets + first)]
-            length = np.int32(numbers[entry(node, node.column_offsets + first + 1)] - start)
+            length = np.int32(numbers[entry(node, node.column_offsets + first + 1)] - start - n_later)
+        cuda.syncwarp()
         ends, shift, total = end_to_end(length, start)
         path = np.int32(0)
         while path < total:
             other, holder = path_at(np.int32(path + lane), total, ends, shift, node, numbers)
             of_first, of_size = cuda.shfl_sync(ALL, first, holder), cuda.shfl_sync(ALL, size, holder)
-            is_live = _holds_range(0 <= other < child.row, other, of_first, of_size, node, numbers)
+            is_live = _holds_range(other >= 0, other, of_first, of_size, node, numbers)
+            if is_live:
+                cuda.atomic.add(own.words, _U(columns.sizes + 2 * np.int32(tile + holder)), _ONE)
             is_new, n_pairs = _note(is_live, other, np.int32(tile + holder), n_pairs, columns, own)
             n_nonzero = append_nonzero(is_new, other, n_nonzero, own)
             path = next_tile(path)
         tile = next_tile(tile)
     cuda.syncwarp()
     return n_nonzero, n_pairs
+
+
+@cuda.jit(device=True, forceinline=True)
+def _whole_rows(half, node, child, own):
+    """Rows from the root's on that hold its whole left set, as bits of one half of a key."""
+    row = np.int32(child.row + 32 * half + cuda.laneid)
+    is_row = row < np.int32(_U(node.row_offsets - node.row_ids))
+    return ballot(is_row and own.counts[_U(row if is_row else 0)] == child.whole)
 
 
 @cuda.jit(device=True, forceinline=True)
