@@ -27,6 +27,7 @@ _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
 _KEPT = 0
+_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -124,28 +125,12 @@ def _note_recorded(n_pairs, has_keys, keys, child, own):
     """Note the recorded pairs. A recorded row that holds everything has no number."""
     tile = np.int32(0)
     while tile < n_pairs:
-        number_0, place_0 = _recorded(tile, n_pairs, child, own)
-        number_1, place_1 = _recorded(np.int32(tile + 32), n_pairs, child, own)
-        number_2, place_2 = _recorded(np.int32(tile + 64), n_pairs, child, own)
-        number_3, place_3 = _recorded(np.int32(tile + 96), n_pairs, child, own)
-        _note(number_0, place_0, has_keys, keys, own)
-        _note(number_1, place_1, has_keys, keys, own)
-        _note(number_2, place_2, has_keys, keys, own)
-        _note(number_3, place_3, has_keys, keys, own)
-        tile = next_tile(np.int32(tile + 96))
+        k = np.int32(tile + cuda.laneid)
+        if k < n_pairs:
+            pair = _U(pairs_from(child) + 2 * k)
+            _note(own.bits[own.words[pair]], np.int32(own.words[_U(pair + _ONE)]), has_keys, keys, own)
+        tile = next_tile(tile)
     cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def _recorded(tile, n_pairs, child, own):
-    """The candidate's number and the position in the left set of this lane's pair in a tile; 0 behind the end."""
-    k = np.int32(tile + cuda.laneid)
-    number, place = _NONE, np.int32(0)
-    if k < n_pairs:
-        pair = _U(pairs_from(child) + 2 * k)
-        number = own.bits[own.words[pair]]
-        place = np.int32(own.words[_U(pair + _ONE)])
-    return number, place
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -225,10 +210,12 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words):
     keys : int32
         First of the keys in the arena of words.
     """
-    place = _U(_U(_U(low ^ _U(high * _U(0x85EBCA6B))) * _U(0x9E3779B1)) >> _U(7))
+    key = np.uint64(np.uint64(low) | np.uint64(np.uint64(high) << np.uint64(32)))
+    # The upper bits of the product depend on all bits of the key; most keys have only some of the highest.
+    place = _U(np.uint64(key * _HASH_FACTOR) >> np.uint64(33 + cuda.clz(table_size)))
     leader = k
     # One of the lanes with the same key searches: on dense data most have the same.
-    same = _U(cuda.match_any_sync(ALL, np.int64(np.uint64(low) | np.uint64(np.uint64(high) << np.uint64(32)))))
+    same = _U(cuda.match_any_sync(ALL, np.int64(key)))
     speaker = first_bit(same)
     searching = is_kept and speaker == cuda.laneid
     while cuda.any_sync(ALL, searching):

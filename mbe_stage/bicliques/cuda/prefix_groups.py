@@ -199,28 +199,24 @@ def note_rows(columns, rows, node, child, own, numbers):
     lane = np.int32(cuda.laneid)
     n_nonzero = rows.n_nonzero
     n_pairs = np.int32(0)
+    held, held_high = _NONE, _NONE
     whole, whole_high = _whole_rows(np.int32(0), node, child, own), _whole_rows(np.int32(1), node, child, own)
     tile = np.int32(0)
     while tile < columns.n_columns:
         group = np.int32(tile + lane)
         place, first, size = group_at(group, columns, node, child, own, numbers)
         word = np.int32(columns.sizes + 2 * group)
-        n_later, n_noted = np.int32(0), _NONE
-        half = np.int32(0)
-        while half < 2:
-            rest = own.words[_U(word + half)] if place >= 0 else _NONE
-            n_later = np.int32(n_later + count_bits(rest))
-            rest = _U(rest & ~(whole if half == 0 else whole_high))
-            n_noted = _U(n_noted + _U(count_bits(rest)))
-            while cuda.any_sync(ALL, rest != 0):
-                other = np.int32(child.row + 32 * half + max(0, first_bit(rest)))
-                _, n_pairs = _note(rest != 0, other, group, n_pairs, columns, own)
-                rest = _U(rest & _U(rest - _ONE)) if rest != 0 else _NONE
-            half = next_one(half)
+        low, high = _NONE, _NONE
+        if place >= 0:
+            low, high = own.words[_U(word)], own.words[_U(word + 1)]
+        n_later = np.int32(count_bits(low) + count_bits(high))
+        low, high = _U(low & ~whole), _U(high & ~whole_high)
+        held, n_pairs = _note_later(low, child.row, held, group, n_pairs, columns, own)
+        held_high, n_pairs = _note_later(high, np.int32(child.row + 32), held_high, group, n_pairs, columns, own)
         # The rows in the word end the column's list.
         start, length = np.int32(0), np.int32(0)
         if place >= 0:
-            own.words[_U(word)] = n_noted
+            own.words[_U(word)] = _U(count_bits(low) + count_bits(high))
             start = numbers[entry(node, node.column_offsets + first)]
             length = np.int32(numbers[entry(node, node.column_offsets + first + 1)] - start - n_later)
         cuda.syncwarp()
@@ -230,12 +226,15 @@ def note_rows(columns, rows, node, child, own, numbers):
             other, holder = path_at(np.int32(path + lane), total, ends, shift, node, numbers)
             of_first, of_size = cuda.shfl_sync(ALL, first, holder), cuda.shfl_sync(ALL, size, holder)
             is_live = _holds_range(other >= 0, other, of_first, of_size, node, numbers)
-            if is_live:
-                cuda.atomic.add(own.words, _U(columns.sizes + 2 * np.int32(tile + holder)), _ONE)
-            is_new, n_pairs = _note(is_live, other, np.int32(tile + holder), n_pairs, columns, own)
+            is_new = _note_earlier(is_live, other, np.int32(tile + holder), columns, own)
+            n_pairs = _record(is_live, other, np.int32(tile + holder), n_pairs, columns, own)
             n_nonzero = append_nonzero(is_new, other, n_nonzero, own)
             path = next_tile(path)
         tile = next_tile(tile)
+    if held != 0:
+        own.bits[_U(child.row + lane)] = held
+    if held_high != 0:
+        own.bits[_U(child.row + 32 + lane)] = held_high
     cuda.syncwarp()
     return n_nonzero, n_pairs
 
@@ -249,20 +248,52 @@ def _whole_rows(half, node, child, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _note(is_live, other, group, n_pairs, columns, own):
-    """Note the pairs of the lanes that have one; True for a lane whose row had none before, and the number of pairs."""
+def _note_later(rest, first, held, group, n_pairs, columns, own):
+    """Note the pairs of later rows and 32 groups; return what this lane's row holds, and the number of pairs.
+
+    Parameters
+    ----------
+    rest : uint32
+        Rows that hold this lane's group, as bits.
+    first : int32
+        The row of the lowest bit, which is that of the first lane.
+    held : uint32
+        What the lane's row holds of earlier groups, as in `bits`.
+    """
+    some = or_all(rest)
+    while some != 0:
+        bit = first_bit(some)
+        some = _U(some & _U(some - _ONE))
+        is_held = _U(rest >> _U(bit)) & _ONE != 0
+        mask = ballot(is_held)
+        if cuda.laneid == bit:
+            held = mask if columns.n_columns <= layout.WORD_BITS else _U(held + _U(count_bits(mask)))
+        n_pairs = _record(is_held, np.int32(first + bit), group, n_pairs, columns, own)
+    return held, n_pairs
+
+
+@cuda.jit(device=True, forceinline=True)
+def _record(is_live, other, group, n_pairs, columns, own):
+    """Record the pairs of the lanes that have one, if the groups do not fit a word; return the number of pairs."""
     mask = ballot(is_live)
+    to = np.int32(columns.sizes + 2 * (columns.n_columns + n_pairs + rank(mask)))
+    if is_live and columns.n_columns > layout.WORD_BITS and to + 2 <= own.words.size:
+        own.words[_U(to)] = _U(other)
+        own.words[_U(to + 1)] = _U(group)
+    return np.int32(n_pairs + count_bits(mask))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _note_earlier(is_live, other, group, columns, own):
+    """Note the groups of earlier rows in `bits`, and count them for the groups; True for a row that had none before."""
     is_new = False
     if is_live:
+        cuda.atomic.add(own.words, _U(columns.sizes + 2 * group), _ONE)
         if columns.n_columns <= layout.WORD_BITS:
             is_new = cuda.atomic.or_(own.bits, _U(other), _U(_ONE << _U(group))) == 0
         else:
             is_new = cuda.atomic.add(own.bits, _U(other), _ONE) == 0
-            to = np.int32(columns.sizes + 2 * (columns.n_columns + n_pairs + rank(mask)))
-            if to + 2 <= own.words.size:
-                own.words[_U(to)] = _U(other)
-                own.words[_U(to + 1)] = _U(group)
-    return is_new, np.int32(n_pairs + count_bits(mask))
+    return is_new
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -179,16 +179,16 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
         second, second_holder = path_at(lane, total, ends, shift, node, numbers)
         first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
         tile = np.int32(0)
-        if mode <= layout.SIZES and total > 32:
+        if mode == layout.COUNT and total > 32:
             second, second_holder = path_at(np.int32(32 + lane), total, ends, shift, node, numbers)
         while tile < total:
             other, holder, held = first, first_holder, first_held
             tile = next_tile(tile)
-            if mode > layout.SIZES and tile < total:
+            if mode != layout.COUNT and tile < total:
                 second, second_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
             if tile < total:
                 first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
-            if mode <= layout.SIZES and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 second, second_holder = path_at(np.int32(tile + 32 + lane), total, ends, shift, node, numbers)
             of = cuda.shfl_sync(ALL, column, holder)
             of_size = cuda.shfl_sync(ALL, size, holder)
@@ -241,15 +241,12 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
             path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
             number_0, number_1 = number_of(path_0[0], own), number_of(path_1[0], own)
             number_2, number_3 = number_of(path_2[0], own), number_of(path_3[0], own)
-            # All places are asked for before the first is needed.
-            place_0, place_1 = _next_in_row(number_0, new, numbers), _next_in_row(number_1, new, numbers)
-            place_2, place_3 = _next_in_row(number_2, new, numbers), _next_in_row(number_3, new, numbers)
-            to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, place_0, new, numbers)
-            if mode <= layout.SIZES and tile + 32 < total:
-                to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, place_1, new, numbers)
-            if mode <= layout.SIZES and tile + 64 < total:
-                to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, place_2, new, numbers)
-                to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, place_3, new, numbers)
+            to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, new, numbers)
+            if mode == layout.COUNT and tile + 32 < total:
+                to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, new, numbers)
+            if mode == layout.COUNT and tile + 64 < total:
+                to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, new, numbers)
+                to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, new, numbers)
             tile = behind_paths(tile, mode)
         group = next_tile(group)
     cuda.syncwarp()
@@ -258,29 +255,25 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
 @cuda.jit(device=True, forceinline=True)
 def fill_from_record(new, columns, n_edges, own, numbers):
     """Write the recorded edges of the node `new`; the lengths of its columns' lists go into their offsets."""
+    following, following_of = _recorded(np.int32(0), columns, n_edges, own)
     tile = np.int32(0)
     while tile < n_edges:
-        number_0, of_0, number_1, of_1, number_2, of_2, number_3, of_3 = _four_recorded(tile, columns, n_edges, own)
-        # All places are asked for before the first is needed.
-        place_0, place_1 = _next_in_row(number_0, new, numbers), _next_in_row(number_1, new, numbers)
-        place_2, place_3 = _next_in_row(number_2, new, numbers), _next_in_row(number_3, new, numbers)
-        _next_in_column(number_0, of_0, new.column_offsets, new, numbers)
-        _next_in_column(number_1, of_1, new.column_offsets, new, numbers)
-        _next_in_column(number_2, of_2, new.column_offsets, new, numbers)
-        _next_in_column(number_3, of_3, new.column_offsets, new, numbers)
-        # The edges of a column are recorded one after the other.
-        to = np.int32(tile + cuda.laneid)
-        _write_at(number_0, of_0, to, place_0, new, numbers)
-        _write_at(number_1, of_1, to + 32, place_1, new, numbers)
-        _write_at(number_2, of_2, to + 64, place_2, new, numbers)
-        _write_at(number_3, of_3, to + 96, place_3, new, numbers)
-        tile = next_tile(np.int32(tile + 96))
+        number, of, to = following, following_of, tile
+        tile = next_tile(tile)
+        # The next record is loaded while this one is written.
+        following, following_of = _recorded(tile, columns, n_edges, own)
+        if number != 0:
+            cuda.atomic.add(numbers, entry(new, new.column_offsets + of), 1)
+        _put(number, of, to, new, numbers)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
 def _fill_from_groups(new, columns, n_edges, own, numbers):
-    """Write the recorded edges of the node `new`, which are in no order, and the offsets of its columns."""
+    """Write the recorded edges of the node `new`, and the offsets of its columns.
+
+    The edges of a row stand together, 32 columns at a time. So one lane takes places in its list for its neighbours.
+    """
     ends = np.int32(new.column_offsets + _ONE)
     k = np.int32(cuda.laneid)
     if k == 0:
@@ -293,29 +286,36 @@ def _fill_from_groups(new, columns, n_edges, own, numbers):
     exclusive_sums(numbers, np.int64(entry(new, ends)), columns.n_columns)
     tile = np.int32(0)
     while tile < n_edges:
-        number_0, of_0, number_1, of_1, number_2, of_2, number_3, of_3 = _four_recorded(tile, columns, n_edges, own)
-        to_0 = _next_in_column(number_0, of_0, ends, new, numbers)
-        to_1 = _next_in_column(number_1, of_1, ends, new, numbers)
-        to_2 = _next_in_column(number_2, of_2, ends, new, numbers)
-        to_3 = _next_in_column(number_3, of_3, ends, new, numbers)
-        place_0, place_1 = _next_in_row(number_0, new, numbers), _next_in_row(number_1, new, numbers)
-        place_2, place_3 = _next_in_row(number_2, new, numbers), _next_in_row(number_3, new, numbers)
-        _write_at(number_0, of_0, to_0, place_0, new, numbers)
-        _write_at(number_1, of_1, to_1, place_1, new, numbers)
-        _write_at(number_2, of_2, to_2, place_2, new, numbers)
-        _write_at(number_3, of_3, to_3, place_3, new, numbers)
-        tile = next_tile(np.int32(tile + 96))
+        number_0, of_0 = _recorded(tile, columns, n_edges, own)
+        number_1, of_1 = _recorded(np.int32(tile + 32), columns, n_edges, own)
+        same_0, same_1 = _U(cuda.match_any_sync(ALL, number_0)), _U(cuda.match_any_sync(ALL, number_1))
+        # All places are asked for before the first is needed.
+        to_0, place_0 = _next_places(number_0, of_0, same_0, ends, new, numbers)
+        to_1, place_1 = _next_places(number_1, of_1, same_1, ends, new, numbers)
+        _write_at(number_0, of_0, to_0, place_0, same_0, new, numbers)
+        _write_at(number_1, of_1, to_1, place_1, same_1, new, numbers)
+        tile = next_tile(np.int32(tile + 32))
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _four_recorded(tile, columns, n_edges, own):
-    """The records of the four tiles from `tile` on, as `_recorded`: numbers and columns in turn."""
-    number_0, of_0 = _recorded(tile, columns, n_edges, own)
-    number_1, of_1 = _recorded(np.int32(tile + 32), columns, n_edges, own)
-    number_2, of_2 = _recorded(np.int32(tile + 64), columns, n_edges, own)
-    number_3, of_3 = _recorded(np.int32(tile + 96), columns, n_edges, own)
-    return number_0, of_0, number_1, of_1, number_2, of_2, number_3, of_3
+def _next_places(number, of, same, ends, new, numbers):
+    """Take the next place in the list of an edge's column, and, for the first of the lanes with its row, in the row's."""
+    to, place = np.int32(0), np.int32(0)
+    if number != 0:
+        to = cuda.atomic.add(numbers, entry(new, ends + of), 1)
+        if rank(same) == 0:
+            place = cuda.atomic.add(numbers, entry(new, new.row_offsets + number), count_bits(same))
+    return to, place
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_at(number, of, to, place, same, new, numbers):
+    """Write both directions of an edge, at the places of `_next_places`."""
+    place = np.int32(cuda.shfl_sync(ALL, place, first_bit(same)) + rank(same))
+    if number != 0:
+        numbers[entry(new, new.column_members + to)] = np.int32(number - _ONE)
+        numbers[entry(new, new.row_members + place)] = of
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -331,36 +331,11 @@ def _recorded(tile, columns, n_edges, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _next_in_row(number, new, numbers):
-    """Take the next place in the list of a row, given by its number plus one; nothing for 0."""
-    place = np.int32(0)
-    if number != 0:
-        place = cuda.atomic.add(numbers, entry(new, new.row_offsets + number), 1)
-    return place
-
-
-@cuda.jit(device=True, forceinline=True)
-def _next_in_column(number, of, ends, new, numbers):
-    """Take the next place in the list of a column, if the lane has an edge."""
-    place = np.int32(0)
-    if number != 0:
-        place = cuda.atomic.add(numbers, entry(new, ends + of), 1)
-    return place
-
-
-@cuda.jit(device=True, forceinline=True)
-def _write_at(number, of, to, place, new, numbers):
-    """Write both directions of an edge, if the lane has one: at these places among the column and row members."""
-    if number != 0:
-        numbers[entry(new, new.column_members + to)] = np.int32(number - _ONE)
-        numbers[entry(new, new.row_members + place)] = of
-
-
-@cuda.jit(device=True, forceinline=True)
-def _put(number, of, to, place, new, numbers):
+def _put(number, of, to, new, numbers):
     """Write the edges of the lanes that have one; return the next positions of the columns' lists."""
     live = ballot(number != 0)
-    _write_at(number, of, to + rank(live), place, new, numbers)
+    if number != 0:
+        write_edge(number, of, to + rank(live), new, numbers)
     return np.int32(to + count_bits(live))
 
 

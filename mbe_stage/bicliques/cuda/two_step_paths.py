@@ -181,9 +181,9 @@ def paths_at(tile, total, ends, shift, node, numbers, mode):
     path_1 = _NO_PATH
     path_2 = _NO_PATH
     path_3 = _NO_PATH
-    if mode <= layout.SIZES and tile + 32 < total:
+    if mode == layout.COUNT and tile + 32 < total:
         path_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-    if mode <= layout.SIZES and tile + 64 < total:
+    if mode == layout.COUNT and tile + 64 < total:
         path_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
         path_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
     return path_0, path_1, path_2, path_3
@@ -192,7 +192,7 @@ def paths_at(tile, total, ends, shift, node, numbers, mode):
 @cuda.jit(device=True, forceinline=True)
 def behind_paths(tile, mode):
     """The first tile behind those of `paths_at`."""
-    return next_tile(next_tile(next_tile(next_tile(tile)))) if mode <= layout.SIZES else next_tile(tile)
+    return next_tile(next_tile(next_tile(next_tile(tile)))) if mode == layout.COUNT else next_tile(tile)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -231,11 +231,6 @@ def _size_at(place, node, child, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _weight(size, holder, mode):
-    return cuda.shfl_sync(ALL, size, holder) if mode == layout.SIZES else np.int32(1)
-
-
-@cuda.jit(device=True, forceinline=True)
 def count_paths(node, child, own, numbers, mode):
     """Count in `counts` how many columns of the left set every row holds; if sizes are written, the user's vertices.
 
@@ -252,16 +247,15 @@ def count_paths(node, child, own, numbers, mode):
         while tile < total:
             path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
             other_0, other_1, other_2, other_3 = path_0[0], path_1[0], path_2[0], path_3[0]
-            is_new_0 = _is_first(other_0, _weight(size, path_0[1], mode), own)
-            is_new_1 = _is_first(other_1, _weight(size, path_1[1], mode), own)
-            is_new_2 = _is_first(other_2, _weight(size, path_2[1], mode), own)
-            is_new_3 = _is_first(other_3, _weight(size, path_3[1], mode), own)
+            weight = cuda.shfl_sync(ALL, size, path_0[1]) if mode == layout.SIZES else 1
+            is_new_0, is_new_1 = _is_first(other_0, weight, own), _is_first(other_1, 1, own)
+            is_new_2, is_new_3 = _is_first(other_2, 1, own), _is_first(other_3, 1, own)
             n_pairs = _record(path_0, group, n_pairs, child, own)
             n_nonzero = append_nonzero(is_new_0, other_0, n_nonzero, own)
-            if mode <= layout.SIZES and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 n_pairs = _record(path_1, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_1, other_1, n_nonzero, own)
-            if mode <= layout.SIZES and tile + 64 < total:
+            if mode == layout.COUNT and tile + 64 < total:
                 n_pairs = _record(path_2, group, n_pairs, child, own)
                 n_pairs = _record(path_3, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_2, other_2, n_nonzero, own)
