@@ -96,7 +96,11 @@ def test_the_driver_gets_an_address_for_each_word(call, monkeypatch: pytest.Monk
     n = len(words)
     library = SimpleNamespace(get_cufunc=lambda: SimpleNamespace(kernel=SimpleNamespace(handle=77)))
     compiled = SimpleNamespace(_codelibrary=library)
-    kernel = SimpleNamespace(py_func=on_device, compile=lambda wanted: compiled if wanted == signature else None)
+    kernel = SimpleNamespace(
+        py_func=on_device,
+        compile=lambda wanted: compiled if wanted == signature else None,
+        _cache=SimpleNamespace(shipped=lambda: None),
+    )
     LoadedKernel(kernel, signature)(5, 256, arguments)
     assert seen == [(77, (5, 1, 1, 256, 1, 1, 0, 0), words)]
     monkeypatch.setattr(driver, "cuLaunchKernel", lambda *_: (driver.CUresult.CUDA_ERROR_INVALID_VALUE,))
