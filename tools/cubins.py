@@ -1,13 +1,14 @@
-"""Build the wheel `mbe-stage-cubins`, every kernel as machine code: ``python tools/cubins.py [FOLDER]``.
+"""Build the wheel `mbe-stage-cubins`, every kernel as machine code: ``python -m tools.cubins [FOLDER [KERNELS]]``.
 
 It needs the dependency groups dev and cuda-compile, and no GPU. The wheel fits the sources of this checkout, and no
-others. It takes some minutes.
+others. It takes some minutes. KERNELS is a regular expression: tests build a few kernels.
 """
 
 from __future__ import annotations
 
 import gc
 import hashlib
+import importlib.metadata
 import json
 import os
 import re
@@ -19,33 +20,37 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
 from mbe_stage.device import jit
 from mbe_stage.device.cubins import digest_of_sources
 from mbe_stage.device.numba_private import kinds_of
 from tests.mbe_stage import compiled_cuda
 
+ROOT = Path(__file__).resolve().parents[1]
 # 10.0 is untried: no such device was at hand.
 CAPABILITIES = ((8, 0), (9, 0), (10, 0))
+LICENCES = {"LICENSE": "LICENSE.numba-cuda", "LICENSE.numba": "LICENSE.numba"}
 MOST_BYTES = 20_000_000
 _ENTRY = re.compile(r"\.entry (\w+)\(([^)]*)\)")
 _LIBRARIES = re.compile(r"@(__nv_\w+|cuda\w+|nrt_\w+)", re.IGNORECASE)
 
 
-def main() -> None:
-    """Compile every kernel for each capability, and build the wheel."""
-    out = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist").resolve()
+def main(folder: str = str(ROOT / "dist"), kernels: str = "") -> None:
+    """Compile for each capability, and build the wheel."""
+    out = Path(folder).resolve()
     with tempfile.TemporaryDirectory() as temporary:
         source = Path(temporary, "cubins")
-        shutil.copytree(ROOT / "cubins", source)
+        shutil.copytree(ROOT / "cubins", source, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "LICENSE", source)
-        write(source / "mbe_stage_cubins", ".")
+        # That of numba-cuda, and that of Numba, from which it has code.
+        for licence in importlib.metadata.files("numba-cuda") or ():
+            if licence.parent.name == "licenses":
+                shutil.copy(licence.locate(), source / LICENCES[licence.name])
+        write(source / "mbe_stage_cubins", kernels)
         wheel = build(source, out)
-    if wheel.stat().st_size > MOST_BYTES:
-        sys.exit(f"{wheel.name} has {wheel.stat().st_size:,} bytes: expected at most {MOST_BYTES:,}")
-    print(f"{wheel}  {wheel.stat().st_size:,} bytes")
+    n_bytes = wheel.stat().st_size
+    if n_bytes > MOST_BYTES:
+        sys.exit(f"{wheel.name} has {n_bytes:,} bytes: expected at most {MOST_BYTES:,}")
+    print(f"{wheel}  {n_bytes:,} bytes")
 
 
 def write(folder: Path, wanted: str) -> None:
@@ -106,4 +111,4 @@ def build(source: Path, out: Path) -> Path:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

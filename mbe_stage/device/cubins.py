@@ -102,7 +102,7 @@ def _load(code: bytes, symbol: str) -> int:
     if not error:
         error, kernel = driver.cuLibraryGetKernel(library, symbol.encode())
     if error:
-        raise RuntimeError(f"{error}")
+        raise RuntimeError(error.name)
     return int(kernel)
 
 
