@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import importlib.metadata
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +109,8 @@ def build(source: Path, out: Path) -> Path:
 
     out.mkdir(parents=True, exist_ok=True)
     os.chdir(source)
-    return out / build_meta.build_wheel(str(out))
+    with redirect_stdout(io.StringIO()):
+        return out / build_meta.build_wheel(str(out))
 
 
 if __name__ == "__main__":

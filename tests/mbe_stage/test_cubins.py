@@ -75,7 +75,8 @@ def test_code_runs_on_its_major_capability_and_later_minor_ones(capability: tupl
     assert cubins.fitting(index, KERNEL, capability) == fitting
 
 
-def test_code_is_loaded_once(installed: Path, loaded: list[Any]) -> None:
+@pytest.mark.usefixtures("installed")
+def test_code_is_loaded_once(loaded: list[Any]) -> None:
     assert [cubins.handle_of(KERNEL, (8, 6)) for _ in range(2)] == [77, 77]
     assert loaded == [CODE, ("library", b"entry")]
 
@@ -131,8 +132,9 @@ def test_other_code_is_not_loaded_and_the_log_says_why(
     assert loaded == []
 
 
+@pytest.mark.usefixtures("installed")
 def test_code_that_the_driver_refuses_is_compiled(
-    installed: Path, loaded: list[Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cuda.bindings import driver
 
@@ -197,7 +199,9 @@ def test_a_kernel_that_needs_a_library_is_not_built() -> None:
 
 def test_a_kernel_with_other_words_than_a_launch_is_not_built() -> None:
     ptx = ".visible .entry a_kernel(\n .param .u64 a_param_0,\n .param .u64 a_param_1\n)"
-    library = SimpleNamespace(get_llvm_str=str, get_asm_strs=lambda **_: [ptx], _linking_files=(), needs_cudadevrt=False)
+    library = SimpleNamespace(
+        get_llvm_str=str, get_asm_strs=lambda **_: [ptx], _linking_files=(), needs_cudadevrt=False
+    )
     with pytest.raises(ValueError, match="other arguments than the 3 words"):
         compiled("a_kernel", library, (INT, INT, INT), (9, 0))
 
