@@ -1,13 +1,15 @@
 """Build the release of the last commit into ``dist/``, and check it: ``python tools/release_check.py``.
 
 Wheel and sdist are built twice, from two clones, and have to be equal; so is the wheel of the sdist. Then the wheel is
-installed without a checkout, and everything that a user may do there is done (`tests/test_installed.py`). It needs the
-group `release` of pyproject.toml, and the package index.
+installed without a checkout, and everything that a user may do there is done (`tests/test_installed.py`). The wheel
+`mbe-stage-cubins` is built for the same sources (`tools/cubins.py`). It needs the group `release` of pyproject.toml,
+and the package index.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -45,6 +47,7 @@ def main() -> None:
         run("twine", "check", "--strict", wheel, sdist)
         check_contents(wheel, sdist)
         write_sbom(wheel, work / "environment")
+        build_cubins(work / "environment")
     tests = ["pytest", "tests/test_installed.py", "-q", "-n", "0", "-m", "slow or not slow", "-p", "no:cacheprovider"]
     run(*tests, MBE_WHEEL=str(wheel))
     for path in sorted(DIST.iterdir()):
@@ -94,6 +97,17 @@ def write_sbom(wheel: Path, environment: Path) -> None:
     about = ["--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "--output-format", "JSON"]
     sbom = DIST / f"{'-'.join(wheel.name.split('-')[:2])}.cdx.json"
     run("cyclonedx_py", "environment", *about, "--output-file", sbom, environment / "bin" / "python")
+
+
+def build_cubins(environment: Path) -> None:
+    """Build the wheel of machine code, and check that the installed release has its sources."""
+    run("tools.cubins", DIST)
+    (cubins,) = DIST.glob("mbe_stage_cubins-*.whl")
+    run("twine", "check", "--strict", cubins)
+    with zipfile.ZipFile(cubins) as archive:
+        sources = json.loads(archive.read("mbe_stage_cubins/index.json"))["sources"]
+    program = "from mbe_stage.device import cubins; print(cubins.digest_of_sources())"
+    must(output(environment / "bin" / "python", "-I", "-c", program) == sources, "cubins are of other sources")
 
 
 def run(module: str, *arguments: object, **variables: str) -> None:

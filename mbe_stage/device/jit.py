@@ -143,7 +143,8 @@ def _compile(*names: str) -> None:
     """Compile, or load from the cache; by name, so that other processes can do it."""
     for name in names:
         kernel = _found(name)
-        kernel.compile(_calls[kernel].signature)
+        if not is_loaded(kernel, _calls[kernel].signature):
+            kernel.compile(_calls[kernel].signature)
 
 
 def _found(name: str) -> Any:

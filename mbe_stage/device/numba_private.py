@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mbe_stage.device import cubins
 from mbe_stage.runtime import code_cache
 
 Signature = tuple[Any, ...]
@@ -52,6 +53,12 @@ class _KernelCache:
     @property
     def cache_path(self) -> str:
         return str(code_cache.cache_directories(self._sources)[0])
+
+    def shipped(self) -> int | None:
+        """Return the handle of installed code for the current device. Kernels of other packages have none."""
+        from numba import cuda
+
+        return None if self._sources else cubins.handle_of(self._name, cuda.get_current_device().compute_capability)
 
     def holds(self, signature: Signature, target_context: Any) -> bool:
         """True if there is code for these types and this device."""
@@ -91,14 +98,14 @@ def keep_code(kernel: Any, function: Callable[..., None], name: str, launch_boun
 
 def is_loaded(kernel: Any, signature: Signature) -> bool:
     """True if this process has the code of a kernel for its types; once it has, they are not hashed again."""
-    if kernel not in _loaded and signature in kernel.overloads:
+    if kernel not in _loaded and (signature in kernel.overloads or kernel._cache.shipped() is not None):
         _loaded.add(kernel)
     return kernel in _loaded
 
 
 def is_kept(kernel: Any, signature: Signature) -> bool:
-    """True if the cache has the code of a kernel for these types and the current device."""
-    return bool(kernel._cache.holds(signature, kernel.targetctx))
+    """True if the code of a kernel for these types and the current device is installed or in the cache."""
+    return kernel._cache.shipped() is not None or kernel._cache.holds(signature, kernel.targetctx)
 
 
 class LoadedKernel:
@@ -115,8 +122,10 @@ class LoadedKernel:
         from cuda.bindings import driver
 
         self._name = kernel.py_func.__name__
-        function = kernel.compile(signature)._codelibrary.get_cufunc()
-        self._launch, self._function = driver.cuLaunchKernel, driver.CUfunction(int(function.kernel.handle))
+        handle = kernel._cache.shipped()
+        if handle is None:
+            handle = int(kernel.compile(signature)._codelibrary.get_cufunc().kernel.handle)
+        self._launch, self._function = driver.cuLaunchKernel, driver.CUfunction(handle)
         self._kinds = kinds_of(signature)
 
     def __call__(self, n_blocks: int, n_threads: int, arguments: Iterable[Any]) -> None:

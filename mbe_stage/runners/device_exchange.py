@@ -21,6 +21,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -238,6 +239,8 @@ class Exchange:
                 taken = [self._ready.popleft()]
                 self._ready_bytes -= _nbytes(taken[0])
                 self._changed.notify_all()
+            if callable(taken[0]):
+                taken[0] = taken[0]()
             # No reference is kept: it may be memory of a device.
             yield taken.pop()
 
@@ -468,7 +471,8 @@ class Exchange:
         for member in self._members.values():
             member.is_saved, member.saved = False, None
         if self._barrier.is_requested and self._barrier.takes_open_work:
-            self._ready.append(self._lead.empty(self._share(), works=works, seconds=self._saving_seconds))
+            # Works are merged without the lock: it takes seconds for some GB.
+            self._ready.append(partial(self._lead.empty, self._share(), works=works, seconds=self._saving_seconds))
             self._barrier.reached()
         self._began, self._least_seconds = time.perf_counter(), _TIMES_SAVING * self._saving_seconds
         self._epoch_seconds = max(self._terms.epoch_seconds, self._least_seconds)
@@ -558,8 +562,8 @@ class Exchange:
 
 
 def _nbytes(block: Any) -> int:
-    """Bytes of the arrays of a block."""
-    return sum(getattr(getattr(block, each.name), "nbytes", 0) for each in fields(block))
+    """Bytes of the arrays of a block; none of a marker that is not made yet."""
+    return 0 if callable(block) else sum(getattr(getattr(block, each.name), "nbytes", 0) for each in fields(block))
 
 
 def _line(error: BaseException) -> str:

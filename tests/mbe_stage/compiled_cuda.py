@@ -88,12 +88,13 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
         adding.local_kernel_for(with_edges)
     for mode in (0, 1, 2):
         searching.kernel_for(mode, ALL_OF_SEARCHING)
-    for mode in (layout.COUNT, layout.SIZES, layout.MEMBERS, layout.CONSTRAINED):
-        kernels.kernel_for(mode, ALL_TECHNIQUES, capability)
+    modes = (layout.COUNT, layout.SIZES, layout.MEMBERS, layout.CONSTRAINED)
+    resident = {mode: kernels.blocks_per_multiprocessor(mode, capability) for mode in modes}
+    walking = {kernels.kernel_for(mode, ALL_TECHNIQUES, resident[mode]) for mode in modes}
     return {
         kernel: (call.signature, call.launch_bounds)
         for kernel, call in jit.known_kernels().items()
-        if "bicliques.cuda.kernels:kernel_for" not in call.name or str(capability) in call.name
+        if "bicliques.cuda.kernels:kernel_for" not in call.name or kernel in walking
     }
 
 
@@ -107,6 +108,16 @@ class Device:
     """What numba-cuda takes for the current device while it types and lowers."""
 
     compute_capability = CAPABILITIES[0]
+
+
+def use_device() -> None:
+    """Let numba-cuda take it."""
+    numba.cuda.dispatcher.get_current_device = lambda: Device
+
+
+def compilers() -> dict[str, str]:
+    """The versions of what makes machine code of kernels."""
+    return {package: importlib.metadata.version(package) for package in _COMPILERS}
 
 
 @functools.cache
@@ -158,8 +169,8 @@ def sources() -> str:
                 # Strings that stand alone are docstrings.
                 node.body = [each for each in body if not _is_text(each)]  # type: ignore[attr-defined]
         digest.update(f"{name}\n{ast.dump(tree)}\n".encode())
-    for package in _COMPILERS:
-        digest.update(f"{package} {importlib.metadata.version(package)}\n".encode())
+    for package, version in compilers().items():
+        digest.update(f"{package} {version}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -200,7 +211,7 @@ def main(*, each: bool, recorded: str | None) -> None:
     ptxas = find_ptxas()
     if ptxas is None:
         sys.exit("no ptxas")
-    numba.cuda.dispatcher.get_current_device = lambda: Device
+    use_device()
     every = {capability: calls(capability) for capability in CAPABILITIES}
     report: dict[str, Any] = {"sources": sources()}
     is_changed = report["sources"] != recorded

@@ -65,7 +65,7 @@ def put_in_place() -> Any:
                 self._kernel, blocks, threads // 32, arguments, Launcher.seed
             )
 
-    session.walking_kernel = lambda mode, techniques: Launcher(kernels.kernel_for(mode, techniques, (9, 0)))
+    session.walking_kernel = lambda mode, techniques: Launcher(kernels.kernel_for(mode, techniques, 5))
     for module, names in (
         (core, ("keep_alive_warp_per_tile", "peel_warp_per_vertex")),
         (prepare, ("collapse_twins_warp_per_tile", "write_whole_graph_warp_per_tile")),

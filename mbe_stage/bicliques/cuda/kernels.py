@@ -219,14 +219,18 @@ def blocks_per_multiprocessor(mode: int, capability: tuple[int, int]) -> int:
 
 
 @cache
-def kernel_for(mode: int, techniques: int, capability: tuple[int, int]) -> Any:
+def kernel_for(mode: int, techniques: int, n_resident: int) -> Any:
     """Return the kernel of an output mode, with the techniques of a mask; compiled when called.
 
     The code of all is kept, each under the constants that it is compiled with.
+
+    Parameters
+    ----------
+    n_resident : int
+        Blocks that a multiprocessor should hold: `blocks_per_multiprocessor`.
     """
-    bounds = (THREADS, blocks_per_multiprocessor(mode, capability))
-    name = f"{__name__}:kernel_for({mode}, {techniques}, {capability})"
-    compiled = kernel(*_SIGNATURE, launch_bounds=bounds, name=name, seconds=20.0)
+    name = f"{__name__}:kernel_for({mode}, {techniques}, {n_resident})"
+    compiled = kernel(*_SIGNATURE, launch_bounds=(THREADS, n_resident), name=name, seconds=20.0)
     if techniques == ALL_TECHNIQUES:
         return compiled(_ENTRIES[mode])
 
@@ -240,7 +244,7 @@ def walking_kernel(mode: int, techniques: int) -> Any:
     """`kernel_for` the current device."""
     from mbe_stage.device.launch import capability
 
-    return kernel_for(mode, techniques, capability())
+    return kernel_for(mode, techniques, blocks_per_multiprocessor(mode, capability()))
 
 
 def kernel_blocks(mode: int) -> int:

@@ -142,7 +142,6 @@ class Search:
         self.list_sizes: ListSizes | None = None
         self.budget_bytes = budget = device_budget(execution)
         self._holds_back = False
-        self._loaded: list[saved_work.Arrays] = []
         self._most_saved = execution.memory_budget_bytes // _SAVED_SHARE
         with device_work(budget):
             # Members of wide groups would be written by one lane.
@@ -171,9 +170,11 @@ class Search:
                 order = work.arrays["order"]
                 if np.intersect1d(wanted, np.concatenate([order, saved_work.roots_of(work.arrays)])).size:
                     raise InvalidArgument("tasks have roots of the saved work: expected each root once")
-                order = np.concatenate([order, wanted.astype(np.int32)])
-                self._loaded = [work.arrays | {"order": order}]
-                self.session.load(self._loaded[0])
+                self._resume(work.arrays | {"order": np.concatenate([order, wanted.astype(np.int32)])})
+
+    def _resume(self, work: saved_work.Arrays) -> None:
+        """Begin with saved work."""
+        self.session.load(work)
 
     def quanta(self) -> Iterator[Quantum]:
         """Yield the work, quantum by quantum."""
@@ -349,10 +350,11 @@ class SharedSearch(Search):
     rows : (n,) int32
         All wanted roots, the heaviest first; the same on each device.
     works : list of dict
-        Saved work that the search begins with; the rows are in it.
+        Saved work that one of the devices is to begin with; the rows are in it.
     """
 
     can_save: ClassVar[bool] = True
+    works: Sequence[saved_work.Arrays] = ()
 
     def __init__(
         self,
@@ -368,12 +370,12 @@ class SharedSearch(Search):
         super().__init__(graph, query, execution, detail, tasks, sizes, Techniques())
         self._begun_before = 0.0
         self._on_device = on_device
-        self.rows, self.works = _NONE, self._loaded
+        self.rows = _NONE
         if self.is_done:
             return
         with device_work(self.budget_bytes):
             self.session.let_stop()
-            self.rows = self.session.roots_ahead()
+            self.rows = self.rows_in(self.works) if self.works else self.session.roots_ahead()
             self.session.rehearse()
             self._paths = self.session.all_paths()
             wanted = self._paths if self.rows.size == self._paths.size else self._paths[self.rows]
@@ -384,8 +386,13 @@ class SharedSearch(Search):
                 # Read while this device is the current one.
                 assert self._roots
 
+    def _resume(self, work: saved_work.Arrays) -> None:
+        self.works = [work]
+
     def begin(self, rows: np.ndarray, works: Sequence[saved_work.Arrays] = ()) -> None:
         """Drop the work in progress, and begin with these roots and saved works."""
+        # The exchange has those that the search was made with.
+        self.works = ()
         with device_work(self.budget_bytes):
             if works:
                 work = saved_work.merged(works)

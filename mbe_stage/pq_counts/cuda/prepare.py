@@ -33,7 +33,7 @@ class DeviceGraph:
     Attributes
     ----------
     lists : Graph
-        Its roots are all rows.
+        Its roots are all rows, those with the most paths first, if the host has ordered them; else none.
     vertices : (n_rows,) integers
         The vertex of each row.
     rows_are_left : bool
@@ -67,7 +67,7 @@ class DeviceGraph:
     @property
     def list_bytes(self) -> int:
         """Device memory of the lists, including the order of the roots."""
-        arrays = [*self.lists, self.vertices, self.paths]
+        arrays = [*self.lists[:-1], self.vertices, self.paths]
         return sum(array.nbytes for array in arrays) - self.mapped_bytes + 4 * self.n_rows
 
     def roots(self, rows: np.ndarray | None, *, are_spread: bool = False) -> Graph:
@@ -80,7 +80,7 @@ class DeviceGraph:
             True to spread roots with many paths among the others, so that their nodes do not all fill a small pool at
             once.
         """
-        order = cp.argsort(-self.paths).astype(cp.int32)
+        order = self.lists.order if self.lists.order.size else cp.argsort(-self.paths).astype(cp.int32)
         if are_spread:
             turns = -(-self.n_rows // _SPREAD)
             places = cp.arange(self.n_rows)
@@ -187,6 +187,7 @@ def with_sizes(lists: Graph, vertices: Any, paths: Any, rows_are_left: bool, few
     sizes = [each.max() for each in (degrees, xp.diff(lists.column_offsets), matrix_rows, node_words)]
     row, column, rows, words, n_paths, most = cp.asnumpy(xp.stack([*sizes, paths.sum(), paths.max()])).tolist()
     if xp is np:
+        lists = lists._replace(order=np.argsort(-paths, kind="stable").astype(np.int32))
         *copies, vertices, paths = copied_together(*lists, vertices, paths)
         lists = Graph(*copies)
     return DeviceGraph(lists, vertices, rows_are_left, n_rows, row, column, rows, words, n_paths, most, paths)
