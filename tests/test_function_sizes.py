@@ -34,8 +34,9 @@ CEILINGS = {
     "mbe_stage/cliques": 6_260,
     # Small arrays copied and cleared together, and small results copied at once: 50 lines.
     # Graphs of either kind copied to another device: 10 lines. Long lists read four entries at a time: 30 lines.
-    # Launches without numba-cuda's, and the context that is made early: 70 lines.
-    "mbe_stage/device": 2_420,
+    # Launches without numba-cuda's, and the context that is made early: 70 lines. Kernels that are installed as machine
+    # code: 130 lines.
+    "mbe_stage/device": 2_550,
     # Keys numbered, and edges ordered and merged, while they are read: 610 lines, with the place of a text in its slot.
     # Cores peeled in sweeps, one from the degrees of the other: 40 lines. Tables that ask before they grow, and passes
     # over edges on disk: 160 lines.

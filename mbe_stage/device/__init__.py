@@ -27,15 +27,16 @@ def bytes_together(sizes: Iterable[int]) -> int:
     return _ends(sizes)[-1]
 
 
-def parts_of(memory: Any, sizes: Sequence[int]) -> list[Any]:
-    """Return parts of these sizes of a piece of memory, in bytes. Two share no cache line."""
-    return [memory[begin : begin + size] for begin, size in zip(_ends(sizes), sizes, strict=False)]
-
-
 def views_in(memory: Any, arrays: Sequence[Any]) -> list[Any]:
-    """Return such parts with the types and sizes of these arrays of one dimension."""
-    parts = parts_of(memory, [array.nbytes for array in arrays])
-    return [part.view(array.dtype) for part, array in zip(parts, arrays, strict=True)]
+    """Return parts of a piece of memory with the types and sizes of these arrays of one dimension.
+
+    Two parts share no cache line.
+    """
+    # A view costs as much as a part: one for each type.
+    typed = {array.dtype: memory.view(array.dtype) for array in arrays}
+    begins = zip(_ends(array.nbytes for array in arrays), arrays, strict=False)
+    firsts = [begin // array.itemsize for begin, array in begins]
+    return [typed[array.dtype][first : first + array.size] for first, array in zip(firsts, arrays, strict=True)]
 
 
 def _ends(sizes: Iterable[int]) -> list[int]:

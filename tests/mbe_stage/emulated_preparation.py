@@ -24,8 +24,8 @@ THRESHOLDS = [(0, 1), (8, 1024), (1 << 30, 1), (2, 3)]
 def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
     everything = BicliqueQuery()
     twins = graphs.from_matrix(np.repeat(np.repeat(graphs.random_matrix(5, 20, 30, 0.4), 3, 0), 2, 1))
-    long = graphs.from_matrix(graphs.random_matrix(3, 110, 90, 0.4))
-    sparse = graphs.from_matrix(graphs.random_matrix(4, 300, 200, 0.02))
+    long = graphs.from_matrix(graphs.random_matrix(3, 110, 60, 0.3))
+    sparse = graphs.from_matrix(graphs.random_matrix(4, 150, 100, 0.04))
     chain = graphs.path(60)
     return [
         ("crown", graphs.crown(9), everything),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from mbe_stage.bicliques.cuda import layout
@@ -28,6 +29,7 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.device.copying import copy_pieces_block_per_piece
 from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
 from mbe_stage.device.jit import compile_steps_of, step_together
+from mbe_stage.device.launch import capability
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 _PAIRS = ((layout.MEMBERS, layout.COUNT), (layout.CONSTRAINED, layout.SIZES))
@@ -52,10 +54,15 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
     mode : int
         A mode of `layout`.
     """
+    return _steps_of(shrinks(query), mode, capability())
+
+
+@functools.cache
+def _steps_of(shrinks: bool, mode: int, _capability: tuple[int, int]) -> Sequence[CompileStep]:
     return compile_steps_of(
         walking_kernel(mode, ALL_TECHNIQUES),
         *_PREPARING,
-        *(_SHRINKING if shrinks(query) else ()),
+        *(_SHRINKING if shrinks else ()),
         *(_SORTING if mode < layout.MEMBERS else ()),
         *(_COUNTING_TWINS if mode > layout.COUNT else ()),
         *(_EXPANDING if mode in (layout.MEMBERS, layout.CONSTRAINED) else ()),

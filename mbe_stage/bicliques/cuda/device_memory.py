@@ -11,7 +11,7 @@ import numpy as np
 
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
-from mbe_stage.device import whole_lines
+from mbe_stage.device import bytes_together, views_in, whole_lines
 from mbe_stage.device.arrays import upload
 
 
@@ -40,27 +40,16 @@ class Control:
     """
 
     def __init__(self, n_warps: int, pool_top: int, constraints: np.ndarray) -> None:
-        # In this order, the 64-bit words first: counter of bicliques, 64-bit fields, constraints; fields; idle mask;
-        # mailboxes.
-        fields_64_at = 8
-        constraints_at = fields_64_at + 8 * layout.CONTROL_64_FIELDS
-        fields_at = constraints_at + constraints.nbytes
-        mask_at = fields_at + 4 * layout.CONTROL_FIELDS
-        mailbox_at = mask_at + 4 * ((n_warps + 31) // 32)
-        n_bytes = mailbox_at + 4 * n_warps
-        self._device = cp.empty(n_bytes, cp.uint8)
-        self._host = np.zeros(n_bytes, np.uint8)
-        self._n_read_back = mask_at
-        self._found = self._device[:fields_64_at].view(cp.int64).reshape(())
-        self.fields_64 = self._device[fields_64_at:constraints_at].view(cp.int64)
-        self.constraints = self._device[constraints_at:fields_at].view(cp.int64)
-        self.fields = self._device[fields_at:mask_at].view(cp.int32)
-        self.idle_mask = self._device[mask_at:mailbox_at].view(cp.uint32)
-        self.mailbox = self._device[mailbox_at:].view(cp.int32)
-        self._found_host = self._host[:fields_64_at].view(np.int64)
-        self.host_64 = self._host[fields_64_at:constraints_at].view(np.int64)
-        self.host = self._host[fields_at:mask_at].view(np.int32)
-        self.host_constraints = self._host[constraints_at:fields_at].view(np.int64)
+        # In this order. The first four are read back.
+        fields_64, fields = np.empty(layout.CONTROL_64_FIELDS, np.int64), np.empty(layout.CONTROL_FIELDS, np.int32)
+        idle_mask, mailbox = np.empty((n_warps + 31) // 32, np.uint32), np.empty(n_warps, np.int32)
+        arrays = (np.empty(1, np.int64), fields_64, constraints, fields, idle_mask, mailbox)
+        n_bytes = bytes_together(array.nbytes for array in arrays)
+        self._device, self._host = cp.empty(n_bytes, cp.uint8), np.zeros(n_bytes, np.uint8)
+        self._n_read_back = bytes_together(array.nbytes for array in arrays[:4])
+        found, self.fields_64, self.constraints, self.fields, *by_warp = views_in(self._device, arrays)
+        self._found, (self.idle_mask, self.mailbox) = found.reshape(()), by_warp
+        self._found_host, self.host_64, self.host_constraints, self.host, *_ = views_in(self._host, arrays)
         self.host_constraints[:] = constraints
         self.host[layout.N_NODES] = self.host[layout.N_OPEN] = 1
         self.host_64[layout.POOL_TOP] = pool_top

@@ -220,14 +220,9 @@ def blocks_per_multiprocessor(mode: int, capability: tuple[int, int]) -> int:
 
 @cache
 def kernel_for(mode: int, techniques: int, n_resident: int) -> Any:
-    """Return the kernel of an output mode, with the techniques of a mask; compiled when called.
+    """Return the kernel of an output mode, with the techniques of a mask, for so many resident blocks.
 
-    The code of all is kept, each under the constants that it is compiled with.
-
-    Parameters
-    ----------
-    n_resident : int
-        Blocks that a multiprocessor should hold: `blocks_per_multiprocessor`.
+    It is compiled when called. The code of all is kept, each under the constants that it is compiled with.
     """
     name = f"{__name__}:kernel_for({mode}, {techniques}, {n_resident})"
     compiled = kernel(*_SIGNATURE, launch_bounds=(THREADS, n_resident), name=name, seconds=20.0)
