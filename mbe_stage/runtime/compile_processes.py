@@ -149,7 +149,7 @@ class _Child:
 
 
 def _inline_without_copies() -> None:
-    """Stop Numba from copying the code of an inlined function twice: an eighth of the time.
+    """Stop Numba from copying the code of an inlined function twice: a fifth of the time.
 
     `inline_function` makes that code anew for each call. Other callers of `inline_ir` may use theirs again.
     """
