@@ -8,6 +8,7 @@ three descriptors for its streams. It is answered by the exit code. Its other si
 from __future__ import annotations
 
 import array
+import gc
 import json
 import os
 import pkgutil
@@ -29,7 +30,11 @@ _STREAMS = 3
 
 def main(address: str) -> None:
     """Serve until killed."""
+    gc.disable()
     import_everything()
+    # Commands need not look for garbage in what is imported.
+    gc.freeze()
+    gc.enable()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen(16)

@@ -17,9 +17,11 @@ import pytest
 from pytest_timeout import Settings
 
 from tests.browser import chromium
-from tests.commands import Commands
+from tests.commands import Commands, shared_commands
 from tests.patience import none_goes_on
 
+# While modules are imported and tests collected nearly nothing is garbage.
+gc.disable()
 # Before NumPy is imported, and for processes that tests start: threads that wait for each other take minutes in all.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -88,6 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Exempt everything imported so far from garbage collection: looking at it again and again takes minutes in all."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
@@ -144,11 +147,9 @@ def installed_environment(installed: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+def commands() -> Commands:
     """Commands that begin at once, and end as those do that import everything first."""
-    made = Commands(tmp_path_factory.mktemp("commands"))
-    yield made
-    made.end()
+    return shared_commands()
 
 
 @pytest.fixture(scope="module")

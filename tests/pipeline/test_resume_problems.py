@@ -36,8 +36,8 @@ ASKED: dict[str, tuple[dict[str, Any], bool]] = {
     "counts": ({"problem": "pq_counts", "pq_counts": {"p": 5, "q": 6, "table": True}}, False),
     "counts of vertices and edges": ({"problem": "pq_counts", "pq_counts": {"p": 3, "q": 4, "local": "edges"}}, False),
     "itemsets": ({"problem": "itemsets", "itemsets": {"min_count": 2}}, True),
-    "groups beside bicliques": ({"groups": {}}, True),
-    "groups alone": ({"groups": {}, "output": {"bicliques": False}}, False),
+    "groups beside bicliques": ({"groups": {"chance_copies": 1}}, True),
+    "groups alone": ({"groups": {"chance_copies": 1}, "output": {"bicliques": False}}, False),
 }
 
 
