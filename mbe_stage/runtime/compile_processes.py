@@ -16,7 +16,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -148,28 +147,6 @@ class _Child:
         )
 
 
-def _inline_without_copies() -> None:
-    """Stop Numba from copying the code of an inlined function twice: a fifth of the time.
-
-    `inline_function` makes that code anew for each call. Other callers of `inline_ir` may use theirs again.
-    """
-    from numba.core import inline_closurecall
-
-    copying, keeping = inline_closurecall.copy, SimpleNamespace(deepcopy=lambda block: block)
-
-    def inline_function(
-        worker: Any, caller: Any, block: Any, i: int, function: Any, arg_typs: Any = None
-    ) -> tuple[Any, ...]:
-        code = worker.run_untyped_passes(function)
-        inline_closurecall.copy = keeping
-        try:
-            return worker.inline_ir(caller, block, i, code, function.__code__.co_freevars, arg_typs=arg_typs)
-        finally:
-            inline_closurecall.copy = copying
-
-    inline_closurecall.InlineWorker.inline_function = inline_function
-
-
 def serve() -> None:
     """Serve as a compiling process: one task per line, until there are no more."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
@@ -177,7 +154,6 @@ def serve() -> None:
     os.dup2(2, 1)
     # Compiling makes millions of objects, few of them garbage: collecting takes a fifth of the time.
     gc.disable()
-    _inline_without_copies()
     for line in sys.stdin.buffer:
         task: Any = pickle.loads(base64.b64decode(line))
         task()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import signal
 import threading
@@ -10,12 +9,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from numba import njit
-from numba.core import inline_closurecall
 
 import mbe_stage.runtime.compile_ahead as ahead
 import mbe_stage.runtime.compile_processes as processes
@@ -198,40 +194,3 @@ def test_compiling_is_no_part_of_enumerating(monkeypatch: pytest.MonkeyPatch) ->
     facts = enumerate_into(CountSink(), TRIANGLE, engine="reference")
     assert facts.compile_seconds >= 0.3
     assert facts.seconds + facts.compile_seconds <= time.perf_counter() - start
-
-
-@njit(inline="always")
-def _nearer(x: int, step: int) -> int:
-    while x >= step:
-        x -= step
-    return x
-
-
-@njit(inline="always")
-def _rest(x: int, step: int) -> int:
-    return _nearer(x, step) if step > 1 else _nearer(x, step) + 1
-
-
-def test_inlined_functions_are_compiled_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is inlined several times, and inlines others, gives the same results."""
-    copied: list[Any] = []
-    noting = SimpleNamespace(deepcopy=lambda block: copied.append(block) or copy.deepcopy(block))
-    monkeypatch.setattr(inline_closurecall, "copy", noting)
-    worker = inline_closurecall.InlineWorker
-    monkeypatch.setattr(worker, "inline_function", worker.inline_function)
-
-    def rests(x: int, step: int) -> int:
-        total = 0
-        for n in range(x):
-            total += _rest(n, step) * 10 + _rest(_rest(n + 7, step), 3)
-        return total
-
-    cases = [(20, 1), (20, 5), (3, 4)]
-    wanted = [njit(rests)(*case) for case in cases]
-    assert copied
-    processes._inline_without_copies()
-    copied.clear()
-    compiled = njit(rests)
-    assert [compiled(*case) for case in cases] == wanted == [rests(*case) for case in cases]
-    assert not copied
-    assert inline_closurecall.copy is noting
