@@ -264,6 +264,18 @@ def check_accumulator(rng: np.random.Generator) -> int:
     return 1
 
 
+def check_places_of_keys(rng: np.random.Generator) -> int:
+    """Keys of the most frequent rows, which are some of the highest bits, begin at different places."""
+    from mbe_stage.bicliques.cuda.merged_columns import first_place
+
+    lowest = int(rng.integers(40, 55))
+    keys = {sum(1 << int(bit) for bit in rng.choice(np.arange(lowest, 64), 3, replace=False)) for _ in range(200)}
+    taken = Counter(int(first_place(np.uint64(key), np.int32(1024))) for key in keys)
+    assert max(taken) < 1024
+    assert max(taken.values()) < 12, (lowest, taken.most_common(3))
+    return len(keys)
+
+
 CHECKS = (
     (check_warp, 10),
     (check_positions, 20),
@@ -272,6 +284,7 @@ CHECKS = (
     (check_packing, 25),
     (check_rows, 40),
     (check_accumulator, 25),
+    (check_places_of_keys, 8),
 )
 
 

@@ -13,5 +13,6 @@ from tests.mbe_stage.processes import run_module
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 def test_parts_equal_plain_models() -> None:
     held = json.loads(run_module("emulated_parts"))
-    assert set(held) == {"warp", "positions", "arrays", "closed_sets", "packing", "rows", "accumulator"}
+    parts = {"warp", "positions", "arrays", "closed_sets", "packing", "rows", "accumulator", "places_of_keys"}
+    assert set(held) == parts
     assert min(held.values()) >= 25, held

@@ -121,6 +121,8 @@ def collect_words(child, later, live, ints, scratch_at, words, column_words, top
     members_end = scratch_at + 5 * n_left
     keys_at = top + table_size(n_left)
     last = _U(keys_at - top - 1)
+    # The upper bits of the product depend on all bits of the key; most keys have only some of the highest.
+    shift = _U(64) - _U(popcount(last))
     words[top:keys_at] = _U(0)
     first_row = child.row + 1
     first_bit = lowest_bit_index(later)
@@ -136,7 +138,7 @@ def collect_words(child, later, live, ints, scratch_at, words, column_words, top
         first = child.column_members + node[column]
         own = child.column_members + node[column + 1] - 1 - popcount(word & later)
         ints[kept_at + n_kept] = node[k]
-        place = (key * _HASH_FACTOR >> _U(32)) & last
+        place = key * _HASH_FACTOR >> shift
         twin = np.int64(words[top + np.int64(place)]) - 1
         while twin >= 0 and (words[keys_at + twin] != key or not MERGED_COLUMNS):
             place = (place + _ONE) & last

@@ -194,6 +194,15 @@ def _assign_columns(has_keys, table_size, keys, child, own):
 
 
 @cuda.jit(device=True, forceinline=True)
+def first_place(key, table_size):
+    """Where a search for a key begins, in a table whose size is a power of two.
+
+    The upper bits of the product depend on all bits of the key. Most keys have only some of the highest bits.
+    """
+    return _U(np.uint64(key * _HASH_FACTOR) >> np.uint64(33 + cuda.clz(table_size)))
+
+
+@cuda.jit(device=True, forceinline=True)
 def _find_leader(k, is_kept, low, high, table_size, keys, words):
     """Find the first column with the same key, `k` itself if there was none.
 
@@ -211,8 +220,7 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words):
         First of the keys in the arena of words.
     """
     key = np.uint64(np.uint64(low) | np.uint64(np.uint64(high) << np.uint64(32)))
-    # The upper bits of the product depend on all bits of the key; most keys have only some of the highest.
-    place = _U(np.uint64(key * _HASH_FACTOR) >> np.uint64(33 + cuda.clz(table_size)))
+    place = first_place(key, table_size)
     leader = k
     # One of the lanes with the same key searches: on dense data most have the same.
     same = _U(cuda.match_any_sync(ALL, np.int64(key)))

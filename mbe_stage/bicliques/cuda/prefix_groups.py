@@ -24,7 +24,7 @@ from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero, end_to_end, 
 from mbe_stage.bicliques.cuda.walk_bundles import Columns, Rows
 from mbe_stage.bicliques.cuda.work_donation import ask_for_words
 from mbe_stage.device.intrinsics import onward
-from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_one, next_tile, or_all, rank
+from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_tile, or_all, rank
 
 _U = np.uint32
 _L = np.uint64

@@ -144,8 +144,8 @@ class Search:
         self._holds_back = False
         self._most_saved = execution.memory_budget_bytes // _SAVED_SHARE
         with device_work(budget):
-            # Members of wide groups would be written by one lane.
-            sorts = detail < Detail.MEMBERS and techniques.merging and techniques.prefixes
+            # Members of wide groups would be written by one lane. Groups that fit a word are not lists.
+            sorts = detail < Detail.MEMBERS and techniques.merging and techniques.words and techniques.prefixes
             n_blocks, by_degree = launch.resident_blocks(), techniques.ordering
             prepared = prepare(graph, query, n_blocks, budget, by_degree=by_degree, sorts_columns=sorts)
             wanted, work = None, None

@@ -241,12 +241,15 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
             path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
             number_0, number_1 = number_of(path_0[0], own), number_of(path_1[0], own)
             number_2, number_3 = number_of(path_2[0], own), number_of(path_3[0], own)
-            to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, new, numbers)
+            # All places are asked for before the first is needed.
+            place_0, place_1 = _next_in_row(number_0, 1, new, numbers), _next_in_row(number_1, 1, new, numbers)
+            place_2, place_3 = _next_in_row(number_2, 1, new, numbers), _next_in_row(number_3, 1, new, numbers)
+            to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, place_0, new, numbers)
             if mode == layout.COUNT and tile + 32 < total:
-                to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, new, numbers)
+                to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, place_1, new, numbers)
             if mode == layout.COUNT and tile + 64 < total:
-                to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, new, numbers)
-                to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, new, numbers)
+                to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, place_2, new, numbers)
+                to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, place_3, new, numbers)
             tile = behind_paths(tile, mode)
         group = next_tile(group)
     cuda.syncwarp()
@@ -264,7 +267,7 @@ def fill_from_record(new, columns, n_edges, own, numbers):
         following, following_of = _recorded(tile, columns, n_edges, own)
         if number != 0:
             cuda.atomic.add(numbers, entry(new, new.column_offsets + of), 1)
-        _put(number, of, to, new, numbers)
+        _put(number, of, to, _next_in_row(number, 1, new, numbers), new, numbers)
     cuda.syncwarp()
 
 
@@ -290,29 +293,44 @@ def _fill_from_groups(new, columns, n_edges, own, numbers):
         number_1, of_1 = _recorded(np.int32(tile + 32), columns, n_edges, own)
         same_0, same_1 = _U(cuda.match_any_sync(ALL, number_0)), _U(cuda.match_any_sync(ALL, number_1))
         # All places are asked for before the first is needed.
-        to_0, place_0 = _next_places(number_0, of_0, same_0, ends, new, numbers)
-        to_1, place_1 = _next_places(number_1, of_1, same_1, ends, new, numbers)
-        _write_at(number_0, of_0, to_0, place_0, same_0, new, numbers)
-        _write_at(number_1, of_1, to_1, place_1, same_1, new, numbers)
+        to_0, to_1 = _next_in_column(number_0, of_0, new, numbers), _next_in_column(number_1, of_1, new, numbers)
+        place_0 = _next_in_row(_of_first(number_0, same_0), count_bits(same_0), new, numbers)
+        place_1 = _next_in_row(_of_first(number_1, same_1), count_bits(same_1), new, numbers)
+        place_0 = np.int32(cuda.shfl_sync(ALL, place_0, first_bit(same_0)) + rank(same_0))
+        place_1 = np.int32(cuda.shfl_sync(ALL, place_1, first_bit(same_1)) + rank(same_1))
+        _write_at(number_0, of_0, to_0, place_0, new, numbers)
+        _write_at(number_1, of_1, to_1, place_1, new, numbers)
         tile = next_tile(np.int32(tile + 32))
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _next_places(number, of, same, ends, new, numbers):
-    """Take the next place in the list of an edge's column, and, for the first of the lanes with its row, in the row's."""
-    to, place = np.int32(0), np.int32(0)
-    if number != 0:
-        to = cuda.atomic.add(numbers, entry(new, ends + of), 1)
-        if rank(same) == 0:
-            place = cuda.atomic.add(numbers, entry(new, new.row_offsets + number), count_bits(same))
-    return to, place
+def _of_first(number, same):
+    """The number of the first of some lanes; 0 for the others."""
+    return number if rank(same) == 0 else _NONE
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_at(number, of, to, place, same, new, numbers):
-    """Write both directions of an edge, at the places of `_next_places`."""
-    place = np.int32(cuda.shfl_sync(ALL, place, first_bit(same)) + rank(same))
+def _next_in_column(number, of, new, numbers):
+    """Take the next place in the list of an edge's column, whose end is its offset so far."""
+    to = np.int32(0)
+    if number != 0:
+        to = cuda.atomic.add(numbers, entry(new, np.int32(new.column_offsets + _ONE) + of), 1)
+    return to
+
+
+@cuda.jit(device=True, forceinline=True)
+def _next_in_row(number, n, new, numbers):
+    """Take the next `n` places in the list of a row, given by its number plus one; none for 0."""
+    place = np.int32(0)
+    if number != 0:
+        place = cuda.atomic.add(numbers, entry(new, new.row_offsets + number), n)
+    return place
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_at(number, of, to, place, new, numbers):
+    """Write both directions of an edge, at its places among the column and row members."""
     if number != 0:
         numbers[entry(new, new.column_members + to)] = np.int32(number - _ONE)
         numbers[entry(new, new.row_members + place)] = of
@@ -331,11 +349,10 @@ def _recorded(tile, columns, n_edges, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _put(number, of, to, new, numbers):
-    """Write the edges of the lanes that have one; return the next positions of the columns' lists."""
+def _put(number, of, to, place, new, numbers):
+    """Write the edges of the lanes that have one, at `place` in their rows; return the columns' next positions."""
     live = ballot(number != 0)
-    if number != 0:
-        write_edge(number, of, to + rank(live), new, numbers)
+    _write_at(number, of, to + rank(live), place, new, numbers)
     return np.int32(to + count_bits(live))
 
 

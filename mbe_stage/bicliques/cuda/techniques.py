@@ -32,8 +32,8 @@ class Techniques(TechniqueSwitches):
     ordering : bool
         Rows in ascending degree; without it in the order of the user's ids.
     prefixes : bool
-        Columns of skewed graphs are sorted, and widest roots are made from ranges of them; only with merging and
-        ordering.
+        Columns of skewed graphs are sorted, and widest roots are made from ranges of them; only with merging, words
+        and ordering.
     """
 
     merging: bool = True
