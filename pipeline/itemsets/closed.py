@@ -237,6 +237,10 @@ def _without_garbage_collection() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():
+                # What was made counts as old: the next pass would visit it all, too, for a third of the time.
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
