@@ -128,12 +128,14 @@ def _of_lists(transactions: list[Any]) -> Baskets:
     except TypeError as error:
         raise InvalidArgument(f"a transaction is no list of items ({error}): {_EXPECTED}") from None
     rows = np.repeat(np.arange(lengths.size, dtype=np.int32), lengths)
+    numbered = array("q")
     try:
-        items = np.frombuffer(array("q", flat), np.int64)
+        numbered.fromlist(flat)
     except (TypeError, OverflowError):
         numbers = dict(zip(dict.fromkeys(flat), range(len(flat)), strict=False))
         items = np.fromiter(map(numbers.__getitem__, flat), np.int64, len(flat))
         return Baskets(rows, items, lengths.size, list(numbers))
+    items = np.frombuffer(numbered, np.int64)
     if items.size and not 0 <= items.min() <= items.max() < _SPARE_IDS * items.size:
         names, items = np.unique(items, return_inverse=True)
         return Baskets(rows, items, lengths.size, names.tolist())

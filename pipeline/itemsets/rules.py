@@ -42,9 +42,10 @@ def association_rules(
     Returns
     -------
     pa.Table
-        One row per rule, in an order that depends on no engine: the lists `antecedent` and `consequent`; `antecedent_support`, `consequent_support` and
-        `support`, numbers of transactions; `confidence`, `lift` and `leverage`, as mlxtend defines them. Rules with an
-        empty antecedent are left out: they say no more than the support of the consequent.
+        One row per rule, in one order whatever the engine: the lists `antecedent` and `consequent`;
+        `antecedent_support`, `consequent_support` and `support`, numbers of transactions; `confidence`, `lift` and
+        `leverage`, as mlxtend defines them. Rules with an empty antecedent are left out: they say no more than the
+        support of the consequent.
 
     Raises
     ------
