@@ -221,7 +221,7 @@ def found(
     maximal, max_len, engine, threads
         As in `closed_itemsets`.
     """
-    graph, kept = baskets.frequent(least)
+    graph, kept = baskets.frequent(least, has_all_rows=False)
     sink = _MaximalSink(graph, least) if maximal else RightSink()
     query = BicliqueQuery(min_left=least, max_right=max_len)
     enumerate_into(sink, graph, query, Execution(threads=threads), engine)
