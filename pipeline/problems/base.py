@@ -415,7 +415,7 @@ class Publication(ProblemFacts, _Published):
         """Return the sink of a run. It compresses tables as `output.compression` says, which ``mbe verify`` checks."""
 
     def detail(self, config: Config | None) -> Any:
-        """Return the detail that the engine has to produce to publish, as `Collector.detail`; None if it has no choice."""
+        """Return the detail that the engine has to produce, as `Collector.detail`; None if there is no choice."""
         return None
 
     @abstractmethod
