@@ -351,10 +351,7 @@ def _done_by(runner: Any, engine: Engine, execution: Execution) -> dict[str, Any
 
 
 def _take(sink: Any, block: Any) -> int:
-    """Hand a block or a part to a sink, and return the number of results that it keeps.
-
-    Parts only come to sinks that have said how to make them.
-    """
+    """Hand over a block, or a part to a sink that has said how to make it; return the number of results that count."""
     if isinstance(block, EmptyBlock):
         return 0
     n_kept = (sink.take_part if isinstance(block, Part) else sink.accept)(block)
