@@ -70,8 +70,8 @@ class Sink(Protocol):
     def detail(self) -> Any:
         """Detail that the sink needs of each result."""
 
-    def accept(self, block: Any) -> None:
-        """Take one block in; its arrays may be kept."""
+    def accept(self, block: Any) -> int | None:
+        """Take one block in; its arrays may be kept. Return the number of results that count, None if all do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +260,7 @@ def stream(
         for block in limits.until_memory_ends(blocks):
             block, truncated = limits.within(block, n_found)
             before = time.perf_counter()
-            _take(sink, block)
-            n_found += len(block)
+            n_found += _take(sink, block)
             checkpoints.note(block, before - start, partial(limits.n_shares, n_found, before - start))
             sink_seconds += (now := time.perf_counter()) - before
             reporter.report(_progress(block, n_found, now - start, name), newest_outlook())
@@ -351,10 +350,12 @@ def _done_by(runner: Any, engine: Engine, execution: Execution) -> dict[str, Any
     return {"device": runner.device(), **facts}
 
 
-def _take(sink: Any, block: Any) -> None:
-    """Hand a block or a part to a sink. Parts only come to sinks that have said how to make them."""
-    if not isinstance(block, EmptyBlock):
-        (sink.take_part if isinstance(block, Part) else sink.accept)(block)
+def _take(sink: Any, block: Any) -> int:
+    """Hand over a block, or a part to a sink that has said how to make it; return the number of results that count."""
+    if isinstance(block, EmptyBlock):
+        return 0
+    n_kept = (sink.take_part if isinstance(block, Part) else sink.accept)(block)
+    return len(block) if n_kept is None else n_kept
 
 
 def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:

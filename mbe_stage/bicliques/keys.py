@@ -88,7 +88,7 @@ def add_edges(
         fingerprint.add(_edge_keys(left_ids[part], right_ids[part], left_hashes, right_hashes))
 
 
-def compile_steps() -> tuple[CompileStep, ...]:
+def compile_steps(config: object = None) -> tuple[CompileStep, ...]:  # noqa: ARG001 - the signature of publications
     """Compile the functions of this module."""
     return steps_of(_hash_text, _hash_integers, _salted, _edge_keys, _sums, _biclique_keys)
 

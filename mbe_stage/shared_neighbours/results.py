@@ -11,6 +11,7 @@ import numpy as np
 from numba import float64
 from scipy.special import gammaln
 
+from mbe_stage.bicliques.keys import compile_steps as steps_of_keys
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, compiled, steps_of
@@ -188,9 +189,9 @@ def roots_of(graph: BipartiteCSR, query: SharedQuery) -> Roots:
     return Roots.of("shared_neighbours", np.arange(graph.n_left), query, graph.n_right, graph.edges_checksum)
 
 
-def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
-    return steps_of(_log_p_values)
+def compile_steps(config: object = None) -> tuple[CompileStep, ...]:  # noqa: ARG001 - the signature of publications
+    """Compile the functions of this module, and keys."""
+    return (*steps_of_keys(), *steps_of(_log_p_values))
 
 
 @compiled(INTS, INTS, INTS, _FLOATS, _FLOATS)

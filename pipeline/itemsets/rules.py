@@ -42,9 +42,10 @@ def association_rules(
     Returns
     -------
     pa.Table
-        One row per rule: the lists `antecedent` and `consequent`; `antecedent_support`, `consequent_support` and
-        `support`, numbers of transactions; `confidence`, `lift` and `leverage`, as mlxtend defines them. Rules with an
-        empty antecedent are left out: they say no more than the support of the consequent.
+        One row per rule, in one order whatever the engine: the lists `antecedent` and `consequent`;
+        `antecedent_support`, `consequent_support` and `support`, numbers of transactions; `confidence`, `lift` and
+        `leverage`, as mlxtend defines them. Rules with an empty antecedent are left out: they say no more than the
+        support of the consequent.
 
     Raises
     ------
@@ -73,7 +74,7 @@ def association_rules(
     if not (np.diff(closed.left_offsets) == graph.n_left).any():
         closed = with_biclique(closed, np.arange(graph.n_left), np.empty(0))
     smaller, larger = covers(graph, closed, least)
-    found = list(_Closed.of(closed, smaller, larger).rules(min_confidence))
+    found = sorted(_Closed.of(closed, smaller, larger).rules(min_confidence))
     names = Itemsets(*(np.empty(0, np.int64),) * 3, [baskets.names[item] for item in kept.tolist()])
     return _table(found, names, graph.n_left)
 

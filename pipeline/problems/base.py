@@ -414,9 +414,9 @@ class Publication(ProblemFacts, _Published):
     def collector(self, collecting: Collecting) -> Collector:
         """Return the sink of a run. It compresses tables as `output.compression` says, which ``mbe verify`` checks."""
 
-    @abstractmethod
     def detail(self, config: Config | None) -> Any:
-        """Return the detail that the engine has to produce to publish, as `Collector.detail`."""
+        """Return the detail that the engine has to produce, as `Collector.detail`; None if there is no choice."""
+        return None
 
     @abstractmethod
     def count_sink(self) -> Any:

@@ -40,7 +40,7 @@ class SinkCollector:
         """The sink's shares of memory, for the backend's `budget`."""
         return self._sink.shares
 
-    def accept(self, block: Any) -> None:
+    def accept(self, block: Any) -> int | None:
         """Take one block; its arrays are kept until they are written.
 
         Raises
@@ -48,7 +48,7 @@ class SinkCollector:
         PublishError
             An earlier block could not be written.
         """
-        self._sink.accept(block)
+        return self._sink.accept(block)
 
     @property
     def parts(self) -> Any:

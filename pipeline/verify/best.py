@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,8 @@ from mbe_stage.pipeline.verify.rows import Batch, RowRules, check_rows, list_off
 # Vertices of a side, and pairs of vertices, whose closures are compared with the last row; closures in one product.
 _MOST_SEEDS, _AT_ONCE = 2_000, 64
 _TOLERANCE = 1e-9
+# Bicliques as two matrices of ones: a row each, with the left and with the right members.
+_Rows = tuple[csr_array, csr_array]
 
 
 def check(job: Job) -> None:
@@ -41,18 +42,6 @@ def check(job: Job) -> None:
     else:
         checking.check_input()
         checking.check_nothing_better()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """Bicliques as two matrices of ones: a row each, with the left and with the right members."""
-
-    left: csr_array
-    right: csr_array
-
-    def sizes(self) -> np.ndarray:
-        """Members on each side, ``(n, 2) int64``."""
-        return np.column_stack([np.diff(side.indptr) for side in (self.left, self.right)]).astype(np.int64)
 
 
 class _Best:
@@ -76,7 +65,7 @@ class _Best:
         # With missing edges, rows are only like bicliques.
         n_pairs = n_left * n_right if self.section.missing else self.n_edges
         self.batch = Batch(0, numbers["biclique_key"], offsets, members, n_left, n_right, n_pairs)
-        self.rows = _Rows(*(rows_of(*side, len(keys)) for side, keys in zip(sides, self.keys, strict=True)))
+        self.left, self.right = (rows_of(*side, len(keys)) for side, keys in zip(sides, self.keys, strict=True))
         self.hashes = recipe.vertex_hashes(self.keys[0], "left"), recipe.vertex_hashes(self.keys[1], "right")
 
     def _ids(self, lists: pa.ListArray, keys: pa.Array) -> np.ndarray:
@@ -96,9 +85,9 @@ class _Best:
             least = section.min_left, section.min_right
             check_rows(self.batch, RowRules(self.hashes, (none, none), least, (None, None), 1))
         check_distinct(str(self.path), np.sort(self.batch.keys))
-        n_missing = self.rows.sizes().prod(axis=1) - self.n_edges
+        n_missing = _sizes((self.left, self.right)).prod(axis=1) - self.n_edges
         self._fail((n_missing < 0) | (n_missing > section.missing), "has too few edges, or more than pairs of members")
-        if (values := _by_size(section.by, self.rows.sizes(), self.n_edges)) is not None:
+        if (values := _by_size(section.by, _sizes((self.left, self.right)), self.n_edges)) is not None:
             self._fail(self.value != values, f"value is not that of its {section.by}")
         self.job.passed("rows", f"{len(self.value):,} bicliques: members, sizes, keys and the query's conditions")
 
@@ -112,7 +101,7 @@ class _Best:
             raise VerificationError(f"{self.path}: has {n:,} rows; the query asks for {self.section.k:,}")
         for start in range(0, n if overlap < 1 else 0, _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            shared = (self.rows.left[part] @ self.rows.left.T).multiply(self.rows.right[part] @ self.rows.right.T)
+            shared = (self.left[part] @ self.left.T).multiply(self.right[part] @ self.right.T)
             pairs = shared.tocoo()
             places = pairs.row + start
             is_wrong = (pairs.col < places) & (pairs.data > overlap * self.batch.n_edges[places])
@@ -145,12 +134,14 @@ class _Best:
         assert edges is not None
         self.graph = adjacency(edges)
         if self.section.missing:
-            n_edges = (self.rows.left @ self._matrix()).multiply(self.rows.right).sum(axis=1)
+            n_edges = (self.left @ self._matrix()).multiply(self.right).sum(axis=1)
             self._fail(np.asarray(n_edges).ravel() != self.n_edges, "has another number of edges in the input")
             job.not_checked("completions of maximal bicliques: that no vertex can join")
         else:
             judge_rows(self.graph, self.batch, np.arange(len(self.value)), self.keys, job.threads)
-        is_wrong = ~np.isclose(self.value, self._values(self.rows, self.n_edges), rtol=_TOLERANCE, atol=_TOLERANCE)
+        is_wrong = ~np.isclose(
+            self.value, self._values((self.left, self.right), self.n_edges), rtol=_TOLERANCE, atol=_TOLERANCE
+        )
         self._fail(is_wrong, f"value is not the {self.section.by} that the input gives")
         job.report.n_against_input = len(self.value)
         what = "edges" if self.section.missing else "complete and maximal"
@@ -164,7 +155,7 @@ class _Best:
 
     def _values(self, rows: _Rows, n_edges: np.ndarray) -> np.ndarray:
         """The values of bicliques of the input."""
-        edges, sizes = self.job.edges, rows.sizes()
+        edges, sizes = self.job.edges, _sizes(rows)
         assert edges is not None
         if (values := _by_size(self.section.by, sizes, n_edges)) is not None:
             return values
@@ -172,11 +163,11 @@ class _Best:
             events, shape = edges.events, (len(self.keys[0]), len(self.keys[1]))
             assert events is not None
             weights = csr_array((events.weights, (events.left, events.right)), shape)
-            return np.asarray((rows.left @ weights).multiply(rows.right).sum(axis=1)).ravel()
+            return np.asarray((rows[0] @ weights).multiply(rows[1]).sum(axis=1)).ravel()
         found = Bicliques(
             np.arange(len(sizes)),
-            (rows.left.indptr.astype(np.int64), rows.right.indptr.astype(np.int64)),
-            (rows.left.indices.astype(np.int64), rows.right.indices.astype(np.int64)),
+            tuple(side.indptr.astype(np.int64) for side in rows),
+            tuple(side.indices.astype(np.int64) for side in rows),
         )
         return Null(self.graph.degrees(), edges.left_ids.size).surprise(found) / UNIT
 
@@ -190,9 +181,10 @@ class _Best:
         # Others may be left out for their overlap, or for their completions: only the first is the best of all.
         last = 0 if section.overlap < 1 or section.missing else section.k - 1
         for found in self._closures():
-            sizes, n_edges = found.sizes(), found.sizes().prod(axis=1)
+            sizes = _sizes(found)
+            n_edges = sizes.prod(axis=1)
             values = self._values(found, n_edges)
-            sides = zip(self.hashes, (found.left, found.right), strict=True)
+            sides = zip(self.hashes, found, strict=True)
             keys = recipe.biclique_keys(*(np.add.reduceat(of[side.indices], side.indptr[:-1]) for of, side in sides))
             is_missing = (sizes >= (section.min_left, section.min_right)).all(axis=1) & ~np.isin(keys, self.batch.keys)
             if last < n:
@@ -227,7 +219,12 @@ class _Best:
                 part = seeds[start : start + _AT_ONCE]
                 shared = full(own[part[:, 0]] + own[part[:, 1]], np.full(len(part), 2))
                 closed = full(shared @ own.T, np.diff(shared.indptr))
-                yield _Rows(closed, shared) if is_left else _Rows(shared, closed)
+                yield (closed, shared) if is_left else (shared, closed)
+
+
+def _sizes(rows: _Rows) -> np.ndarray:
+    """Members on each side, ``(n, 2) int64``."""
+    return np.column_stack([np.diff(side.indptr) for side in rows]).astype(np.int64)
 
 
 def _by_size(by: str, sizes: np.ndarray, n_edges: np.ndarray) -> np.ndarray | None:

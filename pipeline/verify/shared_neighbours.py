@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,14 +35,6 @@ def check(job: Job) -> None:
     checking = _Pairs(job)
     checking.check_rows()
     checking.check_nothing_missing()
-
-
-class _Values(NamedTuple):
-    """Similarity of pairs."""
-
-    jaccard: np.ndarray
-    cosine: np.ndarray
-    log_p: np.ndarray
 
 
 class _Pairs:
@@ -134,7 +125,7 @@ class _Pairs:
 
     def _checked(
         self, place: Path, start: int, rows: pa.RecordBatch, first: np.ndarray, second: np.ndarray, shared: np.ndarray
-    ) -> _Values:
+    ) -> dict[str, np.ndarray]:
         assert self.matrix is not None
         right = np.concatenate(
             [
@@ -144,8 +135,8 @@ class _Pairs:
         )
         self._fail(place, start, right != shared, "has another number of shared neighbours in the input")
         values = self._similarity(first, second, shared)
-        columns = {"jaccard": values.jaccard, "cosine": values.cosine, "p_value": np.exp(values.log_p)}
-        for name, expected in columns.items():
+        for name, expected in values.items():
+            expected = np.exp(-expected) if name == "p_value" else expected
             wrong = ~np.isclose(rows[name].to_numpy(), expected, rtol=_TOLERANCE, atol=1e-300)
             self._fail(place, start, wrong, f"{name} is not what the input gives")
         return values
@@ -156,20 +147,18 @@ class _Pairs:
         cuts = np.searchsorted(entries, np.arange(_ENTRIES_AT_ONCE, entries[-1], _ENTRIES_AT_ONCE))
         yield from zip(np.split(first, cuts), np.split(second, cuts), strict=True)
 
-    def _similarity(self, first: np.ndarray, second: np.ndarray, shared: np.ndarray) -> _Values:
+    def _similarity(self, first: np.ndarray, second: np.ndarray, shared: np.ndarray) -> dict[str, np.ndarray]:
+        """The measures of pairs, the larger the better: of p-values, negative logarithms."""
         a, b = self.degrees[first], self.degrees[second]
-        return _Values(shared / (a + b - shared), shared / np.sqrt(a * b), self._log_p(a, b, shared))
-
-    def _log_p(self, a: np.ndarray, b: np.ndarray, shared: np.ndarray) -> np.ndarray:
-        """Logarithms of p-values; pairs of equal degrees and shared neighbours have one."""
+        # Pairs of equal degrees and shared neighbours have one p-value.
         kinds, which = np.unique(np.stack([shared, np.minimum(a, b), np.maximum(a, b)]), axis=1, return_inverse=True)
         with np.errstate(divide="ignore"):
             logs = hypergeom.logsf(kinds[0] - 1, self.n_others, kinds[1], kinds[2])
-        return np.minimum(logs, 0.0)[which.ravel()]
+        log_p = np.minimum(logs, 0.0)[which.ravel()]
+        return {"jaccard": shared / (a + b - shared), "cosine": shared / np.sqrt(a * b), "p_value": -log_p}
 
-    def _ranks(self, shared: np.ndarray, values: _Values) -> np.ndarray:
-        by = self.section.by or "p_value"
-        return {"shared": shared.astype(np.float64), "p_value": -values.log_p}.get(by, getattr(values, by, shared))
+    def _ranks(self, shared: np.ndarray, values: dict[str, np.ndarray]) -> np.ndarray:
+        return values.get(self.section.by or "p_value", shared.astype(np.float64))
 
     def check_nothing_missing(self) -> None:
         """Count all pairs by products of matrices, and with `top` those better than the last row."""

@@ -222,3 +222,28 @@ def test_the_engines_do_not_know_the_tier():
 def test_kernels_of_the_tier_are_compiled_ahead_for_the_types_that_they_are_launched_with():
     command = [sys.executable, "-m", "tests.mbe_stage.launched_as_stated", "--rapids"]
     completed(command, cwd=Path(__file__).parents[2], check=True)
+
+
+@pytest.mark.parametrize(
+    ("problem", "asked"),
+    [
+        ("itemsets", {"min_count": 6, "min_confidence": 0.5}),
+        ("itemsets", {"min_count": 6, "maximal": True}),
+        ("shared_neighbours", {"side": "right", "min_shared": 2}),
+        ("shared_neighbours", {"top": 50, "by": "jaccard"}),
+        ("best", {"by": "balance", "k": 20}),
+    ],
+)
+def test_problems_with_host_tables_publish_the_same_as_on_the_cpu(random_edges, tmp_path, problem, asked):
+    runs = []
+    for engine in ("cpu", "cuda", "auto"):
+        output = {"directory": str(tmp_path / engine), "sort": True, "report": False}
+        sections = {"input": {"path": str(random_edges)}, "execution": {"engine": engine}, "output": output}
+        runs.append(run(Config.from_mapping({**sections, "problem": problem, problem: asked})))
+        assert verify_run(runs[-1].run_dir).n_found > 0
+    assert [each.manifest.engine for each in runs] == ["cpu", "cuda", "cuda"]
+    names = [sorted(str(path.relative_to(each.run_dir)) for path in each.run_dir.rglob("*.parquet")) for each in runs]
+    assert names[0] == names[1] == names[2]
+    for name in names[0]:
+        first, *others = (pq.read_table(each.run_dir / name) for each in runs)
+        assert all(first.equals(other) for other in others)

@@ -10,7 +10,7 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 # Roots, and steps over edges after which no further root begins.
-_N_ROOTS, _MOST_STEPS = 24, 1 << 25
+_N_ROOTS, _MOST_STEPS = 24, 1 << 23
 
 
 def greedy_biclique(

@@ -25,24 +25,10 @@ SCORES = ("edges", "vertices", "balance", "weight", "surprise")
 class BestQuery:
     """A query for the `k` best maximal bicliques.
 
-    The order is by score, then by more edges, then by key (`mbe_stage.bicliques.keys`), the smaller first.
-
     Attributes
     ----------
-    by : str
-        ``edges``, ``vertices``, ``balance`` (size of the smaller side), ``weight`` (sum of the edges' weights), or
-        ``surprise`` in nats (`mbe_stage.groups.NullModel`).
-    k : int
-    min_left, min_right : int
-        Fewest vertices on a side. With 1, the best by edges is usually one vertex with all its neighbours.
-    overlap : float
-        Bicliques are taken by rank. One is left out if an earlier one that was taken has more than this share of its
-        edges.
-    missing : int
-        Most missing edges, at most 5. If there may be some, results are the best completions of maximal bicliques
-        (`completing`): the first is the best of all such sets.
-    weights : (n_edges,) float64 or None
-        For ``weight``: in the order of `graph.left_members`.
+    by, k, min_left, min_right, overlap, missing, weights
+        As of `best_bicliques`. Weights are in the order of `graph.left_members`.
     hashes : pair of uint64 arrays, or None
         Salted hashes of the left and right vertices, for keys; by default those of the ids.
 

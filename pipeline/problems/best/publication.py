@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from mbe_stage.pipeline.config.model import Config
     from mbe_stage.pipeline.publish.manifest import Manifest
-    from mbe_stage.runtime.compile_ahead import CompileStep
 
 
 class Counts(BaseModel):
@@ -66,6 +65,7 @@ class BestPublication(Publication):
     query = deferred(f"{__package__}.collector:to_query")
     collector = deferred(f"{__package__}.collector:BestCollector")
     count_sink = deferred("mbe_stage.bicliques.best.results:BestSink")
+    compile_steps = deferred("mbe_stage.bicliques.keys:compile_steps")
     page = deferred(f"{__package__}.rows:page")
     check = deferred("mbe_stage.pipeline.verify.best:check")
     check_steps = deferred("mbe_stage.pipeline.verify.closure:compile_steps")
@@ -77,9 +77,6 @@ class BestPublication(Publication):
 
         return {"best.parquet": best_schema(config.problem_section.by, key_types)}
 
-    def detail(self, config: Config | None) -> None:
-        pass
-
     def weighs(self, config: Config) -> bool:
         if config.execution.runner != "local" or config.execution.devices is not None:
             others = ", ".join(setting(f"execution.{name}") for name in ("workers", "cluster", "devices"))
@@ -88,11 +85,6 @@ class BestPublication(Publication):
         if is_weighed and config.input.weight is None:
             raise ConfigError(f"{setting('best.by')} is weight: needs the weight column; set {setting('input.weight')}")
         return is_weighed
-
-    def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
-        from mbe_stage.bicliques import keys
-
-        return keys.compile_steps()
 
     def beside_number(self, manifest: Manifest) -> str:
         section, sizes = manifest.config.problem_section, self.further(manifest)["sizes"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mbe_stage.bicliques.enumerate import Progress
     from mbe_stage.bicliques.query import BicliqueQuery
-    from mbe_stage.bicliques.results import CountSink, Detail
+    from mbe_stage.bicliques.results import Detail
     from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
     from mbe_stage.pipeline.publish.staging import Store
     from mbe_stage.runtime.compile_ahead import CompileStep
@@ -61,6 +61,7 @@ class BicliquesPublication(Publication):
 
     query = deferred("mbe_stage.pipeline.problems.query:to_query")
     collector = deferred(f"{__package__}.collector:BicliqueCollector")
+    count_sink = deferred("mbe_stage.bicliques.results:CountSink")
     page = deferred("mbe_stage.pipeline.report.bicliques:page")
     check = deferred("mbe_stage.pipeline.verify.bicliques:check")
     check_steps = deferred("mbe_stage.pipeline.verify.bicliques:compile_steps")
@@ -128,11 +129,6 @@ class BicliquesPublication(Publication):
         from mbe_stage.bicliques.results import Detail
 
         return Detail.MEMBERS
-
-    def count_sink(self) -> CountSink:
-        from mbe_stage.bicliques.results import CountSink
-
-        return CountSink()
 
     def beside_number(self, manifest: Manifest) -> str:
         return f", largest {manifest.counts.max_edges:,} edges"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mbe_stage.cliques.query import CliqueQuery
-    from mbe_stage.cliques.results import CliqueCountSink, Detail
+    from mbe_stage.cliques.results import Detail
     from mbe_stage.pipeline.config.model import Config
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.runtime.compile_ahead import CompileStep
@@ -66,6 +66,7 @@ class CliquesPublication(Publication):
 
     query = deferred(f"{__package__}.query:to_query")
     collector = deferred(f"{__package__}.collector:CliqueCollector")
+    count_sink = deferred("mbe_stage.cliques.results:CliqueCountSink")
     graph = deferred(f"{__package__}.query:graph_of")
     check = deferred("mbe_stage.pipeline.verify.cliques:check")
     check_steps = deferred("mbe_stage.pipeline.verify.cliques:compile_steps")
@@ -101,11 +102,6 @@ class CliquesPublication(Publication):
         from mbe_stage.cliques.results import Detail
 
         return Detail.MEMBERS
-
-    def count_sink(self) -> CliqueCountSink:
-        from mbe_stage.cliques.results import CliqueCountSink
-
-        return CliqueCountSink()
 
     def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
         from mbe_stage.bicliques import keys, vertex_statistics

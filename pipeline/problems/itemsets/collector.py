@@ -44,9 +44,11 @@ class ItemsetCollector(SinkCollector):
         """As `SinkCollector.parts`; None if maximal sets are chosen here."""
         return None if self._section.maximal else super().parts
 
-    def accept(self, block: Any) -> None:
-        """Take one block, or the maximal sets of it."""
-        super().accept(maximal_of(self._collecting.graph, block, self._least) if self._section.maximal else block)
+    def accept(self, block: Any) -> int:
+        """Take one block, or the maximal sets of it; return their number."""
+        kept = maximal_of(self._collecting.graph, block, self._least) if self._section.maximal else block
+        super().accept(kept)
+        return len(kept)
 
     def finish(self) -> Collected:
         """Write the table of items; once, after the context was left.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,9 @@ from mbe_stage.pipeline.problems.itemsets.section import ItemsetsSection
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mbe_stage.bicliques.results import CountSink, Detail
+    from mbe_stage.bicliques.results import Detail
     from mbe_stage.pipeline.config.model import Config
     from mbe_stage.pipeline.publish.manifest import Manifest
-    from mbe_stage.runtime.compile_ahead import CompileStep
 
 
 class ItemsetsPublication(Publication):
@@ -35,6 +34,8 @@ class ItemsetsPublication(Publication):
 
     query = deferred(f"{__package__}.collector:to_query")
     collector = deferred(f"{__package__}.collector:ItemsetCollector")
+    count_sink = deferred("mbe_stage.bicliques.results:CountSink")
+    compile_steps = deferred("mbe_stage.bicliques.keys:compile_steps")
     page = deferred(f"{__package__}.rows:page")
     check = deferred("mbe_stage.pipeline.verify.itemsets:check")
     check_steps = deferred("mbe_stage.pipeline.verify.itemsets:compile_steps")
@@ -57,16 +58,6 @@ class ItemsetsPublication(Publication):
 
         is_maximal = config is not None and config.problem_section.maximal
         return Detail.MEMBERS if is_maximal else Detail.RIGHT
-
-    def count_sink(self) -> CountSink:
-        from mbe_stage.bicliques.results import CountSink
-
-        return CountSink()
-
-    def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
-        from mbe_stage.bicliques import keys
-
-        return keys.compile_steps()
 
     def beside_number(self, manifest: Manifest) -> str:
         return f", in {manifest.counts['min_count']:,} baskets or more"

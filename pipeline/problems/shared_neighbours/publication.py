@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.config.model import Config
     from mbe_stage.pipeline.problems.query import KeyedEdges
     from mbe_stage.pipeline.publish.manifest import Manifest
-    from mbe_stage.runtime.compile_ahead import CompileStep
 
 
 class Counts(BaseModel):
@@ -56,11 +55,11 @@ class SharedNeighboursPublication(Publication):
 
     collector = deferred(f"{__package__}.collector:PairCollector")
     count_sink = deferred("mbe_stage.shared_neighbours.results:PairCountSink")
+    compile_steps = deferred("mbe_stage.shared_neighbours.results:compile_steps")
     page = deferred("mbe_stage.pipeline.report.shared_neighbours:page")
     check = deferred("mbe_stage.pipeline.verify.shared_neighbours:check")
     largest = deferred(f"{__package__}.rows:largest")
     top = deferred(f"{__package__}.rows:top")
-    markdown = deferred(f"{__package__}.rows:essence")
 
     def query(self, section: SharedNeighboursSection, edges: KeyedEdges) -> SharedQuery:
         return SharedQuery(section.min_shared)
@@ -70,18 +69,9 @@ class SharedNeighboursPublication(Publication):
 
         return {"pairs": pairs_schema(key_types[config.problem_section.side == "right"])}
 
-    def detail(self, config: Config | None) -> None:
-        pass
-
     def graph(self, config: Config, edges: Any) -> BipartiteCSR:
         graph: BipartiteCSR = edges.graph()
         return graph if config.problem_section.side == "left" else graph.swapped()
-
-    def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
-        from mbe_stage.bicliques import keys
-        from mbe_stage.shared_neighbours import results
-
-        return (*keys.compile_steps(), *results.compile_steps())
 
     def table_memory(self, config: Config, query: SharedQuery, graph: BipartiteCSR) -> TableMemory:
         from mbe_stage.shared_neighbours.results import bytes_of_best

@@ -13,9 +13,6 @@ import pyarrow.parquet as pq
 from mbe_stage.pipeline.problems.base import Shown
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.reading import reading
-from mbe_stage.pipeline.report.markdown import table, text
-
-_SHOWN = 10
 
 
 def pairs_schema(key_type: pa.DataType) -> pa.Schema:
@@ -65,11 +62,3 @@ def top(run_path: Path, limit: int, vertex: str | None) -> Shown:
 def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
     """Return the best pairs as rows."""
     return best_pairs(run_path, read_manifest(run_path), limit)
-
-
-def essence(run_path: Path, manifest: Manifest) -> list[str]:
-    """Return the essence of the report as Markdown."""
-    found = best_pairs(run_path, manifest, _SHOWN)
-    rows = [[text(row["first"]), text(row["second"]), *_cells(row)] for row in found]
-    names = ["first", "second", "shared", "Jaccard", "cosine", "p-value"]
-    return [f"{manifest.counts.listed:,} pairs listed.", "", *(table(names, rows) if rows else ["None."])]
