@@ -48,12 +48,9 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
     with at_hand(config.path, source) as (places, named), run_state.at_part():
         read, read_on_host = backend.readers(config, places)
 
-        def renamed(rows: Any) -> Any:
-            return replace(rows, source=named(rows.source))
-
         def cleaned(read: Callable[[], Any], backend: Backend) -> Any:
             # Only `clean` has the rows, so it can give up their columns one by one.
-            return clean(renamed(read()), config, backend)
+            return clean(named(read()), config, backend)
 
         try:
             return cleaned(read, backend)

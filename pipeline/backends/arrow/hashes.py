@@ -9,7 +9,7 @@ from mbe_stage.bicliques.keys import hash_integers, hash_text, vertex_hashes
 from mbe_stage.pipeline.backends.arrow.key_encoder import text_buffers
 from mbe_stage.pipeline.backends.arrow.plain import decoded
 
-# Keys that are hashed together; all would take three times the memory of their hashes.
+# Keys that are hashed together. All at once would take three times the memory of their hashes.
 _PART = 1 << 18
 
 
@@ -32,16 +32,12 @@ def key_hashes(keys: pa.Array | pa.ChunkedArray, side: str) -> np.ndarray:
     True
     """
     chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
-    hashes, at = np.empty(len(keys), np.uint64), 0
-    for part in (chunk.slice(start, _PART) for chunk in chunks for start in range(0, len(chunk), _PART)):
-        hashes[at : at + len(part)] = vertex_hashes(_hashed(part), side)
-        at += len(part)
-    return hashes
+    parts = (chunk.slice(start, _PART) for chunk in chunks for start in range(0, len(chunk), _PART))
+    return np.concatenate([np.zeros(0, np.uint64), *(vertex_hashes(_hashed(part), side) for part in parts)])
 
 
 def _hashed(keys: pa.Array) -> np.ndarray:
-    if pa.types.is_dictionary(keys.type):
-        keys = decoded(keys)
+    keys = decoded(keys) if pa.types.is_dictionary(keys.type) else keys
     if pa.types.is_integer(keys.type):
         return hash_integers(keys.cast(pa.int64()).to_numpy())
     return hash_text(*text_buffers(keys))
