@@ -49,7 +49,7 @@ def at_part(part: str = "") -> Iterator[None]:
     try:
         yield
     finally:
-        now.part, now.n_edges_read = before, 0
+        now.part, now.n_edges_read = before, now.n_edges_read if part else 0
 
 
 def count_edges_read(n: int) -> None:
@@ -60,11 +60,17 @@ def count_edges_read(n: int) -> None:
 
 
 def part_text() -> str:
-    """Return the part of the step or, while edges are read, how many and how fast; empty if neither is known."""
-    if state.part or not state.n_edges_read:
-        return state.part
+    """Return the part of the step; empty while edges are read."""
+    return "" if state.n_edges_read else state.part
+
+
+def reading_text() -> str:
+    """Return how many edges were read, or what is done with them, and how many a second so far; empty without edges."""
+    if not state.n_edges_read:
+        return ""
     seconds = time.perf_counter() - state.reading_since
-    return f"{state.n_edges_read:,} edges" + (f", {state.n_edges_read / seconds:,.0f}/s" if seconds > 0 else "")
+    rate = f", {state.n_edges_read / seconds:,.0f}/s" if seconds > 0 else ""
+    return f"{state.part or f'{state.n_edges_read:,} edges'}{rate}"
 
 
 def counts() -> dict[str, float | None]:

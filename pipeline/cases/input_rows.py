@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ def _read(config: InputConfig) -> tuple[RawEdges, EdgeData]:
             raw = read_edges(config, places)
             log.warning("only the columns of the edges are exported: %s", error)
         rows = raw.with_roles([role for role in raw.names if not role.startswith(f"{KEPT} ")])
-        edges: Any = clean(replace(rows, source=named(rows.source)), config.keeping_rows(), ARROW)
+        edges: Any = clean(named(rows), config.keeping_rows(), ARROW)
         return raw, edges
 
 

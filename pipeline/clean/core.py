@@ -323,6 +323,8 @@ class _NumberedRows:
         self, first: tuple[Spooled, np.ndarray], second: tuple[Spooled, np.ndarray], n_second: int
     ) -> tuple[Spooled, np.ndarray]:
         """Implement `pipeline.clean.keys.Paired`."""
+        # Numbering the parts took memory that the pairs need.
+        lack_of_memory.give_back()
         (ids, ranks), (others, of_others) = first, second
         parts = zip(ids.parts(), others.parts(), strict=True)
         codes = (ranks[one].astype(np.int64) * n_second + of_others[other] for one, other in parts)

@@ -6,7 +6,7 @@ import errno
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any, cast
 
@@ -16,9 +16,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, 
 from rich.text import Text
 
 from mbe_stage.bicliques.enumerate import Progress as Standing
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.cli.json_log import is_json
 from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter, visible
-from mbe_stage.pipeline.run_state import counts, part_text
 from mbe_stage.pipeline.wording import found_text, left_text, percent_text
 from mbe_stage.repeating import repeated
 from mbe_stage.runtime.compile_ahead import CompileProgress, log_lines
@@ -91,23 +91,14 @@ def _unless_it_has_gone() -> Iterator[None]:
             raise
 
 
-class _FoundAndLeft:
-    """The number of results and the time left at rendering, because no block comes while a slow sink works."""
+class _AtRendering:
+    """Text that is made when it is shown, because nothing reports meanwhile."""
 
-    def __init__(self, found: str, seconds_left: float) -> None:
-        self._found = found
-        self._end = time.perf_counter() + seconds_left
-
-    def __str__(self) -> str:
-        # The most important part first: a narrow terminal cuts off the rest.
-        return f"{left_text(max(0.0, self._end - time.perf_counter()))}, {self._found}"
-
-
-class _PartOfReading:
-    """The part of the first activity at rendering, because reading does not report to the display."""
+    def __init__(self, text: Callable[[], str]) -> None:
+        self._text = text
 
     def __str__(self) -> str:
-        return part_text()
+        return self._text()
 
     def __format__(self, form: str) -> str:
         return format(str(self), form)
@@ -147,8 +138,10 @@ class ProgressDisplay:
         self._bar: Progress | None = None
         self.enumerated = Listener(self._enumerated, wants_outlook=not quiet)
         self._logs = not quiet and not console.is_terminal
-        self._first = self._what = first
-        self._found: object = _PartOfReading()
+        named = visible(first)
+        self._first = _AtRendering(lambda: run_state.part_text() or named)
+        self._what: object = self._first
+        self._found: object = _AtRendering(run_state.reading_text)
         self._compile_lines = log_lines()
         self._start = time.perf_counter()
         # Starting Python has already taken a moment.
@@ -157,7 +150,7 @@ class ProgressDisplay:
         if console.is_terminal and not quiet:
             self._bar = Progress(
                 SpinnerColumn(),
-                TextColumn("{task.description}", markup=False),
+                TextColumn("{task.fields[what]}", markup=False),
                 BarColumn(),
                 _ShareColumn(""),
                 TextColumn("{task.fields[found]}"),
@@ -165,7 +158,7 @@ class ProgressDisplay:
                 console=console,
                 transient=True,
             )
-            self._task = self._bar.add_task(visible(first), total=None, found=self._found)
+            self._task = self._bar.add_task("", total=None, what=self._what, found=self._found)
 
     def _enumerated(self, standing: Standing) -> None:
         rate = f"{standing.n_found / standing.seconds if standing.seconds > 0 else 0.0:,.0f}/s"
@@ -180,7 +173,10 @@ class ProgressDisplay:
             self._show(f"{what} (share: a guess)", standing.work_done, found)
         else:
             left = standing.seconds_left
-            self._show(what, standing.share, found if left is None else _FoundAndLeft(found, left))
+            end = time.perf_counter() + (left or 0.0)
+            # No block comes while a slow sink works. A narrow terminal cuts off the end.
+            with_left = _AtRendering(lambda: f"{left_text(max(0.0, end - time.perf_counter()))}, {found}")
+            self._show(what, standing.share, found if left is None else with_left)
 
     def compiled(self, standing: CompileProgress) -> None:
         """Show the progress of compilation before the work begins."""
@@ -188,9 +184,9 @@ class ProgressDisplay:
             self._compile_lines(standing)
             self._last_line = time.perf_counter()
         elif standing.is_over:
-            self._bar.update(self._task, description=self._first, total=None)
+            self._update(self._first, None)
         else:
-            self._bar.update(self._task, description=str(standing), total=standing.total, completed=standing.done)
+            self._update(str(standing), standing.total, standing.done)
 
     def verified(self, share: float) -> None:
         """Show the progress of a verification."""
@@ -205,17 +201,21 @@ class ProgressDisplay:
         self._show(what, share)
 
     def _show(self, what: str, share: float | None, found: object = "") -> None:
-        if self._bar is not None:
-            total = None if share is None else 1.0
-            self._bar.update(self._task, description=what, total=total, completed=share or 0.0, found=found)
         done = "" if share is None else f": {percent_text(share, 1)} of the work"
         self._what, self._found = f"{what}{done}", found
+        self._update(what, None if share is None else 1.0, share or 0.0)
+
+    def _update(self, what: object, total: float | None, done: float = 0.0) -> None:
+        if self._bar is not None:
+            # Rich takes None for no change.
+            self._bar.tasks[0].total = total
+            self._bar.update(self._task, completed=done, what=what, found=self._found)
 
     @property
     def _standing(self) -> str:
         """The current state as text."""
         found = str(self._found)
-        return f"{self._what}, {found}" if found else self._what
+        return f"{self._what}, {found}" if found else str(self._what)
 
     def _say(self) -> None:
         """Log the current state, unless there was a line a moment ago."""
@@ -223,7 +223,7 @@ class ProgressDisplay:
         if now - self._last_line >= (_WATCHED_EVERY if now - self._start < _WATCHED_FOR else _LOG_EVERY):
             self._last_line = now
             seconds = now - self._start
-            log.info("%s, %.0f s", self._standing, seconds, extra={**counts(), "seconds": round(seconds, 3)})
+            log.info("%s, %.0f s", self._standing, seconds, extra={**run_state.counts(), "seconds": round(seconds, 3)})
 
     def __enter__(self) -> ProgressDisplay:
         if self._bar is not None:

@@ -49,8 +49,8 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
         read, read_on_host = backend.readers(config, places)
 
         def cleaned(read: Callable[[], Any], backend: Backend) -> Any:
-            rows = read()
-            return clean(replace(rows, source=named(rows.source)), config, backend)
+            # Only `clean` has the rows, so it can give up their columns one by one.
+            return clean(named(read()), config, backend)
 
         try:
             return cleaned(read, backend)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -39,8 +38,7 @@ def ingest_within(config: Config, source: object | None = None) -> Any:
     section, budget, spools = reading_of(config), config.execution.memory_bytes, Spools(config.execution.memory_bytes)
     with run_state.at_part(), at_hand(section.path, source) as (places, named):
         is_bounded = not is_object(places) and find_input(section, places).format in _ON_DISK
-        rows = read_edges(section, places, **({"new_column": spools.column} if is_bounded else {}))
-        rows = replace(rows, source=named(rows.source))
+        rows = named(read_edges(section, places, **({"new_column": spools.column} if is_bounded else {})))
         spools.check_keys()
         lack_of_memory.give_back()
         obstacle = _obstacle(rows, spools, section)

@@ -195,7 +195,8 @@ def collect_to(
     clock, publication = Clock(), publication_of(config.problem)
     # Parts of an earlier attempt do not count: those in the journal are local by now.
     forget_stored(run_path)
-    query, graph = publication.query(config.problem_section, edges), publication.graph(config, edges)
+    with run_state.at_part("building the graph"):
+        query, graph = publication.query(config.problem_section, edges), publication.graph(config, edges)
     clock.lap("graph")
     collecting = Collecting(run_path, config, edges, graph, backend, on_progress=on_progress, journal=journal)
     with ExitStack() as ends:
@@ -306,7 +307,7 @@ def _streamed(
     if config.execution.runner != "local":
         # The input is read, but a cluster may take a while to start.
         note(Progress(0, 0.0, 0.0, ""))
-    with opened_runner(config.execution, config.problem, chosen) as runner:
+    with opened_runner(config.execution, config.problem, chosen) as runner, run_state.at_part("preparing the search"):
         return stream(
             problem_named(config.problem),
             sink,

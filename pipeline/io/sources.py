@@ -68,14 +68,14 @@ def joined_names(places: Any) -> str:
 
 
 @contextmanager
-def at_hand(path: Any, source: object | None = None) -> Iterator[tuple[Any, Callable[[object], str]]]:
+def at_hand(path: Any, source: object | None = None) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
     """Copy standard input and remote files to a local disk for the duration of the context.
 
-    Yields the places, with local paths for copies, and a function that puts the user's names back into texts. Errors
+    Yields the places, with local paths for copies, and a function that puts the user's names back into rows. Errors
     within the context get the user's names too. A `source` takes the place of the path; an object is yielded as it is.
     """
     if is_object(source):
-        yield source, str
+        yield source, lambda rows: rows
         return
     given: Any = path if source is None else source
     copies: dict[str, str] = {}
@@ -101,7 +101,7 @@ def at_hand(path: Any, source: object | None = None) -> Iterator[tuple[Any, Call
 
         places = [copied(each) for each in given] if isinstance(given, list | tuple) else copied(given)
         try:
-            yield places, named
+            yield places, lambda rows: replace(rows, source=named(rows.source))
         except StageError as error:
             error.args = tuple(named(each) if isinstance(each, str) else each for each in error.args)
             raise

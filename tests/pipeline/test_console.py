@@ -23,6 +23,7 @@ from typer.testing import CliRunner, Result
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.enumerate import Progress
 from mbe_stage.forecast import Outlook
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.cli import app, console
 from mbe_stage.pipeline.config.model import InputConfig
@@ -212,9 +213,12 @@ def test_reading_shows_its_step_and_rate(suffix: str, tmp_path: Path, monkeypatc
     with console.ProgressDisplay(shown, False, "reading the input") as display:
         ingest(InputConfig(path=str(path)))
         assert display._standing == "reading the input"
+        with run_state.at_part("building the graph"):
+            assert display._standing == f"{display._bar.tasks[0].fields['what']}" == "building the graph"
     reading, _, ordering = said
     assert re.fullmatch(r"reading the input, 100 edges, [\d,]+/s", reading)
-    assert ordering == ("reading the input, ordering 100 edges", "ordering 100 edges")
+    for shown_as, head in zip(ordering, ("reading the input, ", ""), strict=True):
+        assert re.fullmatch(rf"{head}ordering 100 edges, [\d,]+/s", shown_as)
 
 
 @pytest.mark.parametrize("quiet", [False, True])

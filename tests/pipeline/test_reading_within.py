@@ -582,6 +582,7 @@ def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 _MEASURED = """
 import json, sys
 from pathlib import Path
+from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pipeline import Config
 from mbe_stage.pipeline.execution.ingest_within import ingest_within
 
@@ -591,25 +592,42 @@ def status(name):
 
 def read(path, budget):
     query = {"min_left": 20, "min_right": 20}
-    return ingest_within(Config(input={"path": path}, query=query, execution={"memory_budget": budget}))
+    section = {"path": path, **json.loads(sys.argv[3])}
+    try:
+        edges = ingest_within(Config(input=section, query=query, execution={"memory_budget": budget}))
+    except MemoryBudgetExceeded as refused:
+        return [refused.needed_bytes]
+    edges.graph()
+    return [edges.facts.n_edges, edges.facts.n_edges_held, edges.facts.fingerprint]
 
 read(sys.argv[1], "1MiB")
 base = status("VmRSS")
 Path("/proc/self/clear_refs").write_text("5")
-edges = read(sys.argv[2], "256MiB")
-edges.graph()
-facts = edges.facts
-print(json.dumps([status("VmHWM") - base, facts.n_edges, facts.n_edges_held, facts.fingerprint]))
+found = read(sys.argv[2], "256MiB")
+print(json.dumps([status("VmHWM") - base, *found]))
 """
+
+
+def read_in_256_mebibytes(directory: Path, case: str, **settings: str) -> tuple[Path, list[Any]]:
+    """Read 20 million edges in a process; return the file, and what was found in at most 256 MiB above the process."""
+    paths = [write_edges(case, n, directory) for n in (40_000, 20_000_000)]
+    ended = completed([sys.executable, "-c", _MEASURED, *map(str, paths), json.dumps(settings)], check=True)
+    peak, *found = json.loads(ended.stdout)
+    assert peak < 256 * MIB
+    return paths[1], found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["int", "csv"])
 def test_twenty_million_edges_are_read_within_256_mebibytes(tmp_path: Path, case: str) -> None:
-    paths = [write_edges(case, n, tmp_path) for n in (40_000, 20_000_000)]
-    ended = completed([sys.executable, "-c", _MEASURED, *map(str, paths)], check=True)
-    peak, n_edges, n_held, fingerprint = json.loads(ended.stdout)
-    assert peak < 256 * MIB
+    path, (n_edges, n_held, fingerprint) = read_in_256_mebibytes(tmp_path, case)
     assert n_held < n_edges / 4
-    facts = ingest(InputConfig(path=str(paths[1]))).facts
+    facts = ingest(InputConfig(path=str(path))).facts
     assert (n_edges, fingerprint) == (facts.n_edges, facts.fingerprint)
+
+
+@pytest.mark.slow
+def test_buckets_of_an_hour_are_refused_within_256_mebibytes(tmp_path: Path) -> None:
+    _, found = read_in_256_mebibytes(tmp_path, "bucket", timestamp="ts", time_bucket="1h")
+    assert len(found) == 1
+    assert found[0] > 1 << 30

@@ -169,7 +169,7 @@ def test_log_lines_and_progress_are_safe(terminal: bool, monkeypatch: pytest.Mon
     assert_safe(stderr.getvalue())
     display = console.ProgressDisplay(shown, False, f"measuring {EVIL}")
     if display._bar is not None:
-        assert_safe(str(display._bar.tasks[0].description))
+        assert_safe(str(display._bar.tasks[0].fields["what"]))
 
 
 def test_tables_of_the_demo_and_of_others_are_safe() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import weakref
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +17,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.backends.arrow import backend as arrow
+from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.cli.app import app
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.units import parse_duration
@@ -191,3 +195,23 @@ def test_the_command_line(tmp_path: Path) -> None:
         refused = CliRunner().invoke(app, wrong)
         assert refused.exit_code == 2
         assert says in refused.stderr
+
+
+def test_columns_are_given_up_before_edges_are_ordered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"u": [1, 2], "v": [3, 3], "t": TIMES["timestamps"][:2]}), path := tmp_path / "e.parquet")
+    read, order, alive = arrow.read_edges, ARROW.distinct_pairs, []
+
+    def seen(*arguments: Any) -> Any:
+        alive.append([table() is not None for table in tables])
+        return order(*arguments)
+
+    def remembered(*arguments: Any) -> Any:
+        rows = read(*arguments)
+        tables.append(weakref.ref(rows.table))
+        return rows
+
+    tables: list[weakref.ref[pa.Table]] = []
+    monkeypatch.setattr(arrow, "read_edges", remembered)
+    monkeypatch.setattr(ARROW, "distinct_pairs", seen)
+    ingest(InputConfig(path=str(path), timestamp="t", time_bucket="1d"))
+    assert alive == [[False]]

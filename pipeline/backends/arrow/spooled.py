@@ -281,9 +281,8 @@ class Spools:
     def check_keys(self) -> None:
         """Refuse the distinct keys of all columns if those of one take more than the budget."""
         if any(encoder.is_beyond for encoder in self._all):
-            self.check(
-                "tables of distinct keys", max(sum(each.most_bytes() for each in self._all), self._most_bytes + 1)
-            )
+            needed = sum(each.most_bytes() for each in self._all)
+            self.check("tables of distinct keys", max(needed, self._most_bytes + 1))
 
     @property
     def nbytes(self) -> int:

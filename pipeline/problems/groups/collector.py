@@ -19,6 +19,7 @@ from mbe_stage.groups.growth import Grown
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
 from mbe_stage.groups.vertex_scores import best_score, edge_sqrt, share_size
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.parts import write_table
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.problems.base import Collecting
@@ -109,7 +110,8 @@ class GroupsCollector:
         # Partners come first, so that there are groups whenever a limit stops the search.
         begun = time.perf_counter()
         seconds = seconds_of_graph(self._collecting.config, has_keys=bool(self._keys))
-        self._partners = partners_of(self._place.on_host(self._collecting), self._model, seconds / 3)
+        with run_state.at_part("growing groups from partners"):
+            self._partners = partners_of(self._place.on_host(self._collecting), self._model, seconds / 3)
         self.seconds["partners"] = time.perf_counter() - begun
         if limit := self._collecting.config.execution.time_limit_seconds:
             self.elsewhere_seconds = limit - seconds * 2 / 3 + self.seconds["partners"]
