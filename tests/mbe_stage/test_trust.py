@@ -231,7 +231,7 @@ def test_a_smaller_question_is_not_more_work(
         )
     )
     # Of twins that are too few alone, each biclique has to be weighed.
-    assert asked.n_steps <= (1.15 if graph is WITH_TWINS else 1.02) * everything.n_steps
+    assert asked.n_steps <= (1.1 if graph is WITH_TWINS else 1.015) * everything.n_steps
     assert histogram.n_steps <= 1.3 * everything.n_steps
     assert asked.n_members == histogram.n_members == 0
     listed = quanta_of(graph, BicliqueQuery(), TableSink(), monkeypatch)
