@@ -43,7 +43,7 @@ def set_integers(query: object, names: Sequence[str], or_none: Sequence[str] = (
     """
     for name in (*names, *or_none):
         value = getattr(query, name)
-        if value is not None or name in names:
+        if type(value) is not int and (value is not None or name in names):
             object.__setattr__(query, name, as_integer(value, name))
 
 
@@ -57,6 +57,8 @@ def set_vertices(query: object, names: Sequence[str]) -> None:
     """
     for name in names:
         value: Any = getattr(query, name)
+        if type(value) is tuple and not value:
+            continue
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
             raise InvalidArgument(
                 f"{name} is {value!r}, of type {type(value).__name__}: expected a sequence of dense ids, such as (7,)"

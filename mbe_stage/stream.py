@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -235,7 +235,7 @@ def stream(
     limit, time_limit = _limits(problem, execution)
     limits = LimitWatch(problem, run_limits, limit, time_limit, execution.stated_seconds)
     reporter = ProgressReporter(on_progress, Forecast(limit), time_limit)
-    checkpoints, over = Checkpoints(sink, run_limits.checkpoint_seconds), threading.Event()
+    checkpoints = Checkpoints(sink, run_limits.checkpoint_seconds)
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
         nonlocal prepared
@@ -255,15 +255,19 @@ def stream(
     start = time.perf_counter()
     name, chosen, blocks, warnings = _begun(problem, name, chosen, blocks_of, execution, goes_on, may_take_over)
     start += sum(prepared.values())  # It is no part of the search.
-    sampling = _sampling(problem, name, graph, query, execution, wanted, on_progress, time.perf_counter() - start, over)
-    with _ended_in_order(blocks, sampling, over) as newest_outlook:
+    sampling = None
+    if wants_outlook(on_progress):
+        sampling = _sampling(problem, name, graph, query, execution, wanted, time.perf_counter() - start)
+    with closing(blocks) if sampling is None else _ended_in_order(blocks, *sampling) as beside:
         for block in limits.until_memory_ends(blocks):
             block, truncated = limits.within(block, n_found)
             before = time.perf_counter()
             n_found += _take(sink, block)
             checkpoints.note(block, before - start, partial(limits.n_shares, n_found, before - start))
             sink_seconds += (now := time.perf_counter()) - before
-            reporter.report(_progress(block, n_found, now - start, name), newest_outlook())
+            if on_progress is not None:
+                newest = None if sampling is None else beside()
+                reporter.report(_progress(block, n_found, now - start, name), newest)
             if truncated is None and not _is_last(block):
                 truncated = ending(limits, checkpoints, now - start)
             if truncated is not None:
@@ -441,11 +445,9 @@ def _sampling(
     query: Any,
     execution: Execution,
     tasks: tuple[Task | OpenWork, ...] | None,
-    on_progress: Callable[[Progress], None] | None,
     seconds_before: float,
-    is_over: threading.Event,
-) -> AbstractContextManager[Callable[[], Outlook | None]]:
-    """Sample beside the search if there is a listener for it; yields a function for the newest outlook.
+) -> tuple[AbstractContextManager[Callable[[], Outlook | None]], threading.Event] | None:
+    """Sample beside the search, if the problem and the engine can; yields a function for the newest outlook.
 
     Parameters
     ----------
@@ -453,24 +455,25 @@ def _sampling(
         Name of the engine that searches.
     tasks : tuple of Task or None
         The tasks to do; there is no sampling unless it is all of them.
-    on_progress : callable or None
-        The listener for progress.
     seconds_before : float
         Time taken to prepare the search.
-    is_over : Event
-        Set when the search has ended.
+
+    Returns
+    -------
+    sampling, is_over : context manager, Event
+        The event is to be set when the search has ended. None without sampling.
     """
     can_be_sampled = problem.sampler is not None and engine == SAMPLED_ENGINE and tasks is None and graph.is_on_host
-    can_be_sampled = can_be_sampled and execution.runner is None
-    if not can_be_sampled or not wants_outlook(on_progress):
-        return nullcontext(lambda: None)
+    if not can_be_sampled or execution.runner is not None:
+        return None
 
     def sampled(goes_on: Callable[[], bool]) -> Iterator[Outlook]:
         sampler = sampler_of(problem)
         assert sampler is not None
         return sampler.outlooks(graph, query, execution, goes_on)
 
-    return outlook_beside(sampled, min(execution.worker_count, Execution().worker_count), seconds_before, is_over)
+    is_over, n_cores = threading.Event(), min(execution.worker_count, Execution().worker_count)
+    return outlook_beside(sampled, n_cores, seconds_before, is_over), is_over
 
 
 @dataclass(slots=True)

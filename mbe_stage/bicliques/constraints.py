@@ -13,14 +13,15 @@ from mbe_stage.options import NO_LIMIT
 ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)
 
 
-def size_constraints(query: BicliqueQuery) -> np.ndarray:
-    """Return the constraints of a query, with its left side as the columns: ``(6,) int64``.
+def size_constraints(query: BicliqueQuery, is_swapped: bool = False) -> np.ndarray:
+    """Return the constraints of a query, with its left side as the columns, or its right: ``(6,) int64``.
 
     `ACTIVE` is 0 if all bicliques satisfy them.
     """
-    most_left = NO_LIMIT if query.max_left is None else query.max_left
-    most_right = NO_LIMIT if query.max_right is None else query.max_right
-    constraints = (query.min_left, query.min_right, most_left, most_right, query.min_edges)
+    most = [NO_LIMIT if each is None else each for each in (query.max_left, query.max_right)]
+    least = [query.min_left, query.min_right]
+    order = -1 if is_swapped else 1
+    constraints = (*least[::order], *most[::order], query.min_edges)
     active = constraints != (1, 1, NO_LIMIT, NO_LIMIT, 1)
     return np.array([active, *constraints], dtype=np.int64)
 

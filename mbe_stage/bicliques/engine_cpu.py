@@ -143,7 +143,7 @@ def run(
         columns=made.columns,
         rows=made.rows,
         rows_are_left=made.rows_are_left,
-        constraints=size_constraints(query.swapped() if made.rows_are_left else query),
+        constraints=size_constraints(query, made.rows_are_left),
         detail=detail,
         block_bytes=min(execution.block_bytes, execution.memory_budget_bytes // (2 * _BLOCKS_PER_THREAD * n_threads)),
         first_sizes=first_sizes or (_SMALL_SIZES if is_small else _FIRST_SIZES),
@@ -152,8 +152,7 @@ def run(
         n_found, n_visited = counted(plan, execution.memory_budget_bytes)
         if on_visited is not None:
             on_visited(n_visited)
-        yield BicliqueBlock(n_found)
-        yield BicliqueBlock.empty(detail, work_done=1.0)
+        yield BicliqueBlock(n_found, work_done=1.0)
         return
 
     def marker(left: list[tuple[int, int]]) -> BicliqueBlock:
@@ -194,7 +193,7 @@ def prepare(graph: BipartiteCSR, query: BicliqueQuery, *, has_tasks: bool = True
     has_tasks : bool
         False if all of the work is done at once: then the roots may be others than those of tasks.
     """
-    core = core_of(graph, query)
+    core = core_of(graph, query, is_exact=has_tasks)
     searched = core.without_weak_edges(query, graph.n_edges)
     made = roots = arranged(searched if not has_tasks else core)
     if searched is not core and has_tasks:

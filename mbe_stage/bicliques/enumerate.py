@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import numpy as np
 
@@ -41,6 +42,9 @@ class RunFacts(stream.StreamFacts):
     def n_bicliques(self) -> int:
         """Bicliques handed to the sink."""
         return self.n_found
+
+
+_FACTS = attrgetter(*(each.name for each in fields(RunFacts)))
 
 
 def enumerate_into(
@@ -109,7 +113,7 @@ def enumerate_into(
         chosen_by_auto=chosen_by_auto,
         tasks=tasks,
     )
-    return RunFacts(*(getattr(facts, each.name) for each in fields(facts)))
+    return RunFacts(*_FACTS(facts))
 
 
 def enumerate_bicliques(

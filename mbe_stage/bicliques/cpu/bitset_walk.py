@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import MAX_LEFT, MIN_LEFT, MIN_RIGHT
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MIN_LEFT, MIN_RIGHT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
@@ -101,7 +101,7 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
     union = _U(0)
     for k in range(top, kept_end):
         union |= words[k]
-    if sizes.are_checked and ints_top > ints_start:
+    if sizes.constraints[ACTIVE] and ints_top > ints_start:
         left_most = word_weight(union, columns, worker.ints)
         if is_hopeless(left_most, n_least + 1, n_least + n_most, sizes.constraints):
             return

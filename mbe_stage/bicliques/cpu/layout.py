@@ -69,8 +69,8 @@ class Sizes(NamedTuple):
     left_sizes, right_sizes : int32
         Sizes in the reduced graph where members are written, too; otherwise the user's, or empty to count alone. A side
         whose members are not written has the user's.
-    are_checked : bool
-        False if all bicliques are wanted and their sizes are not.
+    weighs_columns : bool
+        True if the number of left vertices matters.
     are_exact : bool
         True if minimum sizes of the two sides are not all: the size of each biclique has to be known.
     most_out : int
@@ -84,7 +84,7 @@ class Sizes(NamedTuple):
     constraints: np.ndarray
     left_sizes: np.ndarray
     right_sizes: np.ndarray
-    are_checked: bool
+    weighs_columns: bool
     are_exact: bool
     most_out: int
     wide_subsets: np.uint64

@@ -76,7 +76,7 @@ def visit_subgraph_child(node, offset, worker, sizes, output):
         # A single column is a left set of the first row that holds it.
         if left_end - left_at > 1 or node[column_members + node[column_offsets + node[left_at]]] == row:
             n_left = left_end - left_at
-            if sizes.are_checked or n_left > layout.WORD_BITS:
+            if sizes.weighs_columns or n_left > layout.WORD_BITS:
                 n_left = _weight(node, offset, left_at, left_end)
             if n_left >= sizes.constraints[MIN_LEFT]:
                 break
@@ -188,18 +188,21 @@ def _count_small_child(child, n_nonzero, worker, sizes):
         child.left_end - child.left_at,
     )
     full = (_ONE << _U(width)) - _ONE
-    if sizes.are_checked and child.n_left != child.left_end - child.left_at:
-        for k in range(child.left_end - child.left_at):
+    if sizes.weighs_columns and child.n_left != width:
+        for k in range(width):
             weight = node[child.column_weights + node[child.left_at + k]]
             heavy |= _U(weight > 1) << _U(k)
             medium |= _U(1 < weight < least)
     # Without columns of medium weight, and with enough on the path, their numbers decide.
     # All left sets but the child's own are in two rows or more.
-    is_weighed = sizes.are_checked and (medium != _U(0) or needs_weights(n_path + 1, sizes))
-    n_right = n_path
-    for k in range(n_nonzero if sizes.are_checked else 0):
-        if bits[nonzero[k]] == full and nonzero[k] >= child.row:
-            n_right += np.int64(sizes.right_multiplicities[node[child.row_ids + nonzero[k]]])
+    is_weighed = medium != _U(0) or needs_weights(n_path + 1, sizes)
+    # Its own right vertices are those of the rows with all columns.
+    n_right = n_path + 1
+    if n_right < sizes.constraints[MIN_RIGHT] and not is_weighed:
+        n_right = n_path
+        for k in range(n_nonzero):
+            if bits[nonzero[k]] == full and nonzero[k] >= child.row:
+                n_right += np.int64(sizes.right_multiplicities[node[child.row_ids + nonzero[k]]])
     for k in range(n_nonzero):
         other = nonzero[k]
         member = _ONE << bits[other]
@@ -210,12 +213,12 @@ def _count_small_child(child, n_nonzero, worker, sizes):
     closed = closed_sets(candidates, forbidden)
     if not is_weighed:
         closed &= sizes.wide_subsets | TOUCHING[heavy]
-        closed &= ~(_ONE << full) if sizes.are_checked and n_right < sizes.constraints[MIN_RIGHT] else ~_U(0)
+        closed &= ~(_ONE << full) if n_right < sizes.constraints[MIN_RIGHT] else ~_U(0)
         control[layout.COUNT] += popcount(closed)
         return
     if closed != _U(0):
         weights = worker.weights
-        for k in range(child.left_end - child.left_at):
+        for k in range(width):
             weights[k] = node[child.column_weights + node[child.left_at + k]]
         for k in range(n_nonzero):
             if nonzero[k] >= child.row:
@@ -263,7 +266,7 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
     if raw_end == top:
         return OK
     columns = layout.Columns(ints_top, _U(0), _U(0))
-    if sizes.are_checked and child.n_left != kept.n_new:
+    if sizes.weighs_columns and child.n_left != kept.n_new:
         columns = weighed_columns(child, kept, ints, ints_top, sizes.constraints[MIN_LEFT])
     if sizes.constraints[MIN_LEFT] > 1:
         raw_end = drop_narrow(words, top, raw_end, columns, ints, payload_at, sizes.constraints[MIN_LEFT])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import MAX_LEFT
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.emit import is_hopeless, needs_weights, path_multiplicity, take_child
 from mbe_stage.bicliques.cpu.merged_columns import write_column_ids, write_column_weights
@@ -52,7 +52,7 @@ def open_subgraph(child, collected, n_path, n_edges, n_nonzero, worker, sizes, o
         return layout.WORDS_SHORT
     if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
-    is_bounded = sizes.are_checked if output is not None else needs_weights(n_path, sizes)
+    is_bounded = sizes.constraints[ACTIVE] != 0 if output is not None else needs_weights(n_path, sizes)
     if is_bounded and _is_hopeless_below(child, collected, n_path, n_nonzero, worker, sizes, output):
         return OK
 

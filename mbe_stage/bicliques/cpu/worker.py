@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT
+from mbe_stage.bicliques.constraints import MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
 from mbe_stage.bicliques.cpu.layout import Output, Sizes, WorkerState
@@ -195,17 +195,18 @@ def new_sizes(
         True if left members are not, but their number is.
     """
     writes_sizes = n_bicliques > 0 and not has_members
+    least, *most = (int(constraints[each]) for each in (MIN_LEFT, MAX_LEFT, MAX_RIGHT))
+    are_exact = writes_sizes or constraints[MIN_EDGES] > 1 or min(most) < NO_LIMIT
     return Sizes(
         left_multiplicities,
         right_multiplicities,
         constraints,
         left_sizes=np.empty(n_bicliques, np.int32),
         right_sizes=np.empty(n_bicliques, np.int32),
-        are_checked=bool(constraints[ACTIVE]) or writes_sizes or weighs_left,
-        are_exact=writes_sizes
-        or bool(constraints[MIN_EDGES] > 1 or min(constraints[MAX_LEFT], constraints[MAX_RIGHT]) < NO_LIMIT),
+        weighs_columns=bool(are_exact or weighs_left or least > 1),
+        are_exact=bool(are_exact),
         most_out=n_bicliques - _MOST_OF_A_CHILD if writes_sizes else 0,
-        wide_subsets=_wide_subsets(int(constraints[MIN_LEFT])),
+        wide_subsets=_wide_subsets(least),
     )
 
 
@@ -244,7 +245,8 @@ class Plan:
 
     @functools.cached_property
     def _multiplicities(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.columns.multiplicities, self.rows.multiplicities
+        # The graph begins with those of its columns.
+        return self.graph[: self.columns.n], self.rows.multiplicities
 
     @functools.cached_property
     def translations(self) -> tuple[Translation | None, Translation]:

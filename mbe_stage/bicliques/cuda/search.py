@@ -158,7 +158,7 @@ class Search:
                 return
             self._graph, self._query, self._prepared = graph, query, prepared
             self.rows_are_left = prepared.rows_are_left
-            constraints = size_constraints(query.swapped() if prepared.rows_are_left else query)
+            constraints = size_constraints(query, prepared.rows_are_left)
             mode = mode_of(detail, constraints)
             plan = _overridden(_plan(prepared, mode, budget), prepared.facts, sizes)
             if log.isEnabledFor(logging.DEBUG):

@@ -80,7 +80,7 @@ class Walk:
         self._sizes: Sizes = new_sizes(
             made.columns.multiplicities,
             made.rows.multiplicities,
-            size_constraints(query.swapped() if made.rows_are_left else query),
+            size_constraints(query, made.rows_are_left),
             n_bicliques=_BICLIQUES if collects else 0,
             has_members=collects,
         )
