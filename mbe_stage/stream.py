@@ -230,12 +230,11 @@ def stream(
     _check_runner(execution, is_on_host=graph.is_on_host and not is_on_device)
     n_found, sink_seconds, prepared = 0, 0.0, summed()
     truncated: str | None = None
-    wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
     limit, time_limit = _limits(problem, execution)
     limits = LimitWatch(problem, run_limits, limit, time_limit, execution.stated_seconds)
     reporter = ProgressReporter(on_progress, Forecast(limit), time_limit)
-    checkpoints = Checkpoints(sink, run_limits.checkpoint_seconds)
+    checkpoints, wanted = Checkpoints(sink, run_limits.checkpoint_seconds), None if tasks is None else tuple(tasks)
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
         nonlocal prepared
@@ -255,9 +254,7 @@ def stream(
     start = time.perf_counter()
     name, chosen, blocks, warnings = _begun(problem, name, chosen, blocks_of, execution, goes_on, may_take_over)
     start += sum(prepared.values())  # It is no part of the search.
-    sampling = None
-    if wants_outlook(on_progress):
-        sampling = _sampling(problem, name, graph, query, execution, wanted, time.perf_counter() - start)
+    sampling = _sampling(problem, name, graph, query, execution, wanted, on_progress, time.perf_counter() - start)
     with closing(blocks) if sampling is None else _ended_in_order(blocks, *sampling) as beside:
         for block in limits.until_memory_ends(blocks):
             block, truncated = limits.within(block, n_found)
@@ -266,8 +263,7 @@ def stream(
             checkpoints.note(block, before - start, partial(limits.n_shares, n_found, before - start))
             sink_seconds += (now := time.perf_counter()) - before
             if on_progress is not None:
-                newest = None if sampling is None else beside()
-                reporter.report(_progress(block, n_found, now - start, name), newest)
+                reporter.report(_progress(block, n_found, now - start, name), beside() if sampling else None)
             if truncated is None and not _is_last(block):
                 truncated = ending(limits, checkpoints, now - start)
             if truncated is not None:
@@ -445,9 +441,10 @@ def _sampling(
     query: Any,
     execution: Execution,
     tasks: tuple[Task | OpenWork, ...] | None,
+    on_progress: Callable[[Progress], None] | None,
     seconds_before: float,
 ) -> tuple[AbstractContextManager[Callable[[], Outlook | None]], threading.Event] | None:
-    """Sample beside the search, if the problem and the engine can; yields a function for the newest outlook.
+    """Sample beside the search if there is a listener for it; yields a function for the newest outlook.
 
     Parameters
     ----------
@@ -455,6 +452,8 @@ def _sampling(
         Name of the engine that searches.
     tasks : tuple of Task or None
         The tasks to do; there is no sampling unless it is all of them.
+    on_progress : callable or None
+        The listener for progress.
     seconds_before : float
         Time taken to prepare the search.
 
@@ -464,7 +463,7 @@ def _sampling(
         The event is to be set when the search has ended. None without sampling.
     """
     can_be_sampled = problem.sampler is not None and engine == SAMPLED_ENGINE and tasks is None and graph.is_on_host
-    if not can_be_sampled or execution.runner is not None:
+    if not wants_outlook(on_progress) or not can_be_sampled or execution.runner is not None:
         return None
 
     def sampled(goes_on: Callable[[], bool]) -> Iterator[Outlook]:

@@ -383,7 +383,7 @@ def test_a_graph_on_the_device_is_not_sampled() -> None:
     class OnDevice:
         is_on_host = False
 
-    asked = BicliqueQuery(), Execution(), None, 0.0
+    asked = BicliqueQuery(), Execution(), None, Listener(print), 0.0
     assert stream._sampling(PROBLEM, "cpu", OnDevice(), *asked) is None
     assert stream._sampling(PROBLEM, "cuda", crown(3), *asked) is None
     sampling, _ = stream._sampling(PROBLEM, "cpu", crown(3), *asked)

@@ -17,7 +17,7 @@ from mbe_stage.forecast import Outlook
 from mbe_stage.pipeline import Config, InputError, PublishError, RunStore, count, read_manifest, run
 from mbe_stage.pipeline.problems.query import to_query
 from mbe_stage.pipeline.publish.manifest import config_fingerprint, peak_memory_bytes
-from mbe_stage.stream import Listener
+from mbe_stage.stream import Listener, wants_outlook
 from tests.pipeline.output_support import (
     assert_nothing_staged,
     assert_sound,
@@ -51,15 +51,15 @@ def test_run_publishes_what_the_reference_finds(tmp_path):
 @pytest.mark.parametrize("job", [run, count])
 @pytest.mark.parametrize("wants", [True, False])
 def test_the_wish_for_an_outlook_reaches_the_engine(tmp_path, monkeypatch, job, wants):
-    sampled, sampling = [], stream._sampling
+    wishes, sampling = [], stream._sampling
 
     def noting(*arguments):
-        sampled.append(sampling(*arguments))
-        return sampled[-1]
+        wishes.extend(wants_outlook(argument) for argument in arguments if callable(argument))
+        return sampling(*arguments)
 
     monkeypatch.setattr(stream, "_sampling", noting)
     job(settings(tmp_path), table(crown_pairs(4)), on_progress=Listener(lambda _: None, wants))
-    assert [each is not None for each in sampled] == [True] * wants
+    assert wishes == [wants]
 
 
 @pytest.mark.parametrize("job", [run, count])
