@@ -66,6 +66,8 @@ def write(folder: Path, wanted: str) -> None:
             for kernel, call in compiled_cuda.calls(capability).items():
                 name = jit.known_kernels()[kernel].name
                 if re.search(wanted, name):
+                    if (capability, name) in waiting:
+                        raise ValueError(f"two kernels have the name {name}: expected one each")
                     library = compiled_cuda.lowered(kernel.py_func, *call)
                     waiting[capability, name] = threads.submit(compiled, name, library, call[0], capability)
         for (capability, name), result in waiting.items():

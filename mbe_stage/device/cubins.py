@@ -49,7 +49,7 @@ def handle_of(name: str, capability: Capability) -> int | None:
         if hashlib.sha256(code).hexdigest() != checksum:
             raise ValueError(f"{checksum}.cubin has another checksum")
         return _load(code, symbol)
-    except (OSError, ValueError, KeyError, TypeError) as damage:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as damage:
         _report(logging.WARNING, f"is damaged ({damage}): install it again")
         return None
     except RuntimeError as refusal:
@@ -101,6 +101,9 @@ def _load(code: bytes, symbol: str) -> int:
     error, library = driver.cuLibraryLoadData(code, [], [], 0, [], [], 0)
     if not error:
         error, kernel = driver.cuLibraryGetKernel(library, symbol.encode())
+    if not error:
+        # The driver may load the code not before a function of the current context is asked for.
+        error, _ = driver.cuKernelGetFunction(kernel)
     if error:
         raise RuntimeError(error.name)
     return int(kernel)

@@ -46,6 +46,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     seen: list[Any] = []
     monkeypatch.setattr(driver, "cuLibraryLoadData", lambda code, *_: (seen.append(code) or 0, "library"))
     monkeypatch.setattr(driver, "cuLibraryGetKernel", lambda library, symbol: (seen.append((library, symbol)) or 0, 77))
+    monkeypatch.setattr(driver, "cuKernelGetFunction", lambda _: (0, 78))
     return seen
 
 
@@ -97,6 +98,14 @@ def is_cut(folder: Path) -> None:
     (folder / "index.json").write_text('{"sources"')
 
 
+def has_lists(folder: Path) -> None:
+    write_index(folder, kernels=[KERNEL])
+
+
+def has_another_key(folder: Path) -> None:
+    write_index(folder, kernels={"8": {KERNEL: [CHECKSUM, "entry"]}})
+
+
 def is_away(folder: Path) -> None:
     shutil.rmtree(folder)
 
@@ -110,6 +119,8 @@ def is_away(folder: Path) -> None:
         ((8, 0), is_damaged, "WARNING", "is damaged (.* has another checksum): install it again"),
         ((8, 0), is_lost, "WARNING", "is damaged (.*No such file.*): install it again"),
         ((8, 0), is_cut, "WARNING", "is damaged (.*): install it again"),
+        ((8, 0), has_lists, "WARNING", "is damaged (.*): install it again"),
+        ((8, 0), has_another_key, "WARNING", "is damaged (.*): install it again"),
     ],
 )
 def test_other_code_is_not_loaded_and_the_log_says_why(
@@ -132,14 +143,15 @@ def test_other_code_is_not_loaded_and_the_log_says_why(
     assert loaded == []
 
 
-@pytest.mark.usefixtures("installed")
+@pytest.mark.usefixtures("installed", "loaded")
+@pytest.mark.parametrize("call", ["cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelGetFunction"])
 def test_code_that_the_driver_refuses_is_compiled(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    call: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cuda.bindings import driver
 
     refusal = driver.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU
-    monkeypatch.setattr(driver, "cuLibraryLoadData", lambda *_: (refusal, None))
+    monkeypatch.setattr(driver, call, lambda *_: (refusal, None))
     assert cubins.handle_of(KERNEL, (8, 0)) is None
     assert "cannot be used with this driver (CUDA_ERROR_NO_BINARY_FOR_GPU): update the driver" in caplog.text
 
