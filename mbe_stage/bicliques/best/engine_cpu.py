@@ -148,14 +148,16 @@ class Search:
     def _begun(self, core: Core) -> Iterator[Standing]:
         """Rank what a greedy search finds on both sides."""
         least = self._query.min_left, self._query.min_right
+        bound = max((band.bound for band in self._bounds.bands(core.graph, 0)), default=0.0)
         for are_right in (True, False):
             graph, sizes = (core.graph, least) if are_right else (core.graph.swapped(), least[::-1])
             sides = greedy.greedy_biclique(graph, self._bounds.factors, sizes)
             left, right = sides if are_right else sides[::-1]
             if left.size:
                 n_left, n_right = (np.array([each.size], np.int32) for each in (left, right))
-                self._take(BicliqueBlock(1, n_left, n_right, left, right), core, -np.inf)
-            yield self._standing(np.inf)
+                for _ in self._taking(BicliqueBlock(1, n_left, n_right, left, right), core, -np.inf):
+                    yield self._standing(bound)
+            yield self._standing(bound)
 
     def _passed(self, core: Core, threshold: float, above: float) -> Iterator[Standing]:
         """Search all bands for the threshold."""
@@ -176,16 +178,17 @@ class Search:
 
             with closing(self.listed(part.graph, sizes, self._execution, Detail.MEMBERS, least_edges=newest)) as blocks:
                 for block in blocks:
-                    self._take(block, part, self._reached(threshold))
-                    yield self._standing(min(above, max(self._reached(threshold), bound)))
+                    for _ in self._taking(block, part, self._reached(threshold)):
+                        yield self._standing(min(above, max(self._reached(threshold), bound)))
 
-    def _take(self, block: BicliqueBlock, part: Core, reached: float) -> None:
-        """Rank the bicliques of a block that reach a code."""
+    def _taking(self, block: BicliqueBlock, part: Core, reached: float) -> Iterator[None]:
+        """Rank the bicliques of a block that reach a code; yield now and then, and at the end."""
         if len(block):
             left, right = part.left_vertices[block.left_members], part.right_vertices[block.right_members]
             sides = block.left_sizes, block.right_sizes, left.astype(np.int32), right.astype(np.int32)
-            found = self._scorer.of_block(BicliqueBlock(len(block), *sides), reached)
+            found = yield from self._scorer.of_block(BicliqueBlock(len(block), *sides), reached)
             self._ranked = self._ranked.joined(found, self._query.k)
+        yield
 
     def _part(self, core: Core, sizes: BicliqueQuery) -> Core:
         """The part with all bicliques of these sizes."""

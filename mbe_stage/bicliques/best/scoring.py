@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,14 @@ class Scorer:
         none = np.empty(0, np.int64)
         return Ranked(scores, none, none, BicliqueBlock.empty(Detail.MEMBERS, 0.0))
 
-    def of_block(self, block: Any, cutoff: float) -> Ranked:
-        """Return the bicliques of a block, or their completions, whose codes are not below the cutoff."""
+    def of_block(self, block: Any, cutoff: float) -> Generator[None, None, Ranked]:
+        """Return the bicliques of a block, or their completions, whose codes are not below the cutoff.
+
+        It yields now and then.
+        """
         by, n_missing = self._query.by, np.zeros(len(block), np.int64)
         if self._query.missing and len(block):
-            block, n_missing = completed(block, self._graph, self._bounds, cutoff)
+            block, n_missing = yield from completed(block, self._graph, self._bounds, cutoff)
         n_left, n_right = (sizes.astype(np.int64) for sizes in (block.left_sizes, block.right_sizes))
         codes = self._bounds.codes(n_left, n_right) - n_missing if by in OF_SIZES else self._sums(block)
         # A sum is rounded.
