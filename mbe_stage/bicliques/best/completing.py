@@ -149,15 +149,17 @@ def _best_added(own_sizes, candidates, place, other_offsets, other_members, limi
     """
     most, n_own, n_full = limits[0], own_sizes[0], own_sizes[1]
     misses, cursors, ends = np.zeros((most + 1, n_own), np.int32), np.zeros(most + 1, np.int64), np.zeros(most + 1, np.int64)
-    # Of each depth, the candidates that may be added, and how many of the left members that may stay each one has.
+    # Of each depth, the candidates that may be added, how many of the left members that may stay each one has, and the
+    # largest such numbers.
     waiting, held = np.empty((most + 2, candidates.size), np.int32), np.empty((most + 1, candidates.size), np.int64)
-    waiting[0] = candidates
+    waiting[0], any_held, most_held = candidates, np.full(most, n_own), np.zeros((most + 1, most), np.int64)
     path, best, best_depth, best_path = np.empty(most, np.int32), limits[5] - 1, -1, np.empty(most, np.int32)
+    kept = np.zeros((most + 1, 2 + most), np.int64)
     depth, is_new = 0, True
     while depth >= 0 and not is_over[0]:
         if is_new:
-            n_left, n_missing = _most_kept(misses[depth], most)
-            n_right = n_full + depth
+            n_missing = _keep(misses[depth], kept[depth], most)
+            n_left, n_right = kept[depth, 1], n_full + depth
             code = _code(n_left, n_right, limits) - n_missing
             if n_left >= limits[1] and n_right >= limits[2] and code > best:
                 best, best_depth, best_path[:depth] = code, depth, path[:depth]
@@ -168,20 +170,19 @@ def _best_added(own_sizes, candidates, place, other_offsets, other_members, limi
                 for j in range(other_offsets[vertex], other_offsets[vertex + 1]):
                     at = place[other_members[j]]
                     n_held += at >= 0 and misses[depth, at] <= most
-                # Those that miss a candidate take from what may be missing.
-                n_kept = min(n_left, n_held + most)
-                if n_kept >= limits[1] and _code(n_kept, n_full + most, limits) > best:
+                if _bound(kept[depth], n_right, n_held, any_held, most - depth, limits) > best:
                     waiting[depth + 1, n], held[depth, n] = vertex, n_held
                     n += 1
-            ends[depth] = n if _bound(n_left, n_right, held[depth, :n], most - depth, limits) > best else 0
+            ends[depth], n_more = n, min(n, most)
+            most_held[depth, :n_more] = np.sort(held[depth, :n])[::-1][:n_more]
         is_new = False
-        at = cursors[depth]
+        at, n_right = cursors[depth], n_full + depth
         if at == ends[depth]:
             depth -= 1
             continue
         cursors[depth] += 1
-        n_right = n_full + depth + min(most - depth, ends[depth] - at)
-        if _code(held[depth, at] + most, n_right, limits) <= best:
+        n_more = min(most - depth, ends[depth] - at)
+        if _bound(kept[depth], n_right, held[depth, at], most_held[depth], n_more, limits) <= best:
             continue
         path[depth] = waiting[depth + 1, at]
         misses[depth + 1] = misses[depth] + 1
@@ -200,35 +201,60 @@ def _best_added(own_sizes, candidates, place, other_offsets, other_members, limi
 
 
 @compiled()
-def _bound(n_left, n_right, held, n_more, limits):
-    """The highest code if so many of the candidates that have so many left members are added, at least one.
+def _keep(misses, kept, most):
+    """Keep the most left members that miss so many at most together; return how many these miss.
 
-    If x left vertices stay, a candidate that has c of them misses x - c or more.
+    Parameters
+    ----------
+    misses : (n,) int32
+    kept : (2 + most,) int64
+        Receives the number of members without a miss, that of all that are kept, and what the first of the others miss
+        together, one, two and so on.
     """
-    bound, most = -1, limits[0]
-    held = np.sort(held)[::-1][:n_more]
-    for n_added in range(1, held.size + 1):
-        n_missing = most + 1
-        n_left = min(n_left, held[n_added - 1] + most) + 1
-        while n_missing > most:
-            n_left -= 1
-            n_missing = np.maximum(n_left - held[:n_added], 0).sum()
-        bound = max(bound, _code(n_left, n_right + n_added, limits) - n_missing)
-    return bound
-
-
-@compiled()
-def _most_kept(misses, most):
-    """The most left members that miss so many at most together, and how many these miss."""
     n_with = np.zeros(most + 1, np.int64)
     for n in misses:
         if n <= most:
             n_with[n] += 1
-    n_kept, budget = n_with[0], most
+    n_missing, kept[:2] = 0, n_with[0]
     for n in range(1, most + 1):
-        n_more = min(n_with[n], budget // n)
-        n_kept, budget = n_kept + n_more, budget - n * n_more
-    return n_kept, most - budget
+        for _ in range(min(n_with[n], (most - n_missing) // n)):
+            n_missing += n
+            kept[2 + kept[1] - kept[0]] = n_missing
+            kept[1] += 1
+    return n_missing
+
+
+@compiled()
+def _bound(kept, n_right, n_held, others_held, n_more, limits):
+    """The highest code if a candidate and up to `n_more - 1` others are added, or -1.
+
+    If x left vertices stay, a candidate that has c of them misses x - c or more.
+
+    Parameters
+    ----------
+    kept : (2 + most,) int64
+        As of `_keep`.
+    n_right : int
+    n_held : int
+        The left members that may stay which the candidate has.
+    others_held : (n,) int64
+        The same of others, those with most first.
+    """
+    bound, n_left, most = -1, min(kept[1], n_held + limits[0]), limits[0]
+    for n_others in range(n_more):
+        if n_others:
+            n_left = min(n_left, others_held[n_others - 1] + most)
+        while n_left >= limits[1]:
+            n_missing = max(0, n_left - n_held)
+            if n_left > kept[0]:
+                n_missing += kept[1 + n_left - kept[0]]
+            for i in range(n_others):
+                n_missing += max(0, n_left - others_held[i])
+            if n_missing <= most:
+                bound = max(bound, _code(n_left, n_right + 1 + n_others, limits) - n_missing)
+                break
+            n_left -= 1
+    return bound
 
 
 @compiled()
