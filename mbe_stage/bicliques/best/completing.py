@@ -8,7 +8,6 @@ a maximal biclique: up to `d` right vertices are added, and left vertices are le
 from __future__ import annotations
 
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.ragged import long_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
-
-
-# Seconds between pauses.
-_MOMENT = 0.1
+from mbe_stage.runtime.stoppable import stoppable
 
 
 def completed(
@@ -36,15 +32,8 @@ def completed(
     sides = long_offsets(block.left_sizes), block.left_members, long_offsets(block.right_sizes), block.right_members
     neighbours = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
     limits = bounds.missing, bounds.min_left, bounds.min_right, *bounds.factors, int(max(0, cutoff))
-    is_over = np.zeros(1, np.bool_)
-    with ThreadPoolExecutor(1, "completing") as pool:
-        try:
-            work = pool.submit(_completed, *sides, *neighbours, np.array(limits), is_over)
-            while not wait([work], _MOMENT).done:
-                yield
-        finally:
-            is_over[0] = True
-    left_sizes, left, right_sizes, right, n_missing = work.result()
+    found = yield from stoppable(_completed, *sides, *neighbours, np.array(limits))
+    left_sizes, left, right_sizes, right, n_missing = found
     return BicliqueBlock(left_sizes.size, left_sizes, right_sizes, left, right), n_missing
 
 
@@ -54,13 +43,15 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 
 @compiled(LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, FLAGS, seconds=2.0)
-def _completed(left_offsets, left, right_offsets, right, offsets, members, other_offsets, other_members, limits, is_over):
+def _completed(
+    left_offsets, left, right_offsets, right, offsets, members, other_offsets, other_members, limits, is_over
+):
     """The sizes and members of completions, and their missing edges, as `completed` returns them.
 
     Parameters
     ----------
-    left_offsets, left, right_offsets, right
-        The members of each biclique.
+    lefts, left, rights, right
+        The members of each biclique, behind their offsets.
     offsets, members, other_offsets, other_members
         The neighbours of left and of right vertices.
     limits : int64
@@ -68,14 +59,14 @@ def _completed(left_offsets, left, right_offsets, right, offsets, members, other
     is_over : (1,) bool
         Set by another thread to stop the search.
     """
-    most, n = limits[0], left_offsets.size - 1
+    most, n = limits[0], lefts.size - 1
     sizes, n_missing = np.zeros((2, n), np.int32), np.zeros(n, np.int64)
     out_left, out_right = np.empty(left.size, np.int32), np.empty(right.size + n * most, np.int32)
     counts, place = np.zeros(other_offsets.size - 1, np.int32), np.full(offsets.size - 1, -1, np.int32)
     touched = np.empty(counts.size, np.int32)
     n_out, left_used, right_used = 0, 0, 0
     for i in range(n):
-        own, full = left[left_offsets[i] : left_offsets[i + 1]], right[right_offsets[i] : right_offsets[i + 1]]
+        own, full = left[lefts[i] : lefts[i + 1]], right[rights[i] : rights[i + 1]]
         if _code(own.size, full.size + most, limits) < limits[5]:
             continue
         n_touched = 0
@@ -148,7 +139,11 @@ def _best_added(own_sizes, candidates, place, other_offsets, other_members, limi
         The last is -1 if no completion reaches the least code.
     """
     most, n_own, n_full = limits[0], own_sizes[0], own_sizes[1]
-    misses, cursors, ends = np.zeros((most + 1, n_own), np.int32), np.zeros(most + 1, np.int64), np.zeros(most + 1, np.int64)
+    misses, cursors, ends = (
+        np.zeros((most + 1, n_own), np.int32),
+        np.zeros(most + 1, np.int64),
+        np.zeros(most + 1, np.int64),
+    )
     # Of each depth, the candidates that may be added, how many of the left members that may stay each one has, and the
     # largest such numbers.
     waiting, held = np.empty((most + 2, candidates.size), np.int32), np.empty((most + 1, candidates.size), np.int64)

@@ -20,6 +20,9 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.null_model import UNIT, NullModel
 from mbe_stage.ragged import long_offsets
 
+# Bicliques between pauses.
+_UNTIL_PAUSE = 1024
+
 
 class Scorer:
     """Gives bicliques their keys and scores."""
@@ -49,7 +52,7 @@ class Scorer:
         # A sum is rounded.
         kept = np.flatnonzero(codes >= cutoff * (1 - self.slack))
         if by == "weight":
-            exact = self._exact(taken(block, kept))
+            exact = yield from self._exact(taken(block, kept))
             codes[kept], kept = exact, kept[exact >= cutoff]
         block, codes = taken(block, kept), codes[kept]
         n_edges = (n_left * n_right - n_missing)[kept]
@@ -67,12 +70,14 @@ class Scorer:
         found = sums(*ragged, graph.left_offsets, graph.left_members, self._weights, graph.n_right)
         return found if self._model is None else found - self._model.naming_costs(sides[0], sides[2]) / UNIT
 
-    def _exact(self, block: Any) -> np.ndarray:
+    def _exact(self, block: Any) -> Generator[None, None, np.ndarray]:
         """The sums of the weights of the bicliques' edges, correctly rounded, so that they depend on no order."""
         graph, weights, totals = self._graph, self._weights, np.empty(len(block))
         assert weights is not None
         left_offsets, right_offsets = block.left_offsets, block.right_offsets
         for i in range(len(block)):
+            if i % _UNTIL_PAUSE == _UNTIL_PAUSE - 1:
+                yield
             right, parts = block.right_members[right_offsets[i] : right_offsets[i + 1]], []
             for u in block.left_members[left_offsets[i] : left_offsets[i + 1]].tolist():
                 first = graph.left_offsets[u]
