@@ -43,9 +43,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 
 @compiled(LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, FLAGS, seconds=2.0)
-def _completed(
-    left_offsets, left, right_offsets, right, offsets, members, other_offsets, other_members, limits, is_over
-):
+def _completed(lefts, left, rights, right, offsets, members, other_offsets, other_members, limits, is_over):
     """The sizes and members of completions, and their missing edges, as `completed` returns them.
 
     Parameters
