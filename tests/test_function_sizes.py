@@ -62,8 +62,8 @@ CEILINGS = {
     # problems shared on the device: 70. Keys that are counted beyond a budget: 10. The sink of lists, which cliques and
     # itemsets had each: 50.
     "pipeline/backends": 6_850,
-    # From groups to cases: looking, exporting, deciding.
-    "pipeline/cases": 2_500,
+    # From groups to cases: looking, exporting, deciding. Contexts written: 30 lines.
+    "pipeline/cases": 2_530,
     # Attributes and times among further columns. Cleaning within a memory budget, with filters, buckets, keys of
     # several columns, weights and times: 510 lines.
     "pipeline/clean": 1_820,
@@ -97,8 +97,8 @@ CEILINGS = {
     "pipeline/stores": 2_900,
     # Groups of all graphs in one list, and their halos. Verdicts: 110 lines. A column of graphs: 30 lines.
     # Pairs against products of matrices: 200 lines. Closed itemsets: 200 lines.
-    # The best bicliques: 250 lines. Maximal itemsets and rules: 70 lines.
-    "pipeline/verify": 6_190,
+    # The best bicliques: 250 lines. Maximal itemsets and rules: 70 lines. Covers: 30.
+    "pipeline/verify": 6_220,
     "pipeline/views": 4_200,
 }
 # Kernels, and commands whose arguments are their options.

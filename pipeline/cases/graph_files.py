@@ -98,8 +98,8 @@ def _context(run: Path, source: object | None) -> Context:
         )
     incidence = np.zeros(shape, np.bool_)
     incidence[edges.left_ids, edges.right_ids] = True
-    names = (tuple(map(str, keys.to_pylist())) for keys in (edges.left_keys, edges.right_keys))
-    return Context(*names, incidence)
+    objects, attributes = (tuple(map(str, keys.to_pylist())) for keys in (edges.left_keys, edges.right_keys))
+    return Context(objects, attributes, incidence)
 
 
 def write_neo4j(graph: RunGraph, directory: Path) -> None:

@@ -421,7 +421,7 @@ _KEY, _AS_JSON = {"metavar": "KEY"}, Parameter("as_json", Json, default=False)
 _LEAST = (Parameter("min_left", MinLeft), Parameter("min_right", MinRight))
 _SIZE, _SYSTEM = Literal["edges", "left", "right"], Literal["neo4j", "neptune", "fraud-gnn", "cxt"]
 _COPIES = "Include near copies of larger ones; by default only with --csv and --json."
-_TO = "The graph of groups for this system: fraud-gnn is NVIDIA's Financial Fraud Training; cxt is the input as a context."
+_TO = "The graph of groups for this system, fraud-gnn for NVIDIA's Financial Fraud Training; cxt is the input."
 _CSV = "As CSV, one row per member of bicliques; of groups if there are none."
 _LABEL = "For fraud-gnn: the column that says which rows are fraud, 0 or 1."
 _INPUT_OF_RUN = "For fraud-gnn and cxt: the input of the run; by default at its place."
