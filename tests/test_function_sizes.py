@@ -31,7 +31,8 @@ CEILINGS = {
     # Columns sorted on a device, and roots of ranges of them: 710 lines. Rows too small for the wanted sizes: 80.
     # The best ones on CUDA: 80 lines. Open nodes and stacks saved, checked and loaded, on several devices, too: 660.
     # Weights read only where they decide, and cores that leave out little: 10 lines.
-    "mbe_stage/bicliques": 18_330,
+    # Completions that pause and stop, with tighter bounds: 100 lines.
+    "mbe_stage/bicliques": 18_430,
     # Cliques on several devices: 60 lines.
     "mbe_stage/cliques": 6_260,
     # Small arrays copied and cleared together, and small results copied at once: 50 lines.
@@ -64,8 +65,8 @@ CEILINGS = {
     # problems shared on the device: 70. Keys that are counted beyond a budget: 10. The sink of lists, which cliques and
     # itemsets had each: 50.
     "pipeline/backends": 6_850,
-    # From groups to cases: looking, exporting, deciding.
-    "pipeline/cases": 2_500,
+    # From groups to cases: looking, exporting, deciding. Contexts written: 30 lines.
+    "pipeline/cases": 2_530,
     # Attributes and times among further columns. Cleaning within a memory budget, with filters, buckets, keys of
     # several columns, weights and times: 510 lines.
     "pipeline/clean": 1_820,
@@ -99,8 +100,8 @@ CEILINGS = {
     "pipeline/stores": 2_900,
     # Groups of all graphs in one list, and their halos. Verdicts: 110 lines. A column of graphs: 30 lines.
     # Pairs against products of matrices: 200 lines. Closed itemsets: 200 lines.
-    # The best bicliques: 250 lines. Maximal itemsets and rules: 70 lines.
-    "pipeline/verify": 6_190,
+    # The best bicliques: 250 lines. Maximal itemsets and rules: 70 lines. Covers: 30.
+    "pipeline/verify": 6_220,
     "pipeline/views": 4_200,
 }
 # Kernels, and commands whose arguments are their options.

@@ -49,6 +49,8 @@ COLUMNS = {
     "left_edge_share": "the group's edges by all edges of its left members",
     "antecedent": "items that a basket holds, ascending: rows of `items`",
     "antecedent_support": "number of baskets that hold the antecedent",
+    "lower": "`itemset_key` of the one with more items, the lower concept",
+    "upper": "`itemset_key` of the one with fewer items",
     "confidence": "share of these baskets that hold the consequent",
     "consequent": "items that it then holds, ascending: rows of `items`",
     "consequent_support": "number of baskets that hold the consequent",

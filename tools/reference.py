@@ -201,6 +201,10 @@ def tables() -> Iterator[str]:
                 "itemsets/*.parquet": (itemset_schemas.ITEMSETS, "closed itemset"),
                 "items.parquet": (itemset_schemas.items(text), "item"),
                 "rules.parquet, with `min_confidence`": (itemset_schemas.RULES, "association rule"),
+                "lattice.parquet, with `lattice`": (
+                    itemset_schemas.LATTICE,
+                    "pair of listed itemsets with none between them",
+                ),
             },
         ),
         (

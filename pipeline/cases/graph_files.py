@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -29,6 +30,10 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline.cases.fraud_gnn import write_fraud_gnn
 from mbe_stage.pipeline.cases.key_columns import distinct_names
 from mbe_stage.pipeline.cases.run_graph import RunGraph, beside
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.io.cxt import Context, write_cxt
+from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.new_directory import new_directory
 from mbe_stage.pipeline.views.listed_groups import check_groups
 
@@ -36,7 +41,9 @@ _NEO4J = {"integer": "long", "number": "double", "truth": "boolean", "time": "da
 _NEPTUNE = {"integer": "Long", "number": "Double", "truth": "Bool", "time": "Date", "text": "String"}
 _NAMES_OF_KEYS = {"Group": "group_key", "Case": "case"}
 _ID_DIGITS = 32
-System = Literal["neo4j", "neptune", "fraud-gnn"]
+System = Literal["neo4j", "neptune", "fraud-gnn", "cxt"]
+# Cells of a context, a byte each in memory and in the file.
+_MOST_CELLS = 1 << 28
 
 
 def export_to(
@@ -50,14 +57,20 @@ def export_to(
 ) -> Path:
     """Write the graph of a run's groups for another system, into a new or empty directory; return it.
 
-    The directory appears in one step. ``fraud-gnn`` reads `source`, the input of the run, by default at its original
+    The directory appears in one step. ``cxt`` writes the edges of `source` as a formal context in Burmeister's format;
+    groups are not needed. ``fraud-gnn`` reads `source`, the input of the run, by default at its original
     place. It needs `edge_label`, the column of the labels (0 or 1; a name or a position), and `split`, the first moment
     of the test part.
     """
     given = {"--edge-label": edge_label, "--split": split}
     missing = [name for name, value in given.items() if value is None]
-    if system != "fraud-gnn" and (len(missing) < len(given) or source is not None):
+    if system != "fraud-gnn" and (len(missing) < len(given) or (source is not None and system != "cxt")):
         raise InvalidArgument(f"--edge-label, --split and --with are for fraud-gnn, not {system}: leave them out")
+    if system == "cxt":
+        context = _context(Path(run_path), source)
+        with new_directory(directory) as growing:
+            write_cxt(context, growing / "context.cxt")
+        return Path(directory)
     check_groups(run_path)
     if system == "fraud-gnn" and (edge_label is None or split is None):
         raise InvalidArgument(
@@ -70,6 +83,23 @@ def export_to(
         else:
             (write_neo4j if system == "neo4j" else write_neptune)(RunGraph(run_path), growing)
     return Path(directory)
+
+
+def _context(run: Path, source: object | None) -> Context:
+    reads = read_manifest(run).config.input
+    if source is None and reads.path is None:
+        raise InputError.at(run, found="an input in memory", expected="a file", remedy="name it: --with INPUT")
+    edges = ingest(reads, source)
+    shape = len(edges.left_keys), len(edges.right_keys)
+    if shape[0] * shape[1] > _MOST_CELLS:
+        raise InvalidArgument(
+            f"the context has {shape[0]:,} x {shape[1]:,} cells: expected at most {_MOST_CELLS:,}, since a .cxt file "
+            "has a character for each; export fewer edges"
+        )
+    incidence = np.zeros(shape, np.bool_)
+    incidence[edges.left_ids, edges.right_ids] = True
+    objects, attributes = (tuple(map(str, keys.to_pylist())) for keys in (edges.left_keys, edges.right_keys))
+    return Context(objects, attributes, incidence)
 
 
 def write_neo4j(graph: RunGraph, directory: Path) -> None:

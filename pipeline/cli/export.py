@@ -36,7 +36,7 @@ def export_run_as(options: Mapping[str, Any]) -> None:
             of_gnn = {name: options[name] for name in ("edge_label", "split")}
             with tables_of_groups(run_dir):
                 place = export_to(run_dir, options["to"], options["directory"], source=options["run_input"], **of_gnn)
-            log.info("groups of %s written for %s: %s", address_of(run_dir), options["to"], place)
+            log.info("%s written for %s: %s", address_of(run_dir), options["to"], place)
         elif options["groups"] or (has_groups and run_with_bicliques(run_dir) is None):
             _groups_as_csv(run_dir, options)
         else:

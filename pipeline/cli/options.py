@@ -419,12 +419,12 @@ def _taken(name: str, kind: Any, help_text: str, *names: str, default: Any = Non
 
 _KEY, _AS_JSON = {"metavar": "KEY"}, Parameter("as_json", Json, default=False)
 _LEAST = (Parameter("min_left", MinLeft), Parameter("min_right", MinRight))
-_SIZE, _SYSTEM = Literal["edges", "left", "right"], Literal["neo4j", "neptune", "fraud-gnn"]
+_SIZE, _SYSTEM = Literal["edges", "left", "right"], Literal["neo4j", "neptune", "fraud-gnn", "cxt"]
 _COPIES = "Include near copies of larger ones; by default only with --csv and --json."
-_TO = "The graph of groups for this system: fraud-gnn is NVIDIA's Financial Fraud Training."
+_TO = "The graph of groups for this system, fraud-gnn for NVIDIA's Financial Fraud Training; cxt is the input."
 _CSV = "As CSV, one row per member of bicliques; of groups if there are none."
 _LABEL = "For fraud-gnn: the column that says which rows are fraud, 0 or 1."
-_INPUT_OF_RUN = "For fraud-gnn: the input of the run; by default at its place."
+_INPUT_OF_RUN = "For fraud-gnn and cxt: the input of the run; by default at its place."
 _CSV_FILE = _taken(
     "csv", Path | None, "Write a CSV file with columns for all parts of the keys; - for stdout.", metavar="FILE"
 )

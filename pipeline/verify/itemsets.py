@@ -6,6 +6,7 @@ Baskets are read again; no code is shared with engines and writers.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
@@ -49,6 +50,8 @@ def check(job: Job) -> None:
     checking.check_sums()
     if checking.confidence is not None:
         checking.check_rules()
+    if checking.lattice is not None:
+        checking.check_lattice(checking.lattice)
     if job.edges is None:
         job.not_checked("closed, supports, nothing missing: the input is not given")
     else:
@@ -67,6 +70,7 @@ class _Itemsets:
         section = job.manifest.config.problem_section
         self.max_len, self.least, self.confidence = section.max_len, section.min_count, section.min_confidence
         self.is_maximal, self.rules_path = section.maximal, job.run / "rules.parquet"
+        self.lattice = pq.read_table(job.run / "lattice.parquet") if section.lattice else None
         if self.least is None:
             counts = np.arange(1, facts.n_left + 1)
             self.least = int(counts[counts / facts.n_left >= section.min_support][0])
@@ -158,6 +162,8 @@ class _Itemsets:
         }
         if self.confidence is not None:
             counts["rules"] = pq.read_metadata(self.rules_path).num_rows
+        if self.lattice is not None:
+            counts["covers"] = self.lattice.num_rows
         if dict(stated) != counts:
             raise VerificationError(f"{place}: counts is {dict(stated)}; recomputed {counts}")
         sums = recipe.KeySums()
@@ -209,6 +215,40 @@ class _Itemsets:
             name = self.keys[missing[0]].as_py()
             raise VerificationError(f"{self.rules_path}: the rule from {name!r} to all that it implies is missing")
         job.passed("rules against the input", f"{chosen.size:,} rules, and those of {single.size:,} items")
+
+    def check_lattice(self, table: pa.Table) -> None:
+        """Check that pairs are distinct and of listed sets and, with the input, all pairs below a sample of sets."""
+        job, path, pairs = self.job, self.run / "lattice.parquet", np.array([table["lower"], table["upper"]])
+        if not np.isin(pairs, self.row_keys).all() or len(np.unique(pairs, axis=1).T) < table.num_rows:
+            raise VerificationError(f"{path}: a pair is listed twice, or holds a key that no itemset has")
+        job.passed("lattice", f"{table.num_rows:,} pairs, all of listed itemsets")
+        if self.matrix is None:
+            return
+        n_rows = self.row_keys.size
+        chosen = np.sort(job.rng.permutation(n_rows)[: min(job.sample, _AT_ONCE)])
+        for batch in batches(self.parts, _batch):
+            begin, end = np.searchsorted(chosen, [batch.start, batch.start + batch.keys.size])
+            for row in (chosen[begin:end] - batch.start).tolist():
+                items = batch.members[1][batch.offsets[1][row] : batch.offsets[1][row + 1]]
+                if set(pairs[0, pairs[1] == batch.keys[row]].tolist()) != self._below(self.matrix, items):
+                    raise VerificationError(f"{path}: not the sets below itemset_key {batch.keys[row]} in the input")
+        job.passed("lattice against the input", f"all pairs below {chosen.size:,} itemsets")
+        if chosen.size < n_rows:
+            job.not_checked(f"lattice against the input: {n_rows - chosen.size:,} itemsets outside the random sample")
+
+    def _below(self, matrix: sparse.csr_array, items: np.ndarray) -> set[int]:
+        """The keys of the listed closed sets that all of their further items lead to."""
+        held = matrix[np.flatnonzero(matrix[:, items].sum(axis=1) == items.size)]
+        counts = np.asarray(held.sum(axis=0))
+        further = np.flatnonzero((counts >= self.least) & (counts < held.shape[0]))
+        common = (held[:, further].T @ held).tocsr()
+        common.data = common.data == np.repeat(counts[further], np.diff(common.indptr))
+        common.eliminate_zeros()
+        common.sort_indices()
+        closed = Counter(map(tuple, np.split(common.indices, common.indptr[1:-1])))
+        sets = [np.array(each) for each, n in closed.items() if n == len(each) - items.size]
+        sums = [self.hashes[each].sum() for each in sets if self.max_len is None or each.size <= self.max_len]
+        return set(recipe.biclique_keys(np.zeros(len(sums), np.uint64), np.array(sums, np.uint64)).tolist())
 
     def _wrong_rule(self, row: int, found: str) -> VerificationError:
         return VerificationError(f"{self.rules_path}, row {row}: {found}")

@@ -2,13 +2,15 @@
 
 import importlib.util
 import json
+import time
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mbe_stage import BestBicliques, BipartiteCSR, InvalidArgument, best_bicliques
-from mbe_stage.bicliques.best import reference
+from mbe_stage.bicliques.best import completing, reference, weighing
 from mbe_stage.bicliques.best.problem import BestQuery
 from tests.mbe_stage.graphs import complete, crown, from_matrix
 from tests.mbe_stage.processes import run_module
@@ -111,6 +113,45 @@ def test_a_time_limit_leaves_the_best_so_far_and_a_bound() -> None:
         best_bicliques(graph, k=3, on_progress=interrupt)
 
 
+@pytest.mark.parametrize(("by", "searching"), [("edges", "completing._completed"), ("weight", "weighing._heaviest")])
+def test_long_work_of_compiled_code_is_stopped(by: str, searching: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a time limit and by an interrupt, while it works: it ends only when it is told."""
+    begun, told = [], []
+
+    def endless(*arguments: Any) -> None:
+        begun.append(True)
+        deadline = time.monotonic() + 60
+        while not arguments[-1][0] and time.monotonic() < deadline:
+            time.sleep(0.001)
+        told.append(bool(arguments[-1][0]))
+
+    def interrupt(_: BestBicliques) -> None:
+        if begun:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"mbe_stage.bicliques.best.{searching}", endless)
+    graph = from_matrix(np.random.default_rng(5).random((30, 30)) < 0.5)
+    given = {"missing": 1} if by == "edges" else {"weights": np.ones(graph.n_edges)}
+    with pytest.raises(KeyboardInterrupt):
+        best_bicliques(graph, by, on_progress=interrupt, engine="cpu", **given)
+    assert told == [True]
+    if by == "edges":
+        best = best_bicliques(graph, by, time_limit=1e-9, engine="cpu", **given)
+        assert not best.is_complete
+        assert best.bound > 0
+        assert told == [True, True]
+
+
+def test_compiled_code_looks_at_its_flag() -> None:
+    graph, is_over = complete(4, 6), np.ones(1, np.bool_)
+    left, right = (graph.left_offsets, graph.left_members), (graph.right_offsets, graph.right_members)
+    block = np.array([0, 4]), np.arange(4, dtype=np.int32), np.array([0, 5]), np.arange(5, dtype=np.int32)
+    limits, weights = np.array([1, 2, 2, 0, 0, 0]), np.ones(graph.n_edges)
+    for flag, n_found in ((is_over, 0), (~is_over, 1)):
+        assert completing._completed(*block, *left, *right, limits, flag)[0].size == n_found
+        assert weighing._heaviest(*left, *right, weights, 1, flag).any() == n_found
+
+
 @pytest.mark.parametrize("by", SCORES)
 def test_standings_never_get_worse(by: str) -> None:
     """With overlaps limited, more and more are ranked: each search begins with the results of the one before."""
@@ -174,3 +215,11 @@ def test_a_block_with_three_missing_edges_comes_out_as_one() -> None:
     assert rows(best)[0][2:] == (tuple(range(20, 32)), tuple(range(10, 22)))
     assert (best.scores.tolist(), best.n_edges.tolist(), best.bound) == ([141], [141], 141)
     assert best_bicliques(from_matrix(matrix), k=1, min_left=4, min_right=4).scores[0] < 141
+
+
+def test_nearly_complete_ones_of_a_real_graph(data_dir) -> None:
+    """There are 10^10 sets of five further vertices for many of its bicliques."""
+    with np.load(data_dir / "marvel.npz") as arrays:
+        graph = BipartiteCSR.from_edges(arrays["u"], arrays["v"])
+    best = best_bicliques(graph, k=1, min_left=6, min_right=6, missing=5, engine="cpu")
+    assert best.scores.tolist() == [655]

@@ -16,12 +16,14 @@ from typer.testing import CliRunner
 
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline import Config, count, load_config, run
+from mbe_stage.pipeline.cases.graph_files import export_to
 from mbe_stage.pipeline.cli.app import app
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import ConfigError, InputError, VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.io.cxt import Context, read_cxt, write_cxt
 from mbe_stage.pipeline.itemsets.closed import closed_itemset_lists
+from mbe_stage.pipeline.itemsets.lattice import concept_lattice
 from mbe_stage.pipeline.itemsets.rules import association_rules
 from mbe_stage.pipeline.problems.itemsets.rows import top
 from mbe_stage.pipeline.verify import verify_run
@@ -118,6 +120,45 @@ def test_rules_are_those_of_the_library(tmp_path: Path, monkeypatch: pytest.Monk
         run(limited, pairs)
 
 
+@pytest.mark.parametrize("max_len", [None, 3])
+def test_a_lattice_is_that_of_the_library(tmp_path: Path, max_len: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = edges()
+    result = run(config(tmp_path, min_count=1, max_len=max_len, lattice=True), pairs)
+    path, table = result.run_dir / "lattice.parquet", pq.read_table(result.run_dir / "itemsets")
+    items = dict(zip(table["itemset_key"].to_pylist(), map(tuple, table["items"].to_pylist()), strict=True))
+    found = [(items[pair["lower"]], items[pair["upper"]]) for pair in pq.read_table(path).to_pylist()]
+    lattice = concept_lattice(Context(tuple("o" * 40), tuple("a" * 9), _incidence(pairs)))
+    intents = list(map(tuple, lattice.concepts["intent"].to_pylist()))
+    expected = {(intents[pair["lower"]], intents[pair["upper"]]) for pair in lattice.covers.to_pylist()}
+    assert set(found) == {(low, high) for low, high in expected if low in items.values() and high in items.values()}
+    assert len(found) == len(set(found)) == result.manifest.counts["covers"] > 50
+    source = ingest(result.manifest.config.input, pairs)
+    verify_run(result.run_dir, source)
+    monkeypatch.setattr("mbe_stage.pipeline.verify.job.check_files", lambda *_: "")
+    monkeypatch.setattr("mbe_stage.pipeline.verify.itemsets._Itemsets.check_sums", lambda _: None)
+    covers = pq.read_table(path)
+    for changed, message in (
+        (covers[1:], "not the sets below"),
+        (pa.concat_tables([covers, covers[:1]]), "listed twice"),
+        (_with(covers, "upper", 0, 0), "a key that no itemset has"),
+        (
+            pa.concat_tables([covers, covers[:1].rename_columns(["upper", "lower"]).select([1, 0])]),
+            "not the sets below",
+        ),
+    ):
+        pq.write_table(changed.cast(covers.schema), path, compression="zstd")
+        with pytest.raises(VerificationError, match=message):
+            verify_run(result.run_dir, source)
+    with pytest.raises(ConfigError, match="no maximal set is above another"):
+        config(tmp_path, lattice=True, maximal=True)
+
+
+def _incidence(pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    incidence = np.zeros((40, 9), np.bool_)
+    incidence[pairs] = True
+    return incidence
+
+
 def _with(table: pa.Table, name: str, row: int, value: Any) -> pa.Table:
     values = table[name].to_pylist()
     values[row] = value
@@ -174,6 +215,17 @@ def test_the_command_publishes_and_shows(tmp_path: Path, monkeypatch: pytest.Mon
     assert summary["itemsets"] == 2
     assert "tea" in said("top", "out")
     said("verify", "out")
+    said("export", "out", "--to", "cxt", "context", "-q")
+    context = read_cxt("context/context.cxt")
+    assert (context.objects, context.attributes) == (("1", "2", "3"), ("milk", "rice", "tea"))
+    assert context.incidence.tolist() == [[True, False, True], [False, False, True], [True, True, True]]
+    monkeypatch.setattr("mbe_stage.pipeline.cases.graph_files._MOST_CELLS", 8)
+    run_dir = run(config(tmp_path), edges()).run_dir
+    with pytest.raises(InvalidArgument, match="40 x 9 cells"):
+        export_to(run_dir, "cxt", "other", source=edges())
+    with pytest.raises(InputError, match="an input in memory"):
+        export_to(run_dir, "cxt", "other")
+    assert not Path("other").exists()
 
 
 def test_a_context_is_input(tmp_path: Path) -> None:

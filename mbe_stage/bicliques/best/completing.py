@@ -7,6 +7,7 @@ a maximal biclique: up to `d` right vertices are added, and left vertices are le
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,23 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.ragged import long_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.stoppable import stoppable
 
 
-def completed(block: Any, graph: BipartiteCSR, bounds: Bounds, cutoff: float) -> tuple[Any, np.ndarray]:
+def completed(
+    block: Any, graph: BipartiteCSR, bounds: Bounds, cutoff: float
+) -> Generator[None, None, tuple[Any, np.ndarray]]:
     """Return the best completion of each biclique that has one with this code or more, and their missing edges.
 
-    Of equal completions, the first in a search that adds vertices with most edges first is taken.
+    It yields now and then while the search goes on; closing stops it. Of equal completions, the first in a search that
+    adds vertices with most edges first is taken.
     """
     sides = long_offsets(block.left_sizes), block.left_members, long_offsets(block.right_sizes), block.right_members
     neighbours = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
     limits = bounds.missing, bounds.min_left, bounds.min_right, *bounds.factors, int(max(0, cutoff))
-    left_sizes, left, right_sizes, right, n_missing = _completed(*sides, *neighbours, np.array(limits))
+    found = yield from stoppable(_completed, *sides, *neighbours, np.array(limits))
+    left_sizes, left, right_sizes, right, n_missing = found
     return BicliqueBlock(left_sizes.size, left_sizes, right_sizes, left, right), n_missing
 
 
@@ -36,27 +42,31 @@ def compile_steps() -> tuple[CompileStep, ...]:
     return steps_of(_completed)
 
 
-@compiled(LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, seconds=2.0)
-def _completed(left_offsets, left, right_offsets, right, offsets, members, other_offsets, other_members, limits):
+@compiled(LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, FLAGS, seconds=2.0)
+def _completed(lefts, left, rights, right, offsets, members, other_offsets, other_members, limits, is_over):
     """The sizes and members of completions, and their missing edges, as `completed` returns them.
 
     Parameters
     ----------
-    left_offsets, left, right_offsets, right
-        The members of each biclique.
+    lefts, left, rights, right
+        The members of each biclique, behind their offsets.
     offsets, members, other_offsets, other_members
         The neighbours of left and of right vertices.
     limits : int64
         Most missing edges, fewest left and right vertices, the factors of `Bounds`, the least code.
+    is_over : (1,) bool
+        Set by another thread to stop the search.
     """
-    most, n = limits[0], left_offsets.size - 1
+    most, n = limits[0], lefts.size - 1
     sizes, n_missing = np.zeros((2, n), np.int32), np.zeros(n, np.int64)
     out_left, out_right = np.empty(left.size, np.int32), np.empty(right.size + n * most, np.int32)
     counts, place = np.zeros(other_offsets.size - 1, np.int32), np.full(offsets.size - 1, -1, np.int32)
     touched = np.empty(counts.size, np.int32)
     n_out, left_used, right_used = 0, 0, 0
     for i in range(n):
-        own, full = left[left_offsets[i] : left_offsets[i + 1]], right[right_offsets[i] : right_offsets[i + 1]]
+        own, full = left[lefts[i] : lefts[i + 1]], right[rights[i] : rights[i + 1]]
+        if _code(own.size, full.size + most, limits) < limits[5]:
+            continue
         n_touched = 0
         for k in range(own.size):
             place[own[k]] = k
@@ -66,13 +76,21 @@ def _completed(left_offsets, left, right_offsets, right, offsets, members, other
                     n_touched += 1
                 counts[members[j]] += 1
         # Ties keep the order of the ids.
-        met = np.sort(touched[:n_touched])
-        candidates = met[(counts[met] >= limits[1] - most) & (counts[met] < own.size)]
+        candidates, n_candidates = touched[:n_touched].copy(), 0
+        for vertex in candidates:
+            n_kept = min(own.size, counts[vertex] + most)
+            is_one = counts[vertex] < own.size and limits[1] <= n_kept
+            if is_one and _code(n_kept, full.size + most, limits) >= limits[5]:
+                candidates[n_candidates] = vertex
+                n_candidates += 1
+        candidates = np.sort(candidates[:n_candidates])
         candidates = candidates[np.argsort(-counts[candidates], kind="mergesort")]
         own_sizes = own.size, full.size
-        added, misses = _best_added(own_sizes, candidates, counts, place, other_offsets, other_members, limits)
-        counts[met] = 0
+        added, misses = _best_added(own_sizes, candidates, place, other_offsets, other_members, limits, is_over)
+        counts[touched[:n_touched]] = 0
         place[own] = -1
+        if is_over[0]:
+            break
         if misses[-1] < 0:
             continue
         rows = np.sort(np.append(full, added))
@@ -100,7 +118,7 @@ def _completed(left_offsets, left, right_offsets, right, offsets, members, other
 
 
 @compiled()
-def _best_added(own_sizes, candidates, counts, place, other_offsets, other_members, limits):
+def _best_added(own_sizes, candidates, place, other_offsets, other_members, limits, is_over):
     """The right vertices to add to a biclique, and how many of them each left member misses.
 
     Parameters
@@ -109,8 +127,8 @@ def _best_added(own_sizes, candidates, counts, place, other_offsets, other_membe
         Left and right vertices of the biclique.
     candidates : int32
         Right vertices outside, those with most edges first.
-    counts, place : int32
-        The edges of each right vertex to the left members, and the number of each left member.
+    place : int32
+        The number of each left member; -1 for others.
 
     Returns
     -------
@@ -119,58 +137,117 @@ def _best_added(own_sizes, candidates, counts, place, other_offsets, other_membe
         The last is -1 if no completion reaches the least code.
     """
     most, n_own, n_full = limits[0], own_sizes[0], own_sizes[1]
-    misses, cursors = np.zeros((most + 1, n_own), np.int32), np.zeros(most + 1, np.int64)
-    best, best_depth, best_path = limits[5] - 1, -1, np.zeros(most + 1, np.int64)
+    misses, cursors, ends = (
+        np.zeros((most + 1, n_own), np.int32),
+        np.zeros(most + 1, np.int64),
+        np.zeros(most + 1, np.int64),
+    )
+    # Of each depth, the candidates that may be added, how many of the left members that may stay each one has, and the
+    # largest such numbers.
+    waiting, held = np.empty((most + 2, candidates.size), np.int32), np.empty((most + 1, candidates.size), np.int64)
+    waiting[0], any_held, most_held = candidates, np.full(most, n_own), np.zeros((most + 1, most), np.int64)
+    path, best, best_depth, best_path = np.empty(most, np.int32), limits[5] - 1, -1, np.empty(most, np.int32)
+    kept = np.zeros((most + 1, 2 + most), np.int64)
     depth, is_new = 0, True
-    while depth >= 0:
+    while depth >= 0 and not is_over[0]:
         if is_new:
-            n_left, n_missing = _most_kept(misses[depth], most)
-            n_right = n_full + depth
+            n_missing = _keep(misses[depth], kept[depth], most)
+            n_left, n_right = kept[depth, 1], n_full + depth
             code = _code(n_left, n_right, limits) - n_missing
             if n_left >= limits[1] and n_right >= limits[2] and code > best:
-                best, best_depth, best_path[:depth] = code, depth, cursors[:depth] - 1
-            cursors[depth] = cursors[depth - 1] if depth else 0
-            if n_left < limits[1] or _code(n_left, n_full + most, limits) <= best:
-                cursors[depth] = candidates.size
+                best, best_depth, best_path[:depth] = code, depth, path[:depth]
+            first, end = (cursors[depth - 1], ends[depth - 1]) if depth else (0, candidates.size)
+            cursors[depth], n = 0, 0
+            for vertex in waiting[depth, first : end if depth < most else first]:
+                n_held = 0
+                for j in range(other_offsets[vertex], other_offsets[vertex + 1]):
+                    at = place[other_members[j]]
+                    n_held += at >= 0 and misses[depth, at] <= most
+                if _bound(kept[depth], n_right, n_held, any_held, most - depth, limits) > best:
+                    waiting[depth + 1, n], held[depth, n] = vertex, n_held
+                    n += 1
+            ends[depth], n_more = n, min(n, most)
+            most_held[depth, :n_more] = np.sort(held[depth, :n])[::-1][:n_more]
         is_new = False
-        at = cursors[depth]
-        # Those that miss a candidate take from what may be missing.
-        if (
-            depth == most
-            or at == candidates.size
-            or (_code(min(n_own, counts[candidates[at]] + most), n_full + most, limits) <= best)
-        ):
+        at, n_right = cursors[depth], n_full + depth
+        if at == ends[depth]:
             depth -= 1
             continue
         cursors[depth] += 1
+        n_more = min(most - depth, ends[depth] - at)
+        if _bound(kept[depth], n_right, held[depth, at], most_held[depth], n_more, limits) <= best:
+            continue
+        path[depth] = waiting[depth + 1, at]
         misses[depth + 1] = misses[depth] + 1
-        for j in range(other_offsets[candidates[at]], other_offsets[candidates[at] + 1]):
+        for j in range(other_offsets[path[depth]], other_offsets[path[depth] + 1]):
             if place[other_members[j]] >= 0:
                 misses[depth + 1, place[other_members[j]]] -= 1
         depth, is_new = depth + 1, True
-    added, n_missed = np.empty(max(best_depth, 0), np.int32), np.zeros(n_own + 1, np.int32)
+    added, n_missed = best_path[: max(best_depth, 0)].copy(), np.zeros(n_own + 1, np.int32)
     n_missed[-1] = min(best_depth, 0)
-    for k in range(added.size):
-        added[k] = candidates[best_path[k]]
+    for vertex in added:
         n_missed[:-1] += 1
-        for j in range(other_offsets[added[k]], other_offsets[added[k] + 1]):
+        for j in range(other_offsets[vertex], other_offsets[vertex + 1]):
             if place[other_members[j]] >= 0:
                 n_missed[place[other_members[j]]] -= 1
     return added, n_missed
 
 
 @compiled()
-def _most_kept(misses, most):
-    """The most left members that miss so many at most together, and how many these miss."""
+def _keep(misses, kept, most):
+    """Keep the most left members that miss so many at most together; return how many these miss.
+
+    Parameters
+    ----------
+    misses : (n,) int32
+    kept : (2 + most,) int64
+        Receives the number of members without a miss, that of all that are kept, and what the first of the others miss
+        together, one, two and so on.
+    """
     n_with = np.zeros(most + 1, np.int64)
     for n in misses:
         if n <= most:
             n_with[n] += 1
-    n_kept, budget = n_with[0], most
+    n_missing, kept[:2] = 0, n_with[0]
     for n in range(1, most + 1):
-        n_more = min(n_with[n], budget // n)
-        n_kept, budget = n_kept + n_more, budget - n * n_more
-    return n_kept, most - budget
+        for _ in range(min(n_with[n], (most - n_missing) // n)):
+            n_missing += n
+            kept[2 + kept[1] - kept[0]] = n_missing
+            kept[1] += 1
+    return n_missing
+
+
+@compiled()
+def _bound(kept, n_right, n_held, others_held, n_more, limits):
+    """The highest code if a candidate and up to `n_more - 1` others are added, or -1.
+
+    If x left vertices stay, a candidate that has c of them misses x - c or more.
+
+    Parameters
+    ----------
+    kept : (2 + most,) int64
+        As of `_keep`.
+    n_right : int
+    n_held : int
+        The left members that may stay which the candidate has.
+    others_held : (n,) int64
+        The same of others, those with most first.
+    """
+    bound, n_left, most = -1, min(kept[1], n_held + limits[0]), limits[0]
+    for n_others in range(n_more):
+        if n_others:
+            n_left = min(n_left, others_held[n_others - 1] + most)
+        while n_left >= limits[1]:
+            n_missing = max(0, n_left - n_held)
+            if n_left > kept[0]:
+                n_missing += kept[1 + n_left - kept[0]]
+            for i in range(n_others):
+                n_missing += max(0, n_left - others_held[i])
+            if n_missing <= most:
+                bound = max(bound, _code(n_left, n_right + 1 + n_others, limits) - n_missing)
+                break
+            n_left -= 1
+    return bound
 
 
 @compiled()

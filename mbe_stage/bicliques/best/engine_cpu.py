@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 # The next threshold; if overlaps are limited, so many times as many are ranked when those so far are not enough.
 _NEXT, _CAUTION, _MORE = 0.7, 0.9, 4
 _SMALL_BLOCK = 1 << 16
+_Result = TypeVar("_Result")
 
 
 def compile_steps(query: BestQuery | None = None, detail: None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
@@ -106,7 +107,7 @@ class Search:
 
     def __init__(self, graph: BipartiteCSR, query: BestQuery, execution: Execution, ranked: Ranked | None) -> None:
         self._graph, self._query = graph, query
-        # Completing takes a while: blocks are small, so that a time limit is seen.
+        # Completing takes a while: blocks are small, so that each one's results bound the next.
         block_bytes = min(execution.block_bytes, _SMALL_BLOCK) if query.missing else execution.block_bytes
         self._execution = replace(execution, block_bytes=block_bytes)
         self._bounds = Bounds(query.by, graph.n_edges + 1, query.min_left, query.min_right, query.missing)
@@ -148,16 +149,18 @@ class Search:
     def _begun(self, core: Core) -> Iterator[Standing]:
         """Rank what a greedy search finds on both sides."""
         least = self._query.min_left, self._query.min_right
+        bound = max((band.bound for band in self._bounds.bands(core.graph, 0)), default=0.0)
         for are_right in (True, False):
             graph, sizes = (core.graph, least) if are_right else (core.graph.swapped(), least[::-1])
             sides = greedy.greedy_biclique(graph, self._bounds.factors, sizes)
             left, right = sides if are_right else sides[::-1]
             if left.size:
                 n_left, n_right = (np.array([each.size], np.int32) for each in (left, right))
-                self._take(BicliqueBlock(1, n_left, n_right, left, right), core, -np.inf)
-            yield self._standing(np.inf)
+                taking = self._taking(BicliqueBlock(1, n_left, n_right, left, right), core, -np.inf)
+                yield from self._pausing(taking, bound)
+            yield self._standing(bound)
 
-    def _passed(self, core: Core, threshold: float, above: float) -> Iterator[Standing]:
+    def _passed(self, core: Core, threshold: float, above: float) -> Generator[Standing]:
         """Search all bands for the threshold."""
         for band in self._bounds.bands(core.graph, threshold):
             reached, bound = self._reached(threshold), band.bound
@@ -167,7 +170,8 @@ class Search:
             sizes = self._bounds.query(band, reached)
             part, least_edges = self._part(core, sizes), partial(self._bounds.least_edges, band)
             if self._query.by == "weight":
-                part, weights, bound = heavy_part(part, self._weights_of(part), sizes, self._rounded(reached))
+                weighing = heavy_part(part, self._weights_of(part), sizes, self._rounded(reached))
+                part, weights, bound = yield from self._pausing(weighing, min(above, bound))
                 least_edges = partial(self._edges_of_weight, np.cumsum(-np.sort(-weights)))
                 sizes = replace(sizes, min_edges=max(sizes.min_edges, least_edges(reached)))
 
@@ -176,15 +180,27 @@ class Search:
 
             with closing(self.listed(part.graph, sizes, self._execution, Detail.MEMBERS, least_edges=newest)) as blocks:
                 for block in blocks:
-                    self._take(block, part, self._reached(threshold))
+                    reached = self._reached(threshold)
+                    yield from self._pausing(self._taking(block, part, reached), min(above, max(reached, bound)))
                     yield self._standing(min(above, max(self._reached(threshold), bound)))
 
-    def _take(self, block: BicliqueBlock, part: Core, reached: float) -> None:
-        """Rank the bicliques of a block that reach a code."""
+    def _pausing(self, work: Generator[None, None, _Result], bound: float) -> Generator[Standing, None, _Result]:
+        """Return the result of some work; yield the standing at its pauses."""
+        with closing(work):
+            while True:
+                try:
+                    next(work)
+                except StopIteration as end:
+                    result: _Result = end.value
+                    return result
+                yield self._standing(bound)
+
+    def _taking(self, block: BicliqueBlock, part: Core, reached: float) -> Generator[None]:
+        """Rank the bicliques of a block that reach a code; yield now and then."""
         if len(block):
             left, right = part.left_vertices[block.left_members], part.right_vertices[block.right_members]
             sides = block.left_sizes, block.right_sizes, left.astype(np.int32), right.astype(np.int32)
-            found = self._scorer.of_block(BicliqueBlock(len(block), *sides), reached)
+            found = yield from self._scorer.of_block(BicliqueBlock(len(block), *sides), reached)
             self._ranked = self._ranked.joined(found, self._query.k)
 
     def _part(self, core: Core, sizes: BicliqueQuery) -> Core:

@@ -9,8 +9,8 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-# Roots, and steps over edges after which no further root begins.
-_N_ROOTS, _MOST_STEPS = 24, 1 << 23
+# Roots, steps over edges after which no further root begins, and looks at rows below one, which are faster.
+_N_ROOTS, _MOST_STEPS, _MOST_LOOKS = 24, 1 << 23, 1 << 26
 
 
 def greedy_biclique(
@@ -65,8 +65,9 @@ def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_le
             n_steps += other_offsets[column + 1] - other_offsets[column]
             for j in range(other_offsets[column], other_offsets[column + 1]):
                 counts[other_members[j]] += 1
-        rows = np.flatnonzero(counts).astype(np.int32)
-        while n_columns >= min_columns:
+        rows, n_looks = np.flatnonzero(counts).astype(np.int32), 0
+        while n_columns >= min_columns and n_looks < _MOST_LOOKS:
+            n_looks += rows.size
             n_full, next_row, most = 0, -1, min_columns - 1
             for row in rows:
                 n = int(counts[row])
@@ -91,4 +92,5 @@ def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_le
             is_inside[own] = False
             columns = columns[:n_columns]
             rows = rows[counts[rows] >= min_columns]
+        n_steps += n_looks // 8
     return best_columns, best_rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.null_model import UNIT, NullModel
 from mbe_stage.ragged import long_offsets
+
+# Bicliques between pauses.
+_UNTIL_PAUSE = 1024
 
 
 class Scorer:
@@ -35,17 +39,20 @@ class Scorer:
         none = np.empty(0, np.int64)
         return Ranked(scores, none, none, BicliqueBlock.empty(Detail.MEMBERS, 0.0))
 
-    def of_block(self, block: Any, cutoff: float) -> Ranked:
-        """Return the bicliques of a block, or their completions, whose codes are not below the cutoff."""
+    def of_block(self, block: Any, cutoff: float) -> Generator[None, None, Ranked]:
+        """Return the bicliques of a block, or their completions, whose codes are not below the cutoff.
+
+        It yields now and then.
+        """
         by, n_missing = self._query.by, np.zeros(len(block), np.int64)
         if self._query.missing and len(block):
-            block, n_missing = completed(block, self._graph, self._bounds, cutoff)
+            block, n_missing = yield from completed(block, self._graph, self._bounds, cutoff)
         n_left, n_right = (sizes.astype(np.int64) for sizes in (block.left_sizes, block.right_sizes))
         codes = self._bounds.codes(n_left, n_right) - n_missing if by in OF_SIZES else self._sums(block)
         # A sum is rounded.
         kept = np.flatnonzero(codes >= cutoff * (1 - self.slack))
         if by == "weight":
-            exact = self._exact(taken(block, kept))
+            exact = yield from self._exact(taken(block, kept))
             codes[kept], kept = exact, kept[exact >= cutoff]
         block, codes = taken(block, kept), codes[kept]
         n_edges = (n_left * n_right - n_missing)[kept]
@@ -63,12 +70,14 @@ class Scorer:
         found = sums(*ragged, graph.left_offsets, graph.left_members, self._weights, graph.n_right)
         return found if self._model is None else found - self._model.naming_costs(sides[0], sides[2]) / UNIT
 
-    def _exact(self, block: Any) -> np.ndarray:
+    def _exact(self, block: Any) -> Generator[None, None, np.ndarray]:
         """The sums of the weights of the bicliques' edges, correctly rounded, so that they depend on no order."""
         graph, weights, totals = self._graph, self._weights, np.empty(len(block))
         assert weights is not None
         left_offsets, right_offsets = block.left_offsets, block.right_offsets
         for i in range(len(block)):
+            if i % _UNTIL_PAUSE == _UNTIL_PAUSE - 1:
+                yield
             right, parts = block.right_members[right_offsets[i] : right_offsets[i + 1]], []
             for u in block.left_members[left_offsets[i] : left_offsets[i + 1]].tolist():
                 first = graph.left_offsets[u]

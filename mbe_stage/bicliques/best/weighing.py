@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import numpy as np
 from numba import float64, int64
 
@@ -11,7 +13,8 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import peel_to_core
 from mbe_stage.groups.null_model import UNIT, NullModel, pair_weights
 from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.stoppable import stoppable
 
 _FLOATS = float64[::1]
 # Another look is worth it if the last one left a smaller share of the edges.
@@ -25,8 +28,10 @@ def surprise_weights(graph: BipartiteCSR, model: NullModel) -> np.ndarray:
 
 def heavy_part(
     core: Core, weights: np.ndarray, sizes: BicliqueQuery, threshold: float
-) -> tuple[Core, np.ndarray, float]:
+) -> Generator[None, None, tuple[Core, np.ndarray, float]]:
     """Return the part whose vertices may be in bicliques of these sizes that weigh as much as the threshold.
+
+    It yields now and then.
 
     A biclique of a vertex weighs at most the sum of all edges between its neighbours and the vertices that share
     enough of them.
@@ -44,7 +49,8 @@ def heavy_part(
         of_right = weights[np.argsort(graph.left_members, kind="stable")]
         left = graph.left_offsets, graph.left_members
         right = graph.right_offsets, graph.right_members
-        most = _heaviest(*left, *right, of_right, sizes.min_right), _heaviest(*right, *left, weights, sizes.min_left)
+        of_left = yield from stoppable(_heaviest, *left, *right, of_right, sizes.min_right)
+        most = of_left, (yield from stoppable(_heaviest, *right, *left, weights, sizes.min_left))
         bound = float(min(each.max() for each in most))
         alive = most[0] >= threshold, most[1] >= threshold
         peel_to_core(graph, *alive, sizes.min_left, sizes.min_right)
@@ -60,18 +66,22 @@ def compile_steps() -> tuple[CompileStep, ...]:
     return steps_of(_heaviest, sums)
 
 
-@compiled(LONGS, INTS, LONGS, INTS, _FLOATS, int64)
-def _heaviest(offsets, members, other_offsets, other_members, weights, least):
+@compiled(LONGS, INTS, LONGS, INTS, _FLOATS, int64, FLAGS)
+def _heaviest(offsets, members, other_offsets, other_members, weights, least, is_over):
     """The sum of the weights between the members of each row and the rows that share `least` of them.
 
     Parameters
     ----------
     weights : float64
         Of `other_members`.
+    is_over : (1,) bool
+        Set by another thread to stop.
     """
     n_rows = offsets.size - 1
     most, total, n_shared = np.zeros(n_rows), np.zeros(n_rows), np.zeros(n_rows, np.int32)
     for row in range(n_rows):
+        if is_over[0]:
+            break
         for is_end in range(2):
             for k in range(offsets[row], offsets[row + 1]):
                 for j in range(other_offsets[members[k]], other_offsets[members[k] + 1]):

@@ -29,8 +29,13 @@ class ItemsetsPublication(Publication):
     instead = "min_support, min_count and max_len are asked of itemsets"
     next_command = "mbe top {}"
     is_resumable = True
-    of_tables_only = ("maximal", "min_confidence")
-    of_whole_searches = MappingProxyType({"min_confidence": "rules are made of all closed itemsets"})
+    of_tables_only = ("maximal", "min_confidence", "lattice")
+    of_whole_searches = MappingProxyType(
+        {
+            "min_confidence": "rules are made of all closed itemsets",
+            "lattice": "the lattice is made of all closed itemsets",
+        }
+    )
 
     query = deferred(f"{__package__}.collector:to_query")
     collector = deferred(f"{__package__}.collector:ItemsetCollector")
@@ -48,10 +53,11 @@ class ItemsetsPublication(Publication):
         return BicliqueQuery(min_left=2)
 
     def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
-        from mbe_stage.pipeline.problems.itemsets.schemas import ITEMSETS, RULES, items
+        from mbe_stage.pipeline.problems.itemsets.schemas import ITEMSETS, LATTICE, RULES, items
 
         rules = {} if config.problem_section.min_confidence is None else {"rules.parquet": RULES}
-        return {"itemsets": ITEMSETS, "items.parquet": items(key_types[1]), **rules}
+        covers = {"lattice.parquet": LATTICE} if config.problem_section.lattice else {}
+        return {"itemsets": ITEMSETS, "items.parquet": items(key_types[1]), **rules, **covers}
 
     def detail(self, config: Config | None) -> Detail:
         from mbe_stage.bicliques.results import Detail

@@ -17,7 +17,7 @@ _FOOTER = """\
 <pre>SELECT support, items FROM 'itemsets/*.parquet'
 ORDER BY support DESC LIMIT 20;      -- DuckDB, in this directory</pre>"""
 
-_FIGURES = {"min_count": "baskets at least", "max_items": "most items", "rules": "rules"}
+_FIGURES = {"min_count": "baskets at least", "max_items": "most items", "rules": "rules", "covers": "covers"}
 
 LISTED = ListedTable(
     "itemsets", "items.parquet", "itemset_key", "items", "support", ("support", "items", "itemset_key"), fewest=2

@@ -24,6 +24,9 @@ RULES = pa.schema(
     ]
 )
 
+# Itemset keys: as concepts, the lower one has more items.
+LATTICE = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("lower", "upper")])
+
 
 def items(key_type: pa.DataType) -> pa.Schema:
     """Schema of `items`: every item; the user's keys are int64 or string. `vertex` is the rank of the key."""

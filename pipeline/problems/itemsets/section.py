@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mbe_stage.options import NO_LIMIT
 from mbe_stage.pipeline.config.section import Section
+from mbe_stage.pipeline.config.setting_names import setting
 
 
 class ItemsetsSection(Section):
@@ -22,3 +23,11 @@ class ItemsetsSection(Section):
     min_confidence: float | None = Field(
         None, gt=0, le=1, description="Publish association rules, of at least this confidence, too."
     )
+    lattice: bool = Field(False, description="Publish the cover relation of the itemsets, too.")
+
+    @model_validator(mode="after")
+    def _has_covers(self) -> ItemsetsSection:
+        if self.lattice and self.maximal:
+            names = setting("itemsets.lattice"), setting("itemsets.maximal")
+            raise ValueError(f"{names[0]} and {names[1]}: no maximal set is above another; leave one of the two out")
+        return self
