@@ -6,22 +6,18 @@ themselves too is shown where a test starts them with `tests.patience`.
 
 from __future__ import annotations
 
-import atexit
-import functools
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.patience import PATIENCE, begun
 
-__all__ = ["Commands", "shared_commands"]
+__all__ = ["Commands"]
 
 ROOT = Path(__file__).parents[1]
 # In the place of the installed command: hands its streams over, and leaves with the exit code.
@@ -33,21 +29,6 @@ with socket.socket(socket.AF_UNIX) as to:
     socket.send_fds(to, [json.dumps(asked).encode()], [0, 1, 2])
     sys.exit(int(to.recv(16)))
 """
-_MODULE = """
-import runpy, sys
-name, *sys.argv[1:] = sys.argv[1:]
-runpy.run_module(name, run_name="__main__", alter_sys=True)
-"""
-
-
-@functools.cache
-def shared_commands() -> Commands:
-    """Return the process that forks the commands of this process's tests; the first call starts it."""
-    directory = tempfile.mkdtemp(prefix="mbe-commands-")
-    made = Commands(Path(directory))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    atexit.register(made.end)
-    return made
 
 
 class Commands:
@@ -75,7 +56,6 @@ class Commands:
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stderr=None,
-            outlives_the_test=True,
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
@@ -86,10 +66,6 @@ class Commands:
         """Run a snippet to its end, as ``python -c`` does."""
         asked = {"code": code, "cwd": str(cwd), "environment": environment, "arguments": arguments, "file": file}
         return self._completed(asked)
-
-    def module(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a module to its end, as ``python -m`` does in the checkout."""
-        return self.python(_MODULE, ROOT, dict(os.environ), name, *arguments)
 
     def mbe(
         self,

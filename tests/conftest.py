@@ -17,7 +17,7 @@ import pytest
 from pytest_timeout import Settings
 
 from tests.browser import chromium
-from tests.commands import Commands, shared_commands
+from tests.commands import Commands
 from tests.patience import none_goes_on
 
 # While modules are imported and tests collected nearly nothing is garbage.
@@ -147,9 +147,11 @@ def installed_environment(installed: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def commands() -> Commands:
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
     """Commands that begin at once, and end as those do that import everything first."""
-    return shared_commands()
+    made = Commands(tmp_path_factory.mktemp("commands"))
+    yield made
+    made.end()
 
 
 @pytest.fixture(scope="module")

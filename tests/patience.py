@@ -55,11 +55,7 @@ def completed(
 
 
 def begun(
-    command: Sequence[object],
-    *,
-    preexec_fn: Callable[[], object] | None = None,
-    outlives_the_test: bool = False,
-    **options: Any,
+    command: Sequence[object], *, preexec_fn: Callable[[], object] | None = None, **options: Any
 ) -> subprocess.Popen:
     """Start a process, as `subprocess.Popen` does with stdout and stderr piped, that does not outlive the test.
 
@@ -71,8 +67,6 @@ def begun(
     command : sequence
     preexec_fn : callable or None
         What is to be done in the new process before the command.
-    outlives_the_test : bool
-        Kill it only when the tests' own process ends.
     **options
         Of `subprocess.Popen`.
     """
@@ -85,8 +79,7 @@ def begun(
 
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(list(map(str, command)), preexec_fn=bound_to_the_parent, **streams | options)
-    if not outlives_the_test:
-        _begun.append(process)
+    _begun.append(process)
     return process
 
 

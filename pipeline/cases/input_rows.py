@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.cases.key_columns import distinct_names
@@ -60,7 +61,7 @@ def rows_behind(run_path: Path, manifest: Manifest, case: Case, source: Any = No
 
 def _read(config: InputConfig) -> tuple[RawEdges, EdgeData]:
     """Read all columns and, from the same rows, the edges."""
-    with at_hand(config.path) as (places, named):
+    with at_hand(config.path) as (places, named), run_state.at_part():
         try:
             raw = read_edges(config.keeping_rows(), places)
         except InputError as error:

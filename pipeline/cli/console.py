@@ -207,8 +207,8 @@ class ProgressDisplay:
 
     def _update(self, what: object, total: float | None, done: float = 0.0) -> None:
         if self._bar is not None:
-            # Rich takes None for no change.
-            self._bar.tasks[0].total = total
+            # Rich takes None for no change, and stops the clock of what was complete.
+            self._bar.tasks[0].total, self._bar.tasks[0].finished_time = total, None
             self._bar.update(self._task, completed=done, what=what, found=self._found)
 
     @property

@@ -6,23 +6,15 @@ import os
 import sys
 from pathlib import Path
 
-from tests.commands import shared_commands
 from tests.patience import completed
 
-__all__ = ["run_module", "run_module_alone"]
+__all__ = ["run_module"]
 
 _ROOT = Path(__file__).parents[2]
 
 
 def run_module(name: str, *arguments: str) -> str:
-    """Return the output of a test module run as a script, in a process forked from one that has imported the rest."""
-    done = shared_commands().module(name if "." in name else f"tests.mbe_stage.{name}", *arguments)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
-def run_module_alone(name: str, *arguments: str) -> str:
-    """Return the output of a test module run as a script, in an interpreter of its own."""
+    """The output of a test module run as a script, in a process of its own."""
     done = completed(
         [sys.executable, "-m", name if "." in name else f"tests.mbe_stage.{name}", *arguments],
         cwd=_ROOT,
