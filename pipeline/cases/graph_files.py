@@ -28,11 +28,13 @@ import pyarrow.parquet as pq
 
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline.cases.fraud_gnn import write_fraud_gnn
+from mbe_stage.pipeline.cases.input_rows import check_same
 from mbe_stage.pipeline.cases.key_columns import distinct_names
 from mbe_stage.pipeline.cases.run_graph import RunGraph, beside
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.io.cxt import Context, write_cxt
+from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.new_directory import new_directory
 from mbe_stage.pipeline.views.listed_groups import check_groups
@@ -86,10 +88,11 @@ def export_to(
 
 
 def _context(run: Path, source: object | None) -> Context:
-    reads = read_manifest(run).config.input
-    if source is None and reads.path is None:
+    manifest = read_manifest(run)
+    if source is None and manifest.config.input.path is None:
         raise InputError.at(run, found="an input in memory", expected="a file", remedy="name it: --with INPUT")
-    edges = ingest(reads, source)
+    edges = ingest(reading_of(manifest.config), source)
+    check_same(run, manifest, edges)
     shape = len(edges.left_keys), len(edges.right_keys)
     if shape[0] * shape[1] > _MOST_CELLS:
         raise InvalidArgument(

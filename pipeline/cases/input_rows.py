@@ -45,7 +45,7 @@ def rows_behind(run_path: Path, manifest: Manifest, case: Case, source: Any = No
     """
     config = reading_of(manifest.config, **({} if source is None else {"path": source}))
     raw, edges = _read(config)
-    _check_same(run_path, manifest, edges)
+    check_same(run_path, manifest, edges)
     ranks: dict[int, list[int]] = {}
     for group, rows in _rows_of_groups(run_path, manifest, case, edges):
         for row in rows.tolist():
@@ -73,7 +73,8 @@ def _read(config: InputConfig) -> tuple[RawEdges, EdgeData]:
         return raw, edges
 
 
-def _check_same(run_path: Path, manifest: Manifest, edges: EdgeData) -> None:
+def check_same(run_path: Path, manifest: Manifest, edges: EdgeData) -> None:
+    """Refuse edges of another input than that of the run."""
     stated, found = manifest.input, edges.facts
     for name in ("fingerprint", "events_fingerprint"):
         if getattr(stated, name) != getattr(found, name):

@@ -225,6 +225,8 @@ def test_the_command_publishes_and_shows(tmp_path: Path, monkeypatch: pytest.Mon
         export_to(run_dir, "cxt", "other", source=edges())
     with pytest.raises(InputError, match="an input in memory"):
         export_to(run_dir, "cxt", "other")
+    with pytest.raises(InputError, match="other rows"):
+        export_to(run_dir, "cxt", "other", source=edges(2))
     assert not Path("other").exists()
 
 
