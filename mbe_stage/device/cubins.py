@@ -61,8 +61,8 @@ def fitting(index: Index, name: str, capability: Capability) -> str | None:
     """Return the highest capability whose code of a kernel runs on a device, or None."""
     built = [tuple(map(int, each.split("."))) for each, kernels in index.items() if name in kernels]
     major, minor = capability
-    fitting = [each for each in built if each[0] == major and each[1] <= minor]
-    return ".".join(map(str, max(fitting))) if fitting else None
+    usable = [each for each in built if each[0] == major and each[1] <= minor]
+    return ".".join(map(str, max(usable))) if usable else None
 
 
 @functools.cache
@@ -102,7 +102,7 @@ def _load(code: bytes, symbol: str) -> int:
     if not error:
         error, kernel = driver.cuLibraryGetKernel(library, symbol.encode())
     if not error:
-        # The driver may load the code not before a function of the current context is asked for.
+        # The driver may load the code only when a function of the current context is asked for.
         error, _ = driver.cuKernelGetFunction(kernel)
     if error:
         raise RuntimeError(error.name)

@@ -115,7 +115,7 @@ def test_a_time_limit_leaves_the_best_so_far_and_a_bound() -> None:
 
 @pytest.mark.parametrize(("by", "searching"), [("edges", "completing._completed"), ("weight", "weighing._heaviest")])
 def test_long_work_of_compiled_code_is_stopped(by: str, searching: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a time limit and by an interrupt, while it works: it ends only when it is told."""
+    """A time limit and an interrupt stop the work; by itself it would not end."""
     begun, told = [], []
 
     def endless(*arguments: Any) -> None:
