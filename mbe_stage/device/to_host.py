@@ -7,7 +7,7 @@ pages are made when they are first written, which takes longer than the bus, so 
 
 from __future__ import annotations
 
-import functools
+import itertools
 import threading
 import weakref
 from collections import deque
@@ -28,10 +28,12 @@ _MOST_PIECES = 4
 _BYTES_WITHOUT = 64 << 20
 # A result of this size takes as long to ask for as to copy: its arrays are waited for together.
 _SMALL_BYTES = 1 << 20
-# Ordinary memory is filled by way of pinned memory, in steps: while one comes over the bus, threads copy others.
+# Ordinary memory is filled by way of pinned memory, in steps: while one half of them comes over the bus, threads copy
+# the other. The bus is waited for once a half, since a thread that waited needs Python's lock again: where many others
+# want it, that takes as long as 2 MiB.
 _STEP_BYTES = 2 << 20
-_N_STEPS = _PIECE_BYTES // _STEP_BYTES
-_MOST_THREADS = 8
+_HALF_STEPS = 8
+_MOST_THREADS = 32
 
 
 class _Pinned:
@@ -42,6 +44,8 @@ class _Pinned:
         self._free: deque[Any] = deque()
         self._n_pieces = self._n_bytes = 0
         self._small = threading.local()
+        self._staged: deque[np.ndarray] = deque()
+        self._threads = ThreadPoolExecutor(min(_MOST_THREADS, Execution().worker_count), "to-host")
 
     def piece(self) -> np.ndarray | None:
         """Return a piece of bytes that is free once nobody has this array, or one made of it; None if all are used."""
@@ -66,30 +70,34 @@ class _Pinned:
     def of_this_thread(self) -> np.ndarray:
         """Return memory for small results, which are copied on from there at once."""
         if not hasattr(self._small, "memory"):
-            self._small.memory = np.frombuffer(cp.cuda.alloc_pinned_memory(_SMALL_BYTES), np.uint8, _SMALL_BYTES)
+            self._small.memory = _pinned(_SMALL_BYTES)
         return self._small.memory
-
-    @functools.cached_property
-    def _steps(self) -> list[np.ndarray]:
-        memory = cp.cuda.alloc_pinned_memory(_PIECE_BYTES)
-        return np.split(np.frombuffer(memory, np.uint8, _PIECE_BYTES), _N_STEPS)
-
-    @functools.cached_property
-    def _threads(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(min(_MOST_THREADS, Execution().worker_count), "to-host")
 
     def fill(self, targets: list[np.ndarray], sources: tuple[cp.ndarray, ...]) -> None:
         """Copy arrays into ordinary memory, step by step."""
-        with self._lock:
-            copying: deque[Future[None]] = deque()
-            for number, (to, source) in enumerate(_in_steps(targets, sources)):
-                if len(copying) == _N_STEPS:
-                    copying.popleft().result()
-                staged = self._steps[number % _N_STEPS][: to.size]
-                cp.asnumpy(source, out=staged)
-                copying.append(self._threads.submit(np.copyto, to, staged))
-            for last in copying:
-                last.result()
+        steps = _in_steps(targets, sources)
+        try:
+            staged = self._staged.popleft()
+        except IndexError:
+            staged = _pinned(2 * _HALF_STEPS * _STEP_BYTES).reshape(2, _HALF_STEPS, _STEP_BYTES)
+        copying: list[list[Future[None]]] = [[], []]
+        for half in itertools.cycle((0, 1)):
+            for copied in copying[half]:
+                copied.result()
+            coming = [(to, at[: to.size], source) for at, (to, source) in zip(staged[half], steps, strict=False)]
+            if not coming:
+                break
+            for _, at, source in coming:
+                cp.asnumpy(source, out=at, blocking=False)
+            wait_for_device()
+            copying[half] = [self._threads.submit(np.copyto, to, at) for to, at, _ in coming]
+        for copied in copying[1 - half]:
+            copied.result()
+        self._staged.append(staged)
+
+
+def _pinned(n_bytes: int) -> np.ndarray:
+    return np.frombuffer(cp.cuda.alloc_pinned_memory(n_bytes), np.uint8, n_bytes)
 
 
 def _in_steps(targets: list[np.ndarray], sources: tuple[cp.ndarray, ...]) -> Iterator[tuple[np.ndarray, cp.ndarray]]:

@@ -15,6 +15,7 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.options import LARGEST_BLOCK
 from mbe_stage.pipeline.backends.arrow.order import KeyOrder, SpillOrder
 from mbe_stage.pipeline.backends.arrow.summaries import Summaries
+from mbe_stage.ragged import offsets_of
 
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.base import DerivedCollector
@@ -36,7 +37,7 @@ class MemberRows:
     block : callable
         Makes a block of the number of results, the sizes of each list and the members of each list.
     lists_of : callable
-        Takes a block, and returns the sizes, offsets and members of each list.
+        Takes a block, and returns the sizes and members of each list.
     product : str, optional
         The column of the product of all sizes.
     others : callable
@@ -47,7 +48,7 @@ class MemberRows:
     key: str
     lists: Mapping[str, str]
     block: Callable[..., Any]
-    lists_of: Callable[[Any], Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]]
+    lists_of: Callable[[Any], Sequence[tuple[np.ndarray, np.ndarray]]]
     product: str | None = None
     others: Callable[[Any], Mapping[str, pa.Array]] = lambda _block: {}
 
@@ -60,7 +61,8 @@ class MemberRows:
             More members than a list column holds.
         """
         columns, product = {self.key: pa.array(keys)}, np.ones(1, np.int64)
-        for (name, number), (sizes, offsets, members) in zip(self.lists.items(), self.lists_of(block), strict=True):
+        for (name, number), (sizes, members) in zip(self.lists.items(), self.lists_of(block), strict=True):
+            offsets = offsets_of(sizes)
             if offsets.dtype != np.int32:
                 raise InvalidArgument(
                     f"a block has {int(offsets[-1]):,} members ({name}): expected fewer than 2^31, which is what a "
@@ -86,7 +88,7 @@ class MemberRows:
 
     def member_bytes(self, block: Any) -> int:
         """Return the bytes of the members of a block."""
-        return sum(members.nbytes for _, _, members in self.lists_of(block))
+        return sum(members.nbytes for _, members in self.lists_of(block))
 
     @property
     def fixed_bytes(self) -> int:

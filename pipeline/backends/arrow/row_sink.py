@@ -285,7 +285,7 @@ class ListSink(RowSink[_S]):
 
     @classmethod
     def _keys(cls, hashes: np.ndarray, block: Any) -> np.ndarray:
-        ((sizes, _, members),) = cls.table.lists_of(block)
+        ((sizes, members),) = cls.table.lists_of(block)
         none, nobody = np.zeros(sizes.size, np.int32), np.empty(0, np.int32)
         sides = (sizes, none, members, nobody) if cls.is_left else (none, sizes, nobody, members)
         return biclique_keys(BicliqueBlock(sizes.size, *sides), hashes, hashes)

@@ -118,8 +118,7 @@ class Summary(LockedSums):
 
 
 def _lists_of(block: BicliqueBlock) -> tuple[Any, ...]:
-    left = block.left_sizes, block.left_offsets, block.left_members
-    return left, (block.right_sizes, block.right_offsets, block.right_members)
+    return (block.left_sizes, block.left_members), (block.right_sizes, block.right_members)
 
 
 ROWS = MemberRows(

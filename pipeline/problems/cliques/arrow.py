@@ -18,7 +18,7 @@ from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES, SIZE_HISTOGRAM,
 
 
 def _lists_of(block: CliqueBlock) -> tuple[Any, ...]:
-    return ((block.sizes, block.offsets, block.members),)
+    return ((block.sizes, block.members),)
 
 
 ROWS = MemberRows(CLIQUES, "clique_key", {"vertices": "size"}, CliqueBlock, _lists_of)

@@ -28,7 +28,7 @@ class _Rows(MemberRows):
 
 
 def _lists_of(block: BicliqueBlock) -> tuple[Any, ...]:
-    return ((block.right_sizes, block.right_offsets, block.right_members),)
+    return ((block.right_sizes, block.right_members),)
 
 
 ROWS = _Rows(
