@@ -7,12 +7,11 @@ pages are made when they are first written, which takes longer than the bus, so 
 
 from __future__ import annotations
 
-import itertools
 import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import cupy as cp
@@ -28,11 +27,10 @@ _MOST_PIECES = 4
 _BYTES_WITHOUT = 64 << 20
 # A result of this size takes as long to ask for as to copy: its arrays are waited for together.
 _SMALL_BYTES = 1 << 20
-# Ordinary memory is filled by way of pinned memory, in steps: while one half of them comes over the bus, threads copy
-# the other. The bus is waited for once a half, since a thread that waited needs Python's lock again: where many others
-# want it, that takes as long as 2 MiB.
+# Ordinary memory is filled by way of pinned memory, whose bytes threads copy on in steps. The bus is asked once for an
+# array and waited for once a piece, not once a step: each time this thread needs Python's lock again, and where many
+# threads want it that takes as long as a step.
 _STEP_BYTES = 2 << 20
-_HALF_STEPS = 8
 _MOST_THREADS = 32
 
 
@@ -74,25 +72,24 @@ class _Pinned:
         return self._small.memory
 
     def fill(self, targets: list[np.ndarray], sources: tuple[cp.ndarray, ...]) -> None:
-        """Copy arrays into ordinary memory, step by step."""
-        steps = _in_steps(targets, sources)
+        """Copy arrays into ordinary memory, as much at a time as a piece holds."""
         try:
             staged = self._staged.popleft()
         except IndexError:
-            staged = _pinned(2 * _HALF_STEPS * _STEP_BYTES).reshape(2, _HALF_STEPS, _STEP_BYTES)
-        copying: list[list[Future[None]]] = [[], []]
-        for half in itertools.cycle((0, 1)):
-            for copied in copying[half]:
-                copied.result()
-            coming = [(to, at[: to.size], source) for at, (to, source) in zip(staged[half], steps, strict=False)]
-            if not coming:
-                break
-            for _, at, source in coming:
-                cp.asnumpy(source, out=at, blocking=False)
+            staged = _pinned(_PIECE_BYTES)
+        for parts in _in_pieces(targets, sources):
+            ends = np.cumsum([to.size for to, _ in parts])
+            places = np.split(staged, ends)[:-1]
+            for place, (_, source) in zip(places, parts, strict=True):
+                cp.asnumpy(source, out=place, blocking=False)
             wait_for_device()
-            copying[half] = [self._threads.submit(np.copyto, to, at) for to, at, _ in coming]
-        for copied in copying[1 - half]:
-            copied.result()
+            copying = [
+                self._threads.submit(np.copyto, to[step : step + _STEP_BYTES], place[step : step + _STEP_BYTES])
+                for place, (to, _) in zip(places, parts, strict=True)
+                for step in range(0, to.size, _STEP_BYTES)
+            ]
+            for copied in copying:
+                copied.result()
         self._staged.append(staged)
 
 
@@ -100,11 +97,23 @@ def _pinned(n_bytes: int) -> np.ndarray:
     return np.frombuffer(cp.cuda.alloc_pinned_memory(n_bytes), np.uint8, n_bytes)
 
 
-def _in_steps(targets: list[np.ndarray], sources: tuple[cp.ndarray, ...]) -> Iterator[tuple[np.ndarray, cp.ndarray]]:
+def _in_pieces(
+    targets: list[np.ndarray], sources: tuple[cp.ndarray, ...]
+) -> Iterator[list[tuple[np.ndarray, cp.ndarray]]]:
+    """Yield the bytes of arrays, cut into parts that fill a piece together."""
+    parts, room = [], _PIECE_BYTES
     for target, source in zip(targets, sources, strict=True):
-        to, bytes_of_source = target.view(np.uint8), source.view(np.uint8)
-        for start in range(0, to.size, _STEP_BYTES):
-            yield to[start : start + _STEP_BYTES], bytes_of_source[start : start + _STEP_BYTES]
+        to, bytes_of_source, begin = target.view(np.uint8), source.view(np.uint8), 0
+        while begin < to.size:
+            end = min(to.size, begin + room)
+            parts.append((to[begin:end], bytes_of_source[begin:end]))
+            room -= end - begin
+            begin = end
+            if not room:
+                yield parts
+                parts, room = [], _PIECE_BYTES
+    if parts:
+        yield parts
 
 
 _PINNED = _Pinned()

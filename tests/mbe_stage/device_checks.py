@@ -46,7 +46,7 @@ def check_hashes() -> None:
 def check_copies() -> None:
     """Blocks that are kept and those that are dropped, of all sizes, with little pinned memory."""
     chance = np.random.default_rng(0)
-    sizes = {"_PIECE_BYTES": 1 << 12, "_STEP_BYTES": 1 << 8, "_HALF_STEPS": 1 << 3, "_BYTES_WITHOUT": 1 << 10}
+    sizes = {"_PIECE_BYTES": 1 << 12, "_STEP_BYTES": 1 << 8, "_BYTES_WITHOUT": 1 << 10}
     sizes |= {"_SMALL_BYTES": 1 << 8}
     with pytest.MonkeyPatch.context() as patch:
         for name, size in sizes.items():
