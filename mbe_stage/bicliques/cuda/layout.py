@@ -206,8 +206,9 @@ DONE = 0
 PAUSED = 1
 PUSHED = 2
 
-# Output modes of a kernel: only a count, sizes, members, members within constraints.
-COUNT, SIZES, MEMBERS, CONSTRAINED = range(4)
+# Output modes of a kernel: only a count, a count within constraints, sizes, members, members within constraints.
+# Columns of subgraphs have ids of vertices from `MEMBERS` on, and numbers of the user's vertices in the two before.
+COUNT, WITHIN, SIZES, MEMBERS, CONSTRAINED = range(5)
 
 # A warp's chunk of the output, in shared memory.
 CHUNK_AT, CHUNK_END, DESCRIPTOR_AT, DESCRIPTOR_END = range(4)
@@ -221,5 +222,6 @@ def mode_of(detail: Detail, constraints: np.ndarray) -> int:
     constraints : (6,) int64
         As in `layout.Pool`.
     """
-    within = {Detail.COUNT: SIZES, Detail.SIZES: SIZES, Detail.MEMBERS: CONSTRAINED}
-    return within[detail] if constraints[ACTIVE] else int(detail)
+    if constraints[ACTIVE]:
+        return {Detail.COUNT: WITHIN, Detail.SIZES: SIZES, Detail.MEMBERS: CONSTRAINED}[detail]
+    return {Detail.COUNT: COUNT, Detail.SIZES: SIZES, Detail.MEMBERS: MEMBERS}[detail]

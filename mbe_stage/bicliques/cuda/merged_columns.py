@@ -47,7 +47,7 @@ def keep_columns(node, child, rows, own, numbers, mode, techniques):
     """Number the kept columns in `columns`, with -1 for others; return the `Columns`.
 
     `bits` has the numbers of the candidates before (`two_step_paths.look_at_rows`). Afterwards it is empty, except for
-    more than a word of columns without merging: then the next step rewrites all of it, unless sizes are written.
+    more than a word of columns without merging: then the next step rewrites all of it, in modes with ids or `COUNT`.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def keep_columns(node, child, rows, own, numbers, mode, techniques):
     is_merged = n_columns < n_kept
     if is_merged:
         _sort_by_column(n_columns, sizes, child, own)
-    if is_merged or n_columns <= layout.WORD_BITS or mode == layout.SIZES:
+    if is_merged or n_columns <= layout.WORD_BITS or layout.COUNT < mode < layout.MEMBERS:
         _forget_numbers(rows, own)
     return Columns(n_columns, n_kept, is_merged, sizes)
 

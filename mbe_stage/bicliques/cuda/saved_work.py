@@ -454,7 +454,7 @@ def _check_nodes(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
         offsets, ids, rows = np.split(head, [n_offsets, n_offsets + int(n_ids[k])])
         # If only sizes are written, they count the user's vertices, and each column has some.
         are_listed = not offsets.size or _are_offsets(offsets, int(n_ids[k] if mode >= layout.MEMBERS else offsets[-1]))
-        if mode == layout.SIZES:
+        if layout.COUNT < mode < layout.MEMBERS:
             are_listed = are_listed and bool((np.diff(offsets) > 0).all()) and int(offsets[-1]) <= facts.n_vertices
         if not (are_listed and _are_below(ids, facts.n_columns) and _are_below(rows, facts.n_rows)):
             raise _wrong("heads")

@@ -179,16 +179,16 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
         second, second_holder = path_at(lane, total, ends, shift, node, numbers)
         first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
         tile = np.int32(0)
-        if mode == layout.COUNT and total > 32:
+        if mode < layout.SIZES and total > 32:
             second, second_holder = path_at(np.int32(32 + lane), total, ends, shift, node, numbers)
         while tile < total:
             other, holder, held = first, first_holder, first_held
             tile = next_tile(tile)
-            if mode != layout.COUNT and tile < total:
+            if mode >= layout.SIZES and tile < total:
                 second, second_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
             if tile < total:
                 first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
-            if mode == layout.COUNT and tile + 32 < total:
+            if mode < layout.SIZES and tile + 32 < total:
                 second, second_holder = path_at(np.int32(tile + 32 + lane), total, ends, shift, node, numbers)
             of = cuda.shfl_sync(ALL, column, holder)
             of_size = cuda.shfl_sync(ALL, size, holder)
@@ -245,9 +245,9 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
             place_0, place_1 = _next_in_row(number_0, 1, new, numbers), _next_in_row(number_1, 1, new, numbers)
             place_2, place_3 = _next_in_row(number_2, 1, new, numbers), _next_in_row(number_3, 1, new, numbers)
             to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, place_0, new, numbers)
-            if mode == layout.COUNT and tile + 32 < total:
+            if mode < layout.SIZES and tile + 32 < total:
                 to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, place_1, new, numbers)
-            if mode == layout.COUNT and tile + 64 < total:
+            if mode < layout.SIZES and tile + 64 < total:
                 to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, place_2, new, numbers)
                 to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, place_3, new, numbers)
             tile = behind_paths(tile, mode)
@@ -369,7 +369,7 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     n_columns = columns.n_columns
     # The rows of groups have been counted and recorded.
     if not are_groups(columns):
-        if columns.is_merged or mode == layout.SIZES:
+        if columns.is_merged or layout.COUNT < mode < layout.MEMBERS:
             walk_kept(COUNT, 1, node, columns, rows, node, child, own, numbers, mode)
         else:
             count_kept(columns, rows, node, child, own, numbers)
@@ -398,7 +398,7 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
         numbers[entry(new, new.column_offsets + n_columns)] = n_edges
     if are_groups(columns):
         _fill_from_groups(new, columns, n_edges, own, numbers)
-    elif columns.is_merged or mode == layout.SIZES:
+    elif columns.is_merged or layout.COUNT < mode < layout.MEMBERS:
         _clear(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
         if record_of(columns) + 2 * n_edges <= own.words.size:
             fill_from_record(new, columns, n_edges, own, numbers)

@@ -123,8 +123,8 @@ def write_ids(node, child, columns, own, target, offsets, n_columns, ids, number
         k = next_tile(k)
     cuda.syncwarp()
     # If there are ids, each offset is first the begin of its list and, after filling, its end: the begin of the next.
-    shift = np.int32(0 if mode == layout.SIZES else 1)
-    if mode == layout.SIZES and are_groups(columns):
+    shift = np.int32(0 if mode < layout.MEMBERS else 1)
+    if mode < layout.MEMBERS and are_groups(columns):
         tile = np.int32(0)
         while tile < columns.n_columns:
             place, first_column, size = group_at(np.int32(tile + lane), columns, node, child, own, numbers)
@@ -143,7 +143,7 @@ def write_ids(node, child, columns, own, target, offsets, n_columns, ids, number
     cuda.syncwarp()
     exclusive_sums(target, np.int64(offsets + shift), np.int32(n_columns + 1 - shift))
     tile = np.int32(0)
-    while tile < (0 if mode == layout.SIZES else child.n_left):
+    while tile < (0 if mode < layout.MEMBERS else child.n_left):
         column, first, end = _ids_at(tile, node, child, own, numbers)
         if column >= 0:
             place = cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
@@ -176,8 +176,8 @@ def ids_of(node, column, numbers):
 @cuda.jit(device=True, forceinline=True)
 def multiplicity_of_ids(first, end, node, pool, mode):
     """Count the user's vertices of a range of the node's ids; if only sizes are written, the offsets count them."""
-    multiplicity = np.int32(end - first if mode == layout.SIZES else 0)
-    while mode != layout.SIZES and first < end:
+    multiplicity = np.int32(end - first if mode < layout.MEMBERS else 0)
+    while mode >= layout.MEMBERS and first < end:
         multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(pool.ints[entry(node, node.ids + first)])])
         first = next_one(first)
     return multiplicity
@@ -186,7 +186,9 @@ def multiplicity_of_ids(first, end, node, pool, mode):
 @cuda.jit(device=True, forceinline=True)
 def has_constraints(mode, pool):
     """True if there are constraints. Modes that only count or write members are compiled without the check."""
-    return (mode == layout.SIZES or mode == layout.CONSTRAINED) and pool.constraints[ACTIVE] != 0
+    return mode == layout.WITHIN or (
+        (mode == layout.SIZES or mode == layout.CONSTRAINED) and pool.constraints[ACTIVE] != 0
+    )
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -203,8 +205,21 @@ def left_multiplicity(node, child, pool, mode):
 
 
 @cuda.jit(device=True, forceinline=True)
-def right_bounds(seen, node, child, own, pool):
-    """Fewest and most of the user's right vertices of the bicliques from a child on.
+def right_of_path(node, child, pool):
+    """Count the user's right vertices of a child's path and of its own row."""
+    numbers = pool.ints
+    multiplicity = np.int32(0)
+    k = np.int32(cuda.laneid)
+    while k <= node.n_path:
+        place = node.path + k if k < node.n_path else node.row_ids + child.row
+        multiplicity = np.int32(multiplicity + pool.row_multiplicities[_U(numbers[entry(node, place)])])
+        k = next_tile(k)
+    return sum_small(multiplicity)
+
+
+@cuda.jit(device=True, forceinline=True)
+def right_bounds(seen, node, child, needs_most, own, pool):
+    """Fewest and, if `needs_most`, most of the user's right vertices of the bicliques from a child on.
 
     At least: the path, the child and the later rows that hold all of its left set. At most: all later rows that see it,
     too. An earlier row is on no right side below, since left sets inside it were found before. Without these bounds, a
@@ -227,7 +242,7 @@ def right_bounds(seen, node, child, own, pool):
             held = own.counts[_U(other)] if seen.is_list else np.int32(own.bits[_U(other)])
             if held == whole:
                 least = np.int32(least + multiplicity)
-            elif (held if seen.is_list else count_bits(held)) >= child.fewest:
+            elif needs_most and (held if seen.is_list else count_bits(held)) >= child.fewest:
                 more = np.int32(more + multiplicity)
         k = next_tile(k)
     least = sum_small(least)
