@@ -1,7 +1,7 @@
 """The (p, q)-core of a bipartite graph on the device: peel vertices with too few neighbours.
 
-Vertices keep their ids; peeled ones have empty lists. Long lists are copied in pieces: in a skewed graph, one warp would
-read the longest one for longer than all others need for the rest.
+Vertices keep their ids; peeled ones have empty lists. Long lists are copied in pieces: in a skewed graph, one warp
+would read the longest one for longer than all others need for the rest.
 """
 
 from __future__ import annotations
