@@ -16,6 +16,7 @@ from mbe_stage.bicliques.cuda.bitset_children import restrict_superset
 from mbe_stage.bicliques.cuda.closed_sets import fewer_members, fewest_members, without_whole
 from mbe_stage.bicliques.cuda.emit_bitsets import accepts, emit_below, left_sizes
 from mbe_stage.bicliques.cuda.subgraph_parts import allows
+from mbe_stage.bicliques.cuda.techniques import SETTLING
 from mbe_stage.bicliques.cuda.walk_bundles import Superset
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, nth_bit
 from mbe_stage.options import NO_LIMIT
@@ -28,11 +29,12 @@ _LOWER = np.int32(5)
 
 
 @cuda.jit(device=True, forceinline=True)
-def is_settled(left_most, right_least, pool):
+def is_settled(left_most, right_least, pool, launch):
     """True if bicliques with these bounds, in the user's vertices, and enough left vertices are wanted."""
     constraints = pool.constraints
     return (
-        left_most <= constraints[MAX_LEFT]
+        launch.techniques & SETTLING != 0
+        and left_most <= constraints[MAX_LEFT]
         and constraints[MAX_RIGHT] == NO_LIMIT
         and right_least >= constraints[MIN_RIGHT]
         and np.int64(right_least) * constraints[MIN_LEFT] >= constraints[MIN_EDGES]
@@ -95,7 +97,7 @@ def count_child_within(child, below, goes_below, cursor, frame, own, pool, outpu
         if not allows(child.left_most, right_least, right_most, pool):
             return no, no, no, True
         is_wanted = is_new and accepts(child.left_most, right_least, pool.constraints)
-        if is_settled(child.left_most, np.int32(right_least + is_new), pool):
+        if is_settled(child.left_most, np.int32(right_least + is_new), pool, launch):
             n_superset = no
     n_found = no
     if n_superset > 0 and (child.is_small or not goes_below):

@@ -290,7 +290,8 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
     verdict = Verdict(True, False)
     if launch.mode == layout.WITHIN:
         right_least = right_of_path(node, child, pool)
-        verdict = Verdict(is_settled(left_most, right_least, pool), is_settled(left_most, right_least + 1, pool))
+        is_wanted = is_settled(left_most, right_least, pool, launch)
+        verdict = Verdict(is_wanted, is_settled(left_most, right_least + 1, pool, launch))
         if child.n_left == 1:
             # Rows that hold its column hold the whole left set.
             verdict = Verdict(verdict.is_wanted, verdict.is_wanted)
@@ -311,7 +312,7 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         right_least, right_most = right_bounds(seen, node, child, not verdict.is_settled, own, pool)
         is_hopeless = not verdict.is_settled and not allows(left_most, right_least, right_most, pool)
         if launch.mode == layout.WITHIN:
-            is_known = verdict.is_settled or is_settled(left_most, right_least + 1, pool)
+            is_known = verdict.is_settled or is_settled(left_most, right_least + 1, pool, launch)
             verdict = Verdict(accepts(left_most, right_least, pool.constraints), is_known)
     if is_hopeless or status != layout.DONE:
         columns = no_columns()
@@ -385,7 +386,7 @@ def _see_rows(node, child, is_settled_below, own, numbers, launch):
     singles = Singles(_U(0), _U(0))
     n_pairs = np.int32(0)
     if is_list:
-        n_nonzero, n_pairs = count_paths(node, child, own, numbers, launch.mode)
+        n_nonzero, n_pairs = count_paths(node, child, own, numbers, launch)
     else:
         n_nonzero, singles = mark_rows(node, child, launch.mode == layout.COUNT or is_settled_below, own, numbers)
     return Seen(is_list, n_nonzero, singles), n_pairs
@@ -457,5 +458,5 @@ def _visit_list_child(node, child, rows, columns, is_grouped, left_most, verdict
         return layout.DONE, rows, columns
     columns = keep_columns(node, child, rows, own, pool.ints, launch.mode, launch.techniques)
     if launch.techniques & WORDS != 0 and 0 < columns.n_columns <= layout.WORD_BITS:
-        walk_kept(MARK, 1, node, columns, rows, node, child, own, pool.ints, launch.mode)
+        walk_kept(MARK, 1, node, columns, rows, node, child, own, pool.ints, launch)
     return layout.DONE, rows, columns
