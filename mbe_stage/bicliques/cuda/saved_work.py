@@ -24,7 +24,7 @@ from mbe_stage.errors import InvalidArgument
 
 Arrays = dict[str, np.ndarray]
 
-VERSION = 1
+VERSION = 2
 """Version of the meaning of the arrays; results depend on the order in which kernels visit what they are given."""
 _MOST_BITS = 1 << 23
 """Bits of a node that is saved as such, and entries that pass through other memory at a time."""
