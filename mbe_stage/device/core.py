@@ -56,8 +56,13 @@ def core_of(
     degrees = live_degrees(graph, alive, fewest_of_left, fewest_of_right, n_blocks, are_all=are_all)
     left, right = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
     left_alive, right_alive = alive[: graph.n_left], alive[graph.n_left :]
-    kept_left = _kept(left, left_alive, right_alive, degrees[: graph.n_left], n_blocks)
-    kept_right = _kept(right, right_alive, left_alive, degrees[graph.n_left :], n_blocks)
+    offsets, counters = cp.zeros(degrees.size + 2, cp.int64), cp.zeros(4, cp.int32)
+    left_offsets, right_offsets = offsets[: graph.n_left + 1], offsets[graph.n_left + 1 :]
+    cp.cumsum(degrees[: graph.n_left], out=left_offsets[1:])
+    cp.cumsum(degrees[graph.n_left :], out=right_offsets[1:])
+    n_edges = int(left_offsets[-1])
+    kept_left = _kept(left, left_alive, right_alive, left_offsets, n_edges, counters[:2], n_blocks)
+    kept_right = _kept(right, right_alive, left_alive, right_offsets, n_edges, counters[2:], n_blocks)
     return BipartiteCSR(graph.n_left, graph.n_right, *kept_left, *kept_right)
 
 
@@ -85,17 +90,22 @@ def live_degrees(
     launch_blocks(
         peel_warp_per_vertex, n_blocks, THREADS, left, right, *arrays, fewest_of_left, fewest_of_right, int(are_all)
     )
-    degrees *= alive
     return degrees
 
 
-def _kept(lists: Lists, alive: cp.ndarray, others: cp.ndarray, degrees: cp.ndarray, n_blocks: int) -> Lists:
-    """Return the lists of one side, without peeled vertices of either side."""
-    offsets = cp.zeros(lists.offsets.size, cp.int64)
-    cp.cumsum(degrees, out=offsets[1:])
-    kept = Lists(offsets, cp.empty(int(offsets[-1]), cp.int32))
+def _kept(
+    lists: Lists,
+    alive: cp.ndarray,
+    others: cp.ndarray,
+    offsets: cp.ndarray,
+    n_edges: int,
+    counters: cp.ndarray,
+    n_blocks: int,
+) -> Lists:
+    """Return the lists of one side, without peeled vertices of either side; `counters` are two zeros."""
+    kept = Lists(offsets, cp.empty(n_edges, cp.int32))
     # A list of more than two pieces has at most half a piece more than its entries take.
-    pieces, counters = cp.empty((3, 3 * lists.members.size // (2 * PIECE) + 1), cp.int32), cp.zeros(2, cp.int32)
+    pieces = cp.empty((3, 3 * lists.members.size // (2 * PIECE) + 1), cp.int32)
     arrays = lists, alive, others, kept, pieces, counters[:1], counters[1:]
     launch_blocks(keep_alive_warp_per_tile, n_blocks, THREADS, *arrays)
     return kept
@@ -201,7 +211,7 @@ def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fe
     alive : (n_vertices,) int32
         1 or 0, the left vertices first.
     degrees : (n_vertices,) int32
-        Live neighbours, of the vertices that are alive in the end.
+        Receives the live neighbours in the end; 0 for dead vertices.
     queue : (n_vertices,) int32
     queued, arrived : (1,) int32
         Zeros before.
@@ -249,6 +259,9 @@ def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fe
                 vertex - n_left, is_dead and not is_left, right, 0, fewest_of_left, alive, degrees, queue, queued
             )
         done = n_queued
+    for vertex in range(this_thread(), alive.size, 32 * n_warps()):
+        if alive[vertex] == 0:
+            degrees[vertex] = 0
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -44,11 +44,12 @@ from mbe_stage.bicliques.cuda.closed_sets import (
     subsets_of_lane,
     without_whole,
 )
-from mbe_stage.bicliques.cuda.count_within import count_child_within, large_enough
+from mbe_stage.bicliques.cuda.count_within import count_child_within, large_enough, with_few
 from mbe_stage.bicliques.cuda.emit_bitsets import emit_below
 from mbe_stage.bicliques.cuda.row_words import restrict, union_of
-from mbe_stage.bicliques.cuda.subgraph_parts import allows, count_ids, entry, has_constraints, ids_of, write_ids
+from mbe_stage.bicliques.cuda.subgraph_parts import allows, count_ids, entry, has_constraints, write_ids, write_sizes
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, SPLITTING
+from mbe_stage.bicliques.cuda.two_step_paths import size_at
 from mbe_stage.bicliques.cuda.walk_bundles import FramePlaces, Superset
 from mbe_stage.bicliques.cuda.work_donation import (
     ask_for_words,
@@ -320,11 +321,9 @@ def count_small(node, child, n_columns, seen, verdict, own, pool, mode):
     if mode == layout.WITHIN:
         if not verdict.is_wanted:
             closed = without_whole(closed, _NONE, n_columns)
-        multiplicity = np.int32(0)
-        if cuda.laneid < n_columns:
-            first, end = ids_of(node, pool.ints[entry(node, child.left_at + cuda.laneid)], pool.ints)
-            multiplicity = np.int32(end - first)
-        closed = large_enough(closed, multiplicity, pool)
+        few = with_few(closed, pool)
+        if cuda.any_sync(ALL, few != 0):
+            closed = large_enough(closed, few, size_at(np.int32(cuda.laneid), node, child, pool.ints), pool)
     return sum_small(count_bits(closed))
 
 
@@ -373,7 +372,7 @@ def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
     )
     excluded_singles = _U(excluded_singles | (singles.earlier & union))
     if mode > layout.COUNT:
-        _write_header(node, child, columns, own, pool, mode)
+        _write_header(node, child, columns, seen.is_list, own, pool, mode)
     if cuda.laneid == 0:
         frame = own.frames[0]
         words[_U(first)] = full
@@ -463,10 +462,18 @@ def _lay_path(node, places, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_header(node, child, columns, own, pool, mode):
+def _write_header(node, child, columns, is_list, own, pool, mode):
     """Write the vertices of the stack's columns: see `layout.HEADER_IDS`."""
     lane = np.int32(cuda.laneid)
     n, ids = np.int32(layout.WORD_BITS), np.int64(layout.HEADER_IDS)
+    if mode == layout.WITHIN:
+        at = np.int64(layout.HEADER_MULTIPLICITIES)
+        if is_list:
+            write_sizes(node, child, columns, own, own.ints, at, n, pool.ints, mode)
+        else:
+            own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)] = size_at(lane, node, child, pool.ints)
+        cuda.syncwarp()
+        return
     write_ids(node, child, columns, own, own.ints, np.int64(0), n, ids, pool.ints, mode)
     multiplicity = np.int32(0)
     k = own.ints[_U(lane)]

@@ -42,19 +42,31 @@ def is_settled(left_most, right_least, pool, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def large_enough(closed, multiplicity, pool):
-    """Keep the subsets with enough of the user's left vertices; `multiplicity` has those of the lane's column."""
+def with_few(closed, pool):
+    """The subsets with fewer columns than the smallest left side has vertices. All others are large enough."""
+    return _U(closed & fewer_members(np.int32(pool.constraints[MIN_LEFT] - count_bits(_U(cuda.laneid)))))
+
+
+@cuda.jit(device=True, forceinline=True)
+def large_enough(closed, few, multiplicity, pool):
+    """Keep the subsets with enough of the user's left vertices.
+
+    Parameters
+    ----------
+    few : uint32
+        From `with_few`.
+    multiplicity : int32
+        Number of the user's vertices of this lane's column.
+    """
     lane = np.int32(cuda.laneid)
     least = np.int32(pool.constraints[MIN_LEFT])
     size = count_bits(_U(lane))
-    # Each column has a vertex: most subsets need no sum.
-    few = _U(closed & fewer_members(np.int32(least - size)))
     several = ballot(multiplicity > 1)
     if several == 0:
         return _U(closed & ~few)
     rest = ballot(few != 0)
     lower, upper = size, size
-    while rest != 0 and several != 0:
+    while several != 0:
         column = first_bit(several)
         several = _U(several & _U(several - _ONE))
         more = np.int32(cuda.shfl_sync(ALL, multiplicity, column) - 1)
@@ -108,13 +120,18 @@ def count_child_within(child, below, goes_below, cursor, frame, own, pool, outpu
         width = count_bits(child.left)
         if is_new and not is_wanted:
             closed = without_whole(closed, _NONE, width)
-        multiplicity = no
-        if lane < width:
-            multiplicity = own.ints[_U(layout.HEADER_MULTIPLICITIES + nth_bit(child.left, lane))]
-        n_found = count_bits(large_enough(closed, multiplicity, pool))
+        few = with_few(closed, pool)
+        if cuda.any_sync(ALL, few != 0):
+            multiplicity = no
+            if lane < width:
+                multiplicity = own.ints[_U(layout.HEADER_MULTIPLICITIES + nth_bit(child.left, lane))]
+            closed = large_enough(closed, few, multiplicity, pool)
+        n_found = count_bits(closed)
     elif not goes_below:
         word = own.words[_U(below.top + lane)] if lane < below.n_listed else _NONE
-        size, _ = left_sizes(word, own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)], no, False)
+        size = count_bits(word)
+        if cuda.any_sync(ALL, word != 0 and size < pool.constraints[MIN_LEFT]):
+            size, _ = left_sizes(word, own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)], no, False)
         n_found = np.int32(size >= pool.constraints[MIN_LEFT])
     if is_wanted and not child.is_small and lane == 0:
         n_found = np.int32(n_found + 1)

@@ -139,6 +139,7 @@ NO_COLUMN = -1
 # Fields of a node.
 NODE_OFFSET, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, NODE_SIZE, NODE_IS_OWNED = range(9)
 NODE_ROOT = 9  # the row whose subtree it is in; node 0 has none
+NODE_RIGHT = 10  # in `WITHIN`, fewest of the user's right vertices in its path
 NODE_FIELDS = 16
 
 # Fields of a bitset frame.

@@ -29,7 +29,7 @@ VERSION = 2
 _MOST_BITS = 1 << 23
 """Bits of a node that is saved as such, and entries that pass through other memory at a time."""
 _KEPT_FIELDS = [layout.NODE_COLUMNS, layout.NODE_ROWS, layout.NODE_EDGES, layout.NODE_PATH, layout.NODE_END]
-_KEPT_FIELDS += [layout.NODE_IDS, layout.NODE_SIZE, layout.NODE_ROOT]
+_KEPT_FIELDS += [layout.NODE_IDS, layout.NODE_SIZE, layout.NODE_ROOT, layout.NODE_RIGHT]
 _DTYPES = {
     "order": np.int32,
     "nodes": np.int64,
@@ -431,6 +431,7 @@ def _check_nodes(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
         layout.NODE_PATH: facts.n_rows,
         layout.NODE_IDS: facts.n_columns * (mode >= layout.MEMBERS),
         layout.NODE_ROOT: facts.n_rows - 1,
+        layout.NODE_RIGHT: facts.n_vertices,
     }
     are_right = all(_are_below(fields[:, field], limit + 1) for field, limit in most.items())
     are_right = are_right and bool((fields[:, [layout.NODE_COLUMNS, layout.NODE_ROWS]] > 0).all())

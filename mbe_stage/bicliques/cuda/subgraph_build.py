@@ -360,7 +360,7 @@ def _put(number, of, to, place, new, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def build_subgraph(node, child, columns, rows, own, pool, launch):
+def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
     """Make a subgraph of a list child, which any warp may work on.
 
     `counts` has each nonzero row's number of columns in the left set, `own.columns` the new numbers of kept columns.
@@ -393,6 +393,8 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
         fields[layout.NODE_PATH] = n_path
         fields[layout.NODE_IDS] = n_ids
         fields[layout.NODE_SIZE] = size
+        if mode == layout.WITHIN:
+            fields[layout.NODE_RIGHT] = verdict.right_least
     new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path)
     if mode > layout.COUNT:
         write_ids(node, child, columns, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers, mode)

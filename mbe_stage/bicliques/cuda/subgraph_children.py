@@ -30,7 +30,6 @@ from mbe_stage.bicliques.cuda.subgraph_parts import (
     left_multiplicity,
     node_at,
     right_bounds,
-    right_of_path,
 )
 from mbe_stage.bicliques.cuda.techniques import CLOSED_SETS, WORDS
 from mbe_stage.bicliques.cuda.two_step_paths import (
@@ -286,15 +285,9 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         left_most = left_multiplicity(node, child, pool, launch.mode)
     if is_constrained and left_most < pool.constraints[MIN_LEFT]:
         return layout.DONE
-    right_least = np.int32(0)
-    verdict = Verdict(True, False)
+    verdict = Verdict(True, False, np.int32(0))
     if launch.mode == layout.WITHIN:
-        right_least = right_of_path(node, child, pool)
-        is_wanted = is_settled(left_most, right_least, pool, launch)
-        verdict = Verdict(is_wanted, is_settled(left_most, right_least + 1, pool, launch))
-        if child.n_left == 1:
-            # Rows that hold its column hold the whole left set.
-            verdict = Verdict(verdict.is_wanted, verdict.is_wanted)
+        verdict = _first_verdict(number, node, child, left_most, pool, launch)
     status = layout.DONE
     columns = all_columns(child.n_left)
     rows = no_rows()
@@ -313,7 +306,7 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         is_hopeless = not verdict.is_settled and not allows(left_most, right_least, right_most, pool)
         if launch.mode == layout.WITHIN:
             is_known = verdict.is_settled or is_settled(left_most, right_least + 1, pool, launch)
-            verdict = Verdict(accepts(left_most, right_least, pool.constraints), is_known)
+            verdict = Verdict(accepts(left_most, right_least, pool.constraints), is_known, right_least)
     if is_hopeless or status != layout.DONE:
         columns = no_columns()
     elif seen.is_list:
@@ -324,7 +317,7 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         )
         seen = Seen(True, rows.n_nonzero, seen.singles)
     else:
-        if launch.mode > layout.COUNT and cuda.laneid < child.n_left:
+        if launch.mode >= layout.SIZES and cuda.laneid < child.n_left:
             own.columns[_U(cuda.laneid)] = cuda.laneid
         cuda.syncwarp()
     if status == layout.DONE:
@@ -347,6 +340,19 @@ def _child_at(node, row, numbers):
     first = numbers[entry(node, node.row_offsets + row)]
     n_left = np.int32(numbers[entry(node, node.row_offsets + row + 1)] - first)
     return Child(row, _U(node.row_members + _U(first)), n_left, n_left, np.int32(ANY))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _first_verdict(number, node, child, left_most, pool, launch):
+    """The `Verdict` on a child before its rows are known: from the rows of its path, and from its own."""
+    right_least = np.int32(pool.nodes[number, layout.NODE_RIGHT] + 1)
+    if not is_settled(left_most, right_least, pool, launch):
+        row = pool.ints[entry(node, node.row_ids + child.row)]
+        right_least = np.int32(right_least - 1 + pool.row_multiplicities[_U(row)])
+    is_wanted = is_settled(left_most, right_least, pool, launch)
+    # All rows that hold a single column hold the whole left set.
+    is_below = is_settled(left_most, np.int32(right_least + (child.n_left > 1)), pool, launch)
+    return Verdict(is_wanted, is_below, right_least)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -402,7 +408,7 @@ def _open_child(node, child, columns, rows, seen, verdict, own, pool, launch):
         Its kept columns; none if there is no subtree.
     """
     if columns.n_columns > (layout.WORD_BITS if launch.techniques & WORDS != 0 else 0):
-        return build_subgraph(node, child, columns, rows, own, pool, launch)
+        return build_subgraph(node, child, columns, rows, verdict, own, pool, launch)
     if columns.n_columns <= 0:
         return layout.DONE
     # A frame has the sizes of merged columns, which decide in `WITHIN`.

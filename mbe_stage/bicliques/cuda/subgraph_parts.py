@@ -103,11 +103,10 @@ def group_at(k, columns, node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_ids(node, child, columns, own, target, offsets, n_columns, ids, numbers, mode):
-    """Write the vertices of the reduced graph of each of the columns numbered in `columns`.
+def write_sizes(node, child, columns, own, target, at, n_columns, numbers, mode):
+    """Write how many vertices each of the columns numbered in `columns` has, from ``target[at]`` on.
 
-    ``target[offsets:]`` receives `n_columns` + 1 offsets, ``target[ids:]`` the vertices. If only sizes are written,
-    there are no ids: the offsets count the user's vertices.
+    In modes without ids these are the user's vertices.
 
     Parameters
     ----------
@@ -118,29 +117,40 @@ def write_ids(node, child, columns, own, target, offsets, n_columns, ids, number
     """
     lane = np.int32(cuda.laneid)
     k = lane
-    while k <= n_columns:
-        target[np.uint64(offsets + k)] = 0
+    while k < n_columns:
+        target[np.uint64(at + k)] = 0
         k = next_tile(k)
     cuda.syncwarp()
-    # If there are ids, each offset is first the begin of its list and, after filling, its end: the begin of the next.
-    shift = np.int32(0 if mode < layout.MEMBERS else 1)
+    tile = np.int32(0)
     if mode < layout.MEMBERS and are_groups(columns):
-        tile = np.int32(0)
         while tile < columns.n_columns:
             place, first_column, size = group_at(np.int32(tile + lane), columns, node, child, own, numbers)
             if place >= 0:
                 first, _ = ids_of(node, first_column, numbers)
                 _, end = ids_of(node, first_column + size - 1, numbers)
-                target[np.uint64(offsets + tile + lane)] = np.int32(end - first)
+                target[np.uint64(at + tile + lane)] = np.int32(end - first)
             tile = next_tile(tile)
     else:
-        tile = np.int32(0)
         while tile < child.n_left:
             column, first, end = _ids_at(tile, node, child, own, numbers)
             if column >= 0:
-                cuda.atomic.add(target, np.uint64(offsets + shift + column), np.int32(end - first))
+                cuda.atomic.add(target, np.uint64(at + column), np.int32(end - first))
             tile = next_tile(tile)
     cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def write_ids(node, child, columns, own, target, offsets, n_columns, ids, numbers, mode):
+    """Write the vertices of the reduced graph of each of the columns numbered in `columns`.
+
+    ``target[offsets:]`` receives `n_columns` + 1 offsets, ``target[ids:]`` the vertices. In modes without ids, the
+    offsets count the user's vertices. Other parameters are those of `write_sizes`.
+    """
+    # If there are ids, each offset is first the begin of its list and, after filling, its end: the begin of the next.
+    shift = np.int32(0 if mode < layout.MEMBERS else 1)
+    if cuda.laneid == 0:
+        target[np.uint64(offsets + (0 if mode >= layout.MEMBERS else n_columns))] = 0
+    write_sizes(node, child, columns, own, target, offsets + shift, n_columns, numbers, mode)
     exclusive_sums(target, np.int64(offsets + shift), np.int32(n_columns + 1 - shift))
     tile = np.int32(0)
     while tile < (0 if mode < layout.MEMBERS else child.n_left):
@@ -200,19 +210,6 @@ def left_multiplicity(node, child, pool, mode):
     while k < child.n_left:
         first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
         multiplicity = np.int32(multiplicity + multiplicity_of_ids(first, end, node, pool, mode))
-        k = next_tile(k)
-    return sum_small(multiplicity)
-
-
-@cuda.jit(device=True, forceinline=True)
-def right_of_path(node, child, pool):
-    """Count the user's right vertices of a child's path and of its own row."""
-    numbers = pool.ints
-    multiplicity = np.int32(0)
-    k = np.int32(cuda.laneid)
-    while k <= node.n_path:
-        place = node.path + k if k < node.n_path else node.row_ids + child.row
-        multiplicity = np.int32(multiplicity + pool.row_multiplicities[_U(numbers[entry(node, place)])])
         k = next_tile(k)
     return sum_small(multiplicity)
 

@@ -228,7 +228,7 @@ def _record(path, group, n_pairs, child, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _size_at(place, node, child, numbers):
+def size_at(place, node, child, numbers):
     """Number of the user's vertices in a column of the left set, in modes without ids; 0 behind the last one."""
     first, end = np.int32(0), np.int32(0)
     if place < child.n_left:
@@ -257,7 +257,7 @@ def count_paths(node, child, own, numbers, launch):
         ends, shift, total = group_at(group, node, child, numbers)
         size = np.int32(1)
         if layout.COUNT < mode < layout.MEMBERS:
-            size = _size_at(np.int32(group + cuda.laneid), node, child, numbers)
+            size = size_at(np.int32(group + cuda.laneid), node, child, numbers)
         tile = np.int32(0)
         while tile < total:
             path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, ahead)

@@ -100,10 +100,13 @@ class Verdict(NamedTuple):
         True if the child itself is within them.
     is_settled : bool
         True if only the left sizes of the bicliques below it remain to be checked. Then no superset is kept.
+    right_least : int32
+        Fewest of the user's right vertices of the child.
     """
 
     is_wanted: Any
     is_settled: Any
+    right_least: Any
 
 
 class Singles(NamedTuple):
