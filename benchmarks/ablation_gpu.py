@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.ablation_gpu [GRAPH ...]`` prints the table. Times are the kernel's, the best of the repeats
 after one that compiles it; a visited node is a closed-set bitmap, an opened bitset frame or a list child. A variant is
-given up after ``--limit`` seconds.
+given up after ``--limit`` seconds. ``EuAll:2x2`` counts the bicliques of at least these sizes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ from mbe_stage.bicliques.results import Detail
 __all__ = ["main"]
 
 _GRAPHS = ("marvel", "BMS_WebView2", "mushroom", "retail", "youtube", "lastfm_tag_artist", "EuAll")
+_GRAPHS += ("youtube:2x2", "EuAll:2x2")
 _NAMES = tuple(field.name for field in fields(Techniques))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 where a variant counts wrong, 4 where there is no GPU."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ablation_gpu", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("graphs", nargs="*", default=_GRAPHS, help="names of graphs of bench_gpu")
+    parser.add_argument(
+        "graphs", nargs="*", default=_GRAPHS, help="names of graphs of bench_gpu, with smallest sizes or without"
+    )
     parser.add_argument("--without", nargs="*", default=_NAMES, choices=_NAMES)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--limit", type=float, default=5.0, metavar="SECONDS")
@@ -51,12 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ProcessPoolExecutor(len(names), multiprocessing.get_context("spawn")) as processes:
         # Each compiles for half a minute, and leaves the kernel in Numba's cache.
         list(processes.map(_compile, names))
-    graphs = {name: graph_on_device(name) for name in options.graphs}
+    graphs = {name: graph_on_device(name.partition(":")[0]) for name in options.graphs}
     variants: dict[str, dict[str, Any]] = {}
     for name in names:
         print(f"without {name or 'nothing'}", file=sys.stderr, flush=True)
         variants[name] = {
-            key: _best(graph, _techniques(name), options.repeats, options.limit) for key, graph in graphs.items()
+            key: _best(graph, _query(key), _techniques(name), options.repeats, options.limit)
+            for key, graph in graphs.items()
         }
     facts = device_facts(options.commit)
     print(_table(variants, list(graphs)))
@@ -73,24 +77,33 @@ def _techniques(left_out: str) -> Techniques:
     return Techniques.without(left_out) if left_out else Techniques()
 
 
+def _query(name: str) -> BicliqueQuery:
+    """The sizes in a graph's name, as 2x3."""
+    left, _, right = name.partition(":")[2].partition("x")
+    return BicliqueQuery(min_left=int(left), min_right=int(right)) if right else BicliqueQuery()
+
+
 def _compile(left_out: str) -> None:
     """Run the variant on the smallest graph there is; in a process of its own."""
-    _count(BipartiteCSR.from_edges([0, 0, 1, 2], [0, 1, 1, 1]), _techniques(left_out), 1.0)
+    for query in (BicliqueQuery(), BicliqueQuery(min_left=2)):
+        _count(BipartiteCSR.from_edges([0, 0, 1, 1, 2], [0, 1, 0, 1, 1]), query, _techniques(left_out), 1.0)
 
 
-def _best(graph: BipartiteCSR, techniques: Techniques, repeats: int, limit: float) -> dict[str, Any]:
+def _best(
+    graph: BipartiteCSR, query: BicliqueQuery, techniques: Techniques, repeats: int, limit: float
+) -> dict[str, Any]:
     """The fastest run's figures, after one that warms up; the first that is given up ends it."""
     runs: list[dict[str, Any]] = []
     while len(runs) <= repeats and not (runs and runs[-1]["truncated"]):
-        runs.append(_count(graph, techniques, limit))
+        runs.append(_count(graph, query, techniques, limit))
     return min(runs[1:] or runs, key=lambda run: run["seconds"])
 
 
-def _count(graph: BipartiteCSR, techniques: Techniques, limit: float) -> dict[str, Any]:
+def _count(graph: BipartiteCSR, query: BicliqueQuery, techniques: Techniques, limit: float) -> dict[str, Any]:
     facts: dict[str, float] = {}
     n_bicliques, n_slices, truncated = 0, 0, False
     blocks = engine_cuda.run(
-        graph, BicliqueQuery(), Execution(), Detail.COUNT, statistics=facts, techniques=techniques
+        graph, query, Execution(), Detail.COUNT, statistics=facts, techniques=techniques
     )  # fmt: skip
     with closing(blocks):  # type: ignore[type-var]
         for block in blocks:

@@ -1,6 +1,7 @@
 """The (p, q)-core of a bipartite graph on the device: peel vertices with too few neighbours.
 
-Vertices keep their ids; peeled ones have empty lists.
+Vertices keep their ids; peeled ones have empty lists. Long lists are copied in pieces: in a skewed graph, one warp
+would read the longest one for longer than all others need for the rest.
 """
 
 from __future__ import annotations
@@ -11,21 +12,26 @@ from numba import cuda
 
 from mbe_stage.device.grid import (
     BLOCKS_PER_MULTIPROCESSOR,
+    SHORT,
     THREADS,
     n_warps,
+    this_thread,
     this_warp,
     tile_count,
     wait_for_all,
 )
 from mbe_stage.device.intrinsics import load_fresh
-from mbe_stage.device.jit import CSR, I32, INT, Lists, kernel
+from mbe_stage.device.jit import CSR, I32, I32_2D, INT, Lists, kernel
 from mbe_stage.device.launch import launch_blocks
 from mbe_stage.device.warp import ALL, ballot, four_entries, rank, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
+PIECE = 2048
+"""Entries of a long list that a warp copies at a time."""
+
 
 def core_of(
-    graph: BipartiteCSR, alive: cp.ndarray, fewest_of_left: int, fewest_of_right: int, n_blocks: int
+    graph: BipartiteCSR, alive: cp.ndarray | None, fewest_of_left: int, fewest_of_right: int, n_blocks: int
 ) -> BipartiteCSR:
     """Return the largest subgraph in which every vertex has enough neighbours.
 
@@ -33,8 +39,8 @@ def core_of(
     ----------
     graph : BipartiteCSR
         Arrays are CuPy's.
-    alive : (n_left + n_right,) int32
-        1 for the vertices to start from, left ones first, 0 for others. Afterwards 1 for the core.
+    alive : (n_left + n_right,) int32, optional
+        1 for the vertices to start from, left ones first, 0 for others; by default all. Afterwards 1 for the core.
     fewest_of_left, fewest_of_right : int
         Fewest neighbours of a left and of a right vertex.
     n_blocks : int
@@ -45,16 +51,29 @@ def core_of(
     BipartiteCSR
         The core on the same vertices; new arrays.
     """
-    degrees = live_degrees(graph, alive, fewest_of_left, fewest_of_right, n_blocks)
+    are_all = alive is None
+    alive = cp.ones(graph.n_left + graph.n_right, cp.int32) if alive is None else alive
+    degrees = live_degrees(graph, alive, fewest_of_left, fewest_of_right, n_blocks, are_all=are_all)
     left, right = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
     left_alive, right_alive = alive[: graph.n_left], alive[graph.n_left :]
-    kept_left = _kept(left, left_alive, right_alive, degrees[: graph.n_left], n_blocks)
-    kept_right = _kept(right, right_alive, left_alive, degrees[graph.n_left :], n_blocks)
+    offsets, counters = cp.zeros(degrees.size + 2, cp.int64), cp.zeros(4, cp.int32)
+    left_offsets, right_offsets = offsets[: graph.n_left + 1], offsets[graph.n_left + 1 :]
+    cp.cumsum(degrees[: graph.n_left], out=left_offsets[1:])
+    cp.cumsum(degrees[graph.n_left :], out=right_offsets[1:])
+    n_edges = int(left_offsets[-1])
+    kept_left = _kept(left, left_alive, right_alive, left_offsets, n_edges, counters[:2], n_blocks)
+    kept_right = _kept(right, right_alive, left_alive, right_offsets, n_edges, counters[2:], n_blocks)
     return BipartiteCSR(graph.n_left, graph.n_right, *kept_left, *kept_right)
 
 
 def live_degrees(
-    graph: BipartiteCSR, alive: cp.ndarray, fewest_of_left: int, fewest_of_right: int, n_blocks: int
+    graph: BipartiteCSR,
+    alive: cp.ndarray,
+    fewest_of_left: int,
+    fewest_of_right: int,
+    n_blocks: int,
+    *,
+    are_all: bool,
 ) -> cp.ndarray:
     """Count the neighbours of each vertex in the core, (n_left + n_right,) int32; 0 for vertices outside it.
 
@@ -62,21 +81,33 @@ def live_degrees(
     ----------
     graph, alive, fewest_of_left, fewest_of_right, n_blocks
         As in `core_of`.
+    are_all : bool
+        True if all vertices are alive: the lengths of their lists are their degrees.
     """
     degrees, queue, counters = cp.empty_like(alive), cp.empty_like(alive), cp.zeros(2, cp.int32)
     left, right = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
     arrays = (alive, degrees, queue, counters[:1], counters[1:])
-    launch_blocks(peel_warp_per_vertex, n_blocks, THREADS, left, right, *arrays, fewest_of_left, fewest_of_right)
-    degrees *= alive
+    launch_blocks(
+        peel_warp_per_vertex, n_blocks, THREADS, left, right, *arrays, fewest_of_left, fewest_of_right, int(are_all)
+    )
     return degrees
 
 
-def _kept(lists: Lists, alive: cp.ndarray, others: cp.ndarray, degrees: cp.ndarray, n_blocks: int) -> Lists:
-    """Return the lists of one side, without peeled vertices of either side."""
-    offsets = cp.zeros(lists.offsets.size, cp.int64)
-    cp.cumsum(degrees, out=offsets[1:])
-    kept = Lists(offsets, cp.empty(int(offsets[-1]), cp.int32))
-    launch_blocks(keep_alive_warp_per_tile, n_blocks, THREADS, lists, alive, others, kept)
+def _kept(
+    lists: Lists,
+    alive: cp.ndarray,
+    others: cp.ndarray,
+    offsets: cp.ndarray,
+    n_edges: int,
+    counters: cp.ndarray,
+    n_blocks: int,
+) -> Lists:
+    """Return the lists of one side, without peeled vertices of either side; `counters` are two zeros."""
+    kept = Lists(offsets, cp.empty(n_edges, cp.int32))
+    # A list of more than two pieces has at most half a piece more than its entries take.
+    pieces = cp.empty((3, 3 * lists.members.size // (2 * PIECE) + 1), cp.int32)
+    arrays = lists, alive, others, kept, pieces, counters[:1], counters[1:]
+    launch_blocks(keep_alive_warp_per_tile, n_blocks, THREADS, *arrays)
     return kept
 
 
@@ -87,21 +118,33 @@ def _is_alive(member, first_other, alive):
 
 
 @cuda.jit(device=True, forceinline=True)
+def _live_entries(members, begin, end, first_other, alive):
+    """Count the live entries of a range of a list; by all lanes."""
+    part = 0
+    for k in range(begin + cuda.laneid, end, 128):
+        one, two, three, four = four_entries(members, k, end)
+        part += _is_alive(one, first_other, alive) + _is_alive(two, first_other, alive)
+        part += _is_alive(three, first_other, alive) + _is_alive(four, first_other, alive)
+    return sum_all(part)
+
+
+@cuda.jit(device=True, forceinline=True)
 def _count_alive(lists, alive, first_vertex, first_other, degrees):
     """Count the live neighbours of each vertex."""
     offsets, members = lists.offsets, lists.members
-    lane = cuda.laneid
     for vertex in range(this_warp(), offsets.size - 1, n_warps()):
-        part = 0
+        whole = 0
         if alive[first_vertex + vertex] != 0:
-            end = offsets[vertex + 1]
-            for k in range(offsets[vertex] + lane, end, 128):
-                one, two, three, four = four_entries(members, k, end)
-                part += _is_alive(one, first_other, alive) + _is_alive(two, first_other, alive)
-                part += _is_alive(three, first_other, alive) + _is_alive(four, first_other, alive)
-        whole = sum_all(part)
-        if lane == 0:
+            whole = _live_entries(members, offsets[vertex], offsets[vertex + 1], first_other, alive)
+        if cuda.laneid == 0:
             degrees[first_vertex + vertex] = whole
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_lengths(lists, first_vertex, degrees):
+    """Write the length of each list."""
+    for vertex in range(this_thread(), lists.offsets.size - 1, 32 * n_warps()):
+        degrees[first_vertex + vertex] = lists.offsets[vertex + 1] - lists.offsets[vertex]
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -111,13 +154,24 @@ def _report_dead(vertex, alive, queue, queued):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _tell_neighbours(vertex, lists, first_other, fewest, alive, degrees, queue, queued):
-    """Take one from the degree of each neighbour. Exactly one caller sees a degree fall below the limit.
+def _tell_range(begin, end, step, members, first_other, fewest, alive, degrees, queue, queued):
+    """Take one from the degree of every `step`-th neighbour. Exactly one caller sees a degree fall below the limit."""
+    for k in range(begin, end, step):
+        other = first_other + members[k]
+        if cuda.atomic.add(degrees, other, -1) == fewest and alive[other] != 0:
+            _report_dead(other, alive, queue, queued)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _tell_neighbours(vertex, is_dead, lists, first_other, fewest, alive, degrees, queue, queued):
+    """Take one from the degree of each neighbour of the lanes' vertices: lanes read short lists, the warp longer ones.
 
     Parameters
     ----------
     vertex : int
-        Its number on its own side.
+        This lane's, by its number on its own side.
+    is_dead : bool
+        True if the lane has one.
     lists : Lists
         Lists of that side.
     first_other : int
@@ -129,14 +183,24 @@ def _tell_neighbours(vertex, lists, first_other, fewest, alive, degrees, queue, 
     queue : (n_vertices,) int32, global
     queued : (1,) int32, global
     """
-    for k in range(lists.offsets[vertex] + cuda.laneid, lists.offsets[vertex + 1], 32):
-        other = first_other + lists.members[k]
-        if cuda.atomic.add(degrees, other, -1) == fewest and alive[other] != 0:
-            _report_dead(other, alive, queue, queued)
+    begin, end = np.int64(0), np.int64(0)
+    if is_dead:
+        begin, end = lists.offsets[vertex], lists.offsets[vertex + 1]
+    if end - begin <= SHORT:
+        _tell_range(begin, end, 1, lists.members, first_other, fewest, alive, degrees, queue, queued)
+    long = ballot(end - begin > SHORT)
+    while long != 0:
+        source = cuda.ffs(long) - 1
+        long &= long - np.uint32(1)
+        first, last = cuda.shfl_sync(ALL, begin, source), cuda.shfl_sync(ALL, end, source)
+        _tell_range(first + cuda.laneid, last, 32, lists.members, first_other, fewest, alive, degrees, queue, queued)
+    cuda.syncwarp()
 
 
-@kernel(CSR, CSR, I32, I32, I32, I32, I32, INT, INT, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=1.5)
-def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fewest_of_left, fewest_of_right):
+@kernel(
+    CSR, CSR, I32, I32, I32, I32, I32, INT, INT, INT, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=1.5
+)
+def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fewest_of_left, fewest_of_right, are_all):
     """Clear `alive` until every left vertex has `fewest_of_left` live neighbours and every right one `fewest_of_right`.
 
     A dying vertex enters `queue` once; each round updates the neighbours of those that died in the round before.
@@ -147,21 +211,35 @@ def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fe
     alive : (n_vertices,) int32
         1 or 0, the left vertices first.
     degrees : (n_vertices,) int32
-        Live neighbours, of the vertices that are alive in the end.
+        Receives the live neighbours in the end; 0 for dead vertices.
     queue : (n_vertices,) int32
     queued, arrived : (1,) int32
         Zeros before.
     fewest_of_left, fewest_of_right : int
+    are_all : int
+        1 if all vertices are alive before.
     """
     lane = cuda.laneid
     n_left = left.offsets.size - 1
-    _count_alive(left, alive, 0, n_left, degrees)
-    _count_alive(right, alive, n_left, 0, degrees)
+    if are_all != 0:
+        _write_lengths(left, 0, degrees)
+        _write_lengths(right, n_left, degrees)
+    else:
+        _count_alive(left, alive, 0, n_left, degrees)
+        _count_alive(right, alive, n_left, 0, degrees)
     wait_for_all(arrived, 1)
-    for vertex in range(this_warp() * 32 + lane, alive.size, n_warps() * 32):
+    for tile in range(this_warp() * 32, alive.size, n_warps() * 32):
+        vertex = tile + lane
         fewest = fewest_of_left if vertex < n_left else fewest_of_right
-        if alive[vertex] != 0 and degrees[vertex] < fewest:
-            _report_dead(vertex, alive, queue, queued)
+        dead = ballot(vertex < alive.size and alive[min(vertex, alive.size - 1)] != 0 and degrees[vertex] < fewest)
+        # Thousands of single additions to one word would wait for each other.
+        first = 0
+        if lane == 0 and dead != 0:
+            first = cuda.atomic.add(queued, 0, cuda.popc(dead))
+        first = cuda.shfl_sync(ALL, first, 0)
+        if dead >> np.uint32(lane) & np.uint32(1) != 0:
+            alive[vertex] = 0
+            queue[first + rank(dead)] = vertex
     turn = 2
     done = 0
     while True:
@@ -172,13 +250,18 @@ def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fe
         turn += 2
         if n_queued == done:
             break
-        for place in range(done + this_warp(), n_queued, n_warps()):
-            vertex = queue[place]
-            if vertex < n_left:
-                _tell_neighbours(vertex, left, n_left, fewest_of_right, alive, degrees, queue, queued)
-            else:
-                _tell_neighbours(vertex - n_left, right, 0, fewest_of_left, alive, degrees, queue, queued)
+        for tile in range(done + this_warp() * 32, n_queued, n_warps() * 32):
+            is_dead = tile + lane < n_queued
+            vertex = queue[tile + lane] if is_dead else 0
+            is_left = vertex < n_left
+            _tell_neighbours(vertex, is_dead and is_left, left, n_left, fewest_of_right, alive, degrees, queue, queued)
+            _tell_neighbours(
+                vertex - n_left, is_dead and not is_left, right, 0, fewest_of_left, alive, degrees, queue, queued
+            )
         done = n_queued
+    for vertex in range(this_thread(), alive.size, 32 * n_warps()):
+        if alive[vertex] == 0:
+            degrees[vertex] = 0
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -190,9 +273,43 @@ def _keep(is_live, member, kept, to):
     return to + cuda.popc(mask)
 
 
-@kernel(CSR, I32, I32, CSR)
-def keep_alive_warp_per_tile(lists, alive, others, kept):
-    """Copy the live entries of live vertices' lists, in order."""
+@cuda.jit(device=True, forceinline=True)
+def _keep_range(members, begin, end, others, kept, to):
+    """Write the live entries of a range of a list from `to` on; by all lanes."""
+    lane = cuda.laneid
+    for group in range(begin, end, 128):
+        one, two, three, four = four_entries(members, group + lane, end)
+        live_1, live_2 = _is_alive(one, 0, others), _is_alive(two, 0, others)
+        live_3, live_4 = _is_alive(three, 0, others), _is_alive(four, 0, others)
+        to = _keep(live_1, one, kept, to)
+        to = _keep(live_2, two, kept, to)
+        to = _keep(live_3, three, kept, to)
+        to = _keep(live_4, four, kept, to)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _cut(vertex, n, pieces, n_pieces):
+    """Note `n` pieces of a vertex's list; by all lanes."""
+    first = 0
+    if cuda.laneid == 0:
+        first = cuda.atomic.add(n_pieces, 0, n)
+    first = cuda.shfl_sync(ALL, first, 0)
+    for k in range(cuda.laneid, n, 32):
+        pieces[0, first + k] = vertex
+        pieces[1, first + k] = first
+
+
+@kernel(CSR, I32, I32, CSR, I32_2D, I32, I32, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR))
+def keep_alive_warp_per_tile(lists, alive, others, kept, pieces, n_pieces, arrived):
+    """Copy the live entries of live vertices' lists, in order.
+
+    Parameters
+    ----------
+    pieces : (3, n) int32
+        Scratch for the pieces of long lists: vertex, first piece of its list, live entries.
+    n_pieces, arrived : (1,) int32
+        Zeros before.
+    """
     lane = cuda.laneid
     offsets, members = lists.offsets, lists.members
     n = offsets.size - 1
@@ -204,13 +321,25 @@ def keep_alive_warp_per_tile(lists, alive, others, kept):
             source = cuda.ffs(lists) - 1
             lists &= lists - np.uint32(1)
             owner = cuda.shfl_sync(ALL, vertex, source)
-            to = kept.offsets[owner]
-            end = offsets[owner + 1]
-            for group in range(offsets[owner], end, 128):
-                one, two, three, four = four_entries(members, group + lane, end)
-                live_1, live_2 = _is_alive(one, 0, others), _is_alive(two, 0, others)
-                live_3, live_4 = _is_alive(three, 0, others), _is_alive(four, 0, others)
-                to = _keep(live_1, one, kept.members, to)
-                to = _keep(live_2, two, kept.members, to)
-                to = _keep(live_3, three, kept.members, to)
-                to = _keep(live_4, four, kept.members, to)
+            begin, end = offsets[owner], offsets[owner + 1]
+            if end - begin > 2 * PIECE:
+                _cut(owner, (end - begin + PIECE - 1) // PIECE, pieces, n_pieces)
+            else:
+                _keep_range(members, begin, end, others, kept.members, kept.offsets[owner])
+    wait_for_all(arrived, 1)
+    n = load_fresh(n_pieces, 0)
+    if n == 0:
+        return
+    for piece in range(this_warp(), n, n_warps()):
+        begin = offsets[pieces[0, piece]] + PIECE * (piece - pieces[1, piece])
+        n_live = _live_entries(members, begin, min(begin + PIECE, offsets[pieces[0, piece] + 1]), 0, others)
+        if lane == 0:
+            pieces[2, piece] = n_live
+    wait_for_all(arrived, 2)
+    for piece in range(this_warp(), n, n_warps()):
+        before = 0
+        for k in range(pieces[1, piece] + lane, piece, 32):
+            before += pieces[2, k]
+        begin = offsets[pieces[0, piece]] + PIECE * (piece - pieces[1, piece])
+        end = min(begin + PIECE, offsets[pieces[0, piece] + 1])
+        _keep_range(members, begin, end, others, kept.members, kept.offsets[pieces[0, piece]] + sum_all(before))

@@ -88,7 +88,7 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
         adding.local_kernel_for(with_edges)
     for mode in (0, 1, 2):
         searching.kernel_for(mode, ALL_OF_SEARCHING)
-    modes = (layout.COUNT, layout.SIZES, layout.MEMBERS, layout.CONSTRAINED)
+    modes = (layout.COUNT, layout.WITHIN, layout.SIZES, layout.MEMBERS, layout.CONSTRAINED)
     resident = {mode: kernels.blocks_per_multiprocessor(mode, capability) for mode in modes}
     walking = {kernels.kernel_for(mode, ALL_TECHNIQUES, resident[mode]) for mode in modes}
     return {

@@ -276,15 +276,39 @@ def check_places_of_keys(rng: np.random.Generator) -> int:
     return len(keys)
 
 
+def check_enough(rng: np.random.Generator) -> int:
+    """Subsets of columns that stand for enough vertices."""
+    from mbe_stage.bicliques.constraints import MIN_LEFT
+    from mbe_stage.bicliques.cuda.count_within import large_enough, with_few
+
+    width, least = int(rng.integers(1, 11)), int(rng.integers(1, 14))
+    weights = np.where(np.arange(32) < width, rng.integers(1, rng.choice([2, 3, 6]), 32), 0).astype(np.int32)
+    subsets = rng.random(1 << width) < rng.choice([0.1, 0.7])
+    subsets[0] = False
+    words = np.zeros(32, _U)
+    for subset in np.flatnonzero(subsets):
+        words[subset >> 5] |= _U(1 << (subset & 31))
+    constraints = np.zeros(6, np.int64)
+    constraints[MIN_LEFT] = least
+    pool = SimpleNamespace(constraints=constraints)
+    few = np.array(by_all_lanes(with_few, words, pool), _U)
+    found = by_all_lanes(large_enough, words, few, weights, pool)
+    sums = np.array([sum(int(weights[bit]) for bit in bits(subset)) for subset in range(1 << width)])
+    wanted = np.flatnonzero(subsets & (sums >= least)).tolist()
+    assert [32 * lane + bit for lane in LANES for bit in bits(found[lane])] == wanted, (width, least)
+    return 1
+
+
 CHECKS = (
     (check_warp, 10),
     (check_positions, 20),
     (check_arrays, 20),
-    (check_closed_sets, 60),
-    (check_packing, 25),
-    (check_rows, 40),
+    (check_closed_sets, 50),
+    (check_packing, 20),
+    (check_rows, 35),
     (check_accumulator, 25),
     (check_places_of_keys, 8),
+    (check_enough, 40),
 )
 
 

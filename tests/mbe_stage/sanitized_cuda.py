@@ -46,10 +46,16 @@ from tests.patience import completed
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PROBLEMS = ("bicliques", "groups", "counts", "local", "cliques")
-SHAPES = (((300, 12), 0.5), ((60, 60), 0.1))
+# The last one has lists that the core copies in pieces.
+SHAPES = (((300, 12), 0.5), ((60, 60), 0.1), ((6000, 4), 0.8))
 # Masks of three rows some columns at a time, in device memory, and in several windows of ranks.
 SHAPES_OF_MASKS = (((100, 4000), 0.7), ((200, 3000), 0.45), ((5000, 40), 0.1))
-QUERIES = (BicliqueQuery(), BicliqueQuery(min_left=2, min_right=3, containing_left=(1,)))
+QUERIES = (
+    BicliqueQuery(),
+    BicliqueQuery(min_left=2, min_right=3, containing_left=(1,)),
+    BicliqueQuery(min_left=2, min_right=2),
+    BicliqueQuery(min_left=3, min_right=4, min_edges=14),
+)
 ROOMY = {"n_blocks": 4}
 TIGHT = {"n_blocks": 4, "words": 128, "nodes": 8, "quantum_seconds": 20.0}
 TIGHT_OUTPUT = TIGHT | {"members": 1 << 14, "descriptors": 1 << 12, "chunk_members": 64}

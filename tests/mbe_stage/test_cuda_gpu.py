@@ -228,6 +228,10 @@ def test_random_graphs(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
         pairs = wanted(graph)
         assert found(graph, sizes=sizes) == pairs, seed
         assert counted(graph, sizes=sizes) == len(pairs), seed
+        p, q, most, edges = (int(each) for each in np.random.default_rng(seed).integers(1, (6, 6, 9, 40)))
+        for query in (BicliqueQuery(p, q), BicliqueQuery(p, q, max_left=p + most, min_edges=edges)):
+            n_wanted = sum(reference.matches(*pair, query) for pair in pairs)
+            assert counted(graph, query, sizes) == n_wanted, (seed, query)
 
 
 @pytest.mark.parametrize("seed", range(24))

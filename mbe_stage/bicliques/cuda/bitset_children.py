@@ -30,7 +30,16 @@ _NO_MOVES = (_NONE, _NONE, _NONE, _NONE, _NONE)
 def next_candidate(cursor, frame, own, pool, launch):
     """The child at the cursor."""
     left = own.words[_U(frame[layout.WORDS] + cursor)]
-    left_most = multiplicity_of_columns(left, own) if has_constraints(launch.mode, pool) else np.int32(0)
+    left_most = np.int32(0)
+    if (
+        launch.mode == layout.WITHIN
+        and frame[layout.N_SUPERSET] == 0
+        and count_bits(left) >= pool.constraints[MIN_LEFT]
+    ):
+        # The right side is settled (`count_within`), and each column has a vertex.
+        left_most = count_bits(left)
+    elif has_constraints(launch.mode, pool):
+        left_most = multiplicity_of_columns(left, own)
     is_small = count_bits(left) <= layout.CLOSED_SET_WIDTH and launch.techniques & CLOSED_SETS != 0
     kind = frame[layout.KIND]
     return BitsetChild(cursor, left, left_most, kind, is_small, _is_written(kind, launch.mode, launch.techniques))
@@ -75,10 +84,10 @@ def count_child(child, below, goes_below):
 def _is_written(kind, mode, techniques):
     """True if a frame's children are in the output when they are visited.
 
-    All candidates of a node are bicliques. They are written together, before they become a frame, unless dominated ones
-    are among them.
+    All candidates of a node are bicliques. If bicliques are written, they are written together, before they become a
+    frame, unless dominated ones are among them.
     """
-    return kind == layout.OF_LIST or (mode > layout.COUNT and techniques & DOMINATED != 0 and kind == layout.BELOW)
+    return kind == layout.OF_LIST or (mode >= layout.SIZES and techniques & DOMINATED != 0 and kind == layout.BELOW)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -44,10 +44,12 @@ from mbe_stage.bicliques.cuda.closed_sets import (
     subsets_of_lane,
     without_whole,
 )
+from mbe_stage.bicliques.cuda.count_within import count_child_within, large_enough, with_few
 from mbe_stage.bicliques.cuda.emit_bitsets import emit_below
 from mbe_stage.bicliques.cuda.row_words import restrict, union_of
-from mbe_stage.bicliques.cuda.subgraph_parts import allows, count_ids, entry, has_constraints, write_ids
+from mbe_stage.bicliques.cuda.subgraph_parts import allows, count_ids, entry, has_constraints, write_ids, write_sizes
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, SPLITTING
+from mbe_stage.bicliques.cuda.two_step_paths import size_at
 from mbe_stage.bicliques.cuda.walk_bundles import FramePlaces, Superset
 from mbe_stage.bicliques.cuda.work_donation import (
     ask_for_words,
@@ -114,7 +116,7 @@ def walk_bitset_frames(warp, own, pool, warps, output, launch):
         state[layout.DEPTH] = depth
         state[layout.N_OPENED] += n_opened
         state[layout.N_CLOSED_SETS] += n_closed_sets
-        if launch.mode == layout.COUNT:
+        if launch.mode < layout.SIZES:
             state[layout.FOUND] += found
     cuda.syncwarp()
     return layout.PAUSED if outcome == layout.PAUSED else layout.DONE
@@ -143,7 +145,8 @@ def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
     child = next_candidate(cursor, frame, own, pool, launch)
     if not is_wanted(child, frame, own.words, pool, launch):
         return layout.DONE, no, no, no
-    if (mode > layout.COUNT or not child.is_small) and not _has_room_for_child(frame, own.words, launch):
+    has_superset = mode > layout.COUNT and (mode >= layout.SIZES or frame[layout.N_SUPERSET] > 0)
+    if (has_superset or not child.is_small) and not _has_room_for_child(frame, own.words, launch):
         return layout.PAUSED, no, no, no
     below = build_child(child, frame, own, launch)
     is_opened = np.int32(not child.is_small and child.kind != layout.OF_LIST)
@@ -152,6 +155,11 @@ def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
     n_found, n_superset, right_least = no, no, no
     if mode == layout.COUNT:
         n_found = count_child(child, below, goes_below)
+    elif mode == layout.WITHIN:
+        n_found, n_superset, right_least, is_hopeless = count_child_within(
+            child, below, goes_below, cursor, frame, own, pool, output, launch
+        )
+        goes_below = goes_below and not is_hopeless
     elif ballot(below.closed != 0) != 0 if child.is_small else below.n_kept > 0 or not child.is_written:
         fewest = fewest_members(below.closed) if child.is_small else np.int32(1)
         n_superset, right_least, right_most = restrict_superset(child.left, fewest, cursor, frame, own, pool, mode)
@@ -161,7 +169,7 @@ def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
         if not _emit(child, below, superset, own, pool, output, launch):
             ask_to_stop(launch.control, layout.OUTPUT_FULL)
             return layout.PAUSED, no, is_opened, is_closed
-    if goes_below and is_constrained:
+    if goes_below and is_constrained and (mode >= layout.SIZES or n_superset > 0):
         n_superset, right_most = drop_from_superset(child.left, n_superset, below.top, below.n_kept, frame, own, pool)
         goes_below = allows(child.left_most, right_least, right_most, pool)
     if not goes_below:
@@ -288,7 +296,7 @@ def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
 
 
 @cuda.jit(device=True, forceinline=True)
-def count_small(child, n_columns, seen, own):
+def count_small(node, child, n_columns, seen, verdict, own, pool, mode):
     """Count the bicliques of a child and its subtree, if its subsets of columns fit a closed-set bitmap."""
     subsets = own.subsets
     clear_subsets(subsets)
@@ -299,6 +307,8 @@ def count_small(child, n_columns, seen, own):
         if np.int32(tile + cuda.laneid) < seen.n_nonzero:
             other = own.nonzero[_U(tile + cuda.laneid)]
             row = own.bits[_U(other)]
+        if mode == layout.WITHIN and count_bits(row) < child.fewest:
+            row = _NONE
         add_subset(subsets, row, other < child.row)
         tile = next_tile(tile)
     column = _U(_ONE << _U(cuda.laneid))
@@ -308,11 +318,17 @@ def count_small(child, n_columns, seen, own):
     closed = closed_sets(candidates, excluded, n_columns)
     if seen.is_list:
         closed = without_whole(closed, candidates, n_columns)
+    if mode == layout.WITHIN:
+        if not verdict.is_wanted:
+            closed = without_whole(closed, _NONE, n_columns)
+        few = with_few(closed, pool)
+        if cuda.any_sync(ALL, few != 0):
+            closed = large_enough(closed, few, size_at(np.int32(cuda.laneid), node, child, pool.ints), pool)
     return sum_small(count_bits(closed))
 
 
 @cuda.jit(device=True, forceinline=True)
-def open_bitset_frame(node, child, columns, seen, own, pool, launch):
+def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
     """Make the child the only child of a first frame, unless an earlier row holds its whole left set.
 
     Parameters
@@ -328,14 +344,19 @@ def open_bitset_frame(node, child, columns, seen, own, pool, launch):
     needed = superset
     if mode >= layout.MEMBERS:
         ints_at = np.int32(ints_at + count_ids(node, child, own, pool.ints))
+    has_superset = mode > layout.COUNT and not verdict.is_settled
     if mode > layout.COUNT:
-        needed = np.int32(max(superset, ints_at) + node.n_path + seen.n_nonzero)
+        needed = np.int32(max(superset, ints_at))
+    if has_superset:
+        needed = np.int32(needed + node.n_path + seen.n_nonzero)
     if not ask_for_words(needed, words, launch):
         return layout.PAUSED
     singles = seen.singles
     full = lowest_bits(n_columns)
     places = FramePlaces(first, superset, ints_at)
-    n_candidates, n_excluded, n_superset, is_excluded = _split_rows(full, node, child, seen, places, own, pool, mode)
+    n_candidates, n_excluded, n_superset, is_excluded = _split_rows(
+        full, node, child, seen, places, has_superset, own, pool
+    )
     # A single column is the whole left set only if there is no other.
     is_excluded = is_excluded or (n_columns == 1 and singles.earlier != 0)
     if is_excluded or (seen.is_list and n_candidates == 0):
@@ -351,25 +372,28 @@ def open_bitset_frame(node, child, columns, seen, own, pool, launch):
     )
     excluded_singles = _U(excluded_singles | (singles.earlier & union))
     if mode > layout.COUNT:
-        _write_header(node, child, columns, own, pool, mode)
+        _write_header(node, child, columns, seen.is_list, own, pool, mode)
     if cuda.laneid == 0:
         frame = own.frames[0]
         words[_U(first)] = full
         set_frame(frame, 1 + n_candidates, n_excluded, excluded_singles, first, superset + n_superset)
         set_superset(frame, superset, n_superset, ints_at)
         frame[layout.END] = 1
-        frame[layout.KIND] = layout.OF_LIST if seen.is_list else layout.OF_BITMAP
+        frame[layout.KIND] = layout.OF_LIST if seen.is_list or mode == layout.WITHIN else layout.OF_BITMAP
         own.state[layout.DEPTH] = 0
+        if mode == layout.WITHIN and not seen.is_list:
+            # The child is counted here. Below, it is like one of a list.
+            own.state[layout.FOUND] += verdict.is_wanted
     cuda.syncwarp()
     return layout.DONE
 
 
 @cuda.jit(device=True, forceinline=True)
-def _split_rows(full, node, child, seen, places, own, pool, mode):
+def _split_rows(full, node, child, seen, places, has_superset, own, pool):
     """Move excluded rows to the bottom of the arena, and candidates behind the child's row.
 
-    If bicliques are written, also move the superset: every row that can be in a right side below, those of the path and
-    the later ones.
+    If there is a superset, move it, too: every row that can be in a right side below, those of the path and the later
+    ones.
 
     Parameters
     ----------
@@ -386,7 +410,7 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
     candidates_at = np.int32(places.first + 1)
     n_candidates = np.int32(0)
     n_excluded = np.int32(0)
-    n_superset = _lay_path(node, places, own, numbers) if mode > layout.COUNT else np.int32(0)
+    n_superset = _lay_path(node, places, own, numbers) if has_superset else np.int32(0)
     is_excluded = False
     tile = np.int32(0)
     while tile < seen.n_nonzero:
@@ -411,7 +435,7 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
             words[_U(candidates_at + n_candidates + rank(later))] = row
         if is_earlier:
             words[_U(n_excluded + rank(earlier))] = row
-        if mode > layout.COUNT:
+        if has_superset:
             in_superset = is_later or (is_full and other >= child.row)
             mask = ballot(in_superset)
             if in_superset:
@@ -438,17 +462,25 @@ def _lay_path(node, places, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_header(node, child, columns, own, pool, mode):
+def _write_header(node, child, columns, is_list, own, pool, mode):
     """Write the vertices of the stack's columns: see `layout.HEADER_IDS`."""
     lane = np.int32(cuda.laneid)
     n, ids = np.int32(layout.WORD_BITS), np.int64(layout.HEADER_IDS)
+    if mode == layout.WITHIN:
+        at = np.int64(layout.HEADER_MULTIPLICITIES)
+        if is_list:
+            write_sizes(node, child, columns, own, own.ints, at, n, pool.ints, mode)
+        else:
+            own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)] = size_at(lane, node, child, pool.ints)
+        cuda.syncwarp()
+        return
     write_ids(node, child, columns, own, own.ints, np.int64(0), n, ids, pool.ints, mode)
     multiplicity = np.int32(0)
     k = own.ints[_U(lane)]
     end = own.ints[_U(lane + 1)]
-    if mode == layout.SIZES:
+    if mode < layout.MEMBERS:
         multiplicity = np.int32(end - k)
-    while mode != layout.SIZES and k < end:
+    while mode >= layout.MEMBERS and k < end:
         multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(own.ints[_U(layout.HEADER_IDS + k)])])
         k = next_one(k)
     own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)] = multiplicity

@@ -152,12 +152,22 @@ def fewest_members(subsets):
 
 
 @cuda.jit(device=True, forceinline=True)
+def fewer_members(n):
+    """Bits of a word with fewer than `n` bits in their index."""
+    bits = _AT_MOST_0 if n > 0 else _U(0)
+    bits = _AT_MOST_1 if n > 1 else bits
+    bits = _AT_MOST_2 if n > 2 else bits
+    bits = _AT_MOST_3 if n > 3 else bits
+    bits = _AT_MOST_4 if n > 4 else bits
+    return _U(0xFFFFFFFF) if n > 5 else bits
+
+
+@cuda.jit(device=True, forceinline=True)
 def moves_of(left):
     """Moves with which `pack` gathers the bits of `left`: by 1, 2, 4, 8 and 16 positions, as five uint32.
 
     Every bit moves down by the number of clear bits of `left` below it, in powers of two from 1 on, so no two bits meet
     on the way. Later masks give the positions of bits after the moves before.
-    meet on the way. Later masks say where bits stand after the moves before.
     """
     lane = cuda.laneid
     is_set = _U(left >> _U(lane)) & _ONE != 0

@@ -32,7 +32,7 @@ from mbe_stage.device.jit import compile_steps_of, step_together
 from mbe_stage.device.launch import capability
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-_PAIRS = ((layout.MEMBERS, layout.COUNT), (layout.CONSTRAINED, layout.SIZES))
+_GROUPS = ((layout.MEMBERS, layout.COUNT), (layout.CONSTRAINED, layout.SIZES), (layout.WITHIN,))
 _PREPARING = (collapse_twins_warp_per_tile, write_whole_graph_warp_per_tile)
 _SORTING = (column_words_thread_per_column, copy_columns_warp_per_tile, write_edges_warp_per_tile)
 _SHRINKING = (peel_warp_per_vertex, keep_alive_warp_per_tile)
@@ -71,7 +71,7 @@ def _steps_of(shrinks: bool, mode: int, _capability: tuple[int, int]) -> Sequenc
 
 def all_steps() -> Sequence[CompileStep]:
     """Compile every kernel of any run, including those launched only if memory is short."""
-    # Two processes for the four kernels: one would take longer, and four would slow each other down.
-    walking = (step_together(*(walking_kernel(mode, ALL_TECHNIQUES) for mode in pair)) for pair in _PAIRS)
+    # Three processes for the five kernels: one would take longer, and five would slow each other down.
+    walking = (step_together(*(walking_kernel(mode, ALL_TECHNIQUES) for mode in group)) for group in _GROUPS)
     others = (*_PREPARING, *_SORTING, *_SHRINKING, *_COUNTING_TWINS, *_EXPANDING, *_GROWING)
     return (*walking, *compile_steps_of(*others))

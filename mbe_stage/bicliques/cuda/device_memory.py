@@ -104,7 +104,7 @@ def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]
     state = cp.zeros((n, layout.STATE_FIELDS), cp.int64)
     state[:, layout.DEPTH : layout.PENDING_NODE + 1] = -1
     ints = cp.empty((n, plan.ints), cp.int32)
-    if plan.descriptors:
+    if plan.has_ids:
         # A donated task copies the whole header, even if there are no columns behind its bits.
         ints[:, : layout.HEADER_IDS] = 0
     return layout.Warps(

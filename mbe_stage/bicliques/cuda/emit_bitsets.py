@@ -287,7 +287,7 @@ def _sum_over(mask, value):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _left_sizes(word, length, multiplicity, counts_twins):
+def left_sizes(word, length, multiplicity, counts_twins):
     """Count the vertices behind the columns of this lane's word.
 
     Vertices of the reduced graph, and, if `counts_twins`, the user's; `length` and `multiplicity` are those of the
@@ -359,7 +359,9 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
 
 @cuda.jit(device=True, forceinline=True)
 def _emit_words(word, n, superset, own, pool, output, launch):
-    """Write the bicliques of the words of the first `n` lanes; return the number written, 0 if there is no room.
+    """Write the bicliques of the words of the first `n` lanes, or only count those within the constraints.
+
+    Returns the number of words done, 0 if there is no room.
 
     Parameters
     ----------
@@ -369,14 +371,19 @@ def _emit_words(word, n, superset, own, pool, output, launch):
     lane = np.int32(cuda.laneid)
     mode = launch.mode
     is_constrained = has_constraints(mode, pool)
-    counts_twins = mode == layout.SIZES or is_constrained
+    counts_twins = mode < layout.MEMBERS or is_constrained
     ids_at = own.ints[_U(lane)]
     length = np.int32(own.ints[_U(lane + 1)] - ids_at) if mode >= layout.MEMBERS else np.int32(1)
-    n_left, left_multiplicity = _left_sizes(
+    n_left, left_multiplicity = left_sizes(
         word, length, own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)], counts_twins
     )
     n_right, right_multiplicity = _right_sizes(word, n, superset, counts_twins, own, pool)
     accepted = lane < n and (not is_constrained or accepts(left_multiplicity, right_multiplicity, pool.constraints))
+    if mode == layout.WITHIN:
+        n_accepted = count_bits(ballot(accepted))
+        if lane == 0:
+            own.state[layout.FOUND] += n_accepted
+        return n
     n_mine = np.int32(n_left + n_right) if accepted and mode >= layout.MEMBERS else np.int32(0)
     ends = inclusive_sum(n_mine)
     # As many as a chunk holds; a larger chunk is taken for a single biclique only.

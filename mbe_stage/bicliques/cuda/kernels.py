@@ -1,6 +1,6 @@
 """The kernel: persistent warps, one per task, that work until the tree is done or the quantum ends.
 
-Compiled once for each output mode (`layout.COUNT`, `SIZES`, `MEMBERS`, `CONSTRAINED`): four entries, one body.
+Compiled once for each output mode (`layout.COUNT` and so on): five entries, one body.
 
 Persistent threads take the next piece of work when one is done: GMBE+ IV-C 1 and its algorithm 4. Here the unit is a
 child of a node at any depth, not a root, and there is no queue: a node is its own list of tasks.
@@ -190,6 +190,11 @@ def bicliques_warp_per_task_counts(pool, warps, output, control, control_64):
     _persistent_loop(pool, warps, output, control, control_64, layout.COUNT, ALL_TECHNIQUES)
 
 
+def bicliques_warp_per_task_counts_within(pool, warps, output, control, control_64):
+    """Check sizes and count."""
+    _persistent_loop(pool, warps, output, control, control_64, layout.WITHIN, ALL_TECHNIQUES)
+
+
 def bicliques_warp_per_task_sizes(pool, warps, output, control, control_64):
     """Check sizes and write them."""
     _persistent_loop(pool, warps, output, control, control_64, layout.SIZES, ALL_TECHNIQUES)
@@ -207,6 +212,7 @@ def bicliques_warp_per_task_constrained(pool, warps, output, control, control_64
 
 _ENTRIES = (
     bicliques_warp_per_task_counts,
+    bicliques_warp_per_task_counts_within,
     bicliques_warp_per_task_sizes,
     bicliques_warp_per_task_members,
     bicliques_warp_per_task_constrained,
@@ -215,7 +221,7 @@ _ENTRIES = (
 
 def blocks_per_multiprocessor(mode: int, capability: tuple[int, int]) -> int:
     """Resident blocks of a kernel: five if 96 registers suffice without spills, else four."""
-    return 5 if mode == layout.COUNT or (mode == layout.MEMBERS and capability >= _HOPPER) else 4
+    return 5 if mode == layout.COUNT or (mode in (layout.WITHIN, layout.MEMBERS) and capability >= _HOPPER) else 4
 
 
 @cache

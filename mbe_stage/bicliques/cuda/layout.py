@@ -139,6 +139,7 @@ NO_COLUMN = -1
 # Fields of a node.
 NODE_OFFSET, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, NODE_SIZE, NODE_IS_OWNED = range(9)
 NODE_ROOT = 9  # the row whose subtree it is in; node 0 has none
+NODE_RIGHT = 10  # in `WITHIN`, fewest of the user's right vertices in its path
 NODE_FIELDS = 16
 
 # Fields of a bitset frame.
@@ -206,8 +207,9 @@ DONE = 0
 PAUSED = 1
 PUSHED = 2
 
-# Output modes of a kernel: only a count, sizes, members, members within constraints.
-COUNT, SIZES, MEMBERS, CONSTRAINED = range(4)
+# Output modes of a kernel: only a count, a count within constraints, sizes, members, members within constraints.
+# Columns of subgraphs have ids of vertices from `MEMBERS` on, and numbers of the user's vertices in the two before.
+COUNT, WITHIN, SIZES, MEMBERS, CONSTRAINED = range(5)
 
 # A warp's chunk of the output, in shared memory.
 CHUNK_AT, CHUNK_END, DESCRIPTOR_AT, DESCRIPTOR_END = range(4)
@@ -221,5 +223,6 @@ def mode_of(detail: Detail, constraints: np.ndarray) -> int:
     constraints : (6,) int64
         As in `layout.Pool`.
     """
-    within = {Detail.COUNT: SIZES, Detail.SIZES: SIZES, Detail.MEMBERS: CONSTRAINED}
-    return within[detail] if constraints[ACTIVE] else int(detail)
+    if constraints[ACTIVE]:
+        return {Detail.COUNT: WITHIN, Detail.SIZES: SIZES, Detail.MEMBERS: CONSTRAINED}[detail]
+    return {Detail.COUNT: COUNT, Detail.SIZES: SIZES, Detail.MEMBERS: MEMBERS}[detail]

@@ -91,6 +91,8 @@ class MemoryPlan:
         Bytes of twin expansion, with its blocks. 0 if no members are written.
     quantum_seconds : float
         Duration of a launch before the host checks.
+    has_ids : bool
+        True if warps have arenas of ids: sizes or members matter.
     """
 
     n_blocks: int
@@ -105,6 +107,7 @@ class MemoryPlan:
     preparation_bytes: int = 0
     expansion_bytes: int = 0
     quantum_seconds: float = 0.5
+    has_ids: bool = True
 
     @property
     def n_warps(self) -> int:
@@ -113,8 +116,8 @@ class MemoryPlan:
 
     @property
     def ints(self) -> int:
-        """Arena of ids of one warp: empty if bicliques are only counted."""
-        return layout.WORD_BITS + (self.words if self.descriptors else 0)
+        """Arena of ids of one warp."""
+        return layout.WORD_BITS + (self.words if self.has_ids else 0)
 
     @property
     def warp_bytes(self) -> int:
@@ -215,7 +218,7 @@ def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int
     n_blocks : int
         Most resident blocks of the device; fewer are planned if memory is short.
     mode : int
-        `layout.COUNT`, `SIZES` or `MEMBERS`.
+        A mode of `layout`.
 
     Raises
     ------
@@ -251,7 +254,7 @@ def _plan_for_one_block(graph: ReducedSizes, n_blocks: int, mode: int, budget_by
     # If columns are merged, the widest child merges its columns in the arena.
     merging = 6 * min(graph.max_row_degree, layout.MOST_MERGED)
     members = descriptors = expansion = 0
-    if mode > layout.COUNT:
+    if mode >= layout.SIZES:
         descriptors = max(layout.CHUNK_DESCRIPTORS, min(budget_bytes // 256, 1 << 25) // 64 * 64)
     if mode >= layout.MEMBERS:
         members = max(_MIN_CHUNK, min(budget_bytes // 32, 1 << 28))
@@ -271,6 +274,7 @@ def _plan_for_one_block(graph: ReducedSizes, n_blocks: int, mode: int, budget_by
         chunk_members=min(_MIN_CHUNK, members) if members else _MIN_CHUNK,
         preparation_bytes=preparation_bytes(graph.n_vertices) + graph.sorting_bytes,
         expansion_bytes=expansion,
+        has_ids=mode > layout.COUNT,
     )
 
 

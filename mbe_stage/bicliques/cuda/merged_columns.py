@@ -18,7 +18,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
-from mbe_stage.bicliques.cuda.techniques import MERGING
+from mbe_stage.bicliques.cuda.techniques import MERGING, UPPER_BITS
 from mbe_stage.bicliques.cuda.two_step_paths import column_at, group_at, number_of, pairs_from, path_at
 from mbe_stage.bicliques.cuda.walk_bundles import Columns
 from mbe_stage.device.warp import ALL, ballot, clear, count_bits, exclusive_sums, first_bit, next_tile, rank
@@ -47,7 +47,7 @@ def keep_columns(node, child, rows, own, numbers, mode, techniques):
     """Number the kept columns in `columns`, with -1 for others; return the `Columns`.
 
     `bits` has the numbers of the candidates before (`two_step_paths.look_at_rows`). Afterwards it is empty, except for
-    more than a word of columns without merging: then the next step rewrites all of it, unless sizes are written.
+    more than a word of columns without merging: then the next step rewrites all of it, in modes with ids or `COUNT`.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ def keep_columns(node, child, rows, own, numbers, mode, techniques):
         _note_recorded(rows.n_pairs, has_keys, keys, child, own)
     else:
         _note_walked(has_keys, keys, node, child, own, numbers)
-    n_columns, n_kept = _assign_columns(has_keys, table_size, keys, child, own)
+    n_columns, n_kept = _assign_columns(has_keys, table_size, keys, child, own, techniques)
     is_merged = n_columns < n_kept
     if is_merged:
         _sort_by_column(n_columns, sizes, child, own)
-    if is_merged or n_columns <= layout.WORD_BITS or mode == layout.SIZES:
+    if is_merged or n_columns <= layout.WORD_BITS or layout.COUNT < mode < layout.MEMBERS:
         _forget_numbers(rows, own)
     return Columns(n_columns, n_kept, is_merged, sizes)
 
@@ -158,7 +158,7 @@ def _note_walked(has_keys, keys, node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _assign_columns(has_keys, table_size, keys, child, own):
+def _assign_columns(has_keys, table_size, keys, child, own, techniques):
     """Give each column of the left set with a candidate its new column; return the numbers of both."""
     lane = np.int32(cuda.laneid)
     n_columns = np.int32(0)
@@ -175,7 +175,7 @@ def _assign_columns(has_keys, table_size, keys, child, own):
         is_kept = _U(low | high) != 0
         leader = k
         if has_keys:
-            leader = _find_leader(k, is_kept, low, high, table_size, keys, own.words)
+            leader = _find_leader(k, is_kept, low, high, table_size, keys, own.words, techniques)
         is_leader = is_kept and leader == k
         leaders = ballot(is_leader)
         if k < child.n_left:
@@ -203,7 +203,7 @@ def first_place(key, table_size):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _find_leader(k, is_kept, low, high, table_size, keys, words):
+def _find_leader(k, is_kept, low, high, table_size, keys, words, techniques):
     """Find the first column with the same key, `k` itself if there was none.
 
     Parameters
@@ -220,7 +220,7 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words):
         First of the keys in the arena of words.
     """
     key = np.uint64(np.uint64(low) | np.uint64(np.uint64(high) << np.uint64(32)))
-    place = first_place(key, table_size)
+    place = first_place(key, table_size) if techniques & UPPER_BITS != 0 else _U(key * _HASH_FACTOR)
     leader = k
     # One of the lanes with the same key searches: on dense data most have the same.
     same = _U(cuda.match_any_sync(ALL, np.int64(key)))

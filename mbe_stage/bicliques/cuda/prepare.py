@@ -74,14 +74,16 @@ def shrunk(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> Bipartit
     BipartiteCSR
         The core on the same vertices; new arrays.
     """
+    members = [*query.containing_left, *(graph.n_left + vertex for vertex in query.containing_right)]
+    if not members:
+        return core_of(graph, None, query.min_right, query.min_left, n_blocks)
     alive = cp.concatenate(
         (
             _common_neighbours(graph.right_offsets, graph.right_members, query.containing_right, graph.n_left),
             _common_neighbours(graph.left_offsets, graph.left_members, query.containing_left, graph.n_right),
         )
     )
-    members = [*query.containing_left, *(graph.n_left + vertex for vertex in query.containing_right)]
-    if members and not bool(alive[np.array(members)].all()):
+    if not bool(alive[np.array(members)].all()):
         alive[:] = 0
     return core_of(graph, alive, query.min_right, query.min_left, n_blocks)
 

@@ -24,12 +24,12 @@ from mbe_stage.errors import InvalidArgument
 
 Arrays = dict[str, np.ndarray]
 
-VERSION = 1
+VERSION = 2
 """Version of the meaning of the arrays; results depend on the order in which kernels visit what they are given."""
 _MOST_BITS = 1 << 23
 """Bits of a node that is saved as such, and entries that pass through other memory at a time."""
 _KEPT_FIELDS = [layout.NODE_COLUMNS, layout.NODE_ROWS, layout.NODE_EDGES, layout.NODE_PATH, layout.NODE_END]
-_KEPT_FIELDS += [layout.NODE_IDS, layout.NODE_SIZE, layout.NODE_ROOT]
+_KEPT_FIELDS += [layout.NODE_IDS, layout.NODE_SIZE, layout.NODE_ROOT, layout.NODE_RIGHT]
 _DTYPES = {
     "order": np.int32,
     "nodes": np.int64,
@@ -431,6 +431,7 @@ def _check_nodes(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
         layout.NODE_PATH: facts.n_rows,
         layout.NODE_IDS: facts.n_columns * (mode >= layout.MEMBERS),
         layout.NODE_ROOT: facts.n_rows - 1,
+        layout.NODE_RIGHT: facts.n_vertices,
     }
     are_right = all(_are_below(fields[:, field], limit + 1) for field, limit in most.items())
     are_right = are_right and bool((fields[:, [layout.NODE_COLUMNS, layout.NODE_ROWS]] > 0).all())
@@ -454,7 +455,7 @@ def _check_nodes(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
         offsets, ids, rows = np.split(head, [n_offsets, n_offsets + int(n_ids[k])])
         # If only sizes are written, they count the user's vertices, and each column has some.
         are_listed = not offsets.size or _are_offsets(offsets, int(n_ids[k] if mode >= layout.MEMBERS else offsets[-1]))
-        if mode == layout.SIZES:
+        if layout.COUNT < mode < layout.MEMBERS:
             are_listed = are_listed and bool((np.diff(offsets) > 0).all()) and int(offsets[-1]) <= facts.n_vertices
         if not (are_listed and _are_below(ids, facts.n_columns) and _are_below(rows, facts.n_rows)):
             raise _wrong("heads")

@@ -108,7 +108,7 @@ class Session:
         constraints = self._control.constraints
         # Any short array will do where columns are not sorted.
         prefixes = graph.sorted_columns(ints) if graph.facts.is_sorted else constraints[:1]
-        if self.mode == layout.SIZES:
+        if layout.COUNT < self.mode < layout.MEMBERS:
             graph.write_sizes(ints)
         if rows is not None:
             self._roots = self._roots.only(rows)
@@ -131,7 +131,7 @@ class Session:
     def start_quantum(self) -> None:
         """Enqueue work for a quantum. Earlier output must have been taken."""
         self._has_worked = True
-        if self.mode > layout.COUNT:
+        if self.mode >= layout.SIZES:
             self._output.left_sizes.fill(0)
         if self.mode == layout.SIZES:
             # `take_sizes` copies what no warp has written, too.

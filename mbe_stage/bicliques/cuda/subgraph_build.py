@@ -23,6 +23,7 @@ from mbe_stage.bicliques.cuda.two_step_paths import (
     column_at,
     end_to_end,
     list_of,
+    loads_ahead,
     nonzero_at,
     number_of,
     path_at,
@@ -151,7 +152,7 @@ def record_of(columns):
 
 
 @cuda.jit(device=True, forceinline=True)
-def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, mode):
+def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, launch):
     """Walk the paths through the kept columns that show that a row holds a new column.
 
     Parameters
@@ -163,6 +164,7 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
     first_tag : int
         See `_is_live`: a second walk needs larger ones than the first.
     """
+    ahead = loads_ahead(launch)
     lane = np.int32(cuda.laneid)
     n = columns.n_kept if columns.is_merged else child.n_left
     n_edges = np.int32(0)
@@ -179,16 +181,16 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
         second, second_holder = path_at(lane, total, ends, shift, node, numbers)
         first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
         tile = np.int32(0)
-        if mode == layout.COUNT and total > 32:
+        if ahead and total > 32:
             second, second_holder = path_at(np.int32(32 + lane), total, ends, shift, node, numbers)
         while tile < total:
             other, holder, held = first, first_holder, first_held
             tile = next_tile(tile)
-            if mode != layout.COUNT and tile < total:
+            if not ahead and tile < total:
                 second, second_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
             if tile < total:
                 first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
-            if mode == layout.COUNT and tile + 32 < total:
+            if ahead and tile + 32 < total:
                 second, second_holder = path_at(np.int32(tile + 32 + lane), total, ends, shift, node, numbers)
             of = cuda.shfl_sync(ALL, column, holder)
             of_size = cuda.shfl_sync(ALL, size, holder)
@@ -214,7 +216,7 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
 
 
 @cuda.jit(device=True, forceinline=True)
-def fill_from_paths(new, n_full, node, child, own, numbers, mode):
+def fill_from_paths(new, n_full, node, child, own, numbers, launch):
     """Write the edges of the node `new` if no columns are merged, and the offsets of its columns.
 
     A kept column loses the `n_full` rows that hold the whole left set, and no others. `columns` has its new number.
@@ -224,6 +226,7 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
     n_full : int32
         Rows that hold the whole left set.
     """
+    ahead = loads_ahead(launch)
     to = np.int32(0)
     group = np.int32(0)
     while group < child.n_left:
@@ -238,19 +241,19 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
             numbers[entry(new, new.column_offsets + column)] = np.int32(to + ends - length - n_full * rank(kept))
         tile = np.int32(0)
         while tile < total:
-            path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
+            path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, ahead)
             number_0, number_1 = number_of(path_0[0], own), number_of(path_1[0], own)
             number_2, number_3 = number_of(path_2[0], own), number_of(path_3[0], own)
             # All places are asked for before the first is needed.
             place_0, place_1 = _next_in_row(number_0, 1, new, numbers), _next_in_row(number_1, 1, new, numbers)
             place_2, place_3 = _next_in_row(number_2, 1, new, numbers), _next_in_row(number_3, 1, new, numbers)
             to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, place_0, new, numbers)
-            if mode == layout.COUNT and tile + 32 < total:
+            if ahead and tile + 32 < total:
                 to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, place_1, new, numbers)
-            if mode == layout.COUNT and tile + 64 < total:
+            if ahead and tile + 64 < total:
                 to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, place_2, new, numbers)
                 to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, place_3, new, numbers)
-            tile = behind_paths(tile, mode)
+            tile = behind_paths(tile, ahead)
         group = next_tile(group)
     cuda.syncwarp()
 
@@ -357,7 +360,7 @@ def _put(number, of, to, place, new, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def build_subgraph(node, child, columns, rows, own, pool, launch):
+def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
     """Make a subgraph of a list child, which any warp may work on.
 
     `counts` has each nonzero row's number of columns in the left set, `own.columns` the new numbers of kept columns.
@@ -369,8 +372,8 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     n_columns = columns.n_columns
     # The rows of groups have been counted and recorded.
     if not are_groups(columns):
-        if columns.is_merged or mode == layout.SIZES:
-            walk_kept(COUNT, 1, node, columns, rows, node, child, own, numbers, mode)
+        if columns.is_merged or layout.COUNT < mode < layout.MEMBERS:
+            walk_kept(COUNT, 1, node, columns, rows, node, child, own, numbers, launch)
         else:
             count_kept(columns, rows, node, child, own, numbers)
     n_edges, n_excluded = _totals(child, rows.n_nonzero, own)
@@ -390,6 +393,8 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
         fields[layout.NODE_PATH] = n_path
         fields[layout.NODE_IDS] = n_ids
         fields[layout.NODE_SIZE] = size
+        if mode == layout.WITHIN:
+            fields[layout.NODE_RIGHT] = verdict.right_least
     new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path)
     if mode > layout.COUNT:
         write_ids(node, child, columns, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers, mode)
@@ -398,15 +403,15 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
         numbers[entry(new, new.column_offsets + n_columns)] = n_edges
     if are_groups(columns):
         _fill_from_groups(new, columns, n_edges, own, numbers)
-    elif columns.is_merged or mode == layout.SIZES:
+    elif columns.is_merged or layout.COUNT < mode < layout.MEMBERS:
         _clear(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
         if record_of(columns) + 2 * n_edges <= own.words.size:
             fill_from_record(new, columns, n_edges, own, numbers)
         else:
-            walk_kept(FILL, 1 + n_columns, new, columns, rows, node, child, own, numbers, mode)
+            walk_kept(FILL, 1 + n_columns, new, columns, rows, node, child, own, numbers, launch)
         exclusive_sums(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
     else:
-        fill_from_paths(new, rows.n_full, node, child, own, numbers, mode)
+        fill_from_paths(new, rows.n_full, node, child, own, numbers, launch)
     _publish(number, n_excluded, n_rows, own, pool, launch.control)
     return layout.DONE
 

@@ -18,7 +18,8 @@ from numba import cuda
 from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_walk import count_small, open_bitset_frame
-from mbe_stage.bicliques.cuda.emit_bitsets import emit_list
+from mbe_stage.bicliques.cuda.count_within import is_settled
+from mbe_stage.bicliques.cuda.emit_bitsets import accepts, emit_list
 from mbe_stage.bicliques.cuda.merged_columns import all_columns, keep_columns, no_columns
 from mbe_stage.bicliques.cuda.prefix_groups import find_groups, is_grouped_root, left_size_of_root, note_rows
 from mbe_stage.bicliques.cuda.subgraph_build import MARK, build_subgraph, record_of, walk_kept
@@ -39,7 +40,7 @@ from mbe_stage.bicliques.cuda.two_step_paths import (
     look_at_rows,
     no_rows,
 )
-from mbe_stage.bicliques.cuda.walk_bundles import ANY, Child, Rows, Seen, Singles
+from mbe_stage.bicliques.cuda.walk_bundles import ANY, Child, Rows, Seen, Singles, Verdict
 from mbe_stage.bicliques.cuda.work_donation import ask_for_words, ask_to_stop
 from mbe_stage.device.warp import ALL, clear, next_one, next_tile, or_all, sum_small
 
@@ -54,11 +55,16 @@ _MOST_BITS = layout.BITMAP_WORDS.bit_length() - 1
 
 
 @cuda.jit(device=True, forceinline=True)
-def mark_rows(node, child, own, numbers, mode):
+def mark_rows(node, child, are_bits, own, numbers):
     """Mark the columns that a row holds in `bits`, and collect the marked rows in `nonzero`.
 
-    Rows that hold one column only are not marked. Exception: bicliques are written, the row is a later one, and the
-    column may be a left set.
+    Rows that hold one column only are not marked. Exception: not `are_bits`, the row is a later one, and the column may
+    be a left set, a wanted one.
+
+    Parameters
+    ----------
+    are_bits : bool, in some modes known at compile time
+        True if columns are enough to know of such rows: they need not be in right sides.
 
     Returns
     -------
@@ -69,7 +75,7 @@ def mark_rows(node, child, own, numbers, mode):
     n_bits = _bits_of_bitmap(sum_small(length))
     clear(own.table, np.int32(2 << n_bits))
     earlier = _see_bitmaps(length, start, n_bits, node, child, own, numbers)
-    n_nonzero, later = _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode)
+    n_nonzero, later = _mark_rows(length, start, n_bits, earlier, node, child, are_bits, own, numbers)
     return n_nonzero, Singles(earlier, later)
 
 
@@ -113,7 +119,7 @@ def _see_bitmaps(length, start, n_bits, node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
+def _mark_rows(length, start, n_bits, earlier, node, child, are_bits, own, numbers):
     """Mark and collect rows; return their number, and the columns of unmarked later rows, which hold no other.
 
     Parameters
@@ -134,7 +140,7 @@ def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
         n = cuda.shfl_sync(ALL, length, column)
         begin = entry(node, node.column_members + cuda.shfl_sync(ALL, start, column))
         bit = _U(_ONE << _U(column))
-        is_free = _U(earlier & bit) == 0
+        is_free = child.fewest <= 1 and _U(earlier & bit) == 0
         tile = np.int32(0)
         while tile < n:
             row_0, row_1, row_2, row_3 = _rows_at(tile, n, begin, numbers)
@@ -142,7 +148,7 @@ def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
             held_1 = _mark(row_1, bit, n_bits, own)
             held_2 = _mark(row_2, bit, n_bits, own)
             held_3 = _mark(row_3, bit, n_bits, own)
-            if is_free and mode == layout.COUNT:
+            if is_free and are_bits:
                 is_later = _is_single(row_0, n_bits, child, own) or _is_single(row_1, n_bits, child, own)
                 is_later = is_later or _is_single(row_2, n_bits, child, own) or _is_single(row_3, n_bits, child, own)
                 later = _U(later | bit) if is_later else later
@@ -279,6 +285,9 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         left_most = left_multiplicity(node, child, pool, launch.mode)
     if is_constrained and left_most < pool.constraints[MIN_LEFT]:
         return layout.DONE
+    verdict = Verdict(True, False, np.int32(0))
+    if launch.mode == layout.WITHIN:
+        verdict = _first_verdict(number, node, child, left_most, pool, launch)
     status = layout.DONE
     columns = all_columns(child.n_left)
     rows = no_rows()
@@ -288,27 +297,31 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         status = layout.DONE if fits else layout.PAUSED
         seen = Seen(True, rows.n_nonzero, Singles(_NONE, _NONE))
     else:
-        seen, n_pairs = _see_rows(node, child, own, pool.ints, launch)
-        child = _with_fewest(child, left_most, seen.is_list, is_constrained, own, pool, launch.mode)
+        child = _with_fewest(child, left_most, is_constrained, pool, launch)
+        seen, n_pairs = _see_rows(node, child, verdict.is_settled, own, pool.ints, launch)
+        child = _with_whole(child, seen.is_list, own, launch.mode)
     is_hopeless = False
-    if is_constrained:
-        right_least, right_most = right_bounds(seen, node, child, own, pool)
-        is_hopeless = not allows(left_most, right_least, right_most, pool)
+    if is_constrained and (launch.mode >= layout.SIZES or not verdict.is_wanted):
+        right_least, right_most = right_bounds(seen, node, child, not verdict.is_settled, own, pool)
+        is_hopeless = not verdict.is_settled and not allows(left_most, right_least, right_most, pool)
+        if launch.mode == layout.WITHIN:
+            is_known = verdict.is_settled or is_settled(left_most, right_least + 1, pool, launch)
+            verdict = Verdict(accepts(left_most, right_least, pool.constraints), is_known, right_least)
     if is_hopeless or status != layout.DONE:
         columns = no_columns()
     elif seen.is_list:
         if not is_grouped:
             rows = look_at_rows(child, seen.n_nonzero, n_pairs, own, launch.mode)
         status, rows, columns = _visit_list_child(
-            node, child, rows, columns, is_grouped, left_most, own, pool, output, launch
+            node, child, rows, columns, is_grouped, left_most, verdict, own, pool, output, launch
         )
         seen = Seen(True, rows.n_nonzero, seen.singles)
     else:
-        if launch.mode > layout.COUNT and cuda.laneid < child.n_left:
+        if launch.mode >= layout.SIZES and cuda.laneid < child.n_left:
             own.columns[_U(cuda.laneid)] = cuda.laneid
         cuda.syncwarp()
     if status == layout.DONE:
-        status = _open_child(node, child, columns, rows, seen, own, pool, launch)
+        status = _open_child(node, child, columns, rows, seen, verdict, own, pool, launch)
     cuda.syncwarp()
     clear_accumulator(seen, own)
     if cuda.laneid == 0:
@@ -330,36 +343,63 @@ def _child_at(node, row, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _with_fewest(child, left_most, is_list, is_constrained, own, pool, mode):
-    """Return a child with what its rows have to hold, once they are counted.
+def _first_verdict(number, node, child, left_most, pool, launch):
+    """The `Verdict` on a child before its rows are known: from the rows of its path, and from its own."""
+    right_least = np.int32(pool.nodes[number, layout.NODE_RIGHT] + 1)
+    if not is_settled(left_most, right_least, pool, launch):
+        row = pool.ints[entry(node, node.row_ids + child.row)]
+        right_least = np.int32(right_least - 1 + pool.row_multiplicities[_U(row)])
+    is_wanted = is_settled(left_most, right_least, pool, launch)
+    # All rows that hold a single column hold the whole left set.
+    is_below = is_settled(left_most, np.int32(right_least + (child.n_left > 1)), pool, launch)
+    return Verdict(is_wanted, is_below, right_least)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_list(child, launch):
+    return child.n_left > (layout.WORD_BITS if launch.techniques & WORDS != 0 else 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _with_whole(child, is_list, own, mode):
+    """Return a child with the count of a row that holds all of its left set, once rows are counted."""
+    whole = child.n_left
+    if layout.COUNT < mode < layout.MEMBERS and is_list:
+        whole = own.counts[_U(child.row)]
+    return Child(child.row, child.left_at, child.n_left, whole, child.fewest)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _with_fewest(child, left_most, is_constrained, pool, launch):
+    """Return a child with what its rows have to hold.
 
     A row of a wanted biclique holds all of its left side. In a word, columns are counted: a row holds no more of the
     user's vertices than its columns and all further twins of the left set.
     """
-    whole = own.counts[_U(child.row)] if mode == layout.SIZES and is_list else child.n_left
+    is_list = _is_list(child, launch)
     fewest = np.int32(ANY)
     if is_constrained and not is_list:
         fewest = np.int32(pool.constraints[MIN_LEFT] - (left_most - child.n_left))
-    elif is_constrained and mode == layout.SIZES:
+    elif is_constrained and launch.mode < layout.MEMBERS:
         fewest = np.int32(pool.constraints[MIN_LEFT])
-    return Child(child.row, child.left_at, child.n_left, whole, fewest)
+    return Child(child.row, child.left_at, child.n_left, child.n_left, fewest)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _see_rows(node, child, own, numbers, launch):
+def _see_rows(node, child, is_settled_below, own, numbers, launch):
     """Find the rows that see a child, and, for a list child, the number of paths to later ones."""
-    is_list = child.n_left > (layout.WORD_BITS if launch.techniques & WORDS != 0 else 0)
+    is_list = _is_list(child, launch)
     singles = Singles(_U(0), _U(0))
     n_pairs = np.int32(0)
     if is_list:
-        n_nonzero, n_pairs = count_paths(node, child, own, numbers, launch.mode)
+        n_nonzero, n_pairs = count_paths(node, child, own, numbers, launch)
     else:
-        n_nonzero, singles = mark_rows(node, child, own, numbers, launch.mode)
+        n_nonzero, singles = mark_rows(node, child, launch.mode == layout.COUNT or is_settled_below, own, numbers)
     return Seen(is_list, n_nonzero, singles), n_pairs
 
 
 @cuda.jit(device=True, forceinline=True)
-def _open_child(node, child, columns, rows, seen, own, pool, launch):
+def _open_child(node, child, columns, rows, seen, verdict, own, pool, launch):
     """Make a child a subgraph or a bitset frame; finish it at once if it is only counted, or has no subtree.
 
     Parameters
@@ -368,21 +408,23 @@ def _open_child(node, child, columns, rows, seen, own, pool, launch):
         Its kept columns; none if there is no subtree.
     """
     if columns.n_columns > (layout.WORD_BITS if launch.techniques & WORDS != 0 else 0):
-        return build_subgraph(node, child, columns, rows, own, pool, launch)
+        return build_subgraph(node, child, columns, rows, verdict, own, pool, launch)
     if columns.n_columns <= 0:
         return layout.DONE
-    if columns.n_columns <= (layout.CLOSED_SET_WIDTH if launch.techniques & CLOSED_SETS != 0 else 0):
-        n_below = count_small(child, columns.n_columns, seen, own)
-        if launch.mode == layout.COUNT or n_below <= 0:
+    # A frame has the sizes of merged columns, which decide in `WITHIN`.
+    are_single = launch.mode != layout.WITHIN or not seen.is_list
+    if are_single and columns.n_columns <= (layout.CLOSED_SET_WIDTH if launch.techniques & CLOSED_SETS != 0 else 0):
+        n_below = count_small(node, child, columns.n_columns, seen, verdict, own, pool, launch.mode)
+        if launch.mode == layout.COUNT or n_below <= 0 or verdict.is_settled:
             if cuda.laneid == 0:
                 own.state[layout.FOUND] += n_below
                 own.state[layout.N_CLOSED_SETS] += 1
             return layout.DONE
-    return open_bitset_frame(node, child, columns, seen, own, pool, launch)
+    return open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _visit_list_child(node, child, rows, columns, is_grouped, left_most, own, pool, output, launch):
+def _visit_list_child(node, child, rows, columns, is_grouped, left_most, verdict, own, pool, output, launch):
     """Write a list child unless an earlier row holds its whole left set, and find the columns of its subtree.
 
     If at most 32 are left, `bits` has the columns of each row.
@@ -404,9 +446,9 @@ def _visit_list_child(node, child, rows, columns, is_grouped, left_most, own, po
     if rows.most_earlier == child.whole:
         return layout.DONE, rows, no_columns()
     if own.state[layout.EMITTED] == 0:
-        if launch.mode == layout.COUNT:
+        if launch.mode < layout.SIZES:
             if cuda.laneid == 0:
-                own.state[layout.FOUND] += 1
+                own.state[layout.FOUND] += verdict.is_wanted
         elif not emit_list(node, child, rows.n_nonzero, left_most, own, pool, output, launch):
             ask_to_stop(launch.control, layout.OUTPUT_FULL)
             return layout.PAUSED, rows, no_columns()
@@ -422,5 +464,5 @@ def _visit_list_child(node, child, rows, columns, is_grouped, left_most, own, po
         return layout.DONE, rows, columns
     columns = keep_columns(node, child, rows, own, pool.ints, launch.mode, launch.techniques)
     if launch.techniques & WORDS != 0 and 0 < columns.n_columns <= layout.WORD_BITS:
-        walk_kept(MARK, 1, node, columns, rows, node, child, own, pool.ints, launch.mode)
+        walk_kept(MARK, 1, node, columns, rows, node, child, own, pool.ints, launch)
     return layout.DONE, rows, columns

@@ -103,11 +103,10 @@ def group_at(k, columns, node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_ids(node, child, columns, own, target, offsets, n_columns, ids, numbers, mode):
-    """Write the vertices of the reduced graph of each of the columns numbered in `columns`.
+def write_sizes(node, child, columns, own, target, at, n_columns, numbers, mode):
+    """Write how many vertices each of the columns numbered in `columns` has, from ``target[at]`` on.
 
-    ``target[offsets:]`` receives `n_columns` + 1 offsets, ``target[ids:]`` the vertices. If only sizes are written,
-    there are no ids: the offsets count the user's vertices.
+    In modes without ids these are the user's vertices.
 
     Parameters
     ----------
@@ -118,32 +117,43 @@ def write_ids(node, child, columns, own, target, offsets, n_columns, ids, number
     """
     lane = np.int32(cuda.laneid)
     k = lane
-    while k <= n_columns:
-        target[np.uint64(offsets + k)] = 0
+    while k < n_columns:
+        target[np.uint64(at + k)] = 0
         k = next_tile(k)
     cuda.syncwarp()
-    # If there are ids, each offset is first the begin of its list and, after filling, its end: the begin of the next.
-    shift = np.int32(0 if mode == layout.SIZES else 1)
-    if mode == layout.SIZES and are_groups(columns):
-        tile = np.int32(0)
+    tile = np.int32(0)
+    if mode < layout.MEMBERS and are_groups(columns):
         while tile < columns.n_columns:
             place, first_column, size = group_at(np.int32(tile + lane), columns, node, child, own, numbers)
             if place >= 0:
                 first, _ = ids_of(node, first_column, numbers)
                 _, end = ids_of(node, first_column + size - 1, numbers)
-                target[np.uint64(offsets + tile + lane)] = np.int32(end - first)
+                target[np.uint64(at + tile + lane)] = np.int32(end - first)
             tile = next_tile(tile)
     else:
-        tile = np.int32(0)
         while tile < child.n_left:
             column, first, end = _ids_at(tile, node, child, own, numbers)
             if column >= 0:
-                cuda.atomic.add(target, np.uint64(offsets + shift + column), np.int32(end - first))
+                cuda.atomic.add(target, np.uint64(at + column), np.int32(end - first))
             tile = next_tile(tile)
     cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def write_ids(node, child, columns, own, target, offsets, n_columns, ids, numbers, mode):
+    """Write the vertices of the reduced graph of each of the columns numbered in `columns`.
+
+    ``target[offsets:]`` receives `n_columns` + 1 offsets, ``target[ids:]`` the vertices. In modes without ids, the
+    offsets count the user's vertices. Other parameters are those of `write_sizes`.
+    """
+    # If there are ids, each offset is first the begin of its list and, after filling, its end: the begin of the next.
+    shift = np.int32(0 if mode < layout.MEMBERS else 1)
+    if cuda.laneid == 0:
+        target[np.uint64(offsets + (0 if mode >= layout.MEMBERS else n_columns))] = 0
+    write_sizes(node, child, columns, own, target, offsets + shift, n_columns, numbers, mode)
     exclusive_sums(target, np.int64(offsets + shift), np.int32(n_columns + 1 - shift))
     tile = np.int32(0)
-    while tile < (0 if mode == layout.SIZES else child.n_left):
+    while tile < (0 if mode < layout.MEMBERS else child.n_left):
         column, first, end = _ids_at(tile, node, child, own, numbers)
         if column >= 0:
             place = cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
@@ -176,8 +186,8 @@ def ids_of(node, column, numbers):
 @cuda.jit(device=True, forceinline=True)
 def multiplicity_of_ids(first, end, node, pool, mode):
     """Count the user's vertices of a range of the node's ids; if only sizes are written, the offsets count them."""
-    multiplicity = np.int32(end - first if mode == layout.SIZES else 0)
-    while mode != layout.SIZES and first < end:
+    multiplicity = np.int32(end - first if mode < layout.MEMBERS else 0)
+    while mode >= layout.MEMBERS and first < end:
         multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(pool.ints[entry(node, node.ids + first)])])
         first = next_one(first)
     return multiplicity
@@ -186,7 +196,9 @@ def multiplicity_of_ids(first, end, node, pool, mode):
 @cuda.jit(device=True, forceinline=True)
 def has_constraints(mode, pool):
     """True if there are constraints. Modes that only count or write members are compiled without the check."""
-    return (mode == layout.SIZES or mode == layout.CONSTRAINED) and pool.constraints[ACTIVE] != 0
+    return mode == layout.WITHIN or (
+        (mode == layout.SIZES or mode == layout.CONSTRAINED) and pool.constraints[ACTIVE] != 0
+    )
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -203,8 +215,8 @@ def left_multiplicity(node, child, pool, mode):
 
 
 @cuda.jit(device=True, forceinline=True)
-def right_bounds(seen, node, child, own, pool):
-    """Fewest and most of the user's right vertices of the bicliques from a child on.
+def right_bounds(seen, node, child, needs_most, own, pool):
+    """Fewest and, if `needs_most`, most of the user's right vertices of the bicliques from a child on.
 
     At least: the path, the child and the later rows that hold all of its left set. At most: all later rows that see it,
     too. An earlier row is on no right side below, since left sets inside it were found before. Without these bounds, a
@@ -227,7 +239,7 @@ def right_bounds(seen, node, child, own, pool):
             held = own.counts[_U(other)] if seen.is_list else np.int32(own.bits[_U(other)])
             if held == whole:
                 least = np.int32(least + multiplicity)
-            elif (held if seen.is_list else count_bits(held)) >= child.fewest:
+            elif needs_most and (held if seen.is_list else count_bits(held)) >= child.fewest:
                 more = np.int32(more + multiplicity)
         k = next_tile(k)
     least = sum_small(least)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from mbe_stage.device.techniques import TechniqueSwitches
 
 # Bits of the constant that a kernel is compiled with.
-MERGING, CLOSED_SETS, DOMINATED, WORDS, SPLITTING = (1 << bit for bit in range(5))
-ALL_TECHNIQUES = MERGING | CLOSED_SETS | DOMINATED | WORDS | SPLITTING
+MERGING, CLOSED_SETS, DOMINATED, WORDS, SPLITTING, UPPER_BITS, AHEAD, SETTLING = (1 << bit for bit in range(8))
+ALL_TECHNIQUES = (1 << 8) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,12 @@ class Techniques(TechniqueSwitches):
     splitting : bool
         Any warp may take children of a subgraph, and bitset frames are shared with idle warps. Without it a warp works
         alone on everything below its root.
+    upper_bits : bool
+        Keys of merged columns are hashed by the upper bits of a product, which depend on all of the key.
+    ahead : bool
+        List children keep four tiles of loads in flight, in kernels that only count.
+    settling : bool
+        Counts within sizes keep no superset below a node whose right side is large enough.
     ordering : bool
         Rows in ascending degree; without it in the order of the user's ids.
     prefixes : bool
@@ -41,10 +47,14 @@ class Techniques(TechniqueSwitches):
     dominated: bool = True
     words: bool = True
     splitting: bool = True
+    upper_bits: bool = True
+    ahead: bool = True
+    settling: bool = True
     ordering: bool = True
     prefixes: bool = True
 
     @property
     def kernel_mask(self) -> int:
         """Bits of the techniques that the kernel is compiled with."""
-        return self._mask_of("merging", "closed_sets", "dominated", "words", "splitting")
+        names = ("merging", "closed_sets", "dominated", "words", "splitting", "upper_bits", "ahead", "settling")
+        return self._mask_of(*names)

@@ -15,6 +15,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, ids_of
+from mbe_stage.bicliques.cuda.techniques import AHEAD
 from mbe_stage.bicliques.cuda.walk_bundles import Rows
 from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_all, next_tile, owner_of, rank
 
@@ -56,7 +57,7 @@ def look_at_rows(child, n_nonzero, n_pairs, own, mode):
         is_candidate = other > child.row and not is_full and held >= child.fewest
         if other < child.row:
             most_earlier = max(most_earlier, held)
-            if mode == layout.SIZES and other >= 0:
+            if layout.COUNT < mode < layout.MEMBERS and other >= 0:
                 # Tags are larger than counts. A row that is too small excludes nothing.
                 own.counts[_U(other)] = min(held, _LARGEST_COUNT) if held >= child.fewest else 0
         mask = ballot(is_candidate)
@@ -159,11 +160,16 @@ def path_at(k, total, ends, shift, node, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def paths_at(tile, total, ends, shift, node, numbers, mode):
+def loads_ahead(launch):
+    """True if list children keep several tiles of loads in flight; kernels that write are too long for such code."""
+    return launch.mode < layout.SIZES and launch.techniques & AHEAD != 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def paths_at(tile, total, ends, shift, node, numbers, ahead):
     """The lane's paths of the four tiles from `tile` on, as from `path_at`; continue at `behind_paths`.
 
-    Four are loaded at once, since each waits for memory. Kernels that write are too long for such code: they only load
-    the first tile.
+    Four are loaded at once if `ahead`, since each waits for memory, otherwise the first.
 
     Parameters
     ----------
@@ -181,18 +187,18 @@ def paths_at(tile, total, ends, shift, node, numbers, mode):
     path_1 = _NO_PATH
     path_2 = _NO_PATH
     path_3 = _NO_PATH
-    if mode == layout.COUNT and tile + 32 < total:
+    if ahead and tile + 32 < total:
         path_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-    if mode == layout.COUNT and tile + 64 < total:
+    if ahead and tile + 64 < total:
         path_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
         path_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
     return path_0, path_1, path_2, path_3
 
 
 @cuda.jit(device=True, forceinline=True)
-def behind_paths(tile, mode):
+def behind_paths(tile, ahead):
     """The first tile behind those of `paths_at`."""
-    return next_tile(next_tile(next_tile(next_tile(tile)))) if mode == layout.COUNT else next_tile(tile)
+    return next_tile(next_tile(next_tile(next_tile(tile)))) if ahead else next_tile(tile)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -222,8 +228,8 @@ def _record(path, group, n_pairs, child, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _size_at(place, node, child, numbers):
-    """Number of the user's vertices in a column of the left set, if only sizes are written; 0 behind the last one."""
+def size_at(place, node, child, numbers):
+    """Number of the user's vertices in a column of the left set, in modes without ids; 0 behind the last one."""
     first, end = np.int32(0), np.int32(0)
     if place < child.n_left:
         first, end = ids_of(node, numbers[entry(node, child.left_at + place)], numbers)
@@ -231,36 +237,46 @@ def _size_at(place, node, child, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def count_paths(node, child, own, numbers, mode):
-    """Count in `counts` how many columns of the left set every row holds; if sizes are written, the user's vertices.
+def _size_of(path, size, mode):
+    """What a path adds to its row's count: 1, or the `size` of its column's lane."""
+    return cuda.shfl_sync(ALL, size, path[1]) if layout.COUNT < mode < layout.MEMBERS else np.int32(1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def count_paths(node, child, own, numbers, launch):
+    """Count in `counts` how many columns of the left set every row holds, or the user's vertices in modes without ids.
 
     Collects rows with some in `nonzero`, and records the paths to later ones. Returns the numbers of both (see
     `walk_bundles.Rows`).
     """
+    mode, ahead = launch.mode, loads_ahead(launch)
     n_nonzero = np.int32(0)
     n_pairs = np.int32(0)
     group = np.int32(0)
     while group < child.n_left:
         ends, shift, total = group_at(group, node, child, numbers)
-        size = _size_at(np.int32(group + cuda.laneid), node, child, numbers) if mode == layout.SIZES else np.int32(1)
+        size = np.int32(1)
+        if layout.COUNT < mode < layout.MEMBERS:
+            size = size_at(np.int32(group + cuda.laneid), node, child, numbers)
         tile = np.int32(0)
         while tile < total:
-            path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
+            path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, ahead)
             other_0, other_1, other_2, other_3 = path_0[0], path_1[0], path_2[0], path_3[0]
-            weight = cuda.shfl_sync(ALL, size, path_0[1]) if mode == layout.SIZES else 1
-            is_new_0, is_new_1 = _is_first(other_0, weight, own), _is_first(other_1, 1, own)
-            is_new_2, is_new_3 = _is_first(other_2, 1, own), _is_first(other_3, 1, own)
+            size_0, size_1 = _size_of(path_0, size, mode), _size_of(path_1, size, mode)
+            size_2, size_3 = _size_of(path_2, size, mode), _size_of(path_3, size, mode)
+            is_new_0, is_new_1 = _is_first(other_0, size_0, own), _is_first(other_1, size_1, own)
+            is_new_2, is_new_3 = _is_first(other_2, size_2, own), _is_first(other_3, size_3, own)
             n_pairs = _record(path_0, group, n_pairs, child, own)
             n_nonzero = append_nonzero(is_new_0, other_0, n_nonzero, own)
-            if mode == layout.COUNT and tile + 32 < total:
+            if ahead and tile + 32 < total:
                 n_pairs = _record(path_1, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_1, other_1, n_nonzero, own)
-            if mode == layout.COUNT and tile + 64 < total:
+            if ahead and tile + 64 < total:
                 n_pairs = _record(path_2, group, n_pairs, child, own)
                 n_pairs = _record(path_3, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_2, other_2, n_nonzero, own)
                 n_nonzero = append_nonzero(is_new_3, other_3, n_nonzero, own)
-            tile = behind_paths(tile, mode)
+            tile = behind_paths(tile, ahead)
         group = next_tile(group)
     cuda.syncwarp()
     return n_nonzero, n_pairs

@@ -91,6 +91,24 @@ class Child(NamedTuple):
     fewest: Any
 
 
+class Verdict(NamedTuple):
+    """What size constraints say of a subgraph's child, for kernels that count within them.
+
+    Attributes
+    ----------
+    is_wanted : bool
+        True if the child itself is within them.
+    is_settled : bool
+        True if only the left sizes of the bicliques below it remain to be checked. Then no superset is kept.
+    right_least : int32
+        Fewest of the user's right vertices of the child.
+    """
+
+    is_wanted: Any
+    is_settled: Any
+    right_least: Any
+
+
 class Singles(NamedTuple):
     """Facts about the rows that hold only one column of a bitmap child, if these rows are not collected.
 

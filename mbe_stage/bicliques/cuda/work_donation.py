@@ -287,7 +287,7 @@ def find_open_node(pool, control, any_owner, mode):
         return np.int32(NO_NODE)
     low = np.int32(read_shared(control, layout.LOW_NODE))
     n_nodes = np.int32(min(read_shared(control, layout.N_NODES), pool.cursors.size))
-    is_any = mode == layout.COUNT and any_owner and n_open < _FEW_OPEN
+    is_any = mode < layout.SIZES and any_owner and n_open < _FEW_OPEN
     tile = np.int32(low + _anywhere(n_open, n_nodes, np.int32(n_nodes - low)) if is_any else low)
     while tile < n_nodes:
         node = np.int32(tile + lane)

@@ -115,7 +115,8 @@ def peeled(
         As in `prepare`.
     """
     min_p, min_q = fewest
-    degrees = live_degrees(graph, cp.ones(graph.n_left + graph.n_right, cp.int32), min_q, min_p, n_blocks)
+    alive = cp.ones(graph.n_left + graph.n_right, cp.int32)
+    degrees = live_degrees(graph, alive, min_q, min_p, n_blocks, are_all=True)
     left, right = degrees[: graph.n_left], degrees[graph.n_left :]
     squares = cp.stack([(each.astype(cp.int64) ** 2).sum() for each in (left, right)])
     of_left, of_right = (int(total) for total in cp.asnumpy(squares))

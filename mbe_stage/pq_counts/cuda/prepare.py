@@ -119,7 +119,7 @@ def prepare(
         edges, degrees = _core_on_the_host(graph, fewest)
     else:
         graph = on_device(graph)
-        core = core_of(graph, cp.ones(graph.n_left + graph.n_right, cp.int32), min_q, min_p, n_blocks)
+        core = core_of(graph, None, min_q, min_p, n_blocks)
         owners = cp.searchsorted(core.left_offsets[1:], cp.arange(core.n_edges, dtype=cp.int64), side="right")
         edges, degrees = (owners, core.left_members), (cp.diff(core.left_offsets), cp.diff(core.right_offsets))
     if edges[0].size == 0:
