@@ -14,8 +14,9 @@ from mbe_stage.graphs.csr import filtered
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
-# Sweeps go on while each clears one vertex of so many. Lists are copied if one clears one vertex of so few.
-_FEWEST_PER_SWEEP, _MANY = 64, 4
+# Sweeps go on while each clears one vertex of so many. Lists are copied if one clears one vertex of so few, and some that
+# it would read instead have nearly so many entries: shorter ones are read in less time.
+_FEWEST_PER_SWEEP, _MANY, _LONG = 64, 4, 8
 
 
 def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -61,6 +62,11 @@ def peel_to_core(
     return int(_peel_to_core(offsets, members, (left_alive, right_alive), degrees, (min_right, min_left)))
 
 
+def n_edges_outside(graph: BipartiteCSR, min_left: int, min_right: int) -> int:
+    """Count the edges of vertices with too few neighbours for such a core, some twice."""
+    return int(_n_edges_outside((graph.left_offsets, graph.right_offsets), (min_right, min_left)))
+
+
 def live_degrees(graph: BipartiteCSR, left_alive: np.ndarray, right_alive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of live neighbours of each left and right vertex that lives, int32."""
     return _live_degrees(graph.left_offsets, graph.left_members, graph.right_offsets, left_alive, right_alive)
@@ -97,7 +103,18 @@ def ranks(alive: np.ndarray) -> np.ndarray:
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module, and those that filter adjacency arrays."""
-    return (*csr.compile_steps(), *steps_of(_live_degrees, _peel_to_core))
+    return (*csr.compile_steps(), *steps_of(_n_edges_outside, _live_degrees, _peel_to_core))
+
+
+@compiled(UniTuple(LONGS, 2), UniTuple(int64, 2))
+def _n_edges_outside(offsets, least):
+    n_edges = 0
+    for side in range(2):
+        starts = offsets[side]
+        for vertex in range(starts.size - 1):
+            degree = starts[vertex + 1] - starts[vertex]
+            n_edges += degree if degree < least[side] else 0
+    return n_edges
 
 
 @compiled(LONGS, INTS, LONGS, FLAGS, FLAGS)
@@ -139,7 +156,7 @@ def _peel_to_core(offsets, members, alive, degree, least):
     n_cleared = n
     while n_cleared * _FEWEST_PER_SWEEP > n:
         n_cleared = _sweep(offsets[0], members[0], alive[0], degree[0], degree[1], least[0])
-        if n_cleared * _MANY > n_left:
+        if n_cleared * _MANY > n_left and max(least) >= _LONG:
             _squeeze(offsets[0], members[0], alive, degree, least)
             break
         n_cleared += _sweep(offsets[1], members[1], alive[1], degree[1], degree[0], least[1])

@@ -169,18 +169,31 @@ def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, wo
     weights_at : int
         First of the numbers of right vertices behind each of them, in the arena of ints, where these are needed.
     """
-    if not needs_weights(n_path, sizes):
-        least, wide = sizes.constraints[MIN_LEFT], closed
-        if least > 1:
-            groups = 0
-            for k in range(CLOSED_SET_WIDTH):
-                mask = worker.masks[k]
-                groups |= ((popcount(mask) >= least) | (mask & columns.wide != _U(0))) << k
-            wide &= TOUCHING[groups]
-        worker.control[layout.COUNT] += popcount(wide)
-        closed ^= wide
-    if closed != _U(0):
+    if needs_weights(n_path, sizes):
         count_each(closed, n_path, _U(0), rows_at, rows_end, weights_at, columns, worker, sizes)
+        return
+    least, narrow = sizes.constraints[MIN_LEFT], closed & ~sizes.wide_subsets
+    if narrow != _U(0):
+        groups = 0
+        for k in range(CLOSED_SET_WIDTH):
+            mask = worker.masks[k]
+            groups |= ((popcount(mask) >= least) | (mask & columns.wide != _U(0))) << k
+        narrow &= ~TOUCHING[groups]
+        closed ^= narrow
+        count_narrow(narrow, columns, worker, least)
+    worker.control[layout.COUNT] += popcount(closed)
+
+
+@njit(inline="always")
+def count_narrow(closed, columns, worker, least):
+    """Count the sets of a closed-set bitmap over the groups in ``worker.masks`` that have enough left vertices.
+
+    Each has fewer than `least` groups, and none that is enough by itself.
+    """
+    while least > 2 and closed != _U(0):
+        left = spread(_U(lowest_bit_index(closed)), worker.masks)
+        worker.control[layout.COUNT] += is_wide(left, columns, worker.ints, least)
+        closed &= closed - _ONE
 
 
 @compiled(nrt=False)
@@ -324,9 +337,12 @@ def drop_narrow(words, start, end, columns, ints, payload_at, least):
     """
     kept = start
     shift = payload_at - start
+    has_medium = medium_columns(~_U(0), columns) != _U(0)
+    # No branch on rows, since it would be unpredictable.
     for k in range(start, end):
-        if is_wide(words[k], columns, ints, least):
-            words[kept] = words[k]
-            ints[shift + kept] = ints[shift + k]
-            kept += 1
+        row = words[k]
+        words[kept] = row
+        ints[shift + kept] = ints[shift + k]
+        is_kept = (popcount(row) >= least) | (row & columns.wide != _U(0))
+        kept += is_kept or (has_medium and word_weight(row, columns, ints) >= least)
     return kept

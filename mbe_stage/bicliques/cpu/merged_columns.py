@@ -292,10 +292,27 @@ def write_column_weights(child, kept, ints, weights_at):
 
 
 @compiled(nrt=False)
-def weighed_columns(child, kept, ints, weights_at, least):
-    """Write the weights of the columns of a bitset frame, and say which are heavy, or wide by themselves."""
-    write_column_weights(child, kept, ints, weights_at)
+def weighed_columns(child, kept, ints, weights_at, least, are_unread):
+    """Say which columns of a bitset frame are heavy, or wide by themselves, and write their weights.
+
+    Parameters
+    ----------
+    are_unread : bool
+        True if weights are read of columns that are heavy and not wide alone: where two left vertices are enough, there
+        are none.
+    """
     heavy = wide = _U(0)
+    if are_unread and least == 2:
+        columns, first, n_kept, _, groups = kept
+        n_seen = 0
+        for k in range(n_kept):
+            # New columns are numbered as their first ones come.
+            group = k if groups < 0 else ints[groups + k]
+            is_merged = group != n_seen
+            n_seen += not is_merged
+            heavy |= _U(is_merged | (child.node[child.column_weights + columns[first + k]] > 1)) << _U(group)
+        return layout.Columns(weights_at, heavy, heavy)
+    write_column_weights(child, kept, ints, weights_at)
     for k in range(kept.n_new):
         heavy |= _U(ints[weights_at + k] > 1) << _U(k)
         wide |= _U(ints[weights_at + k] >= least) << _U(k)

@@ -76,7 +76,8 @@ def visit_subgraph_child(node, offset, worker, sizes, output):
         # A single column is a left set of the first row that holds it.
         if left_end - left_at > 1 or node[column_members + node[column_offsets + node[left_at]]] == row:
             n_left = left_end - left_at
-            if sizes.weighs_columns or n_left > layout.WORD_BITS:
+            # If a word has room for them, they are weighed with their lists at hand.
+            if n_left < sizes.constraints[MIN_LEFT] or n_left > layout.WORD_BITS:
                 n_left = _weight(node, offset, left_at, left_end)
             if n_left >= sizes.constraints[MIN_LEFT]:
                 break
@@ -126,12 +127,14 @@ def _visit_bitmap_child(child, worker, sizes, output):
     """A child whose left set fits one word: its rows are built in a single pass."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
     n_path, width = worker.frames[child.depth, layout.N_PATH], child.left_end - child.left_at
-    if width <= 2 and output is None and not needs_weights(n_path, sizes) and _count_pair_of_columns(child, worker):
+    if width <= 2 and output is None and not sizes.are_exact and _count_pair_of_columns(child, n_path, worker, sizes):
         return OK
-    n_nonzero = _NONE
+    n_nonzero = n_left = _NONE
     bit = _ONE
     for k in range(child.left_at, child.left_end):
         prefetch_column(child, k, 0)
+        if sizes.weighs_columns:
+            n_left += node[child.column_weights + node[k]]
         column = child.column_offsets + node[k]
         for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
             other = node[j]
@@ -141,6 +144,11 @@ def _visit_bitmap_child(child, worker, sizes, output):
             bits[other] = known | bit
         bit <<= _ONE
     control[layout.WORK] += 8 + 2 * n_nonzero
+    if sizes.weighs_columns:
+        node, weights, starts, row_ids, offsets, members, ids, row, left_at, left_end, _, n_ids, depth = child
+        child = layout.Child(
+            node, weights, starts, row_ids, offsets, members, ids, row, left_at, left_end, n_left, n_ids, depth
+        )
     if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH:
         _count_small_child(child, n_nonzero, worker, sizes)
         return OK
@@ -154,26 +162,41 @@ def _visit_bitmap_child(child, worker, sizes, output):
 
 
 @njit(inline="always")
-def _count_pair_of_columns(child, worker):
-    """Count the bicliques of a child with one column or two, if that takes earlier rows alone; return whether it does.
+def _count_pair_of_columns(child, n_path, worker, sizes):
+    """Count the bicliques of a child with one column or two, if their lists alone tell them; return whether they do.
 
     All rows of a single column hold the whole left set, and are later ones. Of two columns, each is a left set of an
-    earlier row by itself if it has any.
+    earlier row by itself if it has any; one that stands for too few left vertices is none that is wanted.
     """
     node, row, control = child.node, child.row, worker.control
-    one = child.column_members + node[child.column_offsets + node[child.left_at]]
-    other = child.column_members + node[child.column_offsets + node[child.left_end - 1]]
-    if one != other:
+    a, b = node[child.left_at], node[child.left_end - 1]
+    one = child.column_members + node[child.column_offsets + a]
+    other = child.column_members + node[child.column_offsets + b]
+    if a != b:
         prefetch_column(child, child.left_at, 0)
         prefetch_column(child, child.left_at + 1, 0)
-        if node[one] == row or node[other] == row:
+        least = sizes.constraints[MIN_LEFT]
+        if (node[one] == row and node[child.column_weights + a] >= least) or (
+            node[other] == row and node[child.column_weights + b] >= least
+        ):
             return False
         while node[one] != node[other] and node[one] < row and node[other] < row:
             is_behind = node[one] < node[other]
             one += is_behind
             other += not is_behind
     control[layout.WORK] += 8
-    control[layout.COUNT] += node[one] != node[other] or node[one] >= row
+    if node[one] == node[other] and node[one] < row:
+        return True
+    n_right = n_path + np.int64(sizes.right_multiplicities[node[child.row_ids + row]])
+    end = child.column_members + node[child.column_offsets + a + 1]
+    other_end = child.column_members + node[child.column_offsets + b + 1]
+    while n_right < sizes.constraints[MIN_RIGHT] and one < end and other < other_end:
+        first, second = node[one], node[other]
+        if first == second and first > row:
+            n_right += np.int64(sizes.right_multiplicities[node[child.row_ids + first]])
+        one += first <= second
+        other += second <= first
+    control[layout.COUNT] += n_right >= sizes.constraints[MIN_RIGHT]
     return True
 
 
@@ -196,13 +219,13 @@ def _count_small_child(child, n_nonzero, worker, sizes):
     # Without columns of medium weight, and with enough on the path, their numbers decide.
     # All left sets but the child's own are in two rows or more.
     is_weighed = medium != _U(0) or needs_weights(n_path + 1, sizes)
-    # Its own right vertices are those of the rows with all columns.
+    # If it alone has all columns, its own right vertices have to be enough.
     n_right = n_path + 1
     if n_right < sizes.constraints[MIN_RIGHT] and not is_weighed:
-        n_right = n_path
         for k in range(n_nonzero):
-            if bits[nonzero[k]] == full and nonzero[k] >= child.row:
-                n_right += np.int64(sizes.right_multiplicities[node[child.row_ids + nonzero[k]]])
+            n_right += np.int64(bits[nonzero[k]] == full)
+        if n_right == n_path + 2:
+            n_right = n_path + np.int64(sizes.right_multiplicities[node[child.row_ids + child.row]])
     for k in range(n_nonzero):
         other = nonzero[k]
         member = _ONE << bits[other]
@@ -256,20 +279,24 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
         control[layout.NEEDED] = payload_at + 3 * n_nonzero + 1
         return layout.INTS_SHORT
     excluded_end = words.size
-    n_path, raw_end, excluded_at, singles = _divide_rows(
-        child, full, n_path, n_nonzero, top, payload_at, worker, sizes, output
+    can_merge = output is None and not needs_weights(n_path + (full != _U(0)), sizes)
+    n_path, raw_end, excluded_at, singles, lone = _divide_rows(
+        child, full, n_path, n_nonzero, top, payload_at, can_merge, worker, sizes, output
     )
     if n_path == 0:
         return OK
     if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
-    if raw_end == top:
+    if raw_end == top and lone == _U(0):
         return OK
-    columns = layout.Columns(ints_top, _U(0), _U(0))
+    columns, least = layout.Columns(ints_top, _U(0), _U(0)), sizes.constraints[MIN_LEFT]
     if sizes.weighs_columns and child.n_left != kept.n_new:
-        columns = weighed_columns(child, kept, ints, ints_top, sizes.constraints[MIN_LEFT])
-    if sizes.constraints[MIN_LEFT] > 1:
-        raw_end = drop_narrow(words, top, raw_end, columns, ints, payload_at, sizes.constraints[MIN_LEFT])
+        columns = weighed_columns(child, kept, ints, ints_top, least, can_merge)
+    if least > 1:
+        lone &= columns.wide
+        if least > 2 or not can_merge:
+            raw_end = drop_narrow(words, top, raw_end, columns, ints, payload_at, least)
+    raw_end = _append_singles(lone, words, raw_end)
     if raw_end == top:
         return OK
     if output is not None:
@@ -278,7 +305,7 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
     behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     excluded = layout.Excluded(excluded_at, excluded_end, singles, top, top)
     if output is None and raw_end - top <= 2 and may_count_pair(n_path, sizes):
-        count_pair(words[top], words[raw_end - 1], excluded, columns, sizes.constraints[MIN_LEFT], worker)
+        count_pair(words[top], words[raw_end - 1], excluded, columns, least, worker)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
@@ -291,13 +318,15 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
 
 
 @njit(inline="always")
-def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, worker, sizes, output):
+def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, can_merge, worker, sizes, output):
     """Divide the rows in `bits` into those on the path, candidates from ``words[top]`` on, and excluded ones.
 
     Parameters
     ----------
     full, n_path, n_nonzero : int
         As in `_open_bitset_frame`.
+    can_merge : bool
+        True if nothing stands behind the candidates.
 
     Returns
     -------
@@ -305,17 +334,16 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, worker, sizes,
         0 if an excluded row holds the whole left set.
     raw_end, excluded_at : int
         End of the candidates, and the first of the excluded rows, which end with the arena.
-    singles : uint64
-        The columns that an excluded row holds.
+    singles, lone : uint64
+        The single columns that an excluded row is, and those that a candidate is, too, that is not among the rows.
     """
     bits, nonzero, words, ints = worker.bits, worker.nonzero, worker.words, worker.ints
     raw_end = top
     # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
     excluded_at = words.size
-    # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if no
-    # weights stand behind them.
+    # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if nothing
+    # stands behind them.
     singles = lone = _U(0)
-    can_merge = output is None and not needs_weights(n_path + (full != _U(0)), sizes)
     for k in range(n_nonzero):
         other = nonzero[k]
         known = bits[other]
@@ -324,7 +352,7 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, worker, sizes,
         is_single = known & (known - _ONE) == _U(0)
         if other < child.row:
             if known == full:
-                return _NONE, top, excluded_at, singles
+                return _NONE, top, excluded_at, singles, lone
             singles |= known
             words[excluded_at - 1] = known
             excluded_at -= not is_single
@@ -343,8 +371,7 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, worker, sizes,
             words[raw_end] = known
             ints[payload_at + raw_end - top] = row_id if output is not None else sizes.right_multiplicities[row_id]
             raw_end += 1
-    raw_end = _append_singles(lone & ~singles, words, raw_end)
-    return n_path, raw_end, excluded_at, singles
+    return n_path, raw_end, excluded_at, singles, lone & ~singles
 
 
 @njit(inline="always")
