@@ -124,10 +124,12 @@ class Api:
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/api"
+        # One for all questions: each of its own would read all certificates first.
+        self._client = httpx.Client(timeout=PATIENCE)
 
     def healthy(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/health").status_code == httpx.codes.OK
+            return self._client.get(f"{self.url}/health").status_code == httpx.codes.OK
         except httpx.TransportError:
             return False
 
@@ -140,7 +142,7 @@ class Api:
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         # While SQLite is locked the server answers 503 with Retry-After, as it does to Prefect's own client.
         for _ in range(_BUSY_ANSWERS):
-            answer = httpx.request(method, f"{self.url}/{path}", timeout=PATIENCE, auth=SECRET, **options)
+            answer = self._client.request(method, f"{self.url}/{path}", auth=SECRET, **options)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
             time.sleep(1)
