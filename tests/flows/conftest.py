@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from flow_toys import EDGES
+from processes import migrated
 
 from tests.patience import PATIENCE
 
@@ -35,12 +36,16 @@ def edges_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def prefect_server():
+def prefect_server(tmp_path_factory):
     """Prefect's own test server, started once."""
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
-    from prefect.testing.utilities import prefect_test_harness
+    from prefect.testing import utilities
 
+    home = tmp_path_factory.mktemp("server")
+    migrated(home / "prefect-test.db")
     # Without heartbeats a run ends most of a second sooner: their thread is waited for.
     no_heartbeat = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})
-    with prefect_test_harness(server_startup_timeout=int(PATIENCE)), no_heartbeat:
-        yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utilities, "mkdtemp", lambda: str(home))
+        with utilities.prefect_test_harness(server_startup_timeout=int(PATIENCE)), no_heartbeat:
+            yield

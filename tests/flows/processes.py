@@ -1,22 +1,31 @@
 """Processes that the server tests start, each ended with all that it started, and a small client for Prefect's API."""
 
+import fcntl
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import httpx
 from flow_toys import CHECKOUT
 
-from tests.patience import PATIENCE, begun
+from tests.patience import PATIENCE, begun, completed
 
 SECRET = "tests", "no secret"
+_MIGRATE = """
+import asyncio
+from prefect.server.database import provide_database_interface
+asyncio.run(provide_database_interface().create_db())
+"""
 _STOP_SECONDS = 30
 _BUSY_ANSWERS = 30
 
@@ -28,8 +37,24 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def migrated(database: Path) -> None:
+    """Put a new database of Prefect there: its hundred migrations, done once, take longer than most runs."""
+    made = CHECKOUT / "build" / f"prefect-{version('prefect')}.db"
+    made.parent.mkdir(exist_ok=True)
+    with open(made.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            with tempfile.TemporaryDirectory() as home:
+                completed([sys.executable, "-c", _MIGRATE], env={**os.environ, "PREFECT_HOME": home}, check=True)
+                shutil.copy(Path(home) / "prefect.db", made)
+    database.parent.mkdir(parents=True, exist_ok=True)
+    if not database.exists():
+        shutil.copy(made, database)
+
+
 def environment(home: Path, **more: str) -> dict[str, str]:
     """The environment of a Prefect process at home in `home`, silent towards the world."""
+    migrated(home / "prefect.db")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     # The packages come from the checkout, whether or not it is installed.
     path = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -99,10 +124,12 @@ class Api:
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/api"
+        # One for all questions: each of its own would read all certificates first.
+        self._client = httpx.Client(timeout=PATIENCE)
 
     def healthy(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/health").status_code == httpx.codes.OK
+            return self._client.get(f"{self.url}/health").status_code == httpx.codes.OK
         except httpx.TransportError:
             return False
 
@@ -115,7 +142,7 @@ class Api:
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         # While SQLite is locked the server answers 503 with Retry-After, as it does to Prefect's own client.
         for _ in range(_BUSY_ANSWERS):
-            answer = httpx.request(method, f"{self.url}/{path}", timeout=PATIENCE, auth=SECRET, **options)
+            answer = self._client.request(method, f"{self.url}/{path}", auth=SECRET, **options)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
             time.sleep(1)

@@ -37,7 +37,7 @@ def put_in_place() -> Any:
     peers.copied_from = lambda *pairs: [np.copyto(array, source) for array, source in pairs]
     peers.brought_here = lambda *arrays: tuple(array.copy() for array in arrays)
     memory_budget = python_types.ModuleType("mbe_stage.device.memory_budget")
-    memory_budget.device_budget = lambda _execution: 1 << 30
+    memory_budget.device_budget = lambda _execution: 1 << 26
     memory_budget.device_work = lambda _budget: contextlib.nullcontext()
     for module in (arrays, peers, memory_budget):
         sys.modules[module.__name__] = module

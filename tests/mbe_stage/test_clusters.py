@@ -18,6 +18,8 @@ from mbe_stage.runners.clusters import dask_cluster
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
 psutil = pytest.importorskip("psutil", reason="a package that Dask needs")
 
+from tests.pipeline.forked_workers import workers_are_forked  # noqa: E402 - it needs Dask
+
 
 def listening(process: Any) -> list[tuple[str, int]]:
     """Where a process waits for connections."""
@@ -33,7 +35,7 @@ def test_nobody_else_can_talk_to_a_cluster_of_this_machine() -> None:
     """Every port of scheduler, nannies and workers speaks TLS, and refuses a client without the certificate."""
     # A test before this one may have left a server to this process or to a child of it.
     before = set(_listening_here())
-    with dask_cluster(workers=2, threads=1) as runner:
+    with workers_are_forked(), dask_cluster(workers=2, threads=1) as runner:
         ports = [each for each in _listening_here() if each not in before]
         # The scheduler, two nannies and two workers; none of HTTP.
         assert len(ports) == 5
@@ -68,7 +70,12 @@ def test_a_worker_that_dies_while_the_cluster_starts_is_one_line(dies: str, monk
         preload = dask.config.set({"distributed.worker.preload": ["import os; os._exit(3)"]})
     else:
         monkeypatch.setattr(lease_work, "ignore_interrupts", functools.partial(os._exit, 3))
-    with preload, pytest.raises(ClusterLost) as refusal, dask_cluster(workers=2, threads=1):
+    with (
+        workers_are_forked(),
+        preload,
+        pytest.raises(ClusterLost) as refusal,
+        dask_cluster(workers=2, threads=1),
+    ):
         pytest.fail("a cluster without its workers")
     assert str(refusal.value).startswith("a worker ended while the cluster of this machine started (")
     assert "\n" not in str(refusal.value)

@@ -50,15 +50,19 @@ from tests.patience import PATIENCE
 dask = pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
 
+from tests.pipeline.forked_workers import workers_are_forked  # noqa: E402 - it needs Dask
+
 # Long enough for workers to be lost in the middle, with leases of a tenth of a second.
 LONG = (120, 600, 0.25)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
-    ) as made:
+    with workers_are_forked():
+        made = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
+        )
+    with made:
         yield made
 
 
@@ -444,9 +448,10 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest
 
 def test_the_scheduler_is_lost() -> None:
     graph = random_graph(*LONG)
-    made = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
-    )
+    with workers_are_forked():
+        made = distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
+        )
     client = distributed.Client(made, timeout=2)
     threading.Timer(0.7, made.close).start()
     with pytest.raises(ClusterLost, match="scheduler"):
@@ -500,7 +505,7 @@ def test_a_worker_that_cannot_load_is_left_to_the_search(
 
 
 def test_clusters_are_opened_and_refused() -> None:
-    with dask_cluster(workers=1, threads=1) as runner:
+    with workers_are_forked(), dask_cluster(workers=1, threads=1) as runner:
         sink = CountSink()
         enumerate_into(sink, graphs.crown(5), None, Execution(runner=runner), "cpu")
         assert sink.n_bicliques == 30

@@ -95,13 +95,6 @@ def test_once_compiled_no_usual_command_compiles(tmp_path: Path) -> None:
     assert done.stdout.partition("compiled:\n")[2] == "", done.stdout
 
 
-# Loads all that any command may need, and prints how many functions.
-LOADED = """
-from mbe_stage.runtime import jit
-from mbe_stage.pipeline.cli.compile import compile_everything
-compile_everything("cpu", lambda _: None)
-print(len([each for each in jit._known if each.overloads]))
-"""
 # Publishes a run of eight edges; prints which of our functions were loaded for it, and the names of its steps.
 EIGHT_EDGES = """
 import sys
@@ -117,19 +110,34 @@ print(list(read_manifest(out + "/latest").seconds))
 """
 
 
-def test_loading_imports_no_linear_algebra(tmp_path: Path) -> None:
+def asked_to_compile(monkeypatch: pytest.MonkeyPatch, *problems: str | None) -> list[set[str]]:
+    """The names of all steps that the commands of each problem, or of all, may need."""
+    asked: list[set[str]] = []
+
+    def noted(self: tiers.Tier, steps: Sequence[CompileStep], _: object = None) -> dict[str, float]:  # noqa: ARG001
+        asked.append({step.what for step in steps})
+        return {"load": 0.0}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tiers.Tier, "compile", noted)
+        for problem in problems:
+            compile_everything("cpu", None, problem)
+    return asked
+
+
+def test_loading_imports_no_linear_algebra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled code takes Numba's memory from it; all else it imports by itself, for half a second."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     source = tmp_path / "edges.csv"
     source.write_text("a,x\na,y\na,z\nb,x\nb,y\nb,z\nc,x\nc,z\n")
-    n_all = completed([sys.executable, "-c", LOADED], env=environment, check=True).stdout
+    (everything,) = asked_to_compile(monkeypatch, None)
     command = [sys.executable, "-c", EIGHT_EDGES, source, tmp_path / "out"]
     functions, modules, steps = completed(command, env=environment, check=True).stdout.splitlines()[-3:]
     assert modules == "[]"
     assert "'load'" in steps
     assert "'compile'" not in steps
     # None of what verifies, samples, or searches for other problems.
-    assert len(functions.split()) < int(n_all) / 2
+    assert len(functions.split()) < len({what.partition(" (")[0] for what in everything}) / 2
     assert not [each for each in functions.split() if each.startswith(("pipeline.", "mbe_stage.bicliques.estimation"))]
 
 
@@ -245,16 +253,9 @@ def test_steps_are_named_once() -> None:
 
 def test_compiling_for_one_problem_leaves_out_the_engines_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """What every command needs beside stays, and so does what both need."""
-    asked: list[set[str]] = []
-
-    def noted(self: tiers.Tier, steps: Sequence[CompileStep], _: object = None) -> dict[str, float]:  # noqa: ARG001
-        asked.append({step.what for step in steps})
-        return {"load": 0.0}
-
-    monkeypatch.setattr(tiers.Tier, "compile", noted)
-    for problem in (None, "bicliques", "pq_counts", "cliques"):
-        compile_everything("cpu", None, problem)
-    everything, of_bicliques, of_counts, of_cliques = asked
+    everything, of_bicliques, of_counts, of_cliques = asked_to_compile(
+        monkeypatch, None, "bicliques", "pq_counts", "cliques"
+    )
     counts = {what for what in everything if what.startswith("mbe_stage.pq_counts.")}
     cliques = {what for what in everything if what.startswith("mbe_stage.cliques.")}
     pairs = ("mbe_stage.shared_neighbours.engine_cpu.", "mbe_stage.shared_neighbours.projection.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import math
 import random
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.groups import arrow as sink
 from mbe_stage.pipeline.problems.groups import publication
 from mbe_stage.pipeline.problems.installed import reading_of
-from mbe_stage.pipeline.verify import verify_run
+from mbe_stage.pipeline.verify import group_graphs, verify_run
 from tests.pipeline.groups_support import EDGES, case_with, planted, rows, settings
 from tests.pipeline.output_support import crown_pairs
 from tests.pipeline.test_problem_seam import edit, forge
@@ -59,7 +60,7 @@ def everything(seed: int = 1) -> pa.Table:
     dice = random.Random(seed)
 
     def row(account: str, item: int, stars: int | None = None, at: int | None = None) -> tuple[str, int, int, int, int]:
-        moment = dice.randrange(36 * HOUR) if at is None else at + dice.randrange(9000)
+        moment = dice.randrange(23 * HOUR) if at is None else at + dice.randrange(9000)
         return account, item, stars or dice.randrange(1, 6), 1_600_000_000 + moment, dice.randrange(1, 9)
 
     found = [row(f"u{dice.randrange(90)}", dice.randrange(60)) for _ in range(350)]
@@ -141,6 +142,25 @@ def other(value: Any, kind: pa.DataType) -> Any:
     return f"{value or ''}?"
 
 
+@pytest.fixture(scope="module")
+def searched_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The graphs of other keys are searched once for each number of bicliques that a table states."""
+    found: dict[Any, Path | None] = {}
+    search = group_graphs._bicliques_again
+
+    def searched(job: Any, graph: Any) -> Path | None:
+        stated = graph.name, graph.n_bicliques, graph.is_truncated
+        if stated not in found:
+            directory = search(job, graph)
+            found[stated] = directory and shutil.copytree(directory, tmp_path_factory.mktemp("searched") / "again")
+        return found[stated]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group_graphs, "_bicliques_again", searched)
+        yield
+
+
+@pytest.mark.usefixtures("searched_once")
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
 def test_another_value_of_any_column_is_found(
     whole: tuple[dict[str, bytes], EdgeData], tmp_path: Path, table: str, column: str

@@ -41,7 +41,7 @@ from tests.rapids import frames_on_arrow
 from tests.rapids.emulated_cliques import Said, random_ends
 from tests.rapids.emulated_devices import degrees_alone, ends
 
-PLENTY, LITTLE = 1 << 30, 1 << 17
+PLENTY, LITTLE = 1 << 30, 1 << 16
 N_TASKS = 9
 CLIQUES: dict[str, Any] = {"problem": "cliques"}
 GROUPS: dict[str, Any] = {"groups": {"chance_copies": 1}, "output": {"bicliques": False}}
@@ -143,7 +143,7 @@ def ended_and_resumed(places: Places, directory: Path, said: Said, case: Case) -
     output = {"two_hop_steps": 0, "checkpoint_seconds": 1e-6, **sections.get("output", {})}
     execution = {"block_bytes": 16000}
     asked = Config.from_mapping({**sections, "output": output, "execution": execution})
-    edges = ingest(reading_of(asked), random_ends(1, 24, 130) if "problem" in sections else ends(1, 30, 22, 0.3))
+    edges = ingest(reading_of(asked), random_ends(1, 24, 130) if "problem" in sections else ends(1, 24, 18, 0.3))
     staging_dir = directory / name / "room"
     run_path = staging_dir / staging_dir.name
     run_path.mkdir(parents=True)

@@ -17,7 +17,7 @@ from tests.mbe_stage.processes import run_module
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
-@pytest.mark.parametrize("n_graphs", [10, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_graphs", [6, pytest.param(150, marks=pytest.mark.slow)])
 def test_the_kernels_in_lockstep_lanes(n_graphs: int) -> None:
     lines = run_module("tests.mbe_stage.groups.emulated_candidates", str(n_graphs)).splitlines()
     cases = {part["part"]: part["cases"] for part in map(json.loads, lines)}

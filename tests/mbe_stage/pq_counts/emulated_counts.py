@@ -37,7 +37,7 @@ def use_the_emulator() -> Any:
     from mbe_stage.pq_counts.cuda import kernels
 
     memory_budget = sys.modules["mbe_stage.device.memory_budget"]
-    memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 30  # type: ignore[attr-defined]
+    memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 26  # type: ignore[attr-defined]
     kernels.kernel_blocks = lambda: 1
     from mbe_stage.device import mapped
     from mbe_stage.pq_counts.cuda import (
