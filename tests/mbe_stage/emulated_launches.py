@@ -164,8 +164,9 @@ def _enumerations() -> Iterator[tuple[str, Callable[[], Any]]]:
     from mbe_stage.bicliques import engine_cuda
     from mbe_stage.bicliques.cuda import prepare
     from mbe_stage.cliques import engine_cuda as engine_of_cliques
+    from mbe_stage.cliques.cuda import prepare as prepare_cliques
 
-    prepare.LONG_ROW = 13
+    prepare.LONG_ROW, prepare_cliques.SMALL = 13, 1 << 12
     bipartite = graphs.from_matrix(graphs.random_matrix(1, 12, 12, 0.4))
     undirected: UndirectedCSR = random_graph(np.random.default_rng(1), 12, 0.4)
     sizes = {"n_blocks": 1, "quantum_seconds": 1000.0}

@@ -16,6 +16,7 @@ from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, check_growth, with_larger_arenas, with_space_in_pool
 from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph
+from mbe_stage.bicliques.cuda.prepare_on_host import HostGraph
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.bicliques.cuda.work_handover import (
     Capacity,
@@ -67,7 +68,7 @@ class Session:
 
     def __init__(
         self,
-        graph: DeviceGraph,
+        graph: DeviceGraph | HostGraph,
         constraints: np.ndarray,
         mode: int,
         plan: MemoryPlan,
@@ -100,14 +101,16 @@ class Session:
         # A session that has not worked has nothing to drop.
         self._has_worked = False
 
-    def _new_pool(self, graph: DeviceGraph, rows: np.ndarray | None) -> layout.Pool:
+    def _new_pool(self, graph: DeviceGraph | HostGraph, rows: np.ndarray | None) -> layout.Pool:
         plan = self.plan
         ints = cp.empty(plan.pool, cp.int32)
         nodes, cursors = cp.zeros((plan.nodes, layout.NODE_FIELDS), cp.int64), cp.zeros(plan.nodes, cp.int32)
         self._roots = graph.write(ints, nodes)
         constraints = self._control.constraints
         # Any short array will do where columns are not sorted.
-        prefixes = graph.sorted_columns(ints) if graph.facts.is_sorted else constraints[:1]
+        prefixes = constraints[:1]
+        if isinstance(graph, DeviceGraph) and graph.facts.is_sorted:
+            prefixes = graph.sorted_columns(ints)
         if self.mode == layout.SIZES:
             graph.write_sizes(ints)
         if rows is not None:

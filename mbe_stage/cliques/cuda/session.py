@@ -20,7 +20,6 @@ from mbe_stage.cliques.cuda.memory_plan import MemoryPlan, SearchSizes, plan_mem
 from mbe_stage.cliques.cuda.prepare import DeviceGraph, prepare
 from mbe_stage.cliques.cuda.root_order import RootOrder, task_costs
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SUB_WARPS
-from mbe_stage.device.arrays import copied_together
 from mbe_stage.device.launch import resident_blocks
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.undirected import UndirectedCSR
@@ -316,7 +315,7 @@ class Search(HeldSearch[Session]):
         self._roots = request.roots
         graph, budget = request.graph, request.budget
         with device_work(budget):
-            prepared = prepare(_on_device(graph), resident_blocks(), budget)
+            prepared = prepare(graph, resident_blocks(), budget)
             if request.wanted is not None:
                 prepared = prepared.with_roots(request.roots.order[request.wanted])
             of_graph = (graph.n_edges, prepared.most_later, prepared.most_neighbours)
@@ -349,10 +348,3 @@ class Search(HeldSearch[Session]):
     def remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
         """Return the tasks of these roots."""
         return tasks_from(roots, self._roots.identity, self.costs)
-
-
-def _on_device(graph: UndirectedCSR) -> UndirectedCSR:
-    if not graph.is_on_host:
-        return graph
-    typed = graph.offsets.astype(np.int64, copy=False), graph.members.astype(np.int32, copy=False)
-    return UndirectedCSR(graph.n, *copied_together(*typed))
