@@ -40,6 +40,8 @@ from mbe_stage.device.arrays import (
     zeroed_beside,
 )
 from mbe_stage.device.launch import launch_blocks
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.search.cuda.plan import does_not_fit
 
 _STOPPED_BY_HOST = layout.STOP_BIT + (1 << 20)
 """A warp that resumes decrements the idle count, so the stop bit must stay above it."""
@@ -371,19 +373,27 @@ class Session:
         return None if work is None else work | {"order": order}
 
     def load(self, work: saved_work.Arrays) -> None:
-        """Begin with saved work, checked to be of this graph and mode; this session has none in progress."""
+        """Begin with saved work, checked to be of this graph and mode; this session has none in progress.
+
+        Raises
+        ------
+        MemoryBudgetExceeded
+            It does not fit.
+        """
         order, begun = work["order"], saved_work.roots_of(work)
         self.restart(order)
         self._has_worked = True
         paths = self._roots.paths
         before, ahead = (float(paths[cp.asarray(rows)].sum()) for rows in (begun, order))
         self._roots = replace(self._roots, begun_before=before, total=before + ahead)
-        if saved_work.words_of(work) > self.plan.words:
-            self._replan_arenas(saved_work.words_of(work))
-        n = len(work["nodes"])
-        n_ints = saved_work.pool_ints_of(work)
-        if self._whole_graph_ints + n_ints > self.plan.pool or n + 1 > self.plan.nodes:
-            self._replan_pool(n_ints, n)
+        n, n_ints = len(work["nodes"]), saved_work.pool_ints_of(work)
+        try:
+            if saved_work.words_of(work) > self.plan.words:
+                self._replan_arenas(saved_work.words_of(work))
+            if self._whole_graph_ints + n_ints > self.plan.pool or n + 1 > self.plan.nodes:
+                self._replan_pool(n_ints, n)
+        except MemoryBudgetExceeded as refusal:
+            raise does_not_fit(refusal, self._budget_bytes) from None
         saved_work.load_nodes(work, self._pool, self._whole_graph_ints, self.mode)
         self._control.host[layout.N_NODES] += n
         self._control.host[layout.N_OPEN] += int((work["cursors"] < work["nodes"][:, layout.NODE_END]).sum())
