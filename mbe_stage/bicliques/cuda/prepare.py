@@ -52,7 +52,7 @@ LONG_ROW, LONG_SHARE = 8000, 48
 
 Making such a root takes one warp milliseconds, and longer than the others have to do.
 """
-SMALL = 1 << 15
+SMALL = 1 << 13
 """Most vertices and edges, together, of a graph that the host prepares."""
 _SORTING_SHARE = 16
 """Share of the budget that sorting may take."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import cupy as cp
 import numpy as np
 
@@ -12,9 +14,14 @@ from mbe_stage.bicliques.cuda.memory_plan import ReducedSizes
 from mbe_stage.bicliques.cuda.root_order import RootOrder
 from mbe_stage.bicliques.ordering import arranged, compile_steps
 from mbe_stage.bicliques.reduction import Core
-from mbe_stage.device.arrays import copied_together, upload
+from mbe_stage.device.arrays import sent, upload
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.runtime.compile_ahead import compile_ahead
+
+
+@functools.cache
+def _compile() -> None:
+    compile_ahead(compile_steps())
 
 
 class HostGraph:
@@ -27,7 +34,7 @@ class HostGraph:
     """
 
     def __init__(self, graph: BipartiteCSR) -> None:
-        compile_ahead(compile_steps())
+        _compile()
         vertices = (np.arange(n, dtype=np.int32) for n in (graph.n_left, graph.n_right))
         made = arranged(Core(graph, *vertices))
         self._rows, self._columns, self.rows_are_left = made.rows, made.columns, made.rows_are_left
@@ -60,7 +67,7 @@ class HostGraph:
         fields[[layout.NODE_EDGES, layout.NODE_SIZE]] = facts.n_edges, self._node.size
         upload(self._node, ints[: self._node.size])
         upload(fields, nodes[0])
-        return RootOrder(*copied_together(np.argsort(-self._paths).astype(np.int32), self._paths))
+        return RootOrder(*sent(np.argsort(-self._paths).astype(np.int32), self._paths))
 
     def write_sizes(self, ints: cp.ndarray) -> None:
         """Let the offsets of the columns' ids count the user's vertices."""
@@ -72,7 +79,7 @@ class HostGraph:
 
     def multiplicities(self) -> tuple[cp.ndarray, cp.ndarray]:
         """Number of the user's vertices of each row and column."""
-        rows, columns = copied_together(self._rows.multiplicities, self._columns.multiplicities)
+        rows, columns = sent(self._rows.multiplicities, self._columns.multiplicities)
         return rows, columns
 
     def groups(self) -> tuple[DeviceGroups, DeviceGroups]:
@@ -80,5 +87,5 @@ class HostGraph:
         each = (self._rows, self._columns)
         alone = (np.where(groups.multiplicities == 1, groups.first_members, np.int32(-1)) for groups in each)
         arrays = [(groups.offsets, groups.members, single) for groups, single in zip(each, alone, strict=True)]
-        copies = copied_together(*arrays[0], *arrays[1])
+        copies = sent(*arrays[0], *arrays[1])
         return DeviceGroups(*copies[:3]), DeviceGroups(*copies[3:])

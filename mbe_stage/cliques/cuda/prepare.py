@@ -14,7 +14,7 @@ from numba import cuda
 
 from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.layout import Graph
-from mbe_stage.device.arrays import copied_together
+from mbe_stage.device.arrays import sent
 from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, n_warps, this_warp
 from mbe_stage.device.jit import I32, I64, kernel
 from mbe_stage.device.launch import launch_blocks
@@ -97,7 +97,7 @@ def prepare(graph: UndirectedCSR, n_blocks: int, budget: int) -> DeviceGraph:
         graph = replace(graph, offsets=graph.offsets.astype(np.int64, copy=False))
         if graph.members.size <= SMALL:
             return _prepared_on_the_host(graph)
-        graph = UndirectedCSR(graph.n, *copied_together(graph.offsets, graph.members.astype(np.int32, copy=False)))
+        graph = UndirectedCSR(graph.n, *sent(graph.offsets, graph.members.astype(np.int32, copy=False)))
     later_ends = cp.empty(graph.n, cp.int64)
     members = cp.empty(graph.members.size, cp.int32)
     weights = cp.empty(graph.n, cp.int64)
@@ -120,7 +120,7 @@ def _prepared_on_the_host(graph: UndirectedCSR) -> DeviceGraph:
     is_small = (n_later <= layout.SMALL_ROOT) & (degrees <= layout.SMALL_DEGREE)
     weights = np.where(is_small, layout.SMALL_DEGREE - degrees, -(n_later << 32 | degrees))
     order = np.argsort(weights, kind="stable").astype(np.int32)
-    lists = Graph(*copied_together(graph.offsets, graph.offsets[:-1] + n_later, by_part, order))
+    lists = Graph(*sent(graph.offsets, graph.offsets[:-1] + n_later, by_part, order))
     most_neighbours = int(degrees[n_later > 0].max(initial=0))
     return DeviceGraph(lists, graph.n, int(is_small.sum()), int(n_later.max()), most_neighbours)
 
