@@ -230,11 +230,13 @@ def stream(
     _check_runner(execution, is_on_host=graph.is_on_host and not is_on_device)
     n_found, sink_seconds, prepared = 0, 0.0, summed()
     truncated: str | None = None
-    may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
     limit, time_limit = _limits(problem, execution)
     limits = LimitWatch(problem, run_limits, limit, time_limit, execution.stated_seconds)
     reporter = ProgressReporter(on_progress, Forecast(limit), time_limit)
     checkpoints, wanted = Checkpoints(sink, run_limits.checkpoint_seconds), None if tasks is None else tuple(tasks)
+    may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
+    # Another engine cannot continue saved work.
+    may_take_over = may_take_over and not any(isinstance(each, OpenWork) for each in wanted or ())
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
         nonlocal prepared

@@ -28,7 +28,7 @@ from mbe_stage.options import Execution
 from mbe_stage.ragged import offsets_of
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.search.cpu.pool import Barrier
-from mbe_stage.tasks import Task, cut
+from mbe_stage.tasks import OpenWork, Task, cut, open_work_of
 
 if TYPE_CHECKING:
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
@@ -49,6 +49,8 @@ _BLOCKS_ON_DEVICE = 2
 # Sizes that come to the host together, before their members.
 _CLIQUES_AT_ONCE = 1 << 20
 _STRIDE = 256
+_SAVED_SHARE = 2
+"""Share of the host's memory for saved work. If it takes more, a barrier waits until begun roots are finished."""
 Block = TypeVar("Block")
 
 
@@ -70,7 +72,7 @@ def run(
     query: CliqueQuery,
     execution: Execution,
     detail: Detail,
-    tasks: Iterable[Task] | None = None,
+    tasks: Iterable[Task | OpenWork] | None = None,
     *,
     barrier: Barrier | None = None,
     sizes: dict[str, Any] | None = None,
@@ -85,11 +87,13 @@ def run(
         Its arrays may be CuPy's.
     execution : Execution
         Its memory budget is the device's.
-    tasks : iterable of Task, optional
-        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
+    tasks : iterable of Task or OpenWork, optional
+        The part to search: tasks made by `tasks_of` for the same graph and query, or the work that a search saved. By
+        default all.
     barrier : Barrier, optional
-        A request is answered by an empty block with the remaining tasks (`CliqueBlock.remaining`). No further root
-        begins until the begun ones are finished.
+        A request is answered by an empty block with the remaining work (`CliqueBlock.remaining`). If the barrier takes
+        open work, it is saved in the middle, unless it takes more than half of `memory_budget_bytes`. Otherwise no
+        further root begins until the begun ones are finished.
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
@@ -117,7 +121,7 @@ def device_blocks(
     graph: UndirectedCSR,
     query: CliqueQuery,
     execution: Execution,
-    tasks: Iterable[Task] | None = None,
+    tasks: Iterable[Task | OpenWork] | None = None,
     *,
     barrier: Barrier | None = None,
     sizes: dict[str, Any] | None = None,
@@ -147,7 +151,7 @@ def device_search(
     query: CliqueQuery,
     execution: Execution,
     detail: Detail,
-    tasks: Iterable[Task] | None,
+    tasks: Iterable[Task | OpenWork] | None,
     *,
     is_requested: bool,
     on_device: bool = False,
@@ -239,7 +243,7 @@ def _asked(
     query: CliqueQuery,
     execution: Execution,
     detail: Detail,
-    tasks: Iterable[Task] | None,
+    tasks: Iterable[Task | OpenWork] | None,
     sizes: dict[str, Any] | None,
     techniques: Techniques = _EVERYTHING,
 ) -> tuple[SearchRequest | None, tuple[CliqueBlock, ...]]:
@@ -250,12 +254,17 @@ def _asked(
     graph, query, execution, detail, tasks, sizes, techniques
         As in `run`.
     """
-    from mbe_stage.cliques.cuda.session import SearchRequest
+    from mbe_stage.cliques.cuda.session import SearchRequest, form_of
     from mbe_stage.device.memory_budget import device_budget
 
     roots = RootOrder(graph, query, part)
-    wanted = None if tasks is None else roots.of_tasks(tasks)
-    if not part.is_possible or (wanted is not None and wanted.size == 0):
+    mode, budget = _mode(query, detail), device_budget(execution)
+    work, wanted = None, None
+    if tasks is not None:
+        tasks = tuple(tasks)
+        work = open_work_of(tasks, roots.identity, form_of(mode))
+        wanted = roots.of_tasks([each for each in tasks if each is not work])
+    if not part.is_possible or (work is None and wanted is not None and wanted.size == 0):
         return None, ()
     if part.graph.n == 0:
         alone = np.zeros(1, np.int32), np.empty(0, np.int32)
@@ -263,8 +272,21 @@ def _asked(
         return None, (_block(*alone, part, detail, 1.0),) if is_known else ()
     most = _LARGEST_SIZE if query.max_size is None else min(_LARGEST_SIZE, query.max_size - len(part.held))
     limits = (min(_LARGEST_SIZE, max(0, query.min_size - len(part.held))), most)
-    mode, budget = _mode(query, detail), device_budget(execution)
-    return SearchRequest(part.graph, roots, mode, limits, budget, wanted, sizes or {}, techniques.kernel_mask), ()
+    arrays = None
+    if work is not None and wanted is not None:
+        arrays = work.arrays | {"order": np.concatenate([work.arrays["order"], roots.order[wanted].astype(np.int32)])}
+    return SearchRequest(
+        graph=part.graph,
+        roots=roots,
+        mode=mode,
+        size_limits=limits,
+        budget=budget,
+        wanted=wanted if work is None else None,
+        sizes=sizes or {},
+        techniques=techniques.kernel_mask,
+        most_saved=execution.memory_budget_bytes // _SAVED_SHARE,
+        work=arrays,
+    ), ()
 
 
 def _searched(
@@ -277,7 +299,10 @@ def _searched(
     from mbe_stage.cliques.cuda.session import Search
     from mbe_stage.search.cuda.barriers import with_barriers
 
-    for quantum in with_barriers(Search(request), barrier, in_parts=request.mode == layout.MEMBERS):
+    search = Search(request)
+    if search.works:
+        search.resume(search.works)
+    for quantum in with_barriers(search, barrier, in_parts=request.mode == layout.MEMBERS):
         if statistics is not None and quantum.found is not None:
             statistics.update(quantum.found.statistics)
         yield from found(quantum)

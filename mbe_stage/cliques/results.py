@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from mbe_stage.ragged import Growing, long_offsets, offsets_of
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import Remaining
 
 
 class Detail(enum.IntEnum):
@@ -35,18 +35,19 @@ class CliqueBlock:
         Dense ids, clique after clique, ascending within each; None below `Detail.MEMBERS`.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
-    remaining : tuple of Task or None
-        The remaining tasks, in an empty block that marks a barrier after all other results. None in other blocks.
+    remaining : tuple of Task or OpenWork, or None
+        The remaining tasks or saved work, in an empty block that marks a barrier after all other results. None in other
+        blocks.
     """
 
     n_cliques: int
     sizes: np.ndarray | None = None
     members: np.ndarray | None = None
     work_done: float = 0.0
-    remaining: tuple[Task, ...] | None = None
+    remaining: Remaining | None = None
 
     @classmethod
-    def empty(cls, detail: Detail, work_done: float, remaining: tuple[Task, ...] | None = None) -> CliqueBlock:
+    def empty(cls, detail: Detail, work_done: float, remaining: Remaining | None = None) -> CliqueBlock:
         """Make a block without cliques, which only reports progress or marks a barrier."""
         none = np.empty(0, np.int32)
         sizes = none if detail >= Detail.SIZES else None

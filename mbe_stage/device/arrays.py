@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import cupy as cp
 import numpy as np
 
-from mbe_stage.device import bytes_together, views_in
-
-_MOST_TOGETHER = 1 << 20
 # A GPU fills these bytes in the time that a second stream costs the host.
 _WORTH_A_STREAM = 1 << 26
 
@@ -31,31 +26,12 @@ def wait_for_device() -> None:
     cp.cuda.get_current_stream().synchronize()
 
 
-def copied_together(*arrays: np.ndarray) -> list[cp.ndarray]:
-    """Copy arrays from the host; small ones by one copy, which takes as long as that of each would."""
-    n_bytes = bytes_together(array.nbytes for array in arrays)
-    if n_bytes > _MOST_TOGETHER:
-        return [cp.asarray(array) for array in arrays]
-    if _staging.copied is None:
-        _staging.memory = np.frombuffer(cp.cuda.alloc_pinned_memory(_MOST_TOGETHER), np.uint8, _MOST_TOGETHER)
-    else:
-        _staging.copied.synchronize()
-    for part, array in zip(views_in(_staging.memory, arrays), arrays, strict=True):
-        part[:] = array
-    copies, stream = cp.empty(n_bytes, cp.uint8), cp.cuda.get_current_stream()
-    copies.set(_staging.memory[:n_bytes], stream)
-    _staging.copied = stream.record()
-    return views_in(copies, arrays)
-
-
-class _Staging(threading.local):
-    """Pinned memory of a thread, and the event behind the last copy from it. New memory takes longer to fill."""
-
-    memory: np.ndarray
-    copied: Any = None
-
-
-_staging = _Staging()
+def sent(*arrays: np.ndarray) -> list[cp.ndarray]:
+    """Copy arrays from the host. Memory that is not page-locked suffices: small copies return at once."""
+    copies = [cp.empty(array.shape, array.dtype) for array in arrays]
+    for copy, array in zip(copies, arrays, strict=True):
+        copy.set(array)
+    return copies
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Machine code of kernels from the distribution `mbe-stage-cubins`, so that a first run need not compile them.
 
 Code is used if it was built from these sources and fits the device. CUDA runs code for the same major compute
-capability and for the same or a lower minor one. Otherwise the kernel is compiled, and one line in the log says why.
+capability and for the same or a lower minor one; on Tegra, only code for exactly that chip. Otherwise the kernel is
+compiled, and one line in the log says why.
 
 Machine code holds launch bounds, shared memory and constants. The layout of arguments is that of `numba_private`, which
 is one of the sources. So code of equal sources is launched like the kernel that would be compiled.
@@ -23,6 +24,7 @@ _DISTRIBUTION = "mbe-stage-cubins"
 _SOURCES = Path(__file__).resolve().parents[1]
 # The layers above, on which no kernel depends. A checkout has links to them.
 _ABOVE = ("pipeline", "flows")
+_TEGRA = ((8, 7), (10, 1), (11, 0))
 
 Capability = tuple[int, int]
 Index = Mapping[str, Mapping[str, Sequence[str]]]
@@ -62,6 +64,8 @@ def fitting(index: Index, name: str, capability: Capability) -> str | None:
     built = [tuple(map(int, each.split("."))) for each, kernels in index.items() if name in kernels]
     major, minor = capability
     usable = [each for each in built if each[0] == major and each[1] <= minor]
+    if capability in _TEGRA:
+        usable = [each for each in usable if each == capability]
     return ".".join(map(str, max(usable))) if usable else None
 
 

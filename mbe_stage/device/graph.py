@@ -8,7 +8,7 @@ from typing import TypeVar
 import cupy as cp
 import numpy as np
 
-from mbe_stage.device.arrays import copied_together
+from mbe_stage.device.arrays import sent
 from mbe_stage.device.peers import brought_here
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -131,4 +131,4 @@ def on_device(graph: BipartiteCSR) -> BipartiteCSR:
         return graph
     arrays = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
     typed = (array.astype(kind, copy=False) for array, kind in zip(arrays, (np.int64, np.int32) * 2, strict=True))
-    return BipartiteCSR(graph.n_left, graph.n_right, *copied_together(*typed))
+    return BipartiteCSR(graph.n_left, graph.n_right, *sent(*typed))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -324,7 +324,8 @@ def _wanted(
 
 def _block(quantum: Quantum[Counted], part: Reduced, rows_are_left: bool) -> PqBlock:
     leaves = Leaves.none() if quantum.found is None else _leaves(quantum.found, part, rows_are_left)
-    return PqBlock(leaves, work_done=quantum.share, remaining=quantum.remaining)
+    remaining = cast("tuple[Task, ...] | None", quantum.remaining)
+    return PqBlock(leaves, work_done=quantum.share, remaining=remaining)
 
 
 def _part(graph: BipartiteCSR, query: PqQuery) -> tuple[Reduced, list[Leaves]]:

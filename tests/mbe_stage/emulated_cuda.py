@@ -31,7 +31,7 @@ def put_in_place() -> Any:
     arrays.upload = lambda host, array: np.copyto(array, host)
     arrays.zeroed_beside = _zeroed
     arrays.wait_for_device = lambda: None
-    arrays.copied_together = lambda *arrays: [array.copy() for array in arrays]
+    arrays.sent = lambda *arrays: [array.copy() for array in arrays]
     arrays.WordsBeside = WordsBeside
     peers = python_types.ModuleType("mbe_stage.device.peers")
     peers.copied_from = lambda *pairs: [np.copyto(array, source) for array, source in pairs]

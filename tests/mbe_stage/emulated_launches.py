@@ -122,7 +122,7 @@ def count_requests(launcher: Any) -> None:
     counted("asarray", "copies")
     asnumpy, run = cupy.asnumpy, launcher.__getitem__
     upload = device_arrays.upload
-    copied_together = device_arrays.copied_together
+    sent = device_arrays.sent
 
     def copied(array: Any, out: Any = None, *, blocking: bool = True) -> np.ndarray:
         if isinstance(array, DeviceArray):
@@ -135,9 +135,10 @@ def count_requests(launcher: Any) -> None:
         _note("copies")
         upload(host, _plain(array))
 
-    def sent(*arrays: Any) -> list[Any]:
-        _note("copies")
-        return [_on_device(array) for array in copied_together(*arrays)]
+    def counted_sent(*arrays: Any) -> list[Any]:
+        for _ in arrays:
+            _note("copies")
+        return [_on_device(array) for array in sent(*arrays)]
 
     def launched(self: Any, configuration: Any) -> Any:
         def call(*arguments: Any) -> None:
@@ -149,7 +150,7 @@ def count_requests(launcher: Any) -> None:
     cupy.asnumpy, launcher.__getitem__ = copied, launched
     for name, other in (
         ("upload", uploaded),
-        ("copied_together", sent),
+        ("sent", counted_sent),
         ("wait_for_device", lambda: _note("waits")),
     ):
         for module_name, module in list(sys.modules.items()):
@@ -164,8 +165,9 @@ def _enumerations() -> Iterator[tuple[str, Callable[[], Any]]]:
     from mbe_stage.bicliques import engine_cuda
     from mbe_stage.bicliques.cuda import prepare
     from mbe_stage.cliques import engine_cuda as engine_of_cliques
+    from mbe_stage.cliques.cuda import prepare as prepare_cliques
 
-    prepare.LONG_ROW = 13
+    prepare.LONG_ROW, prepare_cliques.SMALL = 13, 1 << 12
     bipartite = graphs.from_matrix(graphs.random_matrix(1, 12, 12, 0.4))
     undirected: UndirectedCSR = random_graph(np.random.default_rng(1), 12, 0.4)
     sizes = {"n_blocks": 1, "quantum_seconds": 1000.0}

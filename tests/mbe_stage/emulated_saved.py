@@ -19,7 +19,7 @@ import numpy as np
 from mbe_stage import BicliqueQuery, BipartiteCSR, Detail, Execution, TableSink
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.cuda import layout
-from mbe_stage.errors import InvalidArgument
+from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import OpenWork
 from tests.mbe_stage import graphs
@@ -133,14 +133,18 @@ WRONG: list[tuple[str, Callable[[np.ndarray], Any]]] = [
 
 def refused(launcher: Any) -> Iterator[dict[str, Any]]:
     """Each change of `WRONG`, and what is said of it; bits that fit, but are another number of edges."""
-    from mbe_stage.bicliques.cuda import saved_work, search
+    from mbe_stage.bicliques.cuda import saved_work, search, session
 
     noted: list[Any] = []
     check, search.saved_work.check = saved_work.check, lambda *given: noted.append(given)
     launcher.seed, dice = 0, random.Random(1)
     # A graph with many bicliques below nodes, and stacks.
     graph, query, work = *asked(0), None
-    while work is None or not all(len(work.arrays[name]) for name in ("nodes", "tasks", "frames", "bits")):
+    while (
+        work is None
+        or not all(len(work.arrays[name]) for name in ("nodes", "bits"))
+        or not (work.arrays["tasks"][:, 0] >= 0).any()
+    ):
         work = ended(graph, query, Detail.MEMBERS, None, dice, lambda _: None)
     list(
         zip(range(1), engine_cuda.run(graph, query, Execution(), Detail.MEMBERS, [work], sizes=SIZES[0]), strict=False)
@@ -158,11 +162,22 @@ def refused(launcher: Any) -> Iterator[dict[str, Any]]:
     run = engine_cuda.run(graph, query, Execution(), Detail.MEMBERS, [changed], sizes=SIZES[0])
     yield {"case": "other bits", "said": said_of(lambda: list(run))}
 
+    def refuse(*_: Any) -> None:
+        raise MemoryBudgetExceeded("no", needed_bytes=1234567)
+
+    session.with_space_in_pool = refuse
+    sizes = {"n_blocks": 2, "nodes": 1, "pool_extra": 2048}
+    yield {
+        "too_large": said_of(
+            lambda: list(engine_cuda.run(graph, query, Execution(), Detail.MEMBERS, [work], sizes=sizes))
+        )
+    }
+
 
 def said_of(action: Callable[[], Any]) -> str:
     try:
         action()
-    except InvalidArgument as error:
+    except (InvalidArgument, MemoryBudgetExceeded) as error:
         return str(error)
     return ""
 

@@ -69,7 +69,15 @@ def write_index(folder: Path, **others: Any) -> None:
 
 @pytest.mark.parametrize(
     ("capability", "fitting"),
-    [((7, 5), None), ((8, 0), "8.0"), ((8, 5), "8.0"), ((8, 9), "8.6"), ((9, 0), None), ((10, 3), "10.0")],
+    [
+        ((7, 5), None),
+        ((8, 0), "8.0"),
+        ((8, 5), "8.0"),
+        ((8, 9), "8.6"),
+        ((9, 0), None),
+        ((10, 3), "10.0"),
+        ((8, 7), None),
+    ],
 )
 def test_code_runs_on_its_major_capability_and_later_minor_ones(capability: tuple[int, int], fitting: str) -> None:
     index = {"8.0": {KERNEL: []}, "8.6": {KERNEL: []}, "9.0": {"another": []}, "10.0": {KERNEL: []}}
@@ -184,7 +192,11 @@ def test_a_built_kernel_is_loaded_and_launched(built: Path, loaded: list[Any], m
     monkeypatch.setattr(cuda, "get_current_device", lambda: SimpleNamespace(compute_capability=(9, 0)))
     kernel: Any = Kernel()
     assert is_kept(kernel, (INT,))
-    assert is_loaded(kernel, (INT,))
+    assert is_loaded(kernel, (INT,), (9, 0))
+    # Another device has nothing yet.
+    monkeypatch.setattr(cuda, "get_current_device", lambda: SimpleNamespace(compute_capability=(7, 5)))
+    assert not is_loaded(kernel, (INT,), (7, 5))
+    monkeypatch.setattr(cuda, "get_current_device", lambda: SimpleNamespace(compute_capability=(9, 0)))
     assert int(LoadedKernel(kernel, (INT,))._function) == 77
     code, (_, symbol) = loaded
     # An ELF file for CUDA (machine 190), whose entry has that name.

@@ -17,6 +17,7 @@ from mbe_stage import (
 )
 from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.bicliques.results import Sink
+from mbe_stage.tasks import OpenWork, Roots
 from tests.mbe_stage import graphs
 from tests.mbe_stage.small_gpu import SmallGpu, install
 
@@ -60,6 +61,13 @@ def test_a_large_enough_budget_keeps_the_gpu(caplog: pytest.LogCaptureFixture) -
 @pytest.mark.usefixtures("small_gpu")
 def test_what_auto_chose_earlier_is_replaced_too() -> None:
     assert enumerate_into(CountSink(), graphs.crown(6), engine="cuda", chosen_by_auto=True).engine == "cpu"
+
+
+@pytest.mark.usefixtures("small_gpu")
+def test_saved_work_stays_with_its_engine() -> None:
+    work = OpenWork(Roots("bicliques", 6, 1), "bicliques, cuda 1, mode 0", {})
+    with pytest.raises(MemoryBudgetExceeded, match=REFUSAL):
+        enumerate_into(CountSink(), graphs.crown(6), engine="cuda", chosen_by_auto=True, tasks=[work])
 
 
 @pytest.mark.usefixtures("small_gpu")

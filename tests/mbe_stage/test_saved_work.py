@@ -24,6 +24,8 @@ def assert_nothing_is_lost(seeds: Iterable[int]) -> None:
     rounds = [case for case in cases if "saved" in case]
     assert all(case["same"] for case in rounds), rounds
     assert sum(case["saved"] for case in rounds) > 0
+    (too_large,) = (case["too_large"] for case in cases if "too_large" in case)
+    assert "the saved work of the run needs 1,234,567 bytes of device memory" in too_large
     wrong = [case for case in cases if "said" in case]
     assert len(wrong) > 20
     assert all("the saved work of a search is damaged (array '" in case["said"] for case in wrong), wrong

@@ -6,12 +6,14 @@ one reads them after it.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
-from mbe_stage.device import bytes_together, views_in, whole_lines
+from mbe_stage.device import whole_lines
 from mbe_stage.device.arrays import upload
 
 
@@ -40,16 +42,22 @@ class Control:
     """
 
     def __init__(self, n_warps: int, pool_top: int, constraints: np.ndarray) -> None:
-        # In this order. The first four are read back.
-        fields_64, fields = np.empty(layout.CONTROL_64_FIELDS, np.int64), np.empty(layout.CONTROL_FIELDS, np.int32)
-        idle_mask, mailbox = np.empty((n_warps + 31) // 32, np.uint32), np.empty(n_warps, np.int32)
-        arrays = (np.empty(1, np.int64), fields_64, constraints, fields, idle_mask, mailbox)
-        n_bytes = bytes_together(array.nbytes for array in arrays)
-        self._device, self._host = cp.empty(n_bytes, cp.uint8), np.zeros(n_bytes, np.uint8)
-        self._n_read_back = bytes_together(array.nbytes for array in arrays[:4])
-        found, self.fields_64, self.constraints, self.fields, *by_warp = views_in(self._device, arrays)
-        self._found, (self.idle_mask, self.mailbox) = found.reshape(()), by_warp
-        self._found_host, self.host_64, self.host_constraints, self.host, *_ = views_in(self._host, arrays)
+        n_mask = (n_warps + 31) // 32
+        # Words of 32 bits: what is found, 64-bit fields, constraints, fields, idle mask, mailbox. The first four parts
+        # are read back. No two parts share a cache line.
+        sizes = 2, 2 * layout.CONTROL_64_FIELDS, 2 * constraints.size, layout.CONTROL_FIELDS, n_mask, n_warps
+        places = [0, *accumulate(map(whole_lines, sizes))]
+        self._device, self._host = cp.empty(places[-1] // 2, cp.int64), np.zeros(places[-1] // 2, np.int64)
+        self._n_read_back = places[4] // 2
+        of_64, of_constraints = (slice(places[k] // 2, (places[k] + sizes[k]) // 2) for k in (1, 2))
+        of_fields = slice(places[3], places[3] + sizes[3])
+        words = self._device.view(cp.int32)
+        self._found = self._device[:1].reshape(())
+        self.fields_64, self.constraints = self._device[of_64], self._device[of_constraints]
+        self.fields, self.mailbox = words[of_fields], words[places[5] : places[5] + n_warps]
+        self.idle_mask = words[places[4] : places[4] + n_mask].view(cp.uint32)
+        self.host_64, self.host_constraints = self._host[of_64], self._host[of_constraints]
+        self.host = self._host.view(np.int32)[of_fields]
         self.host_constraints[:] = constraints
         self.host[layout.N_NODES] = self.host[layout.N_OPEN] = 1
         self.host_64[layout.POOL_TOP] = pool_top
@@ -57,7 +65,7 @@ class Control:
     @property
     def n_found(self) -> int:
         """Bicliques counted so far."""
-        return int(self._found_host[0])
+        return int(self._host[0])
 
     def begin(self, plan: MemoryPlan) -> None:
         """Set the words at the beginning of a quantum."""

@@ -29,6 +29,8 @@ from mbe_stage.bicliques.cuda.collapse_twins import (
 )
 from mbe_stage.bicliques.cuda.column_order import sort_columns
 from mbe_stage.bicliques.cuda.memory_plan import ReducedSizes, check_preparation, slots_for
+from mbe_stage.bicliques.cuda.prepare_on_host import HostGraph
+from mbe_stage.bicliques.cuda.root_order import RootOrder
 from mbe_stage.bicliques.cuda.whole_graph import (
     N_BINS,
     PARTS_PER_WARP,
@@ -50,6 +52,8 @@ LONG_ROW, LONG_SHARE = 8000, 48
 
 Making such a root takes one warp milliseconds, and longer than the others have to do.
 """
+SMALL = 1 << 13
+"""Most vertices and edges, together, of a graph that the host prepares."""
 _SORTING_SHARE = 16
 """Share of the budget that sorting may take."""
 
@@ -95,61 +99,6 @@ def _common_neighbours(offsets: cp.ndarray, members: cp.ndarray, vertices: Seque
         start, end = (int(offset) for offset in offsets[vertex : vertex + 2])
         found[members[start:end]] += 1
     return (found == len(vertices)).astype(cp.int32)
-
-
-@dataclass(frozen=True, eq=False)
-class RootOrder:
-    """The children of the whole graph that are to start; others have started before.
-
-    Attributes
-    ----------
-    order : (n,) int32
-        Their rows, in descending order of two-step paths (to within an eighth).
-    paths : (n_rows,) int64
-        Two-step paths of every row.
-    begun_before : float
-        Paths of the roots that have started and left the order.
-    total : float or None
-        Paths of all wanted roots; None for those of this order.
-    """
-
-    order: cp.ndarray
-    paths: cp.ndarray
-    begun_before: float = 0.0
-    total: float | None = None
-
-    @cached_property
-    def _total(self) -> float:
-        """Expected work below all of them."""
-        return float(self.paths[self.order].sum()) if self.total is None else self.total
-
-    @property
-    def n(self) -> int:
-        """Number of roots to start."""
-        return int(self.order.size)
-
-    def only(self, rows: np.ndarray) -> RootOrder:
-        """Keep some of them, in the same order."""
-        is_wanted = cp.zeros(self.paths.size, cp.bool_)
-        is_wanted[cp.asarray(rows)] = True
-        return RootOrder(self.order[is_wanted[self.order]], self.paths)
-
-    def followed_by(self, n_taken: int, rows: np.ndarray) -> RootOrder:
-        """Replace the roots behind the first `n_taken` by others."""
-        return RootOrder(cp.asarray(rows, cp.int32), self.paths, self.paths_begun(n_taken), self._total)
-
-    def share_of(self, rows: np.ndarray) -> float:
-        """Share of the expected work below some of them."""
-        return float(self.paths[cp.asarray(rows)].sum()) / max(1.0, self._total)
-
-    def paths_begun(self, n_taken: int) -> float:
-        """Paths of the first `n_taken` roots, and of those started before them."""
-        return self.begun_before + (float(self.paths[self.order[:n_taken]].sum()) if n_taken else 0.0)
-
-    def work_done(self, n_taken: int, unfinished: cp.ndarray) -> float:
-        """Share of the expected work below started roots, without the rows that are `unfinished`."""
-        expected = self.paths[self.order[:n_taken]].sum() - self.paths[cp.unique(unfinished)].sum()
-        return (self.begun_before + float(expected)) / max(1.0, self._total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -295,8 +244,8 @@ def prepare(
     *,
     by_degree: bool = True,
     sorts_columns: bool = False,
-) -> DeviceGraph | None:
-    """Reduce the graph on the device; None if it is empty.
+) -> DeviceGraph | HostGraph | None:
+    """Reduce the graph, on the host if it is small and stands there, else on the device; None if it is empty.
 
     Parameters
     ----------
@@ -318,6 +267,10 @@ def prepare(
         return None
     n = graph.n_left + graph.n_right
     check_preparation(n, budget_bytes)
+    if graph.is_on_host and n + graph.n_edges <= SMALL and by_degree and not shrinks(query):
+        small = HostGraph(graph)
+        if not sorts_columns or small.facts.max_row_degree < LONG_ROW:
+            return small
     graph = on_device(graph)
     if shrinks(query):
         graph = shrunk(graph, query, n_blocks)

@@ -22,6 +22,7 @@ from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.cuda.layout import mode_of
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, ReducedSizes, plan_memory
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph, prepare
+from mbe_stage.bicliques.cuda.prepare_on_host import HostGraph
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.cuda.twin_expansion import ListSizes, expanded, room_for_sizes, work_out_sizes
 from mbe_stage.bicliques.cuda.work_handover import Capacity, DeviceProgress, WorkTransfer
@@ -259,7 +260,7 @@ def planned(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, det
     return None if prepared is None else _plan(prepared, mode_of(detail, size_constraints(query)), budget)
 
 
-def _plan(prepared: DeviceGraph, mode: int, budget: int) -> MemoryPlan:
+def _plan(prepared: DeviceGraph | HostGraph, mode: int, budget: int) -> MemoryPlan:
     return plan_memory(prepared.facts, kernels.kernel_blocks(mode), mode, budget)
 
 
@@ -268,7 +269,7 @@ def _form(detail: Detail, query: BicliqueQuery) -> str:
     return f"bicliques, cuda {saved_work.VERSION}, mode {mode_of(detail, size_constraints(query))}"
 
 
-def _roots(graph: BipartiteCSR, query: BicliqueQuery, prepared: DeviceGraph | None) -> Roots:
+def _roots(graph: BipartiteCSR, query: BicliqueQuery, prepared: DeviceGraph | HostGraph | None) -> Roots:
     """Return the roots of all the work, with the row numbers of the CPU engine."""
     rows_are_left, vertices = False, np.empty(0, np.int32)
     if prepared is not None:

@@ -16,6 +16,7 @@ from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, check_growth, with_larger_arenas, with_space_in_pool
 from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph
+from mbe_stage.bicliques.cuda.prepare_on_host import HostGraph
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.bicliques.cuda.work_handover import (
     Capacity,
@@ -39,6 +40,8 @@ from mbe_stage.device.arrays import (
     zeroed_beside,
 )
 from mbe_stage.device.launch import launch_blocks
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.search.cuda.plan import does_not_fit
 
 _STOPPED_BY_HOST = layout.STOP_BIT + (1 << 20)
 """A warp that resumes decrements the idle count, so the stop bit must stay above it."""
@@ -67,7 +70,7 @@ class Session:
 
     def __init__(
         self,
-        graph: DeviceGraph,
+        graph: DeviceGraph | HostGraph,
         constraints: np.ndarray,
         mode: int,
         plan: MemoryPlan,
@@ -100,14 +103,16 @@ class Session:
         # A session that has not worked has nothing to drop.
         self._has_worked = False
 
-    def _new_pool(self, graph: DeviceGraph, rows: np.ndarray | None) -> layout.Pool:
+    def _new_pool(self, graph: DeviceGraph | HostGraph, rows: np.ndarray | None) -> layout.Pool:
         plan = self.plan
         ints = cp.empty(plan.pool, cp.int32)
         nodes, cursors = cp.zeros((plan.nodes, layout.NODE_FIELDS), cp.int64), cp.zeros(plan.nodes, cp.int32)
         self._roots = graph.write(ints, nodes)
         constraints = self._control.constraints
         # Any short array will do where columns are not sorted.
-        prefixes = graph.sorted_columns(ints) if graph.facts.is_sorted else constraints[:1]
+        prefixes = constraints[:1]
+        if isinstance(graph, DeviceGraph) and graph.facts.is_sorted:
+            prefixes = graph.sorted_columns(ints)
         if layout.COUNT < self.mode < layout.MEMBERS:
             graph.write_sizes(ints)
         if rows is not None:
@@ -368,19 +373,27 @@ class Session:
         return None if work is None else work | {"order": order}
 
     def load(self, work: saved_work.Arrays) -> None:
-        """Begin with saved work, checked to be of this graph and mode; this session has none in progress."""
+        """Begin with saved work, checked to be of this graph and mode; this session has none in progress.
+
+        Raises
+        ------
+        MemoryBudgetExceeded
+            It does not fit.
+        """
         order, begun = work["order"], saved_work.roots_of(work)
         self.restart(order)
         self._has_worked = True
         paths = self._roots.paths
         before, ahead = (float(paths[cp.asarray(rows)].sum()) for rows in (begun, order))
         self._roots = replace(self._roots, begun_before=before, total=before + ahead)
-        if saved_work.words_of(work) > self.plan.words:
-            self._replan_arenas(saved_work.words_of(work))
-        n = len(work["nodes"])
-        n_ints = saved_work.pool_ints_of(work)
-        if self._whole_graph_ints + n_ints > self.plan.pool or n + 1 > self.plan.nodes:
-            self._replan_pool(n_ints, n)
+        n, n_ints = len(work["nodes"]), saved_work.pool_ints_of(work)
+        try:
+            if saved_work.words_of(work) > self.plan.words:
+                self._replan_arenas(saved_work.words_of(work))
+            if self._whole_graph_ints + n_ints > self.plan.pool or n + 1 > self.plan.nodes:
+                self._replan_pool(n_ints, n)
+        except MemoryBudgetExceeded as refusal:
+            raise does_not_fit(refusal, self._budget_bytes) from None
         saved_work.load_nodes(work, self._pool, self._whole_graph_ints, self.mode)
         self._control.host[layout.N_NODES] += n
         self._control.host[layout.N_OPEN] += int((work["cursors"] < work["nodes"][:, layout.NODE_END]).sum())

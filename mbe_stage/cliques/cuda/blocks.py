@@ -8,7 +8,7 @@ import cupy as cp
 
 from mbe_stage.cliques.results import CliqueBlock
 from mbe_stage.device.peers import brought_here
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import Remaining
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,17 +23,17 @@ class DeviceCliqueBlock:
         Dense ids, clique after clique, ascending within each.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
-    remaining : tuple of Task or None
+    remaining : tuple of Task or OpenWork, or None
         As in `CliqueBlock`: the remaining tasks, in an empty block that marks a barrier.
     """
 
     sizes: cp.ndarray
     members: cp.ndarray
     work_done: float = 0.0
-    remaining: tuple[Task, ...] | None = None
+    remaining: Remaining | None = None
 
     @classmethod
-    def empty(cls, work_done: float, remaining: tuple[Task, ...] | None = None) -> DeviceCliqueBlock:
+    def empty(cls, work_done: float, remaining: Remaining | None = None) -> DeviceCliqueBlock:
         """Make a block without cliques, which only reports progress or marks a barrier."""
         return cls(cp.empty(0, cp.int32), cp.empty(0, cp.int32), work_done, remaining)
 

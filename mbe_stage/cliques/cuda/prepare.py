@@ -1,4 +1,4 @@
-"""Prepare the graph on the device: later neighbours first in each list, heaviest roots first.
+"""Prepare the graph: later neighbours first in each list, heaviest roots first. The host prepares a small graph.
 
 The order is by ascending degree, then by id. It needs no sorting: the degrees show which of two vertices is later. A
 vertex has hardly more later neighbours than in a degeneracy order, whose rounds cost more than they save.
@@ -6,7 +6,7 @@ vertex has hardly more later neighbours than in a degeneracy order, whose rounds
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cupy as cp
 import numpy as np
@@ -14,6 +14,7 @@ from numba import cuda
 
 from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.layout import Graph
+from mbe_stage.device.arrays import sent
 from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, n_warps, this_warp
 from mbe_stage.device.jit import I32, I64, kernel
 from mbe_stage.device.launch import launch_blocks
@@ -22,6 +23,8 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.undirected import UndirectedCSR
 
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 8, 56
+SMALL = 1 << 12
+"""Most entries of the lists of a graph that the host prepares: a launch, a sort and a wait would take longer."""
 _MOST_MEMBERS = 1 << 31
 # Indices into `facts`.
 _MOST_LATER, _MOST_NEIGHBOURS, _N_SMALL = range(3)
@@ -71,7 +74,7 @@ def prepare(graph: UndirectedCSR, n_blocks: int, budget: int) -> DeviceGraph:
     Parameters
     ----------
     graph : UndirectedCSR
-        With CuPy arrays.
+        Its arrays may be CuPy's.
     n_blocks : int
         Number of resident blocks.
     budget : int
@@ -90,6 +93,11 @@ def prepare(graph: UndirectedCSR, n_blocks: int, budget: int) -> DeviceGraph:
             "engine cpu",
             needed_bytes=needed,
         )
+    if graph.is_on_host:
+        graph = replace(graph, offsets=graph.offsets.astype(np.int64, copy=False))
+        if graph.members.size <= SMALL:
+            return _prepared_on_the_host(graph)
+        graph = UndirectedCSR(graph.n, *sent(graph.offsets, graph.members.astype(np.int32, copy=False)))
     later_ends = cp.empty(graph.n, cp.int64)
     members = cp.empty(graph.members.size, cp.int32)
     weights = cp.empty(graph.n, cp.int64)
@@ -100,6 +108,21 @@ def prepare(graph: UndirectedCSR, n_blocks: int, budget: int) -> DeviceGraph:
     most = cp.asnumpy(facts)
     lists = Graph(graph.offsets, later_ends, members, order)
     return DeviceGraph(lists, graph.n, int(most[_N_SMALL]), int(most[_MOST_LATER]), int(most[_MOST_NEIGHBOURS]))
+
+
+def _prepared_on_the_host(graph: UndirectedCSR) -> DeviceGraph:
+    degrees, members = graph.degrees, graph.members
+    sources = np.repeat(np.arange(graph.n), degrees)
+    of_sources, of_members = degrees[sources], degrees[members]
+    is_earlier = (of_members < of_sources) | ((of_members == of_sources) & (members < sources))
+    n_later = degrees - np.bincount(sources[is_earlier], minlength=graph.n)
+    by_part = members[np.argsort(2 * sources + is_earlier, kind="stable")].astype(np.int32, copy=False)
+    is_small = (n_later <= layout.SMALL_ROOT) & (degrees <= layout.SMALL_DEGREE)
+    weights = np.where(is_small, layout.SMALL_DEGREE - degrees, -(n_later << 32 | degrees))
+    order = np.argsort(weights, kind="stable").astype(np.int32)
+    lists = Graph(*sent(graph.offsets, graph.offsets[:-1] + n_later, by_part, order))
+    most_neighbours = int(degrees[n_later > 0].max(initial=0))
+    return DeviceGraph(lists, graph.n, int(is_small.sum()), int(n_later.max()), most_neighbours)
 
 
 @kernel(I64, I32, I64, I32, I64, I64, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR))

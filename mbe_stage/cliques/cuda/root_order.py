@@ -13,7 +13,7 @@ import numpy as np
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart
 from mbe_stage.graphs.undirected import UndirectedCSR
-from mbe_stage.tasks import Roots, Task, positions, ranges_of
+from mbe_stage.tasks import OpenWork, Roots, Task, positions, ranges_of
 
 
 class RootOrder:
@@ -62,7 +62,7 @@ class RootOrder:
             vertices = part.vertices[vertices]
         return Roots.of("cliques", vertices, *self._query.identity, self._graph.n, self._graph.edges_checksum)
 
-    def of_tasks(self, tasks: Iterable[Task]) -> np.ndarray:
+    def of_tasks(self, tasks: Iterable[Task | OpenWork]) -> np.ndarray:
         """Return the roots of some tasks, (n,) int64.
 
         Raises

@@ -6,6 +6,7 @@ One search on the current device, quantum by quantum: what is prepared, planned 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,25 +14,27 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from mbe_stage.cliques.cuda import layout
+from mbe_stage.cliques.cuda import layout, saved_work
 from mbe_stage.cliques.cuda.kernels import kernel_blocks, kernel_for
 from mbe_stage.cliques.cuda.layout import Device, Output, Warps
 from mbe_stage.cliques.cuda.memory_plan import MemoryPlan, SearchSizes, plan_memory
 from mbe_stage.cliques.cuda.prepare import DeviceGraph, prepare
 from mbe_stage.cliques.cuda.root_order import RootOrder, task_costs
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SUB_WARPS
-from mbe_stage.device.arrays import copied_together
+from mbe_stage.device.arrays import upload
 from mbe_stage.device.launch import resident_blocks
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.search.cuda.barriers import tasks_from
-from mbe_stage.search.cuda.plan import budget_refusal
-from mbe_stage.search.cuda.session import HeldSearch, KeptNodes, PoolSession
-from mbe_stage.tasks import Task
+from mbe_stage.search.cuda.plan import budget_refusal, does_not_fit
+from mbe_stage.search.cuda.session import HeldSearch, KeptNodes, PoolSession, Quantum
+from mbe_stage.tasks import OpenWork, Task
 
 _MOST_OF_IT = 0.875
 """Share of an output that has to be written for the caller to get it as it is."""
 _PROGRESS_SECONDS = 0.1
+_MOST_WORDS_AT_ONCE = 1 << 22
+"""Words of device memory, besides the plan, through which nodes are saved."""
 
 
 class Session(PoolSession):
@@ -63,7 +66,7 @@ class Session(PoolSession):
     ) -> None:
         super().__init__(prepared.lists, plan, budget_bytes, kernel_for(mode, techniques), layout.CONTROL_WORDS)
         self._nanoseconds = self._n_found = self._n_written = self._n_roots_done = 0
-        self._is_written, self._size_limits = mode == layout.MEMBERS, size_limits
+        self._is_written, self._size_limits, self._is_loaded = mode == layout.MEMBERS, size_limits, False
         # Small roots fit into any frame, except if a test makes frames narrower.
         n_small = prepared.n_small if techniques & SUB_WARPS and plan.narrow >= layout.SMALL_ROOT else 0
         self._n_large = self._n_wanted - n_small
@@ -113,6 +116,9 @@ class Session(PoolSession):
         RuntimeError
             The numbers of written and of found cliques differ.
         """
+        if self._is_loaded:
+            self._is_loaded = False
+            return self
         if self._output.members is None:
             self._output = self._output._replace(members=cp.empty(self._plan.members, cp.int32))
         control = self._control
@@ -151,9 +157,13 @@ class Session(PoolSession):
         is_unfinished[self._device.words[places].astype(cp.int64)] = True
         pending, children = self._state[:, layout.PENDING_NODE], self._state[:, layout.PENDING_CHILD]
         is_unfinished[cp.asarray(children[pending == layout.ROOT])] = True
-        numbers = (children[pending == layout.SMALL][:, None] + np.arange(layout.ROOTS_AT_ONCE)).reshape(-1)
-        is_unfinished[order[cp.asarray(numbers[numbers < order.size])]] = True
+        is_unfinished[order[cp.asarray(self._small_roots_at(children[pending == layout.SMALL]))]] = True
         return cp.asnumpy(cp.flatnonzero(is_unfinished))
+
+    def _small_roots_at(self, places: np.ndarray) -> np.ndarray:
+        """Return the positions of all roots that some warps took together, from these on."""
+        numbers = (places[:, None] + np.arange(layout.ROOTS_AT_ONCE)).reshape(-1)
+        return numbers[numbers < self._graph.order.size]
 
     @property
     def _n_turns(self) -> int:
@@ -183,6 +193,7 @@ class Session(PoolSession):
         """As in `PoolSession`."""
         super().restart(roots)
         self._n_roots_done = self._n_found = self._n_written = 0
+        self._is_loaded = False
         self.unfinished = self.unfinished[:0]
         self._warps.state[:, layout.PAGE] = 0
         self._warps.histogram.fill(0)
@@ -191,6 +202,70 @@ class Session(PoolSession):
     def n_found(self) -> int:
         """Number of cliques found by the last quantum."""
         return int(self._control[layout.FOUND])
+
+    def saved(self, most_bytes: int) -> saved_work.Arrays | None:
+        """Copy the work in progress and the roots ahead to the host (`saved_work`); None if it is too large.
+
+        Called between two quanta, when the output is taken. The work continues here.
+        """
+        self._look_at_what_is_left()
+        kept, state = self._kept, self._state
+        order, children = self._graph.order, state[:, layout.PENDING_CHILD]
+        n_bytes = 4 * kept.n_words + 8 * layout.NODE_FIELDS * (kept.n + len(state)) + 4 * int(order.size)
+        n_bytes += 4 * len(state) * (self._plan.page_members + self._plan.page_cliques)
+        if n_bytes > most_bytes:
+            return None
+        pending = state[:, layout.PENDING_NODE]
+        is_child = pending >= 0
+        tasks = np.stack([kept.numbers(pending[is_child]), children[is_child]], axis=1)
+        small = self._small_roots_at(children[pending == layout.SMALL])
+        roots = children[pending == layout.ROOT], cp.asnumpy(order)[small], self.roots_ahead()
+        page = state[:, layout.PAGE, None]
+        each = (self._warps.page_sizes, page >> layout.CLIQUES_SHIFT), (self._warps.page, page & layout.MEMBERS_MASK)
+        sizes, members = (cp.asnumpy(rows)[np.arange(rows.shape[1]) < n] for rows, n in each)
+        return {
+            "order": np.concatenate(roots).astype(np.int32),
+            "nodes": saved_work.nodes_of(cp.asnumpy(kept.placed()), tasks),
+            "words": kept.to_host(self._device.words, _MOST_WORDS_AT_ONCE),
+            "sizes": sizes,
+            "members": members,
+        }
+
+    def load(self, work: saved_work.Arrays) -> None:
+        """Begin with saved work, checked to be of this graph and mode; this session has none in progress.
+
+        The first quantum has the cliques that were not written.
+
+        Raises
+        ------
+        MemoryBudgetExceeded
+            It does not fit.
+        """
+        order, nodes, words, sizes, members = (work[name] for name in ("order", "nodes", "words", "sizes", "members"))
+        # Large roots first.
+        is_small = ~np.isin(order, cp.asnumpy(self._large_roots))
+        self.restart(order[np.argsort(is_small, kind="stable")])
+        # A root that is taken stands for none.
+        self._n_roots_before = self._n_wanted - max(1, order.size)
+        plan = self._plan.with_room(words.size, len(nodes), self._control)
+        if members.size > plan.members or sizes.size > plan.cliques:
+            plan = replace(plan, members=max(plan.members, members.size), cliques=max(plan.cliques, sizes.size))
+        if plan.total_bytes > self._budget:
+            raise does_not_fit(budget_refusal("the search", plan.total_bytes, self._budget), self._budget)
+        self._replace_pool(plan)
+        self._plan = plan
+        self._output = self._output._replace(members=None, sizes=None)
+        self._output = Output(cp.empty(plan.members, cp.int32), cp.empty(plan.cliques, cp.int32))
+        pairs = (nodes, self._device.nodes), (words, self._device.words)
+        for host, device in (*pairs, (sizes, self._output.sizes), (members, self._output.members)):
+            if host.size:
+                upload(host, device[: len(host)])
+        self._control[layout.N_NODES] = len(nodes)
+        self._control[layout.POOL_TOP] = words.size
+        self._control[layout.OUTPUT_TOP] = (sizes.size << layout.CLIQUES_SHIFT) | members.size
+        self._control[layout.OUTPUT_END], self._control[layout.FOUND] = layout.NEVER, 0
+        self._look_at_what_is_left()
+        self._is_loaded, self.is_over = True, False
 
     def take_histogram(self) -> np.ndarray:
         """Return the cliques of each size found since the last call, int64."""
@@ -289,8 +364,12 @@ class SearchRequest:
         Fields of the `MemoryPlan` to override.
     techniques : int
         `Techniques.kernel_mask`.
+    most_saved : int
+        Most bytes of saved work.
     n_copies : int
         As in `MemoryPlan`.
+    work : dict or None
+        Saved work, with the wanted roots besides.
     """
 
     graph: UndirectedCSR
@@ -301,7 +380,14 @@ class SearchRequest:
     wanted: np.ndarray | None
     sizes: dict[str, Any]
     techniques: int
+    most_saved: int
     n_copies: int = 0
+    work: saved_work.Arrays | None = None
+
+
+def form_of(mode: int) -> str:
+    """Name of what saved work of such a search means."""
+    return f"cliques, cuda {saved_work.VERSION}, mode {mode}"
 
 
 class Search(HeldSearch[Session]):
@@ -312,11 +398,13 @@ class Search(HeldSearch[Session]):
     request : SearchRequest
     """
 
+    can_save = True
+
     def __init__(self, request: SearchRequest) -> None:
-        self._roots = request.roots
+        self._roots, self._most_saved, self._mode = request.roots, request.most_saved, request.mode
         graph, budget = request.graph, request.budget
         with device_work(budget):
-            prepared = prepare(_on_device(graph), resident_blocks(), budget)
+            prepared = prepare(graph, resident_blocks(), budget)
             if request.wanted is not None:
                 prepared = prepared.with_roots(request.roots.order[request.wanted])
             of_graph = (graph.n_edges, prepared.most_later, prepared.most_neighbours)
@@ -324,6 +412,35 @@ class Search(HeldSearch[Session]):
             plan = replace(plan_memory(facts, kernel_blocks(), budget), **request.sizes)
             session = Session(prepared, request.mode, request.size_limits, plan, budget, request.techniques)
         super().__init__(session, budget)
+        if request.work is not None:
+            saved_work.check(request.work, facts, graph.n)
+            self.works = [request.work]
+
+    def resume(self, works: Sequence[saved_work.Arrays], roots: np.ndarray | None = None) -> None:
+        """Begin with saved works, and with other roots of the session."""
+        work = saved_work.merged(works)
+        if roots is not None:
+            work["order"] = np.concatenate([work["order"], roots.astype(np.int32)])
+        with device_work(self.budget):
+            self.session.load(work)
+
+    def saved(self, held: np.ndarray) -> Quantum[Any] | None:
+        """As in `HoldsRoots`."""
+        begun = time.perf_counter()
+        work = None if self.session.is_over else self.work_in_progress()
+        if work is None:
+            return None
+        work["order"] = np.concatenate([work["order"], self._vertices(held).astype(np.int32)])
+        return Quantum(None, self._share(), self.open_work([work], time.perf_counter() - begun))
+
+    def work_in_progress(self) -> saved_work.Arrays | None:
+        """Copy all work to the host; None if it is too large."""
+        with device_work(self.budget):
+            return self.session.saved(self._most_saved)
+
+    def open_work(self, works: Sequence[saved_work.Arrays], seconds: float) -> tuple[OpenWork, ...]:
+        """Return some works as what remains of the search. Needs no device if `remaining` was called before."""
+        return (OpenWork(self._roots.identity, form_of(self._mode), saved_work.merged(works), seconds),)
 
     @cached_property
     def costs(self) -> np.ndarray:
@@ -349,10 +466,3 @@ class Search(HeldSearch[Session]):
     def remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
         """Return the tasks of these roots."""
         return tasks_from(roots, self._roots.identity, self.costs)
-
-
-def _on_device(graph: UndirectedCSR) -> UndirectedCSR:
-    if not graph.is_on_host:
-        return graph
-    typed = graph.offsets.astype(np.int64, copy=False), graph.members.astype(np.int32, copy=False)
-    return UndirectedCSR(graph.n, *copied_together(*typed))

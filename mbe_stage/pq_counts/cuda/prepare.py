@@ -8,7 +8,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from mbe_stage.device.arrays import copied_together
+from mbe_stage.device.arrays import sent
 from mbe_stage.device.core import core_of
 from mbe_stage.device.graph import copy_bytes, on_device
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -188,7 +188,7 @@ def with_sizes(lists: Graph, vertices: Any, paths: Any, rows_are_left: bool, few
     row, column, rows, words, n_paths, most = cp.asnumpy(xp.stack([*sizes, paths.sum(), paths.max()])).tolist()
     if xp is np:
         lists = lists._replace(order=np.argsort(-paths, kind="stable").astype(np.int32))
-        *copies, vertices, paths = copied_together(*lists, vertices, paths)
+        *copies, vertices, paths = sent(*lists, vertices, paths)
         lists = Graph(*copies)
     return DeviceGraph(lists, vertices, rows_are_left, n_rows, row, column, rows, words, n_paths, most, paths)
 

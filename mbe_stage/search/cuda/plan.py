@@ -92,3 +92,13 @@ def budget_refusal(what: str, needed: int, budget: int, why: str = "") -> Memory
         "(device_memory_bytes), or use the engine cpu",
         needed_bytes=needed,
     )
+
+
+def does_not_fit(refusal: MemoryBudgetExceeded, budget: int) -> MemoryBudgetExceeded:
+    """Return the error for saved work that is too large, from the refusal to grow."""
+    return MemoryBudgetExceeded(
+        f"the saved work of the run needs {refusal.needed_bytes:,} bytes of device memory, and the budget is "
+        f"{budget:,}: raise device_memory_bytes, resume on a GPU like the one that saved it, or start over without "
+        "--resume",
+        needed_bytes=refusal.needed_bytes,
+    )

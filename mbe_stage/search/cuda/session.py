@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import cupy as cp
 import numpy as np
@@ -23,7 +23,7 @@ from mbe_stage.device.peers import copied_from
 from mbe_stage.search.cuda import control as layout
 from mbe_stage.search.cuda.plan import PoolPlan
 from mbe_stage.search.cuda.work_handover import Capacity, WorkTransfer, left_over, shares
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import Remaining, Task
 
 MOST_DONE = 0.999
 """Largest share of the work that is reported before the end."""
@@ -48,7 +48,7 @@ class KeptNodes:
     live : (n,) int64
         The numbers of the nodes, ascending.
     fields : (n, NODE_FIELDS) int64
-        A copy of the nodes. `write` changes where their blocks begin.
+        A copy of the nodes.
     n, n_open, n_words : int
         Number of nodes, of those with children left, and of words of their blocks. Blocks begin on cache lines; entries
         of one frame's stack share one.
@@ -88,23 +88,36 @@ class KeptNodes:
             self.copy(words, moved)
             words[: self.n_words] = moved
             return
+        for place, together in self._in_pieces(words, room, are_all=False):
+            words[place : place + together.size] = together
+
+    def to_host(self, words: cp.ndarray, room: int) -> np.ndarray:
+        """Copy all blocks to the host, contiguously, through device memory as in `slide`; (n_words,) uint32."""
+        copy = np.empty(self.n_words, np.uint32)
+        for place, together in self._in_pieces(words, room, are_all=True):
+            copy[place : place + together.size] = cp.asnumpy(together)
+        return copy
+
+    def _in_pieces(self, words: cp.ndarray, room: int, *, are_all: bool) -> Iterator[tuple[int, cp.ndarray]]:
+        """Yield copies of consecutive blocks, with the place of each; by default without those that need not move."""
         starts, sizes, places = np.unique(cp.asnumpy(cp.stack([self._starts, self._sizes, self._places])), axis=1)
         ends = places + whole_lines(sizes)
-        is_elsewhere = starts != places
-        first = int(np.argmax(is_elsewhere)) if is_elsewhere.any() else ends.size
+        is_wanted = (starts != places) | are_all
+        first = int(np.argmax(is_wanted)) if is_wanted.any() else ends.size
         while first < ends.size:
             place = int(places[first])
             stop = max(first + 1, int(np.searchsorted(ends, place + room, side="right")))
-            together, some = cp.empty(int(ends[stop - 1]) - place, cp.int32), slice(first, stop)
+            together, some = cp.zeros(int(ends[stop - 1]) - place, cp.int32), slice(first, stop)
             copy_pieces(words.view(cp.int32), starts[some], sizes[some], together, places[some] - place)
-            words[place : int(ends[stop - 1])] = together.view(cp.uint32)
+            yield place, together.view(cp.uint32)
             first = stop
 
     def placed(self) -> cp.ndarray:
         """Return the fields of the nodes where their blocks were copied to."""
-        self.fields[:, layout.OFFSET] = self._places
-        self.fields[:, layout.LINK] = layout.ANYBODYS
-        return self.fields
+        fields = self.fields.copy()
+        fields[:, layout.OFFSET] = self._places
+        fields[:, layout.LINK] = layout.ANYBODYS
+        return fields
 
     def write(self, nodes: cp.ndarray, control: np.ndarray) -> None:
         """Write the nodes to the beginning of a table, and their number into the control words on the host."""
@@ -402,13 +415,13 @@ class Quantum(Generic[What]):
     found
     share : float
         Share of the work that is done.
-    remaining : tuple of Task or None
-        The remaining tasks, in a quantum without results that marks a barrier.
+    remaining : tuple of Task or OpenWork, or None
+        The remaining work, in a quantum without results that marks a barrier.
     """
 
     found: What
     share: float
-    remaining: tuple[Task, ...] | None = None
+    remaining: Remaining | None = None
 
 
 class HeldSearch(Generic[What]):
@@ -421,7 +434,17 @@ class HeldSearch(Generic[What]):
     session : SearchSession
     budget : int
         Bytes of device memory.
+
+    Attributes
+    ----------
+    can_save : bool
+        True if it can save open nodes.
+    works : sequence of dict
+        Saved work that it is to begin with (`resume`).
     """
+
+    can_save: ClassVar[bool] = False
+    works: Sequence[Any] = ()
 
     def __init__(self, session: Any, budget: int) -> None:
         self.session, self.budget = session, budget
@@ -483,8 +506,9 @@ class HeldSearch(Generic[What]):
             with device_work(self.budget):
                 self.session.restart(self._vertices(roots))
 
-    def saved(self, held: np.ndarray) -> None:
+    def saved(self, held: np.ndarray) -> Quantum[Any] | None:  # noqa: ARG002 - the seam's signature
         """Return None: open nodes are not saved."""
+        return None
 
     def marker(self, roots: np.ndarray) -> Quantum[Any]:
         """Return the marker of a barrier."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from mbe_stage.device.memory_budget import device_work
 from mbe_stage.search.cuda import barriers
 from mbe_stage.search.cuda.session import MOST_DONE, HeldSearch, Quantum
 from mbe_stage.search.cuda.work_handover import Capacity, WorkTransfer
+from mbe_stage.tasks import Remaining
 
 _MUCH_OF_THE_WORK = 0.25
 """Share of the expected work in roots that have not begun, above which only roots are transferred."""
@@ -83,20 +84,20 @@ class SharedSearch:
     ----------
     rows : (n,) int64
         All wanted roots, the heaviest first; the same on each device.
+    can_save, works
+        As in `HeldSearch`; the rows are in the works.
     """
-
-    can_save: ClassVar[bool] = False
-    works: ClassVar[Sequence[Any]] = ()
 
     def __init__(self, search: HeldSearch[Any] | None, blocks: Blocks, *, is_requested: bool) -> None:
         self._blocks = blocks
+        self.can_save, self.works = (False, ()) if search is None else (search.can_save, search.works)
         self._session: Any = None if search is None else search.session
         self._known: tuple[Any, ...] = ()
         self._begun_before, roots, self._costs = 0.0, _NONE, np.zeros(1)
         if search is not None:
-            self._search = search
+            self._search: Any = search
             with device_work(search.budget):
-                roots = search.session.roots_ahead()
+                roots = self.rows_in(self.works) - 1 if self.works else search.session.roots_ahead()
                 search.session.let_stop()
                 search.session.rehearse()
                 self._costs = np.concatenate([self._costs, search.work_below])
@@ -115,10 +116,16 @@ class SharedSearch:
         """True if nothing is left on this device."""
         return not self._known and (self._session is None or self._session.is_over)
 
-    def begin(self, rows: np.ndarray, works: Sequence[Any] = ()) -> None:  # noqa: ARG002 - the seam's signature
-        """Drop the work in progress, and begin with these roots."""
+    def begin(self, rows: np.ndarray, works: Sequence[Any] = ()) -> None:
+        """Drop the work in progress, and begin with these roots and saved works."""
+        # The exchange has those that the search was made with.
+        self.works = ()
         self._known = self._blocks.known if (rows == 0).any() else ()
         self._begun_before = 0.0
+        if works:
+            self._search.resume(works, rows - 1)
+            self._follow(self._session.roots_ahead() + np.int64(1))
+            return
         self._follow(rows[rows > 0])
         if self._session is not None:
             with device_work(self._search.budget):
@@ -205,22 +212,30 @@ class SharedSearch:
         """Roots to finish before a barrier, so that the rest are few ranges; (n,) bool."""
         return barriers.begun_all_the_same(self._search.roots_of(rows - 1), self._costs[rows], barriers.MOST_RANGES)
 
-    def save(self) -> None:
-        """Return None: open nodes are not saved."""
+    def save(self) -> Any:
+        """Copy all work on this device to the host; None if it is too large."""
+        return self._search.work_in_progress()
 
-    def rows_in(self, works: Sequence[Any]) -> np.ndarray:  # noqa: ARG002 - the seam's signature
-        """Return no roots: there are no saved works."""
-        return _NONE
+    def rows_in(self, works: Sequence[Any]) -> np.ndarray:
+        """Return the roots in saved works that have not begun."""
+        return np.concatenate([_NONE, *(work["order"] + np.int64(1) for work in works)])
 
     def empty(
         self,
         share: float,
         remaining: np.ndarray | None = None,
-        works: Sequence[Any] = (),  # noqa: ARG002 - nothing is saved
-        seconds: float = 0.0,  # noqa: ARG002
+        works: Sequence[Any] = (),
+        seconds: float = 0.0,
     ) -> Any:
-        """Make an empty block on the host that reports progress, or marks a barrier with the remaining roots."""
-        tasks = None if remaining is None else self._search.remaining(self._search.roots_of(remaining - 1))
+        """Make an empty block on the host that reports progress, or marks a barrier with the remaining work.
+
+        Saving the works took these seconds.
+        """
+        tasks: Remaining | None = None
+        if works:
+            tasks = self._search.open_work(works, seconds)
+        elif remaining is not None:
+            tasks = self._search.remaining(self._search.roots_of(remaining - 1))
         return self._blocks.empty(share, tasks)
 
     def brought_here(self, block: Any) -> Any:

@@ -36,6 +36,8 @@ def use_the_emulator() -> Any:
     # Fewer than most graphs here have.
     engine_cuda._CLIQUES_AT_ONCE, engine_cuda._STRIDE = 30, 4
     session.kernel_for = lambda mode, techniques: launcher(kernels.kernel_for(mode, techniques))
+    # Others are prepared by the kernel.
+    prepare.SMALL = 60
     prepare.part_lists_warp_per_vertex = launcher(prepare.part_lists_warp_per_vertex)
     return launcher
 

@@ -1,0 +1,182 @@
+"""Work in progress as arrays on the host: open nodes, roots and unwritten cliques, saved between two quanta.
+
+The children of a node are a range. So a child that a warp took and could not finish is saved as a node of one child,
+and a root that was not finished is one that has not begun.
+
+Arrays may come from a file that others can write. So everything that kernels use as a place, or that bounds their
+steps, is checked first. Rows of a matrix may have any bits besides: they only choose among candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mbe_stage.cliques.cuda import layout
+from mbe_stage.cliques.cuda.memory_plan import SearchSizes
+from mbe_stage.device import LINE_WORDS
+from mbe_stage.errors import InvalidArgument
+
+Arrays = dict[str, np.ndarray]
+
+VERSION = 1
+"""Version of the meaning of the arrays."""
+_DTYPES = {
+    "order": np.int32,
+    "nodes": np.int64,
+    "words": np.uint32,
+    "sizes": np.int32,
+    "members": np.int32,
+}
+_COMMON = [layout.OFFSET, layout.WORDS, layout.LINK, layout.END, layout.KIND, layout.N_EXCLUDED, layout.N_BASE]
+_KEPT = {
+    layout.WIDE: [*_COMMON, layout.CURSOR, layout.N_CANDIDATES],
+    layout.FRAME: [*_COMMON, layout.CURSOR, layout.JOINED, layout.CANDIDATES, layout.BRANCHES],
+}
+_MASKS = [layout.JOINED, layout.CANDIDATES, layout.BRANCHES]
+
+
+def nodes_of(fields: np.ndarray, pending: np.ndarray) -> np.ndarray:
+    """Return the nodes with children left, and a node for each child that is to start over.
+
+    Parameters
+    ----------
+    fields : (n, NODE_FIELDS) int64
+    pending : (m, 2) int64
+        Node and child of each.
+    """
+    again = fields[pending[:, 0]]
+    again[:, layout.CURSOR], again[:, layout.END] = pending[:, 1], pending[:, 1] + 1
+    nodes = np.concatenate([fields[fields[:, layout.CURSOR] < fields[:, layout.END]], again])
+    kept = np.zeros_like(nodes)
+    for kind, names in _KEPT.items():
+        rows = np.flatnonzero(nodes[:, layout.KIND] == kind)[:, None]
+        kept[rows, names] = nodes[rows, names]
+    return kept
+
+
+def merged(works: Sequence[Arrays]) -> Arrays:
+    """Return the work of several sessions as that of one."""
+    together = {name: np.concatenate([work[name] for work in works]) for name in _DTYPES}
+    n_nodes, n_words = 0, 0
+    for work in works:
+        together["nodes"][n_nodes : n_nodes + len(work["nodes"]), layout.OFFSET] += n_words
+        n_nodes, n_words = n_nodes + len(work["nodes"]), n_words + work["words"].size
+    return together
+
+
+def roots_of(arrays: Arrays) -> np.ndarray:
+    """Return the vertices of begun roots with work left, each once."""
+    return np.unique(arrays["words"][_bases(arrays["nodes"])])
+
+
+def _bases(nodes: np.ndarray) -> np.ndarray:
+    """Where the base of each node begins."""
+    is_frame = nodes[:, layout.KIND] == layout.FRAME
+    return nodes[:, layout.OFFSET] + np.where(is_frame, layout.BASE_AT, nodes[:, layout.N_CANDIDATES])
+
+
+def check(arrays: Arrays, facts: SearchSizes, n_vertices: int) -> None:
+    """Check that arrays are work of this graph and mode, as far as kernels rely on it.
+
+    Raises
+    ------
+    InvalidArgument
+        They are not; the message names the array.
+    """
+    for name, dtype in _DTYPES.items():
+        if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != 1 + (name == "nodes"):
+            raise _wrong(name)
+    order, nodes, words, sizes = (arrays[name] for name in ("order", "nodes", "words", "sizes"))
+    if not _are_below(order, n_vertices) or np.unique(order).size != order.size:
+        raise _wrong("order")
+    if nodes.shape[1] != layout.NODE_FIELDS or not _are_nodes(nodes, words.size, facts):
+        raise _wrong("nodes")
+    if not all(_is_block(node, words, facts, n_vertices) for node in nodes):
+        raise _wrong("words")
+    if (sizes < 1).any() or sizes.sum(dtype=np.int64) != arrays["members"].size:
+        raise _wrong("sizes")
+    if not _are_below(arrays["members"], n_vertices):
+        raise _wrong("members")
+
+
+def _are_nodes(nodes: np.ndarray, n_words: int, facts: SearchSizes) -> bool:
+    """Return True if the fields of all nodes fit each other, the words and the graph."""
+    offset, size, link, end, kind, n_excluded, n_base = nodes[:, _COMMON].T
+    cursor, n = nodes[:, layout.CURSOR], nodes[:, layout.N_CANDIDATES]
+    is_frame = kind == layout.FRAME
+    if not (is_frame | (kind == layout.WIDE)).all():
+        return False
+    small = (offset, size, end, cursor, n, n_excluded, n_base)
+    if not all(_are_below(field, 1 << 40) for field in small) or (link != layout.ANYBODYS).any():
+        return False
+    joined, candidates, branches = nodes[:, _MASKS].T
+    n_members = n_base + np.where(is_frame, np.bitwise_count((joined | candidates).view(np.uint64)), n)
+    most = facts.most_later + 1, facts.most_neighbours + 1
+    are_right = (n_base > 0) & (n_members <= most[0]) & (n_base + n_excluded + n <= most[1])
+    # Half of the excluded rows of a frame are listed beside it.
+    are_right &= ~is_frame | (2 * n_base + 3 * n_excluded <= 3 * most[1])
+    n_row = (n + 31) // 32
+    of_wide = n + n_base + n_row + (n + n_excluded) * n_row
+    are_right &= size == np.where(is_frame, layout.BASE_AT + 2 * (n_base + n_excluded), of_wide)
+    are_right &= (cursor < end) & (is_frame | (n > 0))
+    are_right &= (joined & candidates == 0) & (branches & ~candidates == 0)
+    are_right &= ~is_frame | (end <= np.bitwise_count(branches.view(np.uint64)))
+    are_right &= (offset % LINE_WORDS == 0) & (offset + size <= n_words)
+    others = np.ones(nodes.shape, np.bool_)
+    for of_kind, names in _KEPT.items():
+        others[np.flatnonzero(kind == of_kind)[:, None], names] = False
+    return bool(are_right.all()) and not nodes[others].any()
+
+
+def _is_block(node: np.ndarray, words: np.ndarray, facts: SearchSizes, n_vertices: int) -> bool:
+    """Return True if a node's block has distinct vertices in order, and matrices without loops or further columns."""
+    block = words[node[layout.OFFSET] :][: node[layout.WORDS]]
+    n_base = int(node[layout.N_BASE])
+    if node[layout.KIND] == layout.WIDE:
+        n = int(node[layout.N_CANDIDATES])
+        n_row = (n + 31) // 32
+        ids, base, _ = np.split(block.astype(np.int64), [n, n + n_base])
+        branches, rows = _bits(block[n + n_base :][:n_row]), block[n + n_base + n_row :].reshape(-1, n_row)
+        beyond = rows[:, -1] >> np.uint32(n - 32 * (n_row - 1)) if n % 32 else np.zeros(1, np.uint32)
+        own = np.arange(n)
+        loops = rows[own, own // 32] >> (own % 32).astype(np.uint32) & np.uint32(1)
+        if beyond.any() or loops.any() or branches[n:].any() or branches.sum() < node[layout.END]:
+            return False
+        return _are_vertices(ids, base, n_vertices)
+    columns = np.flatnonzero(_bits(node[[layout.JOINED, layout.CANDIDATES]].view(np.uint32)).reshape(2, -1).any(axis=0))
+    ids = block[layout.IDS_AT :][columns].astype(np.int64)
+    base, places = block[layout.BASE_AT :][: 2 * n_base].astype(np.int64).reshape(-1, 2).T
+    loops = block[2 * columns + columns // 32] >> (columns % 32).astype(np.uint32) & np.uint32(1)
+    if loops.any() or not _are_vertices(ids, base, n_vertices):
+        return False
+    if facts.mode != layout.MEMBERS:
+        return True
+    # As `writing.place_members` has them, as far as these columns need them.
+    below, in_order = places & 127, np.sort(base)
+    are_placed = np.array_equal(block[layout.EARLIER_AT :][columns], np.searchsorted(in_order, ids))
+    are_placed = (
+        are_placed and np.array_equal(places >> 7, np.searchsorted(in_order, base)) and bool((below <= 64).all())
+    )
+    return are_placed and np.array_equal(np.searchsorted(columns, below), np.searchsorted(ids, base))
+
+
+def _bits(words: np.ndarray) -> np.ndarray:
+    return np.unpackbits(np.ascontiguousarray(words).view(np.uint8), bitorder="little")
+
+
+def _are_vertices(ids: np.ndarray, base: np.ndarray, n_vertices: int) -> bool:
+    both = np.concatenate([ids, base])
+    return _are_below(both, n_vertices) and bool((np.diff(ids) > 0).all()) and np.unique(both).size == both.size
+
+
+def _are_below(values: np.ndarray, limit: int) -> bool:
+    return bool(((values >= 0) & (values < limit)).all())
+
+
+def _wrong(name: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"the saved work of a search is damaged (array {name!r}): expected work of the same graph and query, as the "
+        "engine cuda saves it; start over without --resume"
+    )
