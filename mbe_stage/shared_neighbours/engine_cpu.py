@@ -87,7 +87,7 @@ def run(
     MemoryBudgetExceeded
         Working memory does not fit the budget.
     """
-    ranges = [(0, graph.n_left)] if tasks is None else ranges_of(tasks, roots_of(graph, query))
+    ranges = ranges_of(tasks, roots_of(graph, query))
     n_pairs = max(1, execution.block_bytes // _PAIR_BYTES)
     n_threads = _threads_within(graph, execution)
     # No vertex has more neighbours than an int32 counts.

@@ -28,10 +28,9 @@ import pyarrow.parquet as pq
 
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline.cases.fraud_gnn import write_fraud_gnn
-from mbe_stage.pipeline.cases.input_rows import check_same
+from mbe_stage.pipeline.cases.input_rows import check_at_hand, check_same
 from mbe_stage.pipeline.cases.key_columns import distinct_names
 from mbe_stage.pipeline.cases.run_graph import RunGraph, beside
-from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.io.cxt import Context, write_cxt
 from mbe_stage.pipeline.problems.installed import reading_of
@@ -89,8 +88,7 @@ def export_to(
 
 def _context(run: Path, source: object | None) -> Context:
     manifest = read_manifest(run)
-    if source is None and manifest.config.input.path is None:
-        raise InputError.at(run, found="an input in memory", expected="a file", remedy="name it: --with INPUT")
+    check_at_hand(run, manifest.config.input, source)
     edges = ingest(reading_of(manifest.config), source)
     check_same(run, manifest, edges)
     shape = len(edges.left_keys), len(edges.right_keys)

@@ -20,7 +20,7 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.itemsets.covers import maximal_of
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.itemsets.baskets import Baskets, baskets_of, is_frame
+from mbe_stage.pipeline.itemsets.baskets import Baskets, baskets_of, is_frame, least_of
 
 __all__ = ["closed_itemset_lists", "closed_itemsets", "fpclose"]
 
@@ -59,26 +59,27 @@ class Itemsets:
         InvalidArgument
             Names are neither integers nor text.
         """
-        lists = self.lists_of(self.offsets, self.members)
+        lists = lists_of(self.names, self.offsets, self.members)
         return pa.table({"items": lists, "support": pa.array(self.supports, pa.int64())})
 
-    def lists_of(self, offsets: np.ndarray, members: np.ndarray) -> pa.Array:
-        """Return lists of names as an Arrow array.
 
-        Raises
-        ------
-        InvalidArgument
-            As `table`.
-        """
-        try:
-            names = pa.array(self.names)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise InvalidArgument(
-                f"items cannot be a column ({error}): expected integers alone, or text alone; convert them, or call "
-                "closed_itemset_lists"
-            ) from None
-        values = (names if len(names) else names.cast(pa.int64())).take(pa.array(members))
-        return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
+def lists_of(names: Sequence[Any], offsets: np.ndarray, members: np.ndarray) -> pa.Array:
+    """Return lists of names as an Arrow array; `members` are positions of names.
+
+    Raises
+    ------
+    InvalidArgument
+        Names are neither integers nor text.
+    """
+    try:
+        values = pa.array(names)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidArgument(
+            f"items cannot be a column ({error}): expected integers alone, or text alone; convert them, or call "
+            "closed_itemset_lists"
+        ) from None
+    values = (values if len(values) else values.cast(pa.int64())).take(pa.array(members))
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
 
 
 def closed_itemsets(
@@ -130,7 +131,7 @@ def closed_itemsets(
     [(['tea'], 3), (['tea', 'milk'], 2)]
     """
     baskets = baskets_of(data)
-    return found(baskets, baskets.least(min_support), maximal, max_len, engine, threads).table()
+    return found(baskets, least_of(min_support, baskets.n_rows), maximal, max_len, engine, threads).table()
 
 
 def closed_itemset_lists(
@@ -160,7 +161,7 @@ def closed_itemset_lists(
     [((1,), 3), ((1, 2), 2)]
     """
     baskets = baskets_of(data)
-    sets = found(baskets, baskets.least(min_support), maximal, max_len, engine, threads)
+    sets = found(baskets, least_of(min_support, baskets.n_rows), maximal, max_len, engine, threads)
     with _without_garbage_collection():
         return list(zip(sets.made(), sets.supports.tolist(), strict=True))
 
@@ -205,7 +206,7 @@ def fpclose(
     baskets = baskets_of(df)
     if not use_colnames:
         baskets = replace(baskets, names=range(len(baskets.names)))
-    sets = found(baskets, baskets.least(float(min_support)), False, max_len, AUTO, threads)
+    sets = found(baskets, least_of(float(min_support), baskets.n_rows), False, max_len, AUTO, threads)
     with _without_garbage_collection():
         itemsets = sets.made(frozenset)
     return type(df)({"support": sets.supports / baskets.n_rows, "itemsets": itemsets})
