@@ -18,7 +18,6 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +26,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.pipeline.cases import System
 from mbe_stage.pipeline.cases.fraud_gnn import write_fraud_gnn
 from mbe_stage.pipeline.cases.input_rows import check_at_hand, check_same
 from mbe_stage.pipeline.cases.key_columns import distinct_names
@@ -42,7 +42,6 @@ _NEO4J = {"integer": "long", "number": "double", "truth": "boolean", "time": "da
 _NEPTUNE = {"integer": "Long", "number": "Double", "truth": "Bool", "time": "Date", "text": "String"}
 _NAMES_OF_KEYS = {"Group": "group_key", "Case": "case"}
 _ID_DIGITS = 32
-System = Literal["neo4j", "neptune", "fraud-gnn", "cxt"]
 # Cells of a context, a byte each in memory and in the file.
 _MOST_CELLS = 1 << 28
 

@@ -12,9 +12,10 @@ import pyarrow as pa
 from mbe_stage.bicliques.results import BicliqueTable
 from mbe_stage.engines import AUTO
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.members import GroupMembers
 from mbe_stage.pipeline.io.cxt import Context
 from mbe_stage.pipeline.itemsets.baskets import baskets_of
-from mbe_stage.pipeline.itemsets.rules import closed_with_covers, with_biclique
+from mbe_stage.pipeline.itemsets.rules import closed_with_covers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +64,7 @@ def concept_lattice(context: Any, *, engine: str = AUTO, threads: int = 0) -> Co
         # Nothing leads from a concept to one without objects: it is below all that are above no other.
         lowest = np.setdiff1d(np.arange(len(table)), upper)
         upper, lower = np.append(upper, lowest), np.append(lower, np.full(lowest.size, len(table)))
-        table = with_biclique(table, np.empty(0), np.arange(graph.n_right))
+        table = GroupMembers.joined([table, GroupMembers.of([((), range(graph.n_right))])])
     return _ordered(table, lower, upper)
 
 

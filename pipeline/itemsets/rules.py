@@ -16,6 +16,7 @@ from mbe_stage.bicliques.results import BicliqueTable, TableSink
 from mbe_stage.engines import AUTO
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.members import GroupMembers
 from mbe_stage.itemsets.covers import covers
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.itemsets.baskets import baskets_of, least_of
@@ -81,7 +82,7 @@ def closed_with_covers(
     enumerate_into(sink, graph, BicliqueQuery(min_left=least), Execution(threads=threads), engine)
     closed = sink.table()
     if graph.n_left and not (np.diff(closed.left_offsets) == graph.n_left).any():
-        closed = with_biclique(closed, np.arange(graph.n_left), np.empty(0))
+        closed = GroupMembers.joined([closed, GroupMembers.of([(range(graph.n_left), ())])])
     return closed, *covers(graph, closed, least)
 
 
@@ -122,16 +123,6 @@ def rules_of(
             "lift": confidence / shares,
             "leverage": both / max(1, n_rows) - of_antecedent / max(1, n_rows) * shares,
         }
-    )
-
-
-def with_biclique(table: BicliqueTable, left: np.ndarray, right: np.ndarray) -> BicliqueTable:
-    """Add a biclique to a table."""
-    return BicliqueTable(
-        np.append(table.left_offsets, table.left_offsets[-1] + left.size),
-        np.append(table.left_members, left.astype(np.int32)),
-        np.append(table.right_offsets, table.right_offsets[-1] + right.size),
-        np.append(table.right_members, right.astype(np.int32)),
     )
 
 

@@ -19,7 +19,7 @@ from mbe_stage.pipeline.cli.terminal import shortened
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify import closure, recipe, rows
-from mbe_stage.pipeline.verify.closure import Adjacency, check_distinct
+from mbe_stage.pipeline.verify.closure import Adjacency, check_distinct, judge_rows
 from mbe_stage.pipeline.verify.fields import check_key_type, check_vertex_table
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.products import matrix_of, products_before, shared_of_rows
@@ -30,6 +30,7 @@ from mbe_stage.pipeline.verify.rows import (
     check_containing,
     check_members,
     chosen_rows,
+    refuse,
     sampled,
 )
 from mbe_stage.runtime.compile_ahead import CompileStep
@@ -107,7 +108,7 @@ class _Cliques:
         for batch, own in sampled(job, self.parts, _READ, n_rows, chosen):
             self._check_batch(batch)
             if joined is not None:
-                self._judge(joined, batch, own)
+                judge_rows(joined, batch, own, (self.keys, self.keys), job.threads, "a clique", ("", ""))
             self._add(batch)
         job.passed("rows", f"{n_rows:,} cliques: members, sizes, keys and the query's conditions")
         self.row_keys.sort()
@@ -135,20 +136,6 @@ class _Cliques:
         accepted = sizes >= self.section.min_size
         return accepted if self.section.max_size is None else accepted & (sizes <= self.section.max_size)
 
-    def _judge(self, joined: closure.Adjacency, batch: Batch, chosen: np.ndarray) -> None:
-        offsets, members = batch.offsets[0], batch.members[0]
-        verdicts = closure.judge(joined, chosen, offsets, members, offsets, members, self.job.threads)
-        wrong = np.flatnonzero(verdicts[:, 0])
-        if not wrong.size:
-            return
-        verdict, first, second = verdicts[wrong[0]].tolist()
-        what = (
-            f"is not a clique: no edge between {self._key(first)} and {self._key(second)}"
-            if verdict == closure.MISSING_EDGE
-            else f"is not maximal: {self._key(first)} can join"
-        )
-        raise VerificationError(f"{batch.name(int(chosen[wrong[0]]))}: {what}")
-
     def _key(self, vertex: int) -> str:
         return shortened(repr(self.keys[vertex].as_py()), 80)
 
@@ -162,7 +149,7 @@ class _Cliques:
 
     def check_sums(self) -> None:
         """Check the size histogram, the manifest's counts and the content fingerprint."""
-        path, place, stated = self.run / "size_histogram.parquet", self.run / "manifest.json", self.manifest.counts
+        path = self.run / "size_histogram.parquet"
         table = pq.read_table(path)
         found = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
         if found != sorted(self.sizes.items()):
@@ -178,12 +165,7 @@ class _Cliques:
             "max_size": max(self.sizes, default=0),
             "vertices": len(self.keys),
         }
-        for name, value in expected.items():
-            if getattr(stated, name) != value:
-                raise VerificationError(f"{place}: counts.{name} is {getattr(stated, name)}; recomputed {value}")
-        sums = recipe.KeySums()
-        sums.add(self.row_keys)
-        self.job.check_sums(None, sums, "cliques")
+        self.job.check_sums(expected, recipe.KeySums.of(self.row_keys), "cliques")
 
     def check_vertices(self) -> None:
         """Check the vertex table: the figures from the rows and, with the graph, degrees and core numbers."""
@@ -200,10 +182,8 @@ class _Cliques:
         for column, (found, right) in expected.items():
             check_column(self.path, column, found.to_numpy(), right, "recomputed")
         nulls = pc.is_null(largest).to_numpy(zero_copy_only=False)
-        if (wrong := np.flatnonzero(nulls != (statistics.n_bicliques == 0))).size:
-            raise VerificationError(
-                f"{self.path}, row {wrong[0]}: largest_clique_key must be null exactly for vertices in no clique"
-            )
+        what = "largest_clique_key must be null exactly for vertices in no clique"
+        refuse(self.path, nulls != (statistics.n_bicliques == 0), what)
         degrees, cores = table["degree"].to_numpy(), table["core_number"].to_numpy()
         facts, sums = self.manifest.input, {"edges": int(degrees.sum()) // 2, "degeneracy": int(cores.max(initial=0))}
         for name, value in sums.items():

@@ -401,8 +401,16 @@ def adjacency(edges: EdgeData) -> Adjacency:
     return Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
 
 
-def judge_rows(graph: Adjacency, batch: Batch, chosen: np.ndarray, keys: Keys, threads: int) -> None:
-    """Check that some rows of a batch are complete and maximal.
+def judge_rows(
+    graph: Adjacency,
+    batch: Batch,
+    chosen: np.ndarray,
+    keys: Keys,
+    threads: int,
+    complete: str = "complete",
+    sides: tuple[str, str] = ("left ", "right "),
+) -> None:
+    """Check that some rows of a batch are complete and maximal; `complete` and `sides` are words of the messages.
 
     Raises
     ------
@@ -414,11 +422,11 @@ def judge_rows(graph: Adjacency, batch: Batch, chosen: np.ndarray, keys: Keys, t
     if wrong.size == 0:
         return
     verdict, first, second = verdicts[wrong[0]].tolist()
-    left, right = (partial(_key_of, of_side) for of_side in keys)
+    left, right = (partial(_key_of, *each) for each in zip(keys, sides, strict=True))
     what = {
-        MISSING_EDGE: lambda: f"is not complete: no edge between left {left(first)} and right {right(second)}",
-        LEFT_CAN_JOIN: lambda: f"is not maximal: left {left(first)} can join",
-        RIGHT_CAN_JOIN: lambda: f"is not maximal: right {right(first)} can join",
+        MISSING_EDGE: lambda: f"is not {complete}: no edge between {left(first)} and {right(second)}",
+        LEFT_CAN_JOIN: lambda: f"is not maximal: {left(first)} can join",
+        RIGHT_CAN_JOIN: lambda: f"is not maximal: {right(first)} can join",
     }[verdict]()
     raise VerificationError(f"{batch.name(int(chosen[wrong[0]]))}: {what}")
 
@@ -454,5 +462,5 @@ def check_nothing_missing(job: Job, graph: Adjacency, rules: RowRules, sorted_ke
     return int(np.unique(np.concatenate(looked_up)).size)
 
 
-def _key_of(keys: pa.ChunkedArray, vertex: int) -> str:
-    return shortened(repr(keys[vertex].as_py()), _KEY)
+def _key_of(keys: pa.ChunkedArray, side: str, vertex: int) -> str:
+    return side + shortened(repr(keys[vertex].as_py()), _KEY)

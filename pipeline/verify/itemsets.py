@@ -134,9 +134,7 @@ class _Itemsets:
             counts["rules"] = pq.read_metadata(self.rules_path).num_rows
         if self.lattice is not None:
             counts["covers"] = self.lattice.num_rows
-        sums = recipe.KeySums()
-        sums.add(self.row_keys)
-        self.job.check_sums(counts, sums, "itemsets")
+        self.job.check_sums(counts, recipe.KeySums.of(self.row_keys), "itemsets")
 
     def check_rules(self) -> None:
         """Check every rule by itself and, with the input, a sample of rules and the rules that single items imply."""

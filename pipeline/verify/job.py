@@ -270,11 +270,14 @@ class Job:
         if n < n_found:
             self.not_checked(f"{name}: {n_found - n:,} {results} outside the random sample")
 
-    def check_sums(self, counts: Mapping[str, object] | None, sums: KeySums, what: str) -> None:
-        """Compare the manifest's counts, unless they are None, and its content fingerprint with those of the rows."""
-        stated = dict(self.manifest.counts)
-        if counts is not None and stated != counts:
-            raise VerificationError(f"{self.run / 'manifest.json'}: counts is {stated}; recomputed {counts}")
+    def check_sums(self, counts: Mapping[str, object], sums: KeySums, what: str) -> None:
+        """Compare the manifest's counts, and its content fingerprint, with those of the rows."""
+        given, stated = self.manifest.counts, dict(self.manifest.counts)
+        # Without a model, further names may be there.
+        for name in {**stated, **counts} if isinstance(given, Mapping) else counts:
+            if (found := stated.get(name)) != counts.get(name):
+                place = self.run / "manifest.json"
+                raise VerificationError(f"{place}: counts.{name} is {found}; recomputed {counts.get(name)}")
         self.check_fingerprint(str(sums))
         self.passed("manifest counts and content fingerprint", f"{sums.n:,} {what}, {sums}")
 

@@ -152,7 +152,7 @@ def batches(parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch
 def sampled(
     job: Job, parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch], n_rows: int, chosen: np.ndarray
 ) -> Iterator[tuple[Batch, np.ndarray]]:
-    """Yield `batches`, each with the chosen ones of its rows; report progress, and check the promised order behind each.
+    """Yield `batches`, each with the chosen ones of its rows; report progress, and check the order that is promised.
 
     Parameters
     ----------
@@ -316,6 +316,12 @@ def check_order(batch: Batch, last_key: int | None) -> int:
             f"{batch.name(row + (last_key is None))}: out of order; output.sort promises ascending keys"
         )
     return int(keys[-1])
+
+
+def refuse(place: Path, is_wrong: np.ndarray, what: str) -> None:
+    """Raise an error that names the first wrong row of a table, if there is one."""
+    if (row := _first(is_wrong)) is not None:
+        raise VerificationError(f"{place}, row {row}: {what}")
 
 
 def check_column(place: Batch | Path, column: str, found: np.ndarray, expected: np.ndarray, says: str) -> None:

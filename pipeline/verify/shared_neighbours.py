@@ -14,7 +14,6 @@ from scipy.stats import hypergeom
 
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify import recipe
-from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.products import matrix_of, products_before, shared_of_rows
 
@@ -43,9 +42,7 @@ class _Pairs:
     def __init__(self, job: Job) -> None:
         self.job, self.run, self.manifest = job, job.run, job.manifest
         self.section = job.manifest.config.problem_section
-        self.parts = table_parts(job.run, "pairs")
-        self.n_rows = sum(pq.read_metadata(part).num_rows for part in self.parts)
-        job.report.n_found = self.n_rows
+        self.parts, self.n_rows = job.parts_of("pairs")
         self.worst = np.inf
         self.matrix: csr_array | None = None
         if job.edges is not None:

@@ -125,6 +125,5 @@ def best_bicliques(
 def _told(standing: Standing | None) -> BestBicliques:
     assert standing is not None
     ranked = standing.best()
-    sides = ranked.members
-    table = BicliqueTable(sides.left_offsets, sides.left_members, sides.right_offsets, sides.right_members)
-    return BestBicliques(ranked.scores, ranked.n_edges, ranked.keys, table, float(standing.bound), standing.is_complete)
+    bound, is_complete = float(standing.bound), standing.is_complete
+    return BestBicliques(ranked.scores, ranked.n_edges, ranked.keys, ranked.members, bound, is_complete)

@@ -103,7 +103,7 @@ def run(
         rows = best(graph, query)
         scores, keys = np.array([row[0] for row in rows]), np.array([row[1] for row in rows], np.int64)
         edges = set(zip(*(ids.tolist() for ids in graph.edges()), strict=True))
-        n_edges = np.array([sum(edge in edges for edge in product(*row[2:])) for row in rows], np.int64)
+        n_edges = np.array([len(edges & {*product(*row[2:])}) for row in rows], np.int64)
         ranked = Ranked(scores, n_edges, keys, GroupMembers.of(row[2:] for row in rows))
         yield Standing(query, ranked, rows[-1][0] if rows else 0.0, is_complete=True, n_new=len(rows))
 

@@ -11,12 +11,12 @@ from mbe_stage.bicliques.best.completing import completed
 from mbe_stage.bicliques.best.problem import BestQuery
 from mbe_stage.bicliques.best.reference import hashes_of_ids
 from mbe_stage.bicliques.best.results import Ranked
-from mbe_stage.bicliques.best.weighing import sums, surprise_weights
+from mbe_stage.bicliques.best.weighing import sums
 from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.null_model import UNIT, NullModel
+from mbe_stage.groups.null_model import UNIT, NullModel, pair_weights
 
 
 class Scorer:
@@ -25,7 +25,10 @@ class Scorer:
     def __init__(self, graph: BipartiteCSR, query: BestQuery, bounds: Bounds) -> None:
         self._graph, self._query, self._bounds = graph, query, bounds
         self._model = NullModel.of(graph) if query.by == "surprise" else None
-        self._weights = query.weights if self._model is None else surprise_weights(graph, self._model)
+        self._weights = query.weights
+        if self._model is not None:
+            # Evidence of each edge in nats, exact in a float64.
+            self._weights = pair_weights(self._model.log_expected(*graph.edges())) / UNIT
         self._hashes = query.hashes or hashes_of_ids(graph)
 
     def nothing(self) -> Ranked:

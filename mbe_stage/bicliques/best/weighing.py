@@ -7,20 +7,13 @@ from numba import float64, int64
 
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import Core
-from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import peel_to_core
-from mbe_stage.groups.null_model import UNIT, NullModel, pair_weights
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
 _FLOATS = float64[::1]
 # Another look is worth it if the last one left a smaller share of the edges.
 _WORTH_IT = 0.95
-
-
-def surprise_weights(graph: BipartiteCSR, model: NullModel) -> np.ndarray:
-    """Return the evidence of each edge in nats, exact in a float64, in the order of `graph.edges()`."""
-    return pair_weights(model.log_expected(*graph.edges())) / UNIT
 
 
 def heavy_part(
