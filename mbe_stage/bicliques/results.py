@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -227,10 +227,24 @@ class TableSink(KeptArrays):
 
 
 class RightSink(KeptArrays):
-    """Keeps the right members of every biclique in memory, and the number of its left ones."""
+    """Keeps the right members of bicliques in memory, and the number of left ones.
 
-    detail = Detail.RIGHT
+    Parameters
+    ----------
+    choose : callable, optional
+        Takes each block, with all members, and returns those to keep; by default all are kept.
+    """
+
     names = "left_sizes", "right_sizes", "right_members"
+
+    def __init__(self, choose: Callable[[BicliqueBlock], BicliqueBlock] | None = None) -> None:
+        super().__init__()
+        self.detail = Detail.RIGHT if choose is None else Detail.MEMBERS
+        self._choose = choose
+
+    def accept(self, block: BicliqueBlock) -> None:
+        """Take one block in; its arrays are copied."""
+        super().accept(block if self._choose is None or not len(block) else self._choose(block))
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Left sizes, right offsets and right members so far: int32, (n_bicliques + 1,) int64 and int32."""

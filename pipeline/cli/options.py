@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 from typer.models import ArgumentInfo
 
+from mbe_stage.pipeline.cases import System
+
 if TYPE_CHECKING:
-    from mbe_stage.pipeline.cases import System
-from mbe_stage.pipeline.config.model import Config
+    from mbe_stage.pipeline.config.model import Config
 
 _COLUMNS, _QUERY, _MEANS, _OUTPUT = "How to read the input", "Which bicliques", "Execution", "Output"
 _GROUPS = "Output groups"

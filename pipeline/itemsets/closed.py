@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.enumerate import enumerate_into
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.bicliques.results import BicliqueBlock, Detail, RightSink
+from mbe_stage.bicliques.results import RightSink
 from mbe_stage.engines import AUTO
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.itemsets.covers import maximal_of
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.itemsets.baskets import Baskets, baskets_of, is_frame, least_of
@@ -223,7 +222,7 @@ def found(
         As in `closed_itemsets`.
     """
     graph, kept = baskets.frequent(least, has_all_rows=False)
-    sink = _MaximalSink(graph, least) if maximal else RightSink()
+    sink = RightSink((lambda block: maximal_of(graph, block, least)) if maximal else None)
     query = BicliqueQuery(min_left=least, max_right=max_len)
     enumerate_into(sink, graph, query, Execution(threads=threads), engine)
     return Itemsets(*sink.arrays(), [baskets.names[item] for item in kept.tolist()])
@@ -243,17 +242,3 @@ def _without_garbage_collection() -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
-
-
-class _MaximalSink(RightSink):
-    """Keeps maximal frequent itemsets."""
-
-    detail = Detail.MEMBERS
-
-    def __init__(self, graph: BipartiteCSR, least: int) -> None:
-        super().__init__()
-        self._graph, self._least = graph, least
-
-    def accept(self, block: BicliqueBlock) -> None:
-        """Take the maximal sets of a block in."""
-        super().accept(maximal_of(self._graph, block, self._least) if len(block) else block)

@@ -95,10 +95,6 @@ class Standing:
     def __len__(self) -> int:
         return self.n_new
 
-    def first(self, n: int) -> Standing:  # noqa: ARG002 - the seam's signature
-        """Return the block itself: its number is not limited."""
-        return self
-
     def best(self) -> Ranked:
         """Return the best so far that keep the overlap; of an incomplete search those that a second is enough for."""
         return self.apart or within(_SECONDS, self.ranked.apart, self.query.overlap, self.query.k)

@@ -58,15 +58,13 @@ def best_pairs(run_path: Path, manifest: Manifest, limit: int, vertex: str | Non
         return [] if best is None else best.to_pylist()
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    return [f"{row['shared']:,}", f"{row['jaccard']:.3f}", f"{row['cosine']:.3f}", f"{row['p_value']:.2g}"]
-
-
 def top(run_path: Path, limit: int, vertex: str | None) -> Shown:
     """Return the best pairs, or those with the vertex of a key, for ``mbe top``."""
     found = best_pairs(run_path, read_manifest(run_path), limit, vertex)
     columns = ["first", "second", "shared", "jaccard", "cosine", "p_value"]
-    return Shown(found, columns, [[row["first"], row["second"], *_cells(row)] for row in found])
+    formats = ("{}", "{}", "{:,}", "{:.3f}", "{:.3f}", "{:.2g}")
+    cells = [[text.format(row[name]) for name, text in zip(columns, formats, strict=True)] for row in found]
+    return Shown(found, columns, cells)
 
 
 def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
