@@ -131,7 +131,7 @@ class CountSink:
 
     def accept(self, block: BicliqueBlock) -> None:
         """Take one block in."""
-        self.n_bicliques += block.n_bicliques
+        self.n_bicliques += len(block)
 
     def merge(self, other: CountSink) -> None:
         """Add another sink's count, of other tasks."""

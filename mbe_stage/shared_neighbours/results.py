@@ -117,15 +117,6 @@ class Similarity:
         return -logs
 
 
-class PairCountSink:
-    """Takes pairs for a search that only counts them."""
-
-    detail = None
-
-    def accept(self, block: PairBlock) -> None:
-        """Take a block, and keep nothing."""
-
-
 class PairSink:
     """Keeps all pairs, or the most similar ones.
 

@@ -47,10 +47,8 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     refuse_two_sets(config, source, "a context, whose objects and attributes are not the same vertices")
     chosen = choose_columns(_NAMES, config, source)
     rows, columns = np.nonzero(context.incidence)
-    values = [
-        pa.array(context.objects, pa.string()).take(rows),
-        pa.array(context.attributes, pa.string()).take(columns),
-    ]
+    ends = (context.objects, rows), (context.attributes, columns)
+    values = [pa.array(names, pa.string()).take(places) for names, places in ends]
     return RawEdges(
         table=pa.table({role: values[position] for role, position in chosen.items()}),
         source=source,

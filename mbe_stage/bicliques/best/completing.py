@@ -97,13 +97,8 @@ def _completed(lefts, left, rights, right, offsets, members, other_offsets, othe
         out_left[left_used : left_used + n_left] = np.sort(own[order[:n_left]])
         sizes[0, n_out], sizes[1, n_out], n_missing[n_out] = n_left, rows.size, missed[n_left - 1]
         n_out, left_used, right_used = n_out + 1, left_used + n_left, right_used + rows.size
-    return (
-        sizes[0, :n_out].copy(),
-        out_left[:left_used].copy(),
-        sizes[1, :n_out].copy(),
-        out_right[:right_used].copy(),
-        n_missing[:n_out].copy(),
-    )
+    left_sizes, right_sizes = sizes[0, :n_out].copy(), sizes[1, :n_out].copy()
+    return left_sizes, out_left[:left_used].copy(), right_sizes, out_right[:right_used].copy(), n_missing[:n_out].copy()
 
 
 @compiled()
@@ -126,11 +121,8 @@ def _best_added(own_sizes, candidates, place, other_offsets, other_members, limi
         The last is -1 if no completion reaches the least code.
     """
     most, n_own, n_full = limits[0], own_sizes[0], own_sizes[1]
-    misses, cursors, ends = (
-        np.zeros((most + 1, n_own), np.int32),
-        np.zeros(most + 1, np.int64),
-        np.zeros(most + 1, np.int64),
-    )
+    misses = np.zeros((most + 1, n_own), np.int32)
+    cursors, ends = np.zeros(most + 1, np.int64), np.zeros(most + 1, np.int64)
     # Of each depth, the candidates that may be added, how many of the left members that may stay each one has, and the
     # largest such numbers.
     waiting, held = np.empty((most + 2, candidates.size), np.int32), np.empty((most + 1, candidates.size), np.int64)

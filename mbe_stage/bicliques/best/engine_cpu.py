@@ -29,8 +29,8 @@ from mbe_stage.bicliques.reduction import Core, core_of
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import peel_to_core
+from mbe_stage.groups import members as groups
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.members import compile_steps as steps_of_members
 from mbe_stage.options import Execution
 from mbe_stage.ragged import long_offsets
 from mbe_stage.run_limits import EmptyBlock
@@ -53,12 +53,7 @@ def compile_steps(query: BestQuery | None = None, detail: None = None) -> tuple[
 
 def own_steps() -> tuple[CompileStep, ...]:
     """Compile what the search needs beside the walk."""
-    return (
-        *greedy.compile_steps(),
-        *weighing.compile_steps(),
-        *completing.compile_steps(),
-        *steps_of_members(),
-    )
+    return tuple(step for part in (greedy, weighing, completing, groups) for step in part.compile_steps())
 
 
 def run(

@@ -80,14 +80,8 @@ class BestCollector(BestSink, AbstractContextManager[Any]):
         best = standing.best()
         members, edges, config = best.members, collecting.edges, collecting.config
         schema = best_schema(config.problem_section.by, (edges.left_keys.type, edges.right_keys.type))
-        numbers = (
-            np.arange(1, len(best) + 1),
-            best.scores,
-            best.keys,
-            members.left_sizes,
-            members.right_sizes,
-            best.n_edges,
-        )
+        sizes = members.left_sizes, members.right_sizes
+        numbers = np.arange(1, len(best) + 1), best.scores, best.keys, *sizes, best.n_edges
         lists = (
             pa.ListArray.from_arrays(offsets.astype(np.int32), keys.take(pa.array(ids)), type=schema.field(name).type)
             for offsets, ids, keys, name in (
@@ -101,12 +95,7 @@ class BestCollector(BestSink, AbstractContextManager[Any]):
             write_table(table, collecting.run_path / "best.parquet", config.output.compression)
         fingerprint, scores = Fingerprint(), best.scores.tolist()
         fingerprint.add(best.keys)
-        bound = standing.bound if not standing.is_complete else scores[-1] if scores else 0
-        return Collected(
-            counts={
-                "best": len(best),
-                "highest": scores[0] if scores else None,
-                "bound": bound if math.isfinite(bound) else None,
-            },
-            content_fingerprint=str(fingerprint),
-        )
+        highest, last = (scores[0], scores[-1]) if scores else (None, 0)
+        bound = last if standing.is_complete else standing.bound
+        counts = {"best": len(best), "highest": highest, "bound": bound if math.isfinite(bound) else None}
+        return Collected(counts, str(fingerprint))

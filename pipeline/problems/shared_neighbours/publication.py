@@ -31,7 +31,7 @@ class SharedNeighboursPublication(Publication):
     next_command = "mbe top {}"
 
     collector = deferred(f"{__package__}.collector:PairCollector")
-    count_sink = deferred("mbe_stage.shared_neighbours.results:PairCountSink")
+    count_sink = deferred("mbe_stage.bicliques.results:CountSink")
     compile_steps = deferred("mbe_stage.shared_neighbours.results:compile_steps")
     page = deferred(f"{__package__}.rows:page")
     check = deferred("mbe_stage.pipeline.verify.shared_neighbours:check")
