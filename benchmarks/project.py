@@ -1,4 +1,4 @@
-"""The peak memory of `mbe project` on a large generated graph: reading, all pairs with enough shared neighbours, the run.
+"""The peak memory of `mbe project` on a large generated graph: it reads, finds the pairs, and publishes a run.
 
     python -m benchmarks.project [--side-size 1000000] [--edges 8000000] [--min-shared 3] [--top 100]
 
