@@ -239,7 +239,7 @@ class _Itemsets:
             pair_seeds(graph.swapped(), min(job.sample, _PAIRS), job.rng),
         )
         for each in seeds:
-            check_witnesses(graph, "right", each, rules, self.row_keys, self.keys, job.threads, "itemset")
+            check_witnesses(graph, "right", each, rules, self.row_keys, self.keys, job.threads, "an itemset")
         n_seeds = sum(map(len, seeds))
         job.passed("nothing missing", f"the closures of {n_seeds:,} items and pairs of items")
         job.not_checked("nothing missing: closures of other items than single ones and pairs")

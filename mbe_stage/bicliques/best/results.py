@@ -12,6 +12,7 @@ from mbe_stage.bicliques.best.problem import BestQuery
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.runtime.stoppable import within
 
+# For comparing the best so far of a search that has ended early.
 _SECONDS = 1.0
 
 
@@ -97,7 +98,9 @@ class Standing:
 
     def best(self) -> Ranked:
         """Return the best so far that keep the overlap; of an incomplete search those that a second is enough for."""
-        return self.apart or within(_SECONDS, self.ranked.apart, self.query.overlap, self.query.k)
+        if self.apart is not None:
+            return self.apart
+        return within(_SECONDS, self.ranked.apart, self.query.overlap, self.query.k)
 
     @property
     def work_done(self) -> float:
