@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -73,6 +74,26 @@ class Growing:
             reserved.touch(self._n)
         values[: self._n] = self._values[: self._n]
         self._values, self._reserved, self._is_seen = values, reserved, False
+
+
+class KeptArrays:
+    """Keeps arrays of all blocks, by the names of their fields; the base of sinks that keep results in memory."""
+
+    names: ClassVar[tuple[str, ...]]
+
+    def __init__(self) -> None:
+        self._arrays = tuple(Growing() for _ in self.names)
+
+    def accept(self, block: Any) -> None:
+        """Take one block in; its arrays are copied."""
+        if len(block):
+            for array, name in zip(self._arrays, self.names, strict=True):
+                array.append(getattr(block, name))
+
+    def merge(self, other: Self) -> None:
+        """Add another sink's results, of other tasks."""
+        for array, part in zip(self._arrays, other._arrays, strict=True):
+            array.append(part.values())
 
 
 class _Reserved:

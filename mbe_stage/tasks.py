@@ -196,8 +196,8 @@ def split(costs: np.ndarray, n: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def ranges_of(tasks: Iterable[Task | OpenWork], roots: Roots) -> list[tuple[int, int]]:
-    """The ranges of some tasks, ascending, those that adjoin as one; checked to be of these roots.
+def ranges_of(tasks: Iterable[Task | OpenWork] | None, roots: Roots) -> list[tuple[int, int]]:
+    """The ranges of some tasks, or of all; ascending, those that adjoin as one; checked to be of these roots.
 
     Raises
     ------
@@ -205,6 +205,8 @@ def ranges_of(tasks: Iterable[Task | OpenWork], roots: Roots) -> list[tuple[int,
         A task is of other roots (another graph, query or problem), reaches beyond them, or shares some with another. Or
         it is saved work of another engine.
     """
+    if tasks is None:
+        return [(0, roots.n)]
     tasks = tuple(tasks)
     # Engines that save their work take it out before.
     open_work_of(tasks, roots, "")

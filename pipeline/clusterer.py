@@ -84,7 +84,7 @@ class BicliqueClusterer(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
             graph, self.by, self.n_clusters, min_left=self.min_rows, min_right=self.min_columns, overlap=self.overlap
         )
         self.rows_, self.columns_ = (np.zeros((len(best.table), n), np.bool_) for n in matrix.shape)
-        for row, (left, right) in enumerate(map(best.table.__getitem__, range(len(best.table)))):
+        for row, (left, right) in enumerate(best.table):
             self.rows_[row, left], self.columns_[row, right] = True, True
         self.scores_ = best.scores
         return self

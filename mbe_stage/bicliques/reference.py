@@ -15,7 +15,19 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.plain_engine import compile_steps, device, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
+
+__all__ = [
+    "block_of",
+    "compile_steps",
+    "device",
+    "matches",
+    "maximal_bicliques",
+    "run",
+    "tasks_of",
+    "unavailable_reason",
+]
 
 
 def maximal_bicliques(graph: BipartiteCSR) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -48,21 +60,6 @@ def matches(left: tuple[int, ...], right: tuple[int, ...], query: BicliqueQuery)
         and set(query.containing_left) <= set(left)
         and set(query.containing_right) <= set(right)
     )
-
-
-def unavailable_reason() -> str | None:
-    """Return None: plain Python runs everywhere."""
-    return None
-
-
-def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[()]:  # noqa: ARG001
-    """Return nothing: there is no compiled code."""
-    return ()
-
-
-def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """Name of the engine's device, for the run's facts."""
-    return "cpu, plain Python"
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from mbe_stage.ragged import Growing, long_offsets, offsets_of
+from mbe_stage.ragged import KeptArrays, long_offsets, offsets_of
 
 if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
@@ -130,7 +131,7 @@ class CountSink:
 
     def accept(self, block: BicliqueBlock) -> None:
         """Take one block in."""
-        self.n_bicliques += block.n_bicliques
+        self.n_bicliques += len(block)
 
     def merge(self, other: CountSink) -> None:
         """Add another sink's count, of other tasks."""
@@ -195,32 +196,29 @@ class BicliqueTable:
             self.right_members[self.right_offsets[index] : self.right_offsets[index + 1]],
         )
 
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def left_sizes(self) -> np.ndarray:
+        """Left members of each biclique, ``(n,) int64``."""
+        return np.diff(self.left_offsets)
+
+    @property
+    def right_sizes(self) -> np.ndarray:
+        """Right members of each biclique, ``(n,) int64``."""
+        return np.diff(self.right_offsets)
+
     def as_set(self) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
         """All bicliques as hashable pairs of member tuples: for tests and small results."""
-        return {(tuple(left.tolist()), tuple(right.tolist())) for left, right in (self[i] for i in range(len(self)))}
+        return {(tuple(left.tolist()), tuple(right.tolist())) for left, right in self}
 
 
-class TableSink:
+class TableSink(KeptArrays):
     """Keeps every biclique in memory."""
 
     detail = Detail.MEMBERS
-
-    def __init__(self) -> None:
-        # Sizes and members of the left, then of the right.
-        self._arrays = Growing(), Growing(), Growing(), Growing()
-
-    def accept(self, block: BicliqueBlock) -> None:
-        """Take one block in; its arrays are copied."""
-        if block.n_bicliques:
-            parts = block.left_sizes, block.left_members, block.right_sizes, block.right_members
-            for array, part in zip(self._arrays, parts, strict=True):
-                assert part is not None
-                array.append(part)
-
-    def merge(self, other: TableSink) -> None:
-        """Add another sink's cliques, of other tasks."""
-        for array, part in zip(self._arrays, other._arrays, strict=True):
-            array.append(part.values())
+    names = "left_sizes", "left_members", "right_sizes", "right_members"
 
     def table(self) -> BicliqueTable:
         """Return the bicliques so far; later ones do not change the table."""
@@ -228,21 +226,25 @@ class TableSink:
         return BicliqueTable(long_offsets(left_sizes), left_members, long_offsets(right_sizes), right_members)
 
 
-class RightSink:
-    """Keeps the right members of every biclique in memory, and the number of its left ones."""
+class RightSink(KeptArrays):
+    """Keeps the right members of bicliques in memory, and the number of left ones.
 
-    detail = Detail.RIGHT
+    Parameters
+    ----------
+    choose : callable, optional
+        Takes each block, with all members, and returns those to keep; by default all are kept.
+    """
 
-    def __init__(self) -> None:
-        self._arrays = Growing(), Growing(), Growing()
+    names = "left_sizes", "right_sizes", "right_members"
+
+    def __init__(self, choose: Callable[[BicliqueBlock], BicliqueBlock] | None = None) -> None:
+        super().__init__()
+        self.detail = Detail.RIGHT if choose is None else Detail.MEMBERS
+        self._choose = choose
 
     def accept(self, block: BicliqueBlock) -> None:
         """Take one block in; its arrays are copied."""
-        if block.n_bicliques:
-            parts = block.left_sizes, block.right_sizes, block.right_members
-            for array, part in zip(self._arrays, parts, strict=True):
-                assert part is not None
-                array.append(part)
+        super().accept(block if self._choose is None or not len(block) else self._choose(block))
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Left sizes, right offsets and right members so far: int32, (n_bicliques + 1,) int64 and int32."""

@@ -76,7 +76,7 @@ def run(
     """
     part, in_order = prepare(graph, query) if prepared is None else prepared
     roots = _root_vertices(part, in_order)
-    ranges = [(0, roots.size)] if tasks is None else ranges_of(tasks, _identity(graph, query, roots))
+    ranges = ranges_of(tasks, _identity(graph, query, roots))
     n_visited = 0
     if part.graph.n == 0:
         if ranges and ranges[0][1] > 0 and query.accepts(len(part.held)):

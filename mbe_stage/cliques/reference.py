@@ -14,7 +14,10 @@ from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.results import CliqueBlock, Detail
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
+from mbe_stage.plain_engine import compile_steps, device, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
+
+__all__ = ["compile_steps", "device", "matches", "maximal_cliques", "run", "tasks_of", "unavailable_reason"]
 
 
 def maximal_cliques(graph: UndirectedCSR) -> set[tuple[int, ...]]:
@@ -57,21 +60,6 @@ def _grown(
 def matches(clique: tuple[int, ...], query: CliqueQuery) -> bool:
     """True if a maximal clique satisfies the query."""
     return query.accepts(len(clique)) and set(query.containing) <= set(clique)
-
-
-def unavailable_reason() -> str | None:
-    """Return None: plain Python runs everywhere."""
-    return None
-
-
-def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> tuple[()]:  # noqa: ARG001
-    """Return nothing: there is no compiled code."""
-    return ()
-
-
-def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """Name of the engine's device, for the run's facts."""
-    return "cpu, plain Python"
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:

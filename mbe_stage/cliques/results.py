@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mbe_stage.ragged import Growing, long_offsets, offsets_of
+from mbe_stage.ragged import KeptArrays, long_offsets, offsets_of
 from mbe_stage.tasks import Remaining
 
 
@@ -175,27 +175,13 @@ class CliqueTable:
         return {tuple(self[i].tolist()) for i in range(len(self))}
 
 
-class CliqueTableSink:
+class CliqueTableSink(KeptArrays):
     """Keeps every clique in memory."""
 
     detail = Detail.MEMBERS
-
-    def __init__(self) -> None:
-        self._sizes, self._members = Growing(), Growing()
-
-    def accept(self, block: CliqueBlock) -> None:
-        """Take one block in; its arrays are copied."""
-        if block.n_cliques:
-            assert block.sizes is not None
-            assert block.members is not None
-            self._sizes.append(block.sizes)
-            self._members.append(block.members)
-
-    def merge(self, other: CliqueTableSink) -> None:
-        """Add another sink's cliques, of other tasks."""
-        self._sizes.append(other._sizes.values())
-        self._members.append(other._members.values())
+    names = "sizes", "members"
 
     def table(self) -> CliqueTable:
         """Return the cliques so far; later ones do not change the table."""
-        return CliqueTable(long_offsets(self._sizes.values()), self._members.values())
+        sizes, members = (array.values() for array in self._arrays)
+        return CliqueTable(long_offsets(sizes), members)

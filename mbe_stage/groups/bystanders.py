@@ -15,8 +15,9 @@ import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.growth import Grown
-from mbe_stage.groups.members import GroupMembers, group_hashes, offsets_of
+from mbe_stage.groups.members import GroupMembers, group_hashes
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel, pair_weights
+from mbe_stage.ragged import long_offsets
 
 MIN_SHARE = Fraction(1, 4)
 """Members with three edges of camouflage for each edge of the group still pass."""
@@ -94,7 +95,7 @@ def without_bystanders(
     ([0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4])
     """
     groups = grown.members.take(np.flatnonzero(grown.scores > SIGNIFICANT))
-    ends = offsets_of(graph.left_degrees[groups.left_members])[groups.left_offsets[1:]]
+    ends = long_offsets(graph.left_degrees[groups.left_members])[groups.left_offsets[1:]]
     cuts = np.flatnonzero(np.diff(ends // _EDGES_AT_ONCE)) + 1
     parts = [_stripped(graph, groups.take(rows), model) for rows in np.split(np.arange(len(groups)), cuts)]
     members = GroupMembers.joined([part[0] for part in parts])
@@ -118,7 +119,7 @@ def _stripped(
     # Every edge of every member, by the member's place; then those into the group.
     degrees = graph.left_degrees[groups.left_members]
     place = np.repeat(np.arange(degrees.size), degrees)
-    starts = graph.left_offsets[groups.left_members] - offsets_of(degrees)[:-1]
+    starts = graph.left_offsets[groups.left_members] - long_offsets(degrees)[:-1]
     right = graph.left_members[np.arange(place.size) + starts[place]]
     # Groups stand in order and members in each: these names ascend.
     names = of_right * graph.n_right + groups.right_members
@@ -134,9 +135,9 @@ def _stripped(
     n_of_right = np.bincount(found, minlength=names.size)
     right_stays = n_of_right > 0
     members = GroupMembers(
-        offsets_of(np.bincount(of_left[stays], minlength=n)),
+        long_offsets(np.bincount(of_left[stays], minlength=n)),
         groups.left_members[stays],
-        offsets_of(np.bincount(of_right[right_stays], minlength=n)),
+        long_offsets(np.bincount(of_right[right_stays], minlength=n)),
         groups.right_members[right_stays],
     )
     weights = np.zeros(n, np.int64)

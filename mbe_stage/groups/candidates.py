@@ -18,8 +18,9 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.groups import block_scores as at
 from mbe_stage.groups import members as group_members
 from mbe_stage.groups.block_scores import Side
-from mbe_stage.groups.members import GroupMembers, offsets_of
+from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import PAIR_WEIGHTS, NullModel
+from mbe_stage.ragged import long_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 TOP = 20_000
@@ -269,7 +270,7 @@ class CandidateSink(BestBicliques):
         at.drop_overtaken(left, right, marks)
         rows = self._worth_keeping(scores, keys, marks)
         if rows.size:
-            members = GroupMembers(offsets_of(left.sizes), left.members, offsets_of(right.sizes), right.members)
+            members = GroupMembers(long_offsets(left.sizes), left.members, long_offsets(right.sizes), right.members)
             self._keep(rows, Candidates(keys[rows], scores[rows], members.take(rows)))
 
     def sums(self) -> dict[str, np.ndarray]:

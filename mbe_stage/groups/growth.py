@@ -35,9 +35,10 @@ from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import peel_to_core, ranks, subgraph
 from mbe_stage.groups import growth_steps
-from mbe_stage.groups.members import GroupMembers, group_hashes, offsets_of
+from mbe_stage.groups.members import GroupMembers, group_hashes
 from mbe_stage.groups.null_model import PAIR_WEIGHTS, NullModel
 from mbe_stage.options import Execution
+from mbe_stage.ragged import long_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
 
@@ -315,7 +316,7 @@ class _Growing:
             numbers, *members = growth_steps.ascend_some(
                 lists, (rows.start, rows.stop, rows.step), _STEPS_AT_ONCE, left, right, weights, self.schedule
             )
-            sides = [part for i in (0, 1) for part in (offsets_of(numbers[:, i]), members[i])]
+            sides = [part for i in (0, 1) for part in (long_offsets(numbers[:, i]), members[i])]
             parts.append(_Results(GroupMembers(*sides), numbers[:, 2:]))
             rows = rows[len(numbers) :]
         return _Results.joined(parts)

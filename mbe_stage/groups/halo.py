@@ -20,8 +20,9 @@ import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.growth import GrowthSchedule
-from mbe_stage.groups.members import GroupMembers, offsets_of
+from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import UNIT, NullModel, pair_weights
+from mbe_stage.ragged import long_offsets
 
 ROUNDS = (15, 30, 60)
 """Most vertices a side after each round."""
@@ -82,7 +83,7 @@ def halos(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, schedule:
             found[side].append(near[side])
     left, right = (
         Halos(
-            offsets_of(np.array([vertices.size for vertices, _ in ranked[1:]], np.int64)),
+            long_offsets(np.array([vertices.size for vertices, _ in ranked[1:]], np.int64)),
             *(np.concatenate([each[i] for each in ranked]) for i in (0, 1)),
         )
         for ranked in found

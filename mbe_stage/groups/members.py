@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from mbe_stage.bicliques.results import BicliqueTable
+from mbe_stage.ragged import long_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 from mbe_stage.splitmix import finalised
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupMembers:
-    """Some groups of left and right vertices.
-
-    Attributes
-    ----------
-    left_offsets : (n + 1,) int64
-        The left members of group `i` are ``left_members[left_offsets[i]:left_offsets[i + 1]]``.
-    left_members : int32
-        Dense ids, ascending within each group.
-    right_offsets : (n + 1,) int64
-    right_members : int32
-    """
-
-    left_offsets: np.ndarray
-    left_members: np.ndarray
-    right_offsets: np.ndarray
-    right_members: np.ndarray
+class GroupMembers(BicliqueTable):
+    """Some groups of left and right vertices."""
 
     @classmethod
     def of(cls, groups: Iterable[tuple[Sequence[int], Sequence[int]]]) -> GroupMembers:
@@ -46,41 +33,15 @@ class GroupMembers:
         return cls(*_joined(left), *_joined(right))
 
     @classmethod
-    def joined(cls, parts: Sequence[GroupMembers]) -> GroupMembers:
+    def joined(cls, parts: Sequence[BicliqueTable]) -> GroupMembers:
         """The groups of several, one behind the other."""
         none = np.empty(0, np.int32)
         return cls(
-            offsets_of(np.concatenate([none, *(part.left_sizes for part in parts)])),
+            long_offsets(np.concatenate([none, *(part.left_sizes for part in parts)])),
             np.concatenate([none, *(part.left_members for part in parts)]),
-            offsets_of(np.concatenate([none, *(part.right_sizes for part in parts)])),
+            long_offsets(np.concatenate([none, *(part.right_sizes for part in parts)])),
             np.concatenate([none, *(part.right_members for part in parts)]),
         )
-
-    def __len__(self) -> int:
-        return self.left_offsets.size - 1
-
-    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Left and right members of one group (views)."""
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"group {index} of {len(self)}")
-        index %= len(self)
-        return (
-            self.left_members[self.left_offsets[index] : self.left_offsets[index + 1]],
-            self.right_members[self.right_offsets[index] : self.right_offsets[index + 1]],
-        )
-
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        return (self[i] for i in range(len(self)))
-
-    @property
-    def left_sizes(self) -> np.ndarray:
-        """Left members of each group, ``(n,) int64``."""
-        return np.diff(self.left_offsets)
-
-    @property
-    def right_sizes(self) -> np.ndarray:
-        """Right members of each group, ``(n,) int64``."""
-        return np.diff(self.right_offsets)
 
     def side(self, side: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the left (0) or right (1) members of all groups, and the group of each, ``(m,) int64``."""
@@ -114,13 +75,6 @@ class GroupMembers:
         )
 
 
-def offsets_of(sizes: np.ndarray) -> np.ndarray:
-    """Offsets of each group, and the end of the last one; ``(n,) integers -> (n + 1,) int64``."""
-    offsets = np.zeros(sizes.size + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return offsets
-
-
 def group_hashes(members: GroupMembers) -> np.ndarray:
     """Return a hash of each group's members; equal ones are taken for the same group."""
     left, right = (
@@ -135,7 +89,7 @@ def group_hashes(members: GroupMembers) -> np.ndarray:
 
 def _joined(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     sizes = np.array([part.size for part in parts], np.int64)
-    return offsets_of(sizes), np.concatenate([np.empty(0, np.int32), *parts])
+    return long_offsets(sizes), np.concatenate([np.empty(0, np.int32), *parts])
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -145,7 +99,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 def _taken(offsets: np.ndarray, members: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows = np.ascontiguousarray(indices, np.int64)
-    taken = offsets_of(offsets[rows + 1] - offsets[rows])
+    taken = long_offsets(offsets[rows + 1] - offsets[rows])
     gathered = np.empty(int(taken[-1]), np.int32)
     _gather(offsets, np.ascontiguousarray(members, np.int32), rows, gathered)
     return taken, gathered

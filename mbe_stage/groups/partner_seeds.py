@@ -19,9 +19,10 @@ import numpy as np
 from numba import int64, types
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.groups.members import GroupMembers, first_not_below, offsets_of
+from mbe_stage.groups.members import GroupMembers, first_not_below
 from mbe_stage.groups.null_model import NullModel, pair_weights
 from mbe_stage.options import Execution
+from mbe_stage.ragged import long_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
@@ -60,7 +61,7 @@ def partner_seeds(graph: BipartiteCSR, model: NullModel, *, threads: int = 1) ->
     stars = GroupMembers(turned.right_offsets, turned.right_members, turned.left_offsets, turned.left_members)
     right, own = pairs.side(1)
     logs = model.log_expected(pairs.left_members.reshape(-1, 2)[own], right[:, None])
-    evidence = np.diff(offsets_of(pair_weights(logs).sum(axis=1))[pairs.right_offsets])
+    evidence = np.diff(long_offsets(pair_weights(logs).sum(axis=1))[pairs.right_offsets])
     surprise = evidence - model.naming_costs(pairs.left_sizes, pairs.right_sizes)
     parts = [pairs.take(np.argsort(-surprise, kind="stable")), _stars(in_stars, of_left), stars]
     turns = np.concatenate([np.arange(len(part)) for part in parts])
@@ -124,12 +125,12 @@ def _with_shared(rows: np.ndarray, lists: _Lists) -> GroupMembers:
     rows : (n, k) int32
         Left members; -1 for none.
     """
-    starts = offsets_of(np.diff(lists[0])[rows[:, 0]])
+    starts = long_offsets(np.diff(lists[0])[rows[:, 0]])
     shared = np.full(int(starts[-1]), -1, np.int32)
     _mark_shared(rows.reshape(-1), starts, lists, shared)
     ends = np.append(0, np.cumsum(shared >= 0))[starts]
     rows = np.sort(rows, axis=1)
-    return GroupMembers(offsets_of((rows >= 0).sum(axis=1)), rows[rows >= 0], ends, shared[shared >= 0])
+    return GroupMembers(long_offsets((rows >= 0).sum(axis=1)), rows[rows >= 0], ends, shared[shared >= 0])
 
 
 _LISTS = types.Tuple((LONGS, INTS, LONGS, INTS))

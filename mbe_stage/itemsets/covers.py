@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 from numba import int64
+from scipy.sparse import csr_array
 
 from mbe_stage.bicliques.results import BicliqueBlock, BicliqueTable
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.ragged import long_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
-from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
+from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
 
-# Closed sets in one call of compiled code: Ctrl-C takes effect after it.
-_AT_ONCE = 1024
+# Closed sets in one call of compiled code, or product of matrices: Ctrl-C takes effect after it.
+_AT_ONCE = 256
 
 
 def maximal_of(graph: BipartiteCSR, block: Any, least: int) -> BicliqueBlock:
@@ -32,12 +33,17 @@ def maximal_of(graph: BipartiteCSR, block: Any, least: int) -> BicliqueBlock:
     block : BicliqueBlock
         With all members.
     """
-    compile_ahead(compile_steps())
-    offsets = long_offsets(block.left_sizes)
-    kept, scratch = np.zeros(len(block), np.bool_), np.zeros(graph.n_right, np.int64)
+    shape = graph.n_left, graph.n_right
+    items = csr_array((np.ones(graph.n_edges, np.int32), graph.left_members, graph.left_offsets), shape)
+    offsets, kept = long_offsets(block.left_sizes), np.zeros(len(block), np.bool_)
     for first in range(0, kept.size, _AT_ONCE):
         part = offsets[first : first + _AT_ONCE + 1]
-        _are_maximal(graph.left_offsets, graph.left_members, part, block.left_members, least, scratch, kept[first:])
+        rows = block.left_members[part[0] : part[-1]]
+        sets = csr_array((np.ones(rows.size, np.int32), rows, part - part[0]), (part.size - 1, graph.n_left))
+        counts = sets @ items
+        # The items of a closed set are in all of its transactions; a maximal one has no others in enough of them.
+        n_enough = np.add.reduceat(counts.data >= least, counts.indptr[:-1], dtype=np.int64)
+        kept[first : first + _AT_ONCE] = n_enough == block.right_sizes[first : first + _AT_ONCE]
     sizes, members = block.right_sizes, block.right_members[np.repeat(kept, block.right_sizes)]
     n_kept = int(np.count_nonzero(kept))
     return BicliqueBlock(n_kept, block.left_sizes[kept], sizes[kept], None, members, block.work_done)
@@ -87,37 +93,7 @@ def covers(graph: BipartiteCSR, closed: BicliqueTable, least: int = 1) -> tuple[
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module."""
-    return steps_of(_are_maximal, _covers)
-
-
-@compiled(LONGS, INTS, LONGS, INTS, int64, LONGS, FLAGS)
-def _are_maximal(row_offsets, row_items, starts, transactions, least, counts, flags):
-    """Set the flags of the sets that `maximal_of` keeps.
-
-    Parameters
-    ----------
-    row_offsets, row_items : int64, int32
-        The items of each transaction.
-    starts, transactions : int64, int32
-        The transactions of each set.
-    least : int
-    counts : (n_items,) int64
-        Scratch: zeros before and after.
-    flags : (n,) bool
-    """
-    for i in range(starts.size - 1):
-        support = starts[i + 1] - starts[i]
-        for k in range(starts[i], starts[i + 1]):
-            row = transactions[k]
-            for j in range(row_offsets[row], row_offsets[row + 1]):
-                counts[row_items[j]] += 1
-        is_maximal = True
-        for k in range(starts[i], starts[i + 1]):
-            row = transactions[k]
-            for j in range(row_offsets[row], row_offsets[row + 1]):
-                is_maximal &= not least <= counts[row_items[j]] < support
-                counts[row_items[j]] = 0
-        flags[i] = is_maximal
+    return steps_of(_covers)
 
 
 @compiled(LONGS, INTS, LONGS, INTS, LONGS, int64, WORDS, WORDS, LONGS, int64)

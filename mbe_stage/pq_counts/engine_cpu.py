@@ -92,7 +92,7 @@ def run(
     # As early as the caller's own clock starts: the results of the workers come before the end.
     deadline = time.perf_counter() + (execution.time_limit_seconds or math.inf)
     search = prepare(graph, query) if prepared is None else prepared
-    ranges = [(0, search.costs.size)] if tasks is None else ranges_of(tasks, search.roots(graph, query))
+    ranges = ranges_of(tasks, search.roots(graph, query))
     local = LocalSearch(graph, query, search, execution, detail) if detail > Detail.COUNTS else None
     parts = [ranges] if barrier is None or not ranges else _parts(search.costs, ranges)
     counted = _Counted(search, query, execution, local, deadline)

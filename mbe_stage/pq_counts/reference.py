@@ -11,10 +11,13 @@ import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.plain_engine import compile_steps, device, unavailable_reason
 from mbe_stage.pq_counts.digits import digits_of, n_digits
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
+
+__all__ = ["compile_steps", "device", "left_sets", "run", "tasks_of", "unavailable_reason"]
 
 
 def left_sets(graph: BipartiteCSR, query: PqQuery, p: int) -> Iterator[tuple[tuple[int, ...], list[int]]]:
@@ -25,21 +28,6 @@ def left_sets(graph: BipartiteCSR, query: PqQuery, p: int) -> Iterator[tuple[tup
         common = set.intersection(*(neighbours[u] for u in members))
         if wanted_left <= set(members) and wanted_right <= common:
             yield members, sorted(common)
-
-
-def unavailable_reason() -> str | None:
-    """Return None: plain Python runs everywhere."""
-    return None
-
-
-def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> tuple[()]:  # noqa: ARG001
-    """Return nothing: there is no compiled code."""
-    return ()
-
-
-def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """Name of the engine's device, for the run's facts."""
-    return "cpu, plain Python"
 
 
 def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:

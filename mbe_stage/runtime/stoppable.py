@@ -1,19 +1,23 @@
-"""Compiled functions in a thread, so that the caller can pause, report and stop."""
+"""Work in a thread, so that the caller can pause, report and stop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
+from threading import Timer
+from typing import Any, TypeVar
 
 import numpy as np
 
 # Seconds between pauses.
 _MOMENT = 0.1
+_Pause = TypeVar("_Pause")
 
 
-def stoppable(function: Callable[..., Any], *arguments: Any) -> Generator[None, None, Any]:
-    """Return the result of a compiled function; yield now and then until it is there.
+def stoppable(
+    pause: Callable[[], _Pause], function: Callable[..., Any], *arguments: Any
+) -> Generator[_Pause, None, Any]:
+    """Return the result of a function; until it is there, yield what `pause` returns now and then.
 
     Closing sets the function's last argument, a (1,) bool array, and waits until it has seen that.
     """
@@ -22,7 +26,18 @@ def stoppable(function: Callable[..., Any], *arguments: Any) -> Generator[None, 
         try:
             work = pool.submit(function, *arguments, is_over)
             while not wait([work], _MOMENT).done:
-                yield
+                yield pause()
         finally:
             is_over[0] = True
     return work.result()
+
+
+def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of such a function; its last argument is set after so many seconds."""
+    is_over = np.zeros(1, np.bool_)
+    timer = Timer(seconds, is_over.fill, [True])
+    timer.start()
+    try:
+        return function(*arguments, is_over)
+    finally:
+        timer.cancel()

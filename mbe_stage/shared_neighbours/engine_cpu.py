@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -87,7 +88,7 @@ def run(
     MemoryBudgetExceeded
         Working memory does not fit the budget.
     """
-    ranges = [(0, graph.n_left)] if tasks is None else ranges_of(tasks, roots_of(graph, query))
+    ranges = ranges_of(tasks, roots_of(graph, query))
     n_pairs = max(1, execution.block_bytes // _PAIR_BYTES)
     n_threads = _threads_within(graph, execution)
     # No vertex has more neighbours than an int32 counts.
@@ -151,15 +152,14 @@ def _in_order(
     work: Callable[[int, int], PairBlock], pieces: Iterator[tuple[int, int]], n_threads: int
 ) -> Iterator[tuple[int, int, PairBlock]]:
     """Do pieces in threads, and yield each with its result in order; closing cancels the rest."""
-    pool = ThreadPoolExecutor(n_threads, "pairs")
+    pool, more = ThreadPoolExecutor(n_threads, "pairs"), iter(pieces)
     futures: deque[tuple[int, int, Future[PairBlock]]] = deque()
     try:
-        for first, end in pieces:
-            futures.append((first, end, pool.submit(work, first, end)))
-            if len(futures) > _PIECES_AHEAD * n_threads:
-                first, end, future = futures.popleft()
-                yield first, end, future.result()
-        while futures:
+        while True:
+            for first, end in islice(more, _PIECES_AHEAD * n_threads + 1 - len(futures)):
+                futures.append((first, end, pool.submit(work, first, end)))
+            if not futures:
+                return
             first, end, future = futures.popleft()
             yield first, end, future.result()
     finally:

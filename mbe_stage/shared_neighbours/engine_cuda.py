@@ -15,6 +15,7 @@ from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.plain_engine import compile_steps
 from mbe_stage.shared_neighbours.engine_cpu import pieces, tasks_of
 from mbe_stage.shared_neighbours.problem import SharedQuery
 from mbe_stage.shared_neighbours.results import PairBlock, roots_of
@@ -31,11 +32,6 @@ _PATH_BYTES = 48
 _EDGE_BYTES = 64
 # So many are enough to keep a device busy.
 _MOST_PATHS = 1 << 28
-
-
-def compile_steps(query: SharedQuery | None = None, detail: None = None) -> tuple[()]:  # noqa: ARG001
-    """Nothing is compiled."""
-    return ()
 
 
 def run(
@@ -57,7 +53,7 @@ def run(
     from mbe_stage.device.graph import copy_bytes, on_device
     from mbe_stage.device.memory_budget import device_budget, device_work
 
-    ranges = [(0, graph.n_left)] if tasks is None else ranges_of(tasks, roots_of(graph, query))
+    ranges = ranges_of(tasks, roots_of(graph, query))
     budget = device_budget(execution)
     if (needed := copy_bytes(graph) + _EDGE_BYTES * graph.n_edges) > budget:
         raise MemoryBudgetExceeded(

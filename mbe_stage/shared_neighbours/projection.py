@@ -82,7 +82,8 @@ def projected(
     for block in pairs(0):
         n_edges += len(block)
         refuse_beyond(n_edges, at_least=block.work_done < 1)
-        _count(block.first, block.second, degrees[0], degrees[1])
+        np.add.at(degrees[0], block.second, 1)
+        np.add.at(degrees[1], block.first, 1)
     offsets = long_offsets(degrees.sum(axis=0))
     members, later = np.empty(2 * n_edges, np.int32), offsets[:-1] + degrees[0]
     earlier = offsets[:-1].copy()
@@ -93,15 +94,7 @@ def projected(
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module and of the search."""
-    return (*engine_cpu.compile_steps(), *steps_of(_count, _write))
-
-
-@compiled(INTS, INTS, LONGS, LONGS)
-def _count(first, second, n_earlier, n_later):
-    """Count the earlier and the later neighbours of each vertex; pairs have the smaller id first."""
-    for k in range(first.size):
-        n_later[first[k]] += 1
-        n_earlier[second[k]] += 1
+    return (*engine_cpu.compile_steps(), *steps_of(_write))
 
 
 @compiled(INTS, INTS, LONGS, LONGS, INTS)

@@ -9,6 +9,7 @@ import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.plain_engine import compile_steps, device, unavailable_reason
 from mbe_stage.shared_neighbours.problem import SharedQuery
 from mbe_stage.shared_neighbours.results import PairBlock, roots_of
 from mbe_stage.tasks import Task, cut, positions, ranges_of
@@ -21,20 +22,6 @@ def pairs(graph: BipartiteCSR, min_shared: int = 1) -> dict[tuple[int, int], int
     neighbours = [set(graph.neighbours_of_left(vertex).tolist()) for vertex in range(graph.n_left)]
     shared = {(u, v): len(neighbours[u] & neighbours[v]) for u, v in combinations(range(graph.n_left), 2)}
     return {pair: n for pair, n in shared.items() if n >= min_shared}
-
-
-def unavailable_reason() -> None:
-    """Plain Python runs everywhere."""
-
-
-def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
-    """The processor."""
-    return "cpu, plain Python"
-
-
-def compile_steps(query: object = None, detail: object = None) -> tuple[()]:  # noqa: ARG001 - the seam's signature
-    """Nothing is compiled."""
-    return ()
 
 
 def tasks_of(graph: BipartiteCSR, query: SharedQuery, n: int) -> list[Task]:
@@ -50,7 +37,7 @@ def run(
     tasks: Iterable[Task] | None = None,
 ) -> Iterator[PairBlock]:
     """Yield all pairs, or those of some tasks, in one block."""
-    ranges = [(0, graph.n_left)] if tasks is None else ranges_of(tasks, roots_of(graph, query))
+    ranges = ranges_of(tasks, roots_of(graph, query))
     wanted = set(positions(ranges).tolist())
     rows = [(u, v, n) for (u, v), n in pairs(graph, query.min_shared).items() if u in wanted]
     first, second, shared = np.array(rows, np.int32).reshape(-1, 3).T.copy()

@@ -100,43 +100,21 @@ class Similarity:
 
     def of(self, block: PairBlock) -> SharedNeighbours:
         """Return the pairs of a block with their similarity."""
-        logs = self._log_p_values(block)
-        return SharedNeighbours(
-            block.first, block.second, block.shared, self._jaccard(block), self._cosine(block), np.exp(logs)
-        )
+        jaccard, cosine, minus_log_p = (self.value(block, by) for by in ("jaccard", "cosine", "p_value"))
+        return SharedNeighbours(block.first, block.second, block.shared, jaccard, cosine, np.exp(-minus_log_p))
 
     def value(self, block: PairBlock, by: Measure) -> np.ndarray:
-        """Return a number for each pair, larger for more similar ones."""
+        """Return a number for each pair, larger for more similar ones: of p-values, negative logarithms."""
         if by == "shared":
             return block.shared.astype(np.float64)
-        measures = {"jaccard": self._jaccard, "cosine": self._cosine, "p_value": lambda one: -self._log_p_values(one)}
-        return measures[by](block)
-
-    def _both(self, block: PairBlock) -> tuple[np.ndarray, np.ndarray]:
-        return self._degrees[block.first], self._degrees[block.second]
-
-    def _jaccard(self, block: PairBlock) -> np.ndarray:
-        first, second = self._both(block)
-        return block.shared / (first + second - block.shared)
-
-    def _cosine(self, block: PairBlock) -> np.ndarray:
-        first, second = self._both(block)
-        return block.shared / np.sqrt(first.astype(np.float64) * second)
-
-    def _log_p_values(self, block: PairBlock) -> np.ndarray:
+        first, second = self._degrees[block.first], self._degrees[block.second]
+        if by == "jaccard":
+            return block.shared / (first + second - block.shared)
+        if by == "cosine":
+            return block.shared / np.sqrt(first.astype(np.float64) * second)
         logs = np.empty(len(block))
-        first, second = (degrees.astype(np.int32) for degrees in self._both(block))
-        _log_p_values(block.shared, first, second, self._log_factorials, logs)
-        return logs
-
-
-class PairCountSink:
-    """Takes pairs for a search that only counts them."""
-
-    detail = None
-
-    def accept(self, block: PairBlock) -> None:
-        """Take a block, and keep nothing."""
+        _log_p_values(block.shared, first.astype(np.int32), second.astype(np.int32), self._log_factorials, logs)
+        return -logs
 
 
 class PairSink:

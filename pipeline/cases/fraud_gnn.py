@@ -20,6 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.cases.input_rows import check_at_hand
 from mbe_stage.pipeline.cases.key_columns import value_columns
 from mbe_stage.pipeline.cases.published import table_of
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
@@ -69,9 +70,8 @@ class _Run:
 def _check(reads: InputConfig, run: Path, source: object | None) -> None:
     """Refuse runs whose rows cannot be split, or cannot be read with their labels."""
     refused = None
-    if source is None and reads.path is None:
-        refused = "an input in memory", "the same input as a file", "name it: --with INPUT"
-    elif reads.timestamp is None:
+    check_at_hand(run, reads, source)
+    if reads.timestamp is None:
         remedy = "make it again: mbe groups with --timestamp and --time-until"
         refused = "no column of times", "a run with times, which the split needs", remedy
     elif reads.min_weight is not None:

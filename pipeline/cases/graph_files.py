@@ -18,7 +18,6 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +26,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.pipeline.cases import System
 from mbe_stage.pipeline.cases.fraud_gnn import write_fraud_gnn
-from mbe_stage.pipeline.cases.input_rows import check_same
+from mbe_stage.pipeline.cases.input_rows import check_at_hand, check_same
 from mbe_stage.pipeline.cases.key_columns import distinct_names
 from mbe_stage.pipeline.cases.run_graph import RunGraph, beside
-from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.io.cxt import Context, write_cxt
 from mbe_stage.pipeline.problems.installed import reading_of
@@ -43,7 +42,6 @@ _NEO4J = {"integer": "long", "number": "double", "truth": "boolean", "time": "da
 _NEPTUNE = {"integer": "Long", "number": "Double", "truth": "Bool", "time": "Date", "text": "String"}
 _NAMES_OF_KEYS = {"Group": "group_key", "Case": "case"}
 _ID_DIGITS = 32
-System = Literal["neo4j", "neptune", "fraud-gnn", "cxt"]
 # Cells of a context, a byte each in memory and in the file.
 _MOST_CELLS = 1 << 28
 
@@ -89,8 +87,7 @@ def export_to(
 
 def _context(run: Path, source: object | None) -> Context:
     manifest = read_manifest(run)
-    if source is None and manifest.config.input.path is None:
-        raise InputError.at(run, found="an input in memory", expected="a file", remedy="name it: --with INPUT")
+    check_at_hand(run, manifest.config.input, source)
     edges = ingest(reading_of(manifest.config), source)
     check_same(run, manifest, edges)
     shape = len(edges.left_keys), len(edges.right_keys)

@@ -73,6 +73,13 @@ def _read(config: InputConfig) -> tuple[RawEdges, EdgeData]:
         return raw, edges
 
 
+def check_at_hand(run_path: Path, reads: InputConfig, source: object | None) -> None:
+    """Refuse to read the input of a run again if nobody names it and it was in memory."""
+    if source is None and reads.path is None:
+        remedy = "name it: --with INPUT"
+        raise InputError.at(run_path, found="an input in memory", expected="the same input as a file", remedy=remedy)
+
+
 def check_same(run_path: Path, manifest: Manifest, edges: EdgeData) -> None:
     """Refuse edges of another input than that of the run."""
     stated, found = manifest.input, edges.facts

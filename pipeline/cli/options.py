@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 from typer.models import ArgumentInfo
 
+from mbe_stage.pipeline.cases import System
+
 if TYPE_CHECKING:
     from mbe_stage.pipeline.config.model import Config
 
@@ -419,7 +421,7 @@ def _taken(name: str, kind: Any, help_text: str, *names: str, default: Any = Non
 
 _KEY, _AS_JSON = {"metavar": "KEY"}, Parameter("as_json", Json, default=False)
 _LEAST = (Parameter("min_left", MinLeft), Parameter("min_right", MinRight))
-_SIZE, _SYSTEM = Literal["edges", "left", "right"], Literal["neo4j", "neptune", "fraud-gnn", "cxt"]
+_SIZE = Literal["edges", "left", "right"]
 _COPIES = "Include near copies of larger ones; by default only with --csv and --json."
 _TO = "The graph of groups for this system, fraud-gnn for NVIDIA's Financial Fraud Training; cxt is the input."
 _CSV = "As CSV, one row per member of bicliques; of groups if there are none."
@@ -445,7 +447,7 @@ EXPORTING = (
     Parameter("directory", Annotated[Path | None, _DIRECTORY]),
     _taken("csv", bool, _CSV, "--csv", default=False),
     _taken("groups", bool, "The groups of a run with both.", "--groups", default=False),
-    _taken("to", _SYSTEM | None, _TO),
+    _taken("to", System | None, _TO),
     _taken("edge_label", str | None, _LABEL, metavar="COL"),
     _taken("split", str | None, "For fraud-gnn: the first moment of the test part.", metavar="TIME"),
     _taken("run_input", str | None, _INPUT_OF_RUN, "--with", metavar="INPUT"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import reading
-from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_two_sets, shortened
+from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_repeated, refuse_two_sets
 from mbe_stage.pipeline.io.text.decoding import not_in_encoding, open_text
 from mbe_stage.pipeline.safe_paths import replaced_file
 
@@ -44,17 +43,12 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     except UnicodeDecodeError as error:
         raise not_in_encoding(path, content[: error.start].count(b"\n") + 1, "") from None
     for kind, names in zip(_NAMES, (context.objects, context.attributes), strict=True):
-        if len(set(names)) < len(names):
-            twice, n = Counter(names).most_common(1)[0]
-            found = f"{n} {kind}s named {shortened(twice)}"
-            raise InputError.at(source, found=found, expected="distinct names", remedy="rename one")
+        refuse_repeated(names, f"{kind}s", source, "rename one")
     refuse_two_sets(config, source, "a context, whose objects and attributes are not the same vertices")
     chosen = choose_columns(_NAMES, config, source)
     rows, columns = np.nonzero(context.incidence)
-    values = [
-        pa.array(context.objects, pa.string()).take(rows),
-        pa.array(context.attributes, pa.string()).take(columns),
-    ]
+    ends = (context.objects, rows), (context.attributes, columns)
+    values = [pa.array(names, pa.string()).take(places) for names, places in ends]
     return RawEdges(
         table=pa.table({role: values[position] for role, position in chosen.items()}),
         source=source,

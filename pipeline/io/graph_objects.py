@@ -5,7 +5,6 @@ An undirected graph needs no sides: it gives every edge, and a loop for each iso
 
 from __future__ import annotations
 
-from collections import Counter
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.io.raw import as_array, shortened
+from mbe_stage.pipeline.io.raw import as_array, refuse_repeated, shortened
 
 
 class _Graph(NamedTuple):
@@ -83,14 +82,8 @@ def _of_networkx(graph: Any) -> _Graph:
 def _of_igraph(graph: Any) -> _Graph:
     names = graph.vs.attributes()
     nodes = graph.vs["name"] if "name" in names else list(range(graph.vcount()))
-    if len(set(nodes)) < len(nodes):
-        twice, n = Counter(nodes).most_common(1)[0]
-        raise InputError.at(
-            "memory:igraph",
-            found=f"{n} vertices named {shortened(twice)}",
-            expected="distinct names",
-            remedy="rename them, or delete graph.vs['name'] to use the numbers of the vertices",
-        )
+    remedy = "rename them, or delete graph.vs['name'] to use the numbers of the vertices"
+    refuse_repeated(nodes, "vertices", "memory:igraph", remedy)
     types = graph.vs["type"] if "type" in names else []
     sides = {node: side for node, side in zip(nodes, types, strict=bool(types)) if side is not None}
     edges = [(nodes[edge.source], nodes[edge.target], edge.attributes()) for edge in graph.es]

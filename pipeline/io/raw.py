@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -186,6 +187,14 @@ def refuse_several(config: InputConfig, source: str, has: str) -> None:
             expected="one graph",
             remedy="write the edges as a table with a column of graphs, for example as CSV or Parquet",
         )
+
+
+def refuse_repeated(names: Sequence[Any], kind: str, source: str, remedy: str) -> None:
+    """Refuse names of several things."""
+    twice, n = next(iter(Counter(names).most_common(1)), ("", 0))
+    if n > 1:
+        found = f"{n} {kind} named {shortened(twice)}"
+        raise InputError.at(source, found=found, expected="distinct names", remedy=remedy)
 
 
 def refuse_two_sets(config: InputConfig, source: str, has: str) -> None:

@@ -44,19 +44,6 @@ class Baskets:
     n_rows: int
     names: Sequence[Any]
 
-    def least(self, min_support: float) -> int:
-        """Fewest transactions of a minimum support: a float is a share above 0, at most 1; an integer is a number.
-
-        A share means the smallest number n with ``n / n_transactions >= min_support``, as floats divide: mlxtend
-        compares these.
-
-        Raises
-        ------
-        InvalidArgument
-            The support is neither.
-        """
-        return least_of(min_support, self.n_rows)
-
     def frequent(self, least: int, *, has_all_rows: bool = True) -> tuple[BipartiteCSR, np.ndarray]:
         """Return the graph of the items in at least so many transactions, and the former number of each item.
 
@@ -74,7 +61,15 @@ class Baskets:
 
 
 def least_of(min_support: Any, n_rows: int) -> int:
-    """Return the fewest of `n_rows` transactions, as `Baskets.least`."""
+    """Fewest transactions of a minimum support: a float is a share above 0, at most 1; an integer is a number.
+
+    A share means the smallest number n with ``n / n_rows >= min_support``, as floats divide: mlxtend compares these.
+
+    Raises
+    ------
+    InvalidArgument
+        The support is neither.
+    """
     is_count = isinstance(min_support, int | np.integer) and not isinstance(min_support, bool)
     if is_count and min_support >= 1:
         return int(min_support)

@@ -14,13 +14,12 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.enumerate import enumerate_into
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.bicliques.results import BicliqueBlock, Detail, RightSink
+from mbe_stage.bicliques.results import RightSink
 from mbe_stage.engines import AUTO
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.itemsets.covers import maximal_of
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.itemsets.baskets import Baskets, baskets_of, is_frame
+from mbe_stage.pipeline.itemsets.baskets import Baskets, baskets_of, is_frame, least_of
 
 __all__ = ["closed_itemset_lists", "closed_itemsets", "fpclose"]
 
@@ -59,26 +58,27 @@ class Itemsets:
         InvalidArgument
             Names are neither integers nor text.
         """
-        lists = self.lists_of(self.offsets, self.members)
+        lists = lists_of(self.names, self.offsets, self.members)
         return pa.table({"items": lists, "support": pa.array(self.supports, pa.int64())})
 
-    def lists_of(self, offsets: np.ndarray, members: np.ndarray) -> pa.Array:
-        """Return lists of names as an Arrow array.
 
-        Raises
-        ------
-        InvalidArgument
-            As `table`.
-        """
-        try:
-            names = pa.array(self.names)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise InvalidArgument(
-                f"items cannot be a column ({error}): expected integers alone, or text alone; convert them, or call "
-                "closed_itemset_lists"
-            ) from None
-        values = (names if len(names) else names.cast(pa.int64())).take(pa.array(members))
-        return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
+def lists_of(names: Sequence[Any], offsets: np.ndarray, members: np.ndarray) -> pa.Array:
+    """Return lists of names as an Arrow array; `members` are positions of names.
+
+    Raises
+    ------
+    InvalidArgument
+        Names are neither integers nor text.
+    """
+    try:
+        values = pa.array(names)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidArgument(
+            f"items cannot be a column ({error}): expected integers alone, or text alone; convert them, or call "
+            "closed_itemset_lists"
+        ) from None
+    values = (values if len(values) else values.cast(pa.int64())).take(pa.array(members))
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
 
 
 def closed_itemsets(
@@ -130,7 +130,7 @@ def closed_itemsets(
     [(['tea'], 3), (['tea', 'milk'], 2)]
     """
     baskets = baskets_of(data)
-    return found(baskets, baskets.least(min_support), maximal, max_len, engine, threads).table()
+    return found(baskets, least_of(min_support, baskets.n_rows), maximal, max_len, engine, threads).table()
 
 
 def closed_itemset_lists(
@@ -160,7 +160,7 @@ def closed_itemset_lists(
     [((1,), 3), ((1, 2), 2)]
     """
     baskets = baskets_of(data)
-    sets = found(baskets, baskets.least(min_support), maximal, max_len, engine, threads)
+    sets = found(baskets, least_of(min_support, baskets.n_rows), maximal, max_len, engine, threads)
     with _without_garbage_collection():
         return list(zip(sets.made(), sets.supports.tolist(), strict=True))
 
@@ -205,7 +205,7 @@ def fpclose(
     baskets = baskets_of(df)
     if not use_colnames:
         baskets = replace(baskets, names=range(len(baskets.names)))
-    sets = found(baskets, baskets.least(float(min_support)), False, max_len, AUTO, threads)
+    sets = found(baskets, least_of(float(min_support), baskets.n_rows), False, max_len, AUTO, threads)
     with _without_garbage_collection():
         itemsets = sets.made(frozenset)
     return type(df)({"support": sets.supports / baskets.n_rows, "itemsets": itemsets})
@@ -222,7 +222,7 @@ def found(
         As in `closed_itemsets`.
     """
     graph, kept = baskets.frequent(least, has_all_rows=False)
-    sink = _MaximalSink(graph, least) if maximal else RightSink()
+    sink = RightSink((lambda block: maximal_of(graph, block, least)) if maximal else None)
     query = BicliqueQuery(min_left=least, max_right=max_len)
     enumerate_into(sink, graph, query, Execution(threads=threads), engine)
     return Itemsets(*sink.arrays(), [baskets.names[item] for item in kept.tolist()])
@@ -242,17 +242,3 @@ def _without_garbage_collection() -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
-
-
-class _MaximalSink(RightSink):
-    """Keeps maximal frequent itemsets."""
-
-    detail = Detail.MEMBERS
-
-    def __init__(self, graph: BipartiteCSR, least: int) -> None:
-        super().__init__()
-        self._graph, self._least = graph, least
-
-    def accept(self, block: BicliqueBlock) -> None:
-        """Take the maximal sets of a block in."""
-        super().accept(maximal_of(self._graph, block, self._least) if len(block) else block)

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.bicliques.enumerate import enumerate_bicliques
 from mbe_stage.bicliques.results import BicliqueTable
 from mbe_stage.engines import AUTO
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.itemsets.covers import covers
+from mbe_stage.groups.members import GroupMembers
 from mbe_stage.pipeline.io.cxt import Context
 from mbe_stage.pipeline.itemsets.baskets import baskets_of
-from mbe_stage.pipeline.itemsets.rules import with_biclique
+from mbe_stage.pipeline.itemsets.rules import closed_with_covers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,18 +59,12 @@ def concept_lattice(context: Any, *, engine: str = AUTO, threads: int = 0) -> Co
     """
     baskets = baskets_of(context.incidence if isinstance(context, Context) else context)
     graph = BipartiteCSR.from_edges(baskets.rows, baskets.items, baskets.n_rows, len(baskets.names))
-    table = enumerate_bicliques(graph, engine=engine, threads=threads)
-    left, right, none = np.arange(graph.n_left), np.arange(graph.n_right), np.empty(0)
-    least = len(table)
-    if is_least_new := not (np.diff(table.right_offsets) == graph.n_right).any():
-        table = with_biclique(table, none if right.size else left, right)
-    if not (np.diff(table.left_offsets) == graph.n_left).any():
-        table = with_biclique(table, left, none)
-    upper, lower = covers(graph, table)
-    if is_least_new:
+    table, upper, lower = closed_with_covers(graph, 1, engine, threads)
+    if not (np.diff(table.right_offsets) == graph.n_right).any():
         # Nothing leads from a concept to one without objects: it is below all that are above no other.
-        lowest = np.setdiff1d(np.arange(len(table)), np.append(upper, least))
-        upper, lower = np.append(upper, lowest), np.append(lower, np.full(lowest.size, least))
+        lowest = np.setdiff1d(np.arange(len(table)), upper)
+        upper, lower = np.append(upper, lowest), np.append(lower, np.full(lowest.size, len(table)))
+        table = GroupMembers.joined([table, GroupMembers.of([((), range(graph.n_right))])])
     return _ordered(table, lower, upper)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,10 +15,12 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueTable, TableSink
 from mbe_stage.engines import AUTO
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.members import GroupMembers
 from mbe_stage.itemsets.covers import covers
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.itemsets.baskets import baskets_of
-from mbe_stage.pipeline.itemsets.closed import Itemsets
+from mbe_stage.pipeline.itemsets.baskets import baskets_of, least_of
+from mbe_stage.pipeline.itemsets.closed import lists_of
 from mbe_stage.ragged import long_offsets
 
 
@@ -66,26 +68,61 @@ def association_rules(
     if not 0 < min_confidence <= 1:
         raise InvalidArgument(f"min_confidence is {min_confidence!r}: expected a share above 0 and at most 1")
     baskets = baskets_of(data)
-    least = baskets.least(min_support)
+    least = least_of(min_support, baskets.n_rows)
     graph, kept = baskets.frequent(least)
+    closed = closed_with_covers(graph, least, engine, threads)
+    return rules_of(*closed, min_confidence, [baskets.names[item] for item in kept.tolist()], graph.n_left)
+
+
+def closed_with_covers(
+    graph: BipartiteCSR, least: int, engine: str, threads: int
+) -> tuple[BicliqueTable, np.ndarray, np.ndarray]:
+    """Return all closed sets in at least so many transactions, also one without items, and what `covers` returns."""
     sink = TableSink()
     enumerate_into(sink, graph, BicliqueQuery(min_left=least), Execution(threads=threads), engine)
     closed = sink.table()
-    if not (np.diff(closed.left_offsets) == graph.n_left).any():
-        closed = with_biclique(closed, np.arange(graph.n_left), np.empty(0))
-    smaller, larger = covers(graph, closed, least)
-    found = sorted(_Closed.of(closed, smaller, larger).rules(min_confidence))
-    names = Itemsets(*(np.empty(0, np.int64),) * 3, [baskets.names[item] for item in kept.tolist()])
-    return _table(found, names, graph.n_left)
+    if graph.n_left and not (np.diff(closed.left_offsets) == graph.n_left).any():
+        closed = GroupMembers.joined([closed, GroupMembers.of([(range(graph.n_left), ())])])
+    return closed, *covers(graph, closed, least)
 
 
-def with_biclique(table: BicliqueTable, left: np.ndarray, right: np.ndarray) -> BicliqueTable:
-    """Add a biclique to a table."""
-    return BicliqueTable(
-        np.append(table.left_offsets, table.left_offsets[-1] + left.size),
-        np.append(table.left_members, left.astype(np.int32)),
-        np.append(table.right_offsets, table.right_offsets[-1] + right.size),
-        np.append(table.right_members, right.astype(np.int32)),
+def rules_of(
+    closed: BicliqueTable,
+    smaller: np.ndarray,
+    larger: np.ndarray,
+    min_confidence: float,
+    names: Sequence[Any],
+    n_rows: int,
+) -> pa.Table:
+    """Return the rules of closed sets in `n_rows` transactions, as `association_rules`.
+
+    Parameters
+    ----------
+    closed, smaller, larger
+        As of `closed_with_covers`.
+    names : sequence
+        The name of each item.
+    """
+    rules = sorted(_Closed.of(closed, smaller, larger).rules(min_confidence))
+    columns: dict[str, Any] = {}
+    for at, side in enumerate(("antecedent", "consequent")):
+        lists = [[bit.bit_length() - 1 for bit in _bits(rule[at])] for rule in rules]
+        offsets = long_offsets(np.fromiter(map(len, lists), np.int64, len(lists)))
+        members = np.fromiter((item for each in lists for item in each), np.int64, int(offsets[-1]))
+        columns[side] = lists_of(names, offsets, members)
+    of_antecedent, of_consequent, both = np.array([rule[2:] for rule in rules], np.int64).reshape(-1, 3).T
+    shares = of_consequent / max(1, n_rows)
+    confidence = both / of_antecedent
+    return pa.table(
+        {
+            **columns,
+            "antecedent_support": of_antecedent,
+            "consequent_support": of_consequent,
+            "support": both,
+            "confidence": confidence,
+            "lift": confidence / shares,
+            "leverage": both / max(1, n_rows) - of_antecedent / max(1, n_rows) * shares,
+        }
     )
 
 
@@ -166,26 +203,3 @@ def _bits(items: int) -> Iterator[int]:
     while items:
         yield items & -items
         items &= items - 1
-
-
-def _table(rules: list[tuple[int, int, int, int, int]], names: Itemsets, n_rows: int) -> pa.Table:
-    columns: dict[str, Any] = {}
-    for at, side in enumerate(("antecedent", "consequent")):
-        lists = [[bit.bit_length() - 1 for bit in _bits(rule[at])] for rule in rules]
-        offsets = long_offsets(np.fromiter(map(len, lists), np.int64, len(lists)))
-        members = np.fromiter((item for each in lists for item in each), np.int64, int(offsets[-1]))
-        columns[side] = names.lists_of(offsets, members)
-    of_antecedent, of_consequent, both = np.array([rule[2:] for rule in rules], np.int64).reshape(-1, 3).T
-    shares = of_consequent / max(1, n_rows)
-    confidence = both / of_antecedent
-    return pa.table(
-        {
-            **columns,
-            "antecedent_support": of_antecedent,
-            "consequent_support": of_consequent,
-            "support": both,
-            "confidence": confidence,
-            "lift": confidence / shares,
-            "leverage": both / max(1, n_rows) - of_antecedent / max(1, n_rows) * shares,
-        }
-    )

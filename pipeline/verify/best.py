@@ -15,8 +15,8 @@ from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify import recipe
 from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, judge_rows, pair_seeds, vertex_seeds
 from mbe_stage.pipeline.verify.job import Job
-from mbe_stage.pipeline.verify.products import full, rows_of
-from mbe_stage.pipeline.verify.rows import Batch, RowRules, check_rows, list_offsets
+from mbe_stage.pipeline.verify.products import full, matrix_of, rows_of
+from mbe_stage.pipeline.verify.rows import Batch, RowRules, check_rows, list_offsets, refuse
 
 # Vertices of a side, and pairs of vertices, whose closures are compared with the last row; closures in one product.
 _MOST_SEEDS, _AT_ONCE = 2_000, 64
@@ -74,10 +74,6 @@ class _Best:
             raise VerificationError(f"{self.path}: a member is no vertex of the input")
         return np.array(ids.to_numpy(), np.int32)
 
-    def _fail(self, is_wrong: np.ndarray, what: str) -> None:
-        if is_wrong.any():
-            raise VerificationError(f"{self.path}, row {int(np.argmax(is_wrong))}: {what}")
-
     def check_rows(self) -> None:
         """Check members, sizes and keys of each row, and values by sizes."""
         none, section = np.empty(0, np.int64), self.section
@@ -86,17 +82,21 @@ class _Best:
             check_rows(self.batch, RowRules(self.hashes, (none, none), least, (None, None), 1))
         check_distinct(str(self.path), np.sort(self.batch.keys))
         n_missing = _sizes((self.left, self.right)).prod(axis=1) - self.n_edges
-        self._fail((n_missing < 0) | (n_missing > section.missing), "has too few edges, or more than pairs of members")
+        refuse(
+            self.path,
+            (n_missing < 0) | (n_missing > section.missing),
+            "has too few edges, or more than pairs of members",
+        )
         if (values := _by_size(section.by, _sizes((self.left, self.right)), self.n_edges)) is not None:
-            self._fail(self.value != values, f"value is not that of its {section.by}")
+            refuse(self.path, self.value != values, f"value is not that of its {section.by}")
         self.job.passed("rows", f"{len(self.value):,} bicliques: members, sizes, keys and the query's conditions")
 
     def check_order(self) -> None:
         """Check ranks, order, ties and overlaps."""
         n, overlap = len(self.value), self.section.overlap
-        self._fail(self.rank != np.arange(1, n + 1), "rank is not its place")
+        refuse(self.path, self.rank != np.arange(1, n + 1), "rank is not its place")
         order = np.lexsort((self.batch.keys, -self.n_edges, -self.value))
-        self._fail(order != np.arange(n), "is out of order: by value, then more edges, then the smaller key")
+        refuse(self.path, order != np.arange(n), "is out of order: by value, then more edges, then the smaller key")
         if n > self.section.k:
             raise VerificationError(f"{self.path}: has {n:,} rows; the query asks for {self.section.k:,}")
         for start in range(0, n if overlap < 1 else 0, _AT_ONCE):
@@ -121,37 +121,26 @@ class _Best:
             expected["bound"] = last
         elif counts.bound is not None and counts.bound < last:
             raise VerificationError(f"{place}: counts.bound is {counts.bound}, below the last value")
-        if counts.model_dump() != expected:
-            raise VerificationError(f"{place}: counts is {counts.model_dump()}; recomputed {expected}")
-        sums = recipe.KeySums()
-        sums.add(self.batch.keys)
-        self.job.check_fingerprint(str(sums))
-        self.job.passed("manifest counts and content fingerprint", f"{len(values):,} bicliques, {sums}")
+        self.job.check_sums(expected, recipe.KeySums.of(self.batch.keys), "bicliques")
 
     def check_input(self) -> None:
         """Check that all rows are complete and maximal, and the values by weight and surprise."""
         job, edges = self.job, self.job.edges
         assert edges is not None
-        self.graph = adjacency(edges)
+        self.graph, self.matrix = adjacency(edges), matrix_of(edges)
         if self.section.missing:
-            n_edges = (self.left @ self._matrix()).multiply(self.right).sum(axis=1)
-            self._fail(np.asarray(n_edges).ravel() != self.n_edges, "has another number of edges in the input")
+            n_edges = (self.left @ self.matrix).multiply(self.right).sum(axis=1)
+            refuse(self.path, np.asarray(n_edges).ravel() != self.n_edges, "has another number of edges in the input")
             job.not_checked("completions of maximal bicliques: that no vertex can join")
         else:
             judge_rows(self.graph, self.batch, np.arange(len(self.value)), self.keys, job.threads)
         is_wrong = ~np.isclose(
             self.value, self._values((self.left, self.right), self.n_edges), rtol=_TOLERANCE, atol=_TOLERANCE
         )
-        self._fail(is_wrong, f"value is not the {self.section.by} that the input gives")
+        refuse(self.path, is_wrong, f"value is not the {self.section.by} that the input gives")
         job.report.n_against_input = len(self.value)
         what = "edges" if self.section.missing else "complete and maximal"
         job.passed(f"{what}, and values", f"all {len(self.value):,} bicliques")
-
-    def _matrix(self) -> csr_array:
-        edges = self.job.edges
-        assert edges is not None
-        ones, shape = np.ones(edges.left_ids.size, np.int64), (len(self.keys[0]), len(self.keys[1]))
-        return csr_array((ones, (edges.left_ids, edges.right_ids)), shape)
 
     def _values(self, rows: _Rows, n_edges: np.ndarray) -> np.ndarray:
         """The values of bicliques of the input."""
@@ -207,7 +196,7 @@ class _Best:
 
     def _closures(self) -> Iterator[_Rows]:
         """Yield the maximal bicliques of vertices of both sides, and of pairs of left vertices."""
-        rng, matrix, most = self.job.rng, self._matrix(), min(_MOST_SEEDS, self.job.sample)
+        rng, matrix, most = self.job.rng, self.matrix, min(_MOST_SEEDS, self.job.sample)
         n_left, n_right = matrix.shape
         other = matrix.T.tocsr()
         for seeds, own, is_left in (

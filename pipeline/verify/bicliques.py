@@ -31,7 +31,18 @@ from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, check_n
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import KeySums, biclique_keys, mix
-from mbe_stage.pipeline.verify.rows import Batch, RowRules, Tally, VertexStatistics, batches, check_rows, rules_of
+from mbe_stage.pipeline.verify.rows import (
+    Batch,
+    RowRules,
+    Tally,
+    VertexStatistics,
+    check_column,
+    check_rows,
+    chosen_rows,
+    refuse,
+    rules_of,
+    sampled,
+)
 from mbe_stage.pipeline.verify.two_hop import check_presence, check_two_hop
 from mbe_stage.runtime.compile_ahead import CompileStep
 
@@ -83,35 +94,26 @@ class _Bicliques:
     def check_bicliques(self) -> None:
         """Check every row by itself and a sample against the graph; collect the sums for later checks."""
         job, n_rows = self.job, self.tally.keys.size
-        chosen = _choose(n_rows, job.sample, job.rng)
-        last_key: int | None = None
-        for batch in batches(self.parts):
+        chosen = chosen_rows(n_rows, job.sample, job.rng)
+        for batch, own in sampled(job, self.parts, rows.BICLIQUES, n_rows, chosen):
             check_rows(batch, self.rules)
-            if self.manifest.config.output.sort:
-                last_key = _check_order(batch, last_key)
             if self.graph is not None:
-                begin, end = np.searchsorted(chosen, [batch.start, batch.start + batch.keys.size])
-                judge_rows(self.graph, batch, chosen[begin:end] - batch.start, self.keys, job.threads)
+                judge_rows(self.graph, batch, own, self.keys, job.threads)
             self.tally.add(batch)
             if self.members is not None:
                 self.members.add_batch(batch)
-            job.progress(self.tally.n_rows / n_rows)
         job.passed("rows", f"{n_rows:,} bicliques: members, sizes, keys and the query's conditions")
         if self.manifest.config.input.by is not None and self.manifest.config.output.bicliques:
             job.passed("graphs", check_graphs(self.parts, self.keys))
         if self.graph is None:
             job.not_checked("complete and maximal, degrees, nothing missing: the input is not given")
             return
-        job.report.n_against_input = chosen.size
-        share = "all" if chosen.size == n_rows else f"a random sample of {chosen.size:,} of"
-        job.passed("complete and maximal", f"{share} {n_rows:,} bicliques")
-        if chosen.size < n_rows:
-            job.not_checked(f"complete and maximal: {n_rows - chosen.size:,} bicliques outside the random sample")
+        job.passed_sample("complete and maximal", "bicliques", chosen.size)
 
     def check_tables(self) -> None:
         """Compare the other tables and the manifest with the sums over all rows."""
         job = self.job
-        job.passed("manifest counts and content fingerprint", check_counts(self.run, self.manifest, self.tally))
+        job.check_sums(counts_of(self.tally), KeySums.of(self.tally.keys), "bicliques")
         job.passed("size histogram", check_histogram(self.run, self.tally))
         self._check_vertices()
         if self.members is not None:
@@ -196,24 +198,6 @@ def check_graphs(parts: list[Path], keys: tuple[pa.ChunkedArray, pa.ChunkedArray
                     )
             start += batch.num_rows
     return f"{len(seen):,} graphs with bicliques"
-
-
-def _choose(n_rows: int, sample: int, rng: np.random.Generator) -> np.ndarray:
-    """Choose the rows to check against the graph: all, or one at random from each of `sample` equal ranges."""
-    if n_rows <= sample:
-        return np.arange(n_rows)
-    bounds = np.arange(sample + 1, dtype=np.int64) * n_rows // sample
-    return rng.integers(bounds[:-1], bounds[1:])
-
-
-def _check_order(batch: Batch, last_key: int | None) -> int:
-    """Check that keys ascend, as `output.sort` promises; return the last one."""
-    keys = batch.keys if last_key is None else np.concatenate([[last_key], batch.keys])
-    descends = np.flatnonzero(keys[1:] < keys[:-1])
-    if descends.size:
-        row = int(descends[0]) + (last_key is None)
-        raise VerificationError(f"{batch.name(row)}: out of order; output.sort promises ascending keys")
-    return int(keys[-1])
 
 
 def bicliques_elsewhere(job: Job, rules: RowRules) -> Path | None:
@@ -338,14 +322,10 @@ def check_vertices(run: Path, side: str, statistics: VertexStatistics | None, de
         expected["degree"] = (table["degree"], degrees)
     for column, (found, right) in expected.items():
         values = found.to_numpy()
-        if (wrong := np.flatnonzero(values != right)).size:
-            row = int(wrong[0])
-            raise VerificationError(f"{path}, row {row}: {column} is {values[row]}; recomputed {right[row]}")
+        check_column(path, column, values, right, "recomputed")
     nulls = pc.is_null(largest).to_numpy()
-    if (wrong := np.flatnonzero(nulls != (table["n_bicliques"].to_numpy() == 0))).size:
-        raise VerificationError(
-            f"{path}, row {wrong[0]}: largest_biclique_key must be null exactly for vertices in no biclique"
-        )
+    what = "largest_biclique_key must be null exactly for vertices in no biclique"
+    refuse(path, nulls != (table["n_bicliques"].to_numpy() == 0), what)
     return f"{table.num_rows:,} {side} vertices" + ("" if degrees is not None else " (degrees need the input)")
 
 
@@ -370,10 +350,10 @@ def check_histogram(run: Path, tally: Tally) -> str:
     return f"{table.num_rows:,} sizes"
 
 
-def check_counts(run: Path, manifest: Manifest, tally: Tally) -> str:
-    """Check the manifest's figures and content fingerprint."""
+def counts_of(tally: Tally) -> dict[str, int]:
+    """Return the counts that the manifest should have."""
     sizes = list(tally.histogram) or [(0, 0)]
-    recomputed = {
+    return {
         "bicliques": tally.n_rows,
         "left_members": tally.n_members[0],
         "right_members": tally.n_members[1],
@@ -382,16 +362,6 @@ def check_counts(run: Path, manifest: Manifest, tally: Tally) -> str:
         "max_right": max(right for _, right in sizes),
         "max_edges": max(left * right for left, right in sizes),
     }
-    for name, value in recomputed.items():
-        if (stated := getattr(manifest.counts, name)) != value:
-            raise VerificationError(f"{run / 'manifest.json'}: counts.{name} is {stated}; recomputed {value}")
-    sums = KeySums()
-    sums.add(tally.keys)
-    if manifest.content_fingerprint != str(sums):
-        raise VerificationError(
-            f"{run / 'manifest.json'}: content_fingerprint is {manifest.content_fingerprint}; recomputed {sums}"
-        )
-    return f"{tally.n_rows:,} bicliques, content fingerprint {sums}"
 
 
 def check_sums(run: Path, manifest: Manifest, rules: RowRules) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,26 +19,28 @@ from mbe_stage.pipeline.cli.terminal import shortened
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify import closure, recipe, rows
-from mbe_stage.pipeline.verify.closure import Adjacency, check_distinct
+from mbe_stage.pipeline.verify.closure import Adjacency, check_distinct, judge_rows
 from mbe_stage.pipeline.verify.fields import check_key_type, check_vertex_table
-from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.job import Job
-from mbe_stage.pipeline.verify.products import products_before, shared_of_rows
+from mbe_stage.pipeline.verify.products import matrix_of, products_before, shared_of_rows
 from mbe_stage.pipeline.verify.rows import (
     Batch,
     VertexStatistics,
-    batches,
+    check_column,
     check_containing,
     check_members,
-    list_offsets,
+    chosen_rows,
+    refuse,
+    sampled,
 )
 from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import readonly_view
 
 # Most nodes of a search for all cliques; beyond that, the sample of vertices and edges whose clique is looked up.
 _MOST_NODES = 500_000
 _SEEDS = 10_000
 _MOST_PRODUCTS = 500_000_000
+# Both sides of a row are the members.
+_READ = rows.reader("cliques", ("vertices", "vertices"), ("size", "size", "size"))
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -76,9 +77,7 @@ class _Cliques:
         self.hashes = recipe.vertex_hashes(self.keys, "left")
         self.containing = rows.wanted_ids(self.keys, self.section.containing)
         self.graph = self._graph()
-        self.parts = table_parts(job.run, "cliques")
-        n_rows = sum(pq.read_metadata(part).num_rows for part in self.parts)
-        job.report.n_found = n_rows
+        self.parts, n_rows = job.parts_of("cliques")
         self.row_keys, self.n_rows, self.n_members = np.empty(n_rows, np.int64), 0, 0
         self.sizes: Counter[int] = Counter()
         self.statistics = VertexStatistics(n_vertices)
@@ -105,17 +104,12 @@ class _Cliques:
         """Check every row by itself and a sample against the graph; collect the sums for later checks."""
         job, n_rows = self.job, self.row_keys.size
         joined = None if self.graph is None else self.graph.with_loops()
-        chosen = _chosen(n_rows, job.sample, job.rng)
-        last: int | None = None
-        for batch in batches(self.parts, _batch):
+        chosen = chosen_rows(n_rows, job.sample, job.rng)
+        for batch, own in sampled(job, self.parts, _READ, n_rows, chosen):
             self._check_batch(batch)
-            if self.manifest.config.output.sort:
-                last = _check_order(batch, last)
             if joined is not None:
-                begin, end = np.searchsorted(chosen, [batch.start, batch.start + batch.keys.size])
-                self._judge(joined, batch, chosen[begin:end] - batch.start)
+                judge_rows(joined, batch, own, (self.keys, self.keys), job.threads, "a clique", ("", ""))
             self._add(batch)
-            job.progress(self.n_rows / n_rows)
         job.passed("rows", f"{n_rows:,} cliques: members, sizes, keys and the query's conditions")
         self.row_keys.sort()
         check_distinct(f"{self.run / 'cliques'}", self.row_keys, "clique_key")
@@ -124,23 +118,15 @@ class _Cliques:
             if job.edges is None:
                 job.not_checked("cliques and maximal, degrees, core numbers, nothing missing: the input is not given")
             return
-        job.report.n_against_input = chosen.size
-        share = "all" if chosen.size == n_rows else f"a random sample of {chosen.size:,} of"
-        job.passed("cliques and maximal", f"{share} {n_rows:,} cliques")
-        if chosen.size < n_rows:
-            job.not_checked(f"cliques and maximal: {n_rows - chosen.size:,} cliques outside the random sample")
+        job.passed_sample("cliques and maximal", "cliques", chosen.size)
 
     def _check_batch(self, batch: Batch) -> None:
         check_members(batch, 0, len(self.keys), "")
         sizes = batch.sizes(0)
-        if (wrong := np.flatnonzero(batch.n_left != sizes)).size:
-            row = int(wrong[0])
-            raise VerificationError(f"{batch.name(row)}: size is {batch.n_left[row]}; its list says {sizes[row]}")
+        check_column(batch, "size", batch.n_left, sizes, "its list says")
         sums = np.add.reduceat(self.hashes[batch.members[0]], batch.offsets[0][:-1])
         keys = recipe.mix(sums).view(np.int64)
-        if (wrong := np.flatnonzero(batch.keys != keys)).size:
-            row = int(wrong[0])
-            raise VerificationError(f"{batch.name(row)}: the key of its members is {keys[row]}")
+        check_column(batch, "clique_key", batch.keys, keys, "the key of its members is")
         if (wrong := np.flatnonzero(~self._accepts(sizes))).size:
             row = int(wrong[0])
             raise VerificationError(f"{batch.name(row)}: {sizes[row]} members do not meet the run's query")
@@ -149,20 +135,6 @@ class _Cliques:
     def _accepts(self, sizes: np.ndarray) -> np.ndarray:
         accepted = sizes >= self.section.min_size
         return accepted if self.section.max_size is None else accepted & (sizes <= self.section.max_size)
-
-    def _judge(self, joined: closure.Adjacency, batch: Batch, chosen: np.ndarray) -> None:
-        offsets, members = batch.offsets[0], batch.members[0]
-        verdicts = closure.judge(joined, chosen, offsets, members, offsets, members, self.job.threads)
-        wrong = np.flatnonzero(verdicts[:, 0])
-        if not wrong.size:
-            return
-        verdict, first, second = verdicts[wrong[0]].tolist()
-        what = (
-            f"is not a clique: no edge between {self._key(first)} and {self._key(second)}"
-            if verdict == closure.MISSING_EDGE
-            else f"is not maximal: {self._key(first)} can join"
-        )
-        raise VerificationError(f"{batch.name(int(chosen[wrong[0]]))}: {what}")
 
     def _key(self, vertex: int) -> str:
         return shortened(repr(self.keys[vertex].as_py()), 80)
@@ -177,7 +149,7 @@ class _Cliques:
 
     def check_sums(self) -> None:
         """Check the size histogram, the manifest's counts and the content fingerprint."""
-        path, place, stated = self.run / "size_histogram.parquet", self.run / "manifest.json", self.manifest.counts
+        path = self.run / "size_histogram.parquet"
         table = pq.read_table(path)
         found = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
         if found != sorted(self.sizes.items()):
@@ -193,13 +165,7 @@ class _Cliques:
             "max_size": max(self.sizes, default=0),
             "vertices": len(self.keys),
         }
-        for name, value in expected.items():
-            if getattr(stated, name) != value:
-                raise VerificationError(f"{place}: counts.{name} is {getattr(stated, name)}; recomputed {value}")
-        sums = recipe.KeySums()
-        sums.add(self.row_keys)
-        self.job.check_fingerprint(str(sums))
-        self.job.passed("manifest counts and content fingerprint", f"{self.n_rows:,} cliques, {sums}")
+        self.job.check_sums(expected, recipe.KeySums.of(self.row_keys), "cliques")
 
     def check_vertices(self) -> None:
         """Check the vertex table: the figures from the rows and, with the graph, degrees and core numbers."""
@@ -214,15 +180,10 @@ class _Cliques:
             expected["degree"] = (table["degree"], np.diff(self.graph.offsets))
             expected["core_number"] = (table["core_number"], core_numbers(self.graph))
         for column, (found, right) in expected.items():
-            values = found.to_numpy()
-            if (wrong := np.flatnonzero(values != right)).size:
-                row = int(wrong[0])
-                raise VerificationError(f"{self.path}, row {row}: {column} is {values[row]}; recomputed {right[row]}")
+            check_column(self.path, column, found.to_numpy(), right, "recomputed")
         nulls = pc.is_null(largest).to_numpy(zero_copy_only=False)
-        if (wrong := np.flatnonzero(nulls != (statistics.n_bicliques == 0))).size:
-            raise VerificationError(
-                f"{self.path}, row {wrong[0]}: largest_clique_key must be null exactly for vertices in no clique"
-            )
+        what = "largest_clique_key must be null exactly for vertices in no clique"
+        refuse(self.path, nulls != (statistics.n_bicliques == 0), what)
         degrees, cores = table["degree"].to_numpy(), table["core_number"].to_numpy()
         facts, sums = self.manifest.input, {"edges": int(degrees.sum()) // 2, "degeneracy": int(cores.max(initial=0))}
         for name, value in sums.items():
@@ -282,31 +243,6 @@ def _seeds(graph: CliqueGraph, rng: np.random.Generator, most: int) -> Iterator[
     yield from zip(sources.tolist(), graph.members[places].tolist(), strict=True)
 
 
-def _chosen(n_rows: int, sample: int, rng: np.random.Generator) -> np.ndarray:
-    """Choose the rows to check against the graph, ascending."""
-    return np.arange(n_rows) if n_rows <= sample else np.sort(rng.choice(n_rows, sample, replace=False))
-
-
-def _check_order(batch: Batch, last: int | None) -> int:
-    keys = batch.keys if last is None else np.concatenate([[last], batch.keys])
-    descends = np.flatnonzero(keys[1:] < keys[:-1])
-    if descends.size:
-        row = int(descends[0]) + (last is None)
-        raise VerificationError(f"{batch.name(row)}: out of order; output.sort promises ascending keys")
-    return int(keys[-1])
-
-
-def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
-    """Return rows of cliques as a batch; both of its sides are the members."""
-    for name, column in zip(record.schema.names, record.columns, strict=True):
-        if nulls := column.null_count or (name == "vertices" and column.flatten().null_count):
-            raise VerificationError(f"{part}, column {name!r}: holds {nulls} nulls from row {start} on; expected none")
-    lists, sizes = record.column("vertices"), record.column("size").to_numpy()
-    offsets, members = list_offsets(lists), lists.flatten().to_numpy()
-    keys, n_members = record.column("clique_key").to_numpy(), readonly_view(sizes.astype(np.int64))
-    return Batch(start, keys, (offsets, offsets), (members, members), sizes, sizes, n_members, "cliques")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CliqueGraph:
     """Neighbours of each vertex, ascending: those of `v` are ``members[offsets[v]:offsets[v + 1]]``."""
@@ -350,8 +286,7 @@ def graph_of(edges: EdgeData, project: str | None, min_shared: int) -> CliqueGra
     min_shared : int
         `cliques.min_shared` of the projection.
     """
-    n_left, n_right = len(edges.left_keys), len(edges.right_keys)
-    joined = csr_array((np.ones(edges.left_ids.size, np.int64), (edges.left_ids, edges.right_ids)), (n_left, n_right))
+    joined = matrix_of(edges)
     if project is None:
         both = joined + joined.T
         both.setdiag(0)

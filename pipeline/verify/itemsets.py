@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,17 +18,18 @@ from scipy import sparse
 
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify import closure, recipe
-from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, closures, pair_seeds, vertex_seeds
+from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, check_witnesses, pair_seeds, vertex_seeds
 from mbe_stage.pipeline.verify.fields import check_key_type, check_vertex_table
-from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.job import Job
-from mbe_stage.pipeline.verify.products import full, rows_of
-from mbe_stage.pipeline.verify.rows import Batch, batches, check_members, list_offsets
+from mbe_stage.pipeline.verify.products import full, matrix_of, rows_of
+from mbe_stage.pipeline.verify.rows import Batch, RowRules, check_column, check_members, chosen_rows, reader, sampled
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 # Most itemsets, and pairs of items, that are held against the baskets; itemsets in one product of matrices.
 _MOST_JUDGED, _PAIRS, _AT_ONCE = 20_000, 100_000, 256
 _SIDES = ("antecedent", "consequent")
+# The right side of a row has the items, and the left one no members.
+_READ = reader("itemsets", (None, "items"), ("support", "n_items", "support"))
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -74,46 +74,27 @@ class _Itemsets:
         if self.least is None:
             counts = np.arange(1, facts.n_left + 1)
             self.least = int(counts[counts / facts.n_left >= section.min_support][0])
-        self.parts = table_parts(job.run, "itemsets")
-        n_rows = sum(pq.read_metadata(part).num_rows for part in self.parts)
-        job.report.n_found = n_rows
+        self.parts, n_rows = job.parts_of("itemsets")
         self.row_keys = np.empty(n_rows, np.int64)
-        self.n_itemsets, self.n_members, self.max_items = np.zeros(len(self.keys), np.int64), 0, 0
+        self.n_itemsets, self.max_items = np.zeros(len(self.keys), np.int64), 0
 
     def check_rows(self) -> None:
         """Check every row by itself and a sample against the baskets; collect the sums for later checks."""
         job, n_rows = self.job, self.row_keys.size
-        most = min(job.sample, _MOST_JUDGED)
-        chosen = np.arange(n_rows) if n_rows <= most else np.sort(job.rng.choice(n_rows, most, replace=False))
-        matrix = self.matrix
-        last: int | None = None
-        for batch in batches(self.parts, _batch):
+        chosen, matrix = chosen_rows(n_rows, min(job.sample, _MOST_JUDGED), job.rng), self.matrix
+        for batch, own in sampled(job, self.parts, _READ, n_rows, chosen):
             self._check_batch(batch)
-            if self.manifest.config.output.sort:
-                keys = batch.keys if last is None else np.concatenate([[last], batch.keys])
-                if (keys[1:] < keys[:-1]).any():
-                    raise VerificationError(
-                        f"{batch.name(0)}: rows are out of order; output.sort promises ascending keys"
-                    )
-                last = int(batch.keys[-1])
             if matrix is not None:
-                begin, end = np.searchsorted(chosen, [batch.start, batch.start + batch.keys.size])
-                _judge(matrix, batch, chosen[begin:end] - batch.start, self.least if self.is_maximal else math.inf)
-            stop = batch.start + batch.keys.size
-            self.row_keys[batch.start : stop] = batch.keys
+                _judge(matrix, batch, own, self.least if self.is_maximal else math.inf)
+            self.row_keys[batch.start : batch.start + batch.keys.size] = batch.keys
             self.n_itemsets += np.bincount(batch.members[1], minlength=len(self.keys))
-            self.n_members += batch.members[1].size
             self.max_items = max(self.max_items, int(batch.sizes(1).max(initial=0)))
-            job.progress(stop / n_rows)
         job.passed("rows", f"{n_rows:,} itemsets: items, sizes, keys and the query's conditions")
         self.row_keys.sort()
         check_distinct(f"{self.run / 'itemsets'}", self.row_keys, "itemset_key")
         job.passed("all distinct", f"{n_rows:,} keys")
         if matrix is not None:
-            job.report.n_against_input = chosen.size
-            job.passed("closed, and supports", f"{chosen.size:,} of {n_rows:,} itemsets")
-            if chosen.size < n_rows:
-                job.not_checked(f"closed, and supports: {n_rows - chosen.size:,} itemsets outside the random sample")
+            job.passed_sample("closed, and supports", "itemsets", chosen.size)
 
     @cached_property
     def matrix(self) -> sparse.csr_array | None:
@@ -121,14 +102,9 @@ class _Itemsets:
         edges = self.job.edges
         if edges is None:
             return None
-        ones = np.ones(edges.left_ids.size, np.int32)
-        shape = (len(edges.left_keys), len(edges.right_keys))
-        supports = np.bincount(edges.right_ids, minlength=shape[1])
-        found = pq.read_table(self.path)["support"].to_numpy()
-        if (wrong := np.flatnonzero(found != supports)).size:
-            row = int(wrong[0])
-            raise VerificationError(f"{self.path}, row {row}: support is {found[row]}; recomputed {supports[row]}")
-        return sparse.csr_array((ones, (edges.left_ids, edges.right_ids)), shape=shape)
+        supports = np.bincount(edges.right_ids, minlength=len(edges.right_keys))
+        check_column(self.path, "support", pq.read_table(self.path)["support"].to_numpy(), supports, "recomputed")
+        return matrix_of(edges)
 
     def _check_batch(self, batch: Batch) -> None:
         check_members(batch, 1, len(self.keys), "")
@@ -141,22 +117,16 @@ class _Itemsets:
             ("support", batch.n_left, np.maximum(batch.n_left, self.least)),
             ("n_items", sizes, np.minimum(sizes, sizes if self.max_len is None else self.max_len)),
         ):
-            if (wrong := np.flatnonzero(found != expected)).size:
-                row = int(wrong[0])
-                raise VerificationError(f"{batch.name(row)}: {column} is {found[row]}; expected {expected[row]}")
+            check_column(batch, column, found, expected, "expected")
 
     def check_sums(self) -> None:
         """Check the table of items, the manifest's counts and the content fingerprint."""
-        place, stated = self.run / "manifest.json", self.manifest.counts
         found = pq.read_table(self.path)["n_itemsets"].to_numpy()
-        if (wrong := np.flatnonzero(found != self.n_itemsets)).size:
-            row = int(wrong[0])
-            expected = self.n_itemsets[row]
-            raise VerificationError(f"{self.path}, row {row}: n_itemsets is {found[row]}; recomputed {expected}")
+        check_column(self.path, "n_itemsets", found, self.n_itemsets, "recomputed")
         self.job.passed("items", f"{found.size:,} items")
         counts = {
             "itemsets": self.row_keys.size,
-            "members": self.n_members,
+            "members": int(self.n_itemsets.sum()),
             "max_items": self.max_items,
             "min_count": self.least,
         }
@@ -164,12 +134,7 @@ class _Itemsets:
             counts["rules"] = pq.read_metadata(self.rules_path).num_rows
         if self.lattice is not None:
             counts["covers"] = self.lattice.num_rows
-        if dict(stated) != counts:
-            raise VerificationError(f"{place}: counts is {dict(stated)}; recomputed {counts}")
-        sums = recipe.KeySums()
-        sums.add(self.row_keys)
-        self.job.check_fingerprint(str(sums))
-        self.job.passed("manifest counts and content fingerprint", f"{self.row_keys.size:,} itemsets, {sums}")
+        self.job.check_sums(counts, recipe.KeySums.of(self.row_keys), "itemsets")
 
     def check_rules(self) -> None:
         """Check every rule by itself and, with the input, a sample of rules and the rules that single items imply."""
@@ -191,7 +156,7 @@ class _Itemsets:
         job.passed("rules", f"{len(rules):,} rules: items, measures and minima")
         if self.matrix is None:
             return
-        chosen = np.sort(job.rng.permutation(len(rules))[: min(job.sample, _MOST_JUDGED)])
+        chosen = chosen_rows(len(rules), min(job.sample, _MOST_JUDGED), job.rng)
         for part in _parts(chosen):
             # Antecedent, consequent and both together; then the antecedent without each of its items, if any are left.
             parts = [[np.array(items) for items in (*rules[row], sum(rules[row], ()))] for row in part]
@@ -225,10 +190,9 @@ class _Itemsets:
         if self.matrix is None:
             return
         n_rows = self.row_keys.size
-        chosen = np.sort(job.rng.permutation(n_rows)[: min(job.sample, _AT_ONCE)])
-        for batch in batches(self.parts, _batch):
-            begin, end = np.searchsorted(chosen, [batch.start, batch.start + batch.keys.size])
-            for row in (chosen[begin:end] - batch.start).tolist():
+        chosen = chosen_rows(n_rows, min(job.sample, _AT_ONCE), job.rng)
+        for batch, own in sampled(job, self.parts, _READ, n_rows, chosen):
+            for row in own.tolist():
                 items = batch.members[1][batch.offsets[1][row] : batch.offsets[1][row + 1]]
                 if set(pairs[0, pairs[1] == batch.keys[row]].tolist()) != self._below(self.matrix, items):
                     raise VerificationError(f"{path}: not the sets below itemset_key {batch.keys[row]} in the input")
@@ -268,26 +232,15 @@ class _Itemsets:
             job.not_checked("nothing missing: maximal sets that hold no other item than listed ones")
             return
         graph, none = adjacency(edges), np.empty(0, np.int64)
-        n_seeds = 0
-        for seeds in (
+        hashes = np.zeros(len(edges.left_keys), np.uint64), self.hashes
+        rules = RowRules(hashes, (none, none), (self.least, 1), (None, self.max_len), 1)
+        seeds = (
             vertex_seeds(len(self.keys), job.sample, job.rng),
             pair_seeds(graph.swapped(), min(job.sample, _PAIRS), job.rng),
-        ):
-            of_all = (np.zeros(len(edges.left_keys), np.uint64), self.hashes)
-            sizes, sums, _ = closures(graph, "right", seeds, of_all, (none, none), job.threads)
-            is_wanted = sizes[:, 0] >= self.least
-            if self.max_len is not None:
-                is_wanted &= sizes[:, 1] <= self.max_len
-            keys = recipe.biclique_keys(np.zeros_like(sums[is_wanted, 1]), sums[is_wanted, 1])
-            missing = np.flatnonzero(~np.isin(keys, self.row_keys))
-            if missing.size:
-                row = int(np.flatnonzero(is_wanted)[missing[0]])
-                named = " and ".join(repr(self.keys[int(item)].as_py()) for item in dict.fromkeys(seeds[row].tolist()))
-                raise VerificationError(
-                    f"an itemset is missing: the closed one of {named}, {sizes[row, 1]} items, itemset_key "
-                    f"{keys[missing[0]]}"
-                )
-            n_seeds += len(seeds)
+        )
+        for each in seeds:
+            check_witnesses(graph, "right", each, rules, self.row_keys, self.keys, job.threads, "an itemset")
+        n_seeds = sum(map(len, seeds))
         job.passed("nothing missing", f"the closures of {n_seeds:,} items and pairs of items")
         job.not_checked("nothing missing: closures of other items than single ones and pairs")
 
@@ -323,15 +276,3 @@ def _held(matrix: sparse.csr_array, sets: Sequence[np.ndarray]) -> tuple[np.ndar
 def _parts(chosen: np.ndarray) -> Iterator[np.ndarray]:
     for start in range(0, chosen.size, _AT_ONCE):
         yield chosen[start : start + _AT_ONCE]
-
-
-def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
-    """Return rows of itemsets as a batch; its right side has the items, and the left one no members."""
-    for name, column in zip(record.schema.names, record.columns, strict=True):
-        if nulls := column.null_count or (name == "items" and column.flatten().null_count):
-            raise VerificationError(f"{part}, column {name!r}: holds {nulls} nulls from row {start} on; expected none")
-    lists = record.column("items")
-    none = np.zeros(record.num_rows + 1, np.int64), np.empty(0, np.int32)
-    support, sizes, keys = (record.column(name).to_numpy() for name in ("support", "n_items", "itemset_key"))
-    offsets, members = list_offsets(lists), lists.flatten().to_numpy()
-    return Batch(start, keys, (none[0], offsets), (none[1], members), support, sizes, support, "itemsets")

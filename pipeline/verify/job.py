@@ -7,13 +7,14 @@ own tables; they are given the `Job`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.config.plugin_sections import is_here
@@ -38,8 +39,8 @@ from mbe_stage.pipeline.verify.fields import (
     check_vertex_ids,
     standing_notes,
 )
-from mbe_stage.pipeline.verify.files import check_asked, check_codecs, check_files, check_schemas
-from mbe_stage.pipeline.verify.recipe import edge_fingerprint, vertex_hashes
+from mbe_stage.pipeline.verify.files import check_asked, check_codecs, check_files, check_schemas, table_parts
+from mbe_stage.pipeline.verify.recipe import KeySums, edge_fingerprint, vertex_hashes
 
 _OF_MEMORY = "stopped at the memory budget: "
 
@@ -255,6 +256,30 @@ class Job:
         stated, place = self.manifest.content_fingerprint, self.run / "manifest.json"
         if stated != found:
             raise VerificationError(f"{place}: content_fingerprint is {stated}; recomputed {found}")
+
+    def parts_of(self, table: str) -> tuple[list[Path], int]:
+        """Return the files of a table of results and the number of its rows, which the report gets."""
+        parts = table_parts(self.run, table)
+        self.report.n_found = sum(pq.read_metadata(part).num_rows for part in parts)
+        return parts, self.report.n_found
+
+    def passed_sample(self, name: str, results: str, n: int) -> None:
+        """Note a check against the input of `n` random results."""
+        self.report.n_against_input, n_found = n, self.report.n_found
+        self.passed(name, f"{'all' if n == n_found else f'a random sample of {n:,} of'} {n_found:,} {results}")
+        if n < n_found:
+            self.not_checked(f"{name}: {n_found - n:,} {results} outside the random sample")
+
+    def check_sums(self, counts: Mapping[str, object], sums: KeySums, what: str) -> None:
+        """Compare the manifest's counts, and its content fingerprint, with those of the rows."""
+        given, stated = self.manifest.counts, dict(self.manifest.counts)
+        # Without a model, further names may be there.
+        for name in {**stated, **counts} if isinstance(given, Mapping) else counts:
+            if (found := stated.get(name)) != counts.get(name):
+                place = self.run / "manifest.json"
+                raise VerificationError(f"{place}: counts.{name} is {found}; recomputed {counts.get(name)}")
+        self.check_fingerprint(str(sums))
+        self.passed("manifest counts and content fingerprint", f"{sums.n:,} {what}, {sums}")
 
     def progress(self, share: float) -> None:
         """Report the approximate share of the problem's own checks done."""

@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from scipy.sparse import csr_array
 
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.pq_recount import Recount, Walk
+from mbe_stage.pipeline.verify.products import matrix_of
 
 Cell = tuple[int, int]
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
@@ -71,14 +71,11 @@ class _Again:
     @classmethod
     def of(cls, job: Job, edges: EdgeData, cells: list[Cell]) -> _Again:
         section = job.manifest.config.problem_section
-        ones = np.ones(edges.left_ids.size, np.int64)
-        shape = len(edges.left_keys), len(edges.right_keys)
-        joined = csr_array((ones, (edges.left_ids, edges.right_ids)), shape=shape)
         wanted = (
             _ids(section.containing_left, edges.left_keys, job, "left"),
             _ids(section.containing_right, edges.right_keys, job, "right"),
         )
-        recount = Recount(joined, *wanted)
+        recount = Recount(matrix_of(edges), *wanted)
         return cls(recount, recount.walked(cells, with_local=section.local != "none"))
 
     def count(self, cell: Cell) -> int | None:

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
+from mbe_stage.pipeline.edges import EdgeData
+
 _PRODUCTS_AT_ONCE = 20_000_000
+
+
+def matrix_of(edges: EdgeData) -> csr_array:
+    """Return the adjacency matrix, of ones: rows are left vertices, columns right ones."""
+    ones, shape = np.ones(edges.left_ids.size, np.int64), (len(edges.left_keys), len(edges.right_keys))
+    return csr_array((ones, (edges.left_ids, edges.right_ids)), shape)
 
 
 def rows_of(offsets: np.ndarray, members: np.ndarray, n: int) -> csr_array:

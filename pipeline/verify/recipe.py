@@ -11,6 +11,8 @@ All arithmetic is unsigned 64-bit and wraps. ``mix`` is the finaliser of splitmi
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 import pyarrow as pa
 from numba import uint64
@@ -67,6 +69,13 @@ class KeySums:
         self.n = 0
         self._first = np.zeros(1, np.uint64)
         self._second = np.zeros(1, np.uint64)
+
+    @classmethod
+    def of(cls, keys: np.ndarray) -> Self:
+        """Return the sums of some keys."""
+        sums = cls()
+        sums.add(keys)
+        return sums
 
     def add(self, keys: np.ndarray) -> None:
         """Add some int64 keys."""

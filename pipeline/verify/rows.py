@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,10 @@ from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.verify.recipe import biclique_keys
 from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, steps_of
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
+
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.verify.job import Job
 
 # Approximate members of one side in a batch, by the average row of the row group: 16 MB of ids.
 _MEMBERS_PER_BATCH = 1 << 22
@@ -134,7 +138,7 @@ def batches(parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch
     read : callable, optional
         Takes a part, some of its rows and the number of the first, and returns a batch; bicliques by default.
     """
-    read = read or _batch
+    read = read or BICLIQUES
     start = 0
     for part in parts:
         file = pq.ParquetFile(part)
@@ -143,6 +147,28 @@ def batches(parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch
                 if record.num_rows:
                     yield read(part, record, start)
                 start += record.num_rows
+
+
+def sampled(
+    job: Job, parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch], n_rows: int, chosen: np.ndarray
+) -> Iterator[tuple[Batch, np.ndarray]]:
+    """Yield `batches`, each with the chosen ones of its rows; report progress, and check the order that is promised.
+
+    Parameters
+    ----------
+    n_rows : int
+        Of all parts.
+    chosen : (n,) int64
+        Numbers of rows, ascending, as of `chosen_rows`.
+    """
+    last: int | None = None
+    for batch in batches(parts, read):
+        stop = batch.start + batch.keys.size
+        begin, end = np.searchsorted(chosen, [batch.start, stop])
+        yield batch, chosen[begin:end] - batch.start
+        if job.manifest.config.output.sort:
+            last = check_order(batch, last)
+        job.progress(stop / n_rows)
 
 
 def check_rows(batch: Batch, rules: RowRules) -> None:
@@ -161,8 +187,7 @@ def check_rows(batch: Batch, rules: RowRules) -> None:
         ("n_right", batch.n_right, sizes[:, 1]),
         ("n_edges", batch.n_edges, sizes[:, 0] * sizes[:, 1]),
     ):
-        if (row := _first(found != expected)) is not None:
-            raise VerificationError(f"{batch.name(row)}: {column} is {found[row]}; its lists say {expected[row]}")
+        check_column(batch, column, found, expected, "its lists say")
     sums = [np.add.reduceat(rules.hashes[side][batch.members[side]], batch.offsets[side][:-1]) for side in (0, 1)]
     keys = biclique_keys(*sums)
     if (row := _first(batch.keys != keys)) is not None:
@@ -233,21 +258,83 @@ def _rows_per_batch(group: pq.RowGroupMetaData) -> int:
     return max(1, min(_ROWS_PER_BATCH, _MEMBERS_PER_BATCH * group.num_rows // max(1, *values)))
 
 
-def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
-    for name, column in zip(record.schema.names, record.columns, strict=True):
-        nulls = column.null_count or (name in _SIDES and column.flatten().null_count)
-        if nulls:
-            raise VerificationError(f"{part}, column {name!r}: holds {nulls} nulls from row {start} on; expected none")
-    left, right = (record.column(side) for side in _SIDES)
-    return Batch(
-        start=start,
-        keys=record.column("biclique_key").to_numpy(),
-        offsets=(list_offsets(left), list_offsets(right)),
-        members=(left.flatten().to_numpy(), right.flatten().to_numpy()),
-        n_left=record.column("n_left").to_numpy(),
-        n_right=record.column("n_right").to_numpy(),
-        n_edges=record.column("n_edges").to_numpy(),
-    )
+def reader(
+    table: str, lists: tuple[str | None, str | None], numbers: tuple[str, str, str]
+) -> Callable[[Path, pa.RecordBatch, int], Batch]:
+    """Return a function that takes a part, some of its rows and the number of the first, and returns a batch.
+
+    Parameters
+    ----------
+    table : str
+        Its name, in the plural; the column of keys has that of the singular.
+    lists : pair of str or None
+        The columns of left and right members; None for a side without members.
+    numbers : (str, str, str)
+        The columns of `n_left`, `n_right` and `n_edges`.
+    """
+
+    def read(part: Path, record: pa.RecordBatch, start: int) -> Batch:
+        for name, column in zip(record.schema.names, record.columns, strict=True):
+            if nulls := column.null_count or (name in lists and column.flatten().null_count):
+                raise VerificationError(
+                    f"{part}, column {name!r}: holds {nulls} nulls from row {start} on; expected none"
+                )
+        nobody = pa.ListArray.from_arrays(np.zeros(record.num_rows + 1, np.int32), pa.array([], pa.int32()))
+        sides = [nobody if name is None else record.column(name) for name in lists]
+        n_left, n_right, n_edges = (record.column(name).to_numpy() for name in numbers)
+        return Batch(
+            start=start,
+            keys=record.column(f"{table.removesuffix('s')}_key").to_numpy(),
+            offsets=(list_offsets(sides[0]), list_offsets(sides[1])),
+            members=(sides[0].flatten().to_numpy(), sides[1].flatten().to_numpy()),
+            n_left=n_left,
+            n_right=n_right,
+            n_edges=readonly_view(n_edges.astype(np.int64, copy=False)),
+            table=table,
+        )
+
+    return read
+
+
+BICLIQUES = reader("bicliques", _SIDES, ("n_left", "n_right", "n_edges"))
+"""Reads rows of bicliques."""
+
+
+def chosen_rows(n_rows: int, sample: int, rng: np.random.Generator) -> np.ndarray:
+    """Choose the rows to check against the graph: all, or one at random from each of `sample` equal ranges."""
+    if n_rows <= sample:
+        return np.arange(n_rows)
+    bounds = np.arange(sample + 1, dtype=np.int64) * n_rows // sample
+    return rng.integers(bounds[:-1], bounds[1:])
+
+
+def check_order(batch: Batch, last_key: int | None) -> int:
+    """Check that keys ascend, as `output.sort` promises; return the last one."""
+    keys = batch.keys if last_key is None else np.concatenate([[last_key], batch.keys])
+    if (row := _first(keys[1:] < keys[:-1])) is not None:
+        raise VerificationError(
+            f"{batch.name(row + (last_key is None))}: out of order; output.sort promises ascending keys"
+        )
+    return int(keys[-1])
+
+
+def refuse(place: Path, is_wrong: np.ndarray, what: str) -> None:
+    """Raise an error that names the first wrong row of a table, if there is one."""
+    if (row := _first(is_wrong)) is not None:
+        raise VerificationError(f"{place}, row {row}: {what}")
+
+
+def check_column(place: Batch | Path, column: str, found: np.ndarray, expected: np.ndarray, says: str) -> None:
+    """Compare the values of a column; `says` precedes the expected value of the first wrong row in the message.
+
+    Raises
+    ------
+    VerificationError
+        They differ.
+    """
+    if (row := _first(found != expected)) is not None:
+        name = place.name(row) if isinstance(place, Batch) else f"{place}, row {row}"
+        raise VerificationError(f"{name}: {column} is {found[row]}; {says} {expected[row]}")
 
 
 def list_offsets(lists: pa.ListArray) -> np.ndarray:

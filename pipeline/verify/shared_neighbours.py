@@ -14,9 +14,8 @@ from scipy.stats import hypergeom
 
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify import recipe
-from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.job import Job
-from mbe_stage.pipeline.verify.products import products_before, shared_of_rows
+from mbe_stage.pipeline.verify.products import matrix_of, products_before, shared_of_rows
 
 _MOST_PRODUCTS = 1_000_000_000
 # Rows whose neighbours are intersected at once, and neighbours of one such part.
@@ -43,17 +42,13 @@ class _Pairs:
     def __init__(self, job: Job) -> None:
         self.job, self.run, self.manifest = job, job.run, job.manifest
         self.section = job.manifest.config.problem_section
-        self.parts = table_parts(job.run, "pairs")
-        self.n_rows = sum(pq.read_metadata(part).num_rows for part in self.parts)
-        job.report.n_found = self.n_rows
+        self.parts, self.n_rows = job.parts_of("pairs")
         self.worst = np.inf
         self.matrix: csr_array | None = None
         if job.edges is not None:
-            edges, is_left = job.edges, self.section.side == "left"
-            ends = (edges.left_ids, edges.right_ids) if is_left else (edges.right_ids, edges.left_ids)
-            self.keys = edges.left_keys if is_left else edges.right_keys
-            n_others = len(edges.right_keys if is_left else edges.left_keys)
-            self.matrix = csr_array((np.ones(ends[0].size, np.int64), ends), (len(self.keys), n_others))
+            is_left, matrix = self.section.side == "left", matrix_of(job.edges)
+            self.keys = job.edges.left_keys if is_left else job.edges.right_keys
+            self.matrix = matrix if is_left else matrix.T.tocsr()
             self.degrees = np.diff(self.matrix.indptr).astype(np.int64)
             self.n_others = int(np.unique(self.matrix.indices).size)
 
@@ -99,16 +94,11 @@ class _Pairs:
                         yield part, batch
 
     def _check_counts(self, most: int, sums: recipe.KeySums) -> None:
-        place, counts = self.run / "manifest.json", self.manifest.counts
-        expected = {"listed": self.n_rows, "max_shared": most}
-        if self.section.top is None:
-            expected["pairs"] = self.n_rows
-        elif self.n_rows != min(self.section.top, counts.pairs):
-            expected["listed"] = min(self.section.top, counts.pairs)
-        for name, value in expected.items():
-            if getattr(counts, name) != value:
-                raise VerificationError(f"{place}: counts.{name} is {getattr(counts, name)}; recomputed {value}")
-        self.job.check_fingerprint(str(sums))
+        top, n_pairs = self.section.top, self.manifest.counts["pairs"]
+        if top is not None and self.n_rows != min(top, n_pairs):
+            raise VerificationError(f"{self.run / 'pairs'}: has {self.n_rows:,} rows; expected {min(top, n_pairs):,}")
+        n_pairs = self.n_rows if top is None else n_pairs
+        self.job.check_sums({"pairs": n_pairs, "listed": self.n_rows, "max_shared": most}, sums, "pairs")
 
     def _fail(self, place: Path, start: int, is_wrong: np.ndarray, what: str) -> None:
         if is_wrong.any():
@@ -180,9 +170,9 @@ class _Pairs:
                 first, second, shared = product.row[wanted] + begin, product.col[wanted], product.data[wanted]
                 ranks = self._ranks(shared, self._similarity(first, second, shared))
                 n_better += int(np.count_nonzero(ranks > self.worst + _TOLERANCE * (1.0 + abs(self.worst))))
-        if n_pairs != counts.pairs:
+        if n_pairs != counts["pairs"]:
             place = self.run / "manifest.json"
-            raise VerificationError(f"{place}: counts.pairs is {counts.pairs}; recomputed {n_pairs}")
+            raise VerificationError(f"{place}: counts.pairs is {counts['pairs']}; recomputed {n_pairs}")
         if n_better > self.n_rows:
             raise VerificationError(f"{self.run / 'pairs'}: {n_better:,} pairs are better than its last row")
         job.passed("nothing missing", f"{n_pairs:,} pairs of a product of matrices")

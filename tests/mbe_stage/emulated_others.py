@@ -59,7 +59,7 @@ def rows(graph: BipartiteCSR, query: BestQuery) -> list[reference.Row]:
     best._Search.listed = staticmethod(lambda *given, **named: walk.run(*given, **named, sizes=sizes))
     *_, last = (each for each in best.run(graph, query, Execution(), None) if isinstance(each, Standing))
     ranked, sides = last.best(), list[list[tuple[int, ...]]]()
-    block = ranked.block
+    block = ranked.members
     for sizes_of, members in ((block.left_sizes, block.left_members), (block.right_sizes, block.right_members)):
         ends = long_offsets(sizes_of).tolist()
         sides.append([tuple(members[start:end].tolist()) for start, end in itertools.pairwise(ends)])

@@ -106,15 +106,15 @@ def with_column(name: str, change: Callable[[list[Any]], list[Any]]) -> Callable
     ("asked", "change", "counts", "said"),
     [
         ({}, with_column("value", lambda all_: [all_[0] + 1, *all_[1:]]), {}, "row 0: value is not that of its edges"),
-        ({"by": "weight"}, with_column("value", lambda all_: [all_[0] + 1, *all_[1:]]), {"highest": -1}, "counts is"),
-        ({"by": "surprise"}, with_column("value", lambda all_: [x + 1 for x in all_]), {}, "counts is"),
+        ({"by": "weight"}, with_column("value", lambda all_: [all_[0] + 1, *all_[1:]]), {"highest": -1}, "counts."),
+        ({"by": "surprise"}, with_column("value", lambda all_: [x + 1 for x in all_]), {}, "counts."),
         ({}, with_column("rank", lambda all_: all_[::-1]), {}, "row 0: rank is not its place"),
         ({}, with_column("n_left", lambda all_: [all_[0] + 1, *all_[1:]]), {}, "n_left is"),
         ({}, with_column("left_keys", lambda all_: [["nobody"], *all_[1:]]), {}, "no vertex of the input"),
         ({}, lambda rows: rows.take([1, 0, 2, 3]), {}, "rank is not|out of order"),
-        ({}, lambda rows: rows[:3], {"best": 3, "bound": None}, "counts is|content_fingerprint"),
-        ({}, lambda rows: rows, {"bound": 99}, "counts is"),
-        ({}, lambda rows: rows, {"best": 5}, "counts is"),
+        ({}, lambda rows: rows[:3], {"best": 3, "bound": None}, "counts.|content_fingerprint"),
+        ({}, lambda rows: rows, {"bound": 99}, "counts."),
+        ({}, lambda rows: rows, {"best": 5}, "counts."),
     ],
 )
 def test_forged_tables(tmp_path: Path, asked: dict, change: Any, counts: dict[str, Any], said: str) -> None:

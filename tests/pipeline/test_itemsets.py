@@ -103,7 +103,7 @@ def test_left_sizes_are_those_of_all_members(n_left: int, n_right: int, density:
 def test_left_members_are_left_out() -> None:
     graph = BipartiteCSR.from_edges(*np.nonzero(random_matrix(1, 200, 10, 0.5)))
     blocks: list[BicliqueBlock] = [
-        block for block in engine_cpu.run(graph, BicliqueQuery(), Execution(), RightSink.detail) if len(block)
+        block for block in engine_cpu.run(graph, BicliqueQuery(), Execution(), RightSink().detail) if len(block)
     ]
     assert blocks
     assert all(block.left_members is None for block in blocks)

@@ -7,34 +7,29 @@ a maximal biclique: up to `d` right vertices are added, and left vertices are le
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 import numpy as np
 
 from mbe_stage.bicliques.best.bounds import Bounds
-from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.members import GroupMembers
 from mbe_stage.ragged import long_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
-from mbe_stage.runtime.stoppable import stoppable
 
 
 def completed(
-    block: Any, graph: BipartiteCSR, bounds: Bounds, cutoff: float
-) -> Generator[None, None, tuple[Any, np.ndarray]]:
+    members: GroupMembers, graph: BipartiteCSR, bounds: Bounds, cutoff: float, is_over: np.ndarray
+) -> tuple[GroupMembers, np.ndarray]:
     """Return the best completion of each biclique that has one with this code or more, and their missing edges.
 
-    It yields now and then while the search goes on; closing stops it. Of equal completions, the first in a search that
-    adds vertices with most edges first is taken.
+    Another thread sets `is_over`, (1,) bool, to stop the search. Of equal completions, the first in a search that adds
+    vertices with most edges first is taken.
     """
-    sides = long_offsets(block.left_sizes), block.left_members, long_offsets(block.right_sizes), block.right_members
+    sides = members.left_offsets, members.left_members, members.right_offsets, members.right_members
     neighbours = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
     limits = bounds.missing, bounds.min_left, bounds.min_right, *bounds.factors, int(max(0, cutoff))
-    found = yield from stoppable(_completed, *sides, *neighbours, np.array(limits))
-    left_sizes, left, right_sizes, right, n_missing = found
-    return BicliqueBlock(left_sizes.size, left_sizes, right_sizes, left, right), n_missing
+    left_sizes, left, right_sizes, right, n_missing = _completed(*sides, *neighbours, np.array(limits), is_over)
+    return GroupMembers(long_offsets(left_sizes), left, long_offsets(right_sizes), right), n_missing
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -95,26 +90,15 @@ def _completed(lefts, left, rights, right, offsets, members, other_offsets, othe
             continue
         rows = np.sort(np.append(full, added))
         out_right[right_used : right_used + rows.size] = rows
-        n_left, budget = 0, most
-        # The misses that are allowed: all fewer than the last, and so many of these.
-        for m in range(most + 1):
-            for k in range(own.size):
-                if misses[k] == m and m <= budget:
-                    misses[k] = -1
-                    budget -= m
-        for k in range(own.size):
-            if misses[k] == -1:
-                out_left[left_used + n_left] = own[k]
-                n_left += 1
-        sizes[0, n_out], sizes[1, n_out], n_missing[n_out] = n_left, rows.size, most - budget
+        # The left members that miss least, as many as the missing edges allow.
+        order = np.argsort(misses[:-1], kind="mergesort")
+        missed = np.cumsum(misses[order])
+        n_left = np.searchsorted(missed, most, side="right")
+        out_left[left_used : left_used + n_left] = np.sort(own[order[:n_left]])
+        sizes[0, n_out], sizes[1, n_out], n_missing[n_out] = n_left, rows.size, missed[n_left - 1]
         n_out, left_used, right_used = n_out + 1, left_used + n_left, right_used + rows.size
-    return (
-        sizes[0, :n_out].copy(),
-        out_left[:left_used].copy(),
-        sizes[1, :n_out].copy(),
-        out_right[:right_used].copy(),
-        n_missing[:n_out].copy(),
-    )
+    left_sizes, right_sizes = sizes[0, :n_out].copy(), sizes[1, :n_out].copy()
+    return left_sizes, out_left[:left_used].copy(), right_sizes, out_right[:right_used].copy(), n_missing[:n_out].copy()
 
 
 @compiled()
@@ -137,16 +121,14 @@ def _best_added(own_sizes, candidates, place, other_offsets, other_members, limi
         The last is -1 if no completion reaches the least code.
     """
     most, n_own, n_full = limits[0], own_sizes[0], own_sizes[1]
-    misses, cursors, ends = (
-        np.zeros((most + 1, n_own), np.int32),
-        np.zeros(most + 1, np.int64),
-        np.zeros(most + 1, np.int64),
-    )
+    misses = np.zeros((most + 1, n_own), np.int32)
+    cursors, ends = np.zeros(most + 1, np.int64), np.zeros(most + 1, np.int64)
     # Of each depth, the candidates that may be added, how many of the left members that may stay each one has, and the
     # largest such numbers.
     waiting, held = np.empty((most + 2, candidates.size), np.int32), np.empty((most + 1, candidates.size), np.int64)
     waiting[0], any_held, most_held = candidates, np.full(most, n_own), np.zeros((most + 1, most), np.int64)
     path, best, best_depth, best_path = np.empty(most, np.int32), limits[5] - 1, -1, np.empty(most, np.int32)
+    best_misses = np.zeros(n_own + 1, np.int32)
     kept = np.zeros((most + 1, 2 + most), np.int64)
     depth, is_new = 0, True
     while depth >= 0 and not is_over[0]:
@@ -155,7 +137,7 @@ def _best_added(own_sizes, candidates, place, other_offsets, other_members, limi
             n_left, n_right = kept[depth, 1], n_full + depth
             code = _code(n_left, n_right, limits) - n_missing
             if n_left >= limits[1] and n_right >= limits[2] and code > best:
-                best, best_depth, best_path[:depth] = code, depth, path[:depth]
+                best, best_depth, best_path[:depth], best_misses[:-1] = code, depth, path[:depth], misses[depth]
             first, end = (cursors[depth - 1], ends[depth - 1]) if depth else (0, candidates.size)
             cursors[depth], n = 0, 0
             for vertex in waiting[depth, first : end if depth < most else first]:
@@ -183,14 +165,8 @@ def _best_added(own_sizes, candidates, place, other_offsets, other_members, limi
             if place[other_members[j]] >= 0:
                 misses[depth + 1, place[other_members[j]]] -= 1
         depth, is_new = depth + 1, True
-    added, n_missed = best_path[: max(best_depth, 0)].copy(), np.zeros(n_own + 1, np.int32)
-    n_missed[-1] = min(best_depth, 0)
-    for vertex in added:
-        n_missed[:-1] += 1
-        for j in range(other_offsets[vertex], other_offsets[vertex + 1]):
-            if place[other_members[j]] >= 0:
-                n_missed[place[other_members[j]]] -= 1
-    return added, n_missed
+    best_misses[-1] = min(best_depth, 0)
+    return best_path[: max(best_depth, 0)].copy(), best_misses
 
 
 @compiled()

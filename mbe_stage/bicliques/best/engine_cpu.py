@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,9 +29,13 @@ from mbe_stage.bicliques.reduction import Core, core_of
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import peel_to_core
+from mbe_stage.groups import members as groups
+from mbe_stage.groups.members import GroupMembers
 from mbe_stage.options import Execution
+from mbe_stage.ragged import long_offsets
 from mbe_stage.run_limits import EmptyBlock
 from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.stoppable import stoppable
 from mbe_stage.search.cpu.pool import device, unavailable_reason
 from mbe_stage.tasks import Task, ranges_of
 
@@ -40,7 +44,6 @@ __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 # The next threshold; if overlaps are limited, so many times as many are ranked when those so far are not enough.
 _NEXT, _CAUTION, _MORE = 0.7, 0.9, 4
 _SMALL_BLOCK = 1 << 16
-_Result = TypeVar("_Result")
 
 
 def compile_steps(query: BestQuery | None = None, detail: None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
@@ -50,7 +53,7 @@ def compile_steps(query: BestQuery | None = None, detail: None = None) -> tuple[
 
 def own_steps() -> tuple[CompileStep, ...]:
     """Compile what the search needs beside the walk."""
-    return (*greedy.compile_steps(), *weighing.compile_steps(), *completing.compile_steps())
+    return tuple(step for part in (greedy, weighing, completing, groups) for step in part.compile_steps())
 
 
 def run(
@@ -74,22 +77,24 @@ def run(
     MemoryBudgetExceeded
         A part of the graph is too large to be searched.
     """
-    if tasks is not None and not ranges_of(tasks, roots_of(graph, query)):
+    if not ranges_of(tasks, roots_of(graph, query)):
         return
     n_ranked, n_told, is_over, ranked = query.k, 0, False, None
     while not is_over:
         search = (kind or Search)(graph, replace(query, k=n_ranked), execution, ranked)
         with closing(search.run()) as standings:
             for standing in standings:
-                ranked = standing.ranked
-                n_best, bound = min(query.k, len(ranked)), standing.bound
-                is_over = standing.is_complete and (
-                    len(ranked) < n_ranked or len(ranked.apart(query.overlap, query.k)) == query.k
-                )
+                ranked, n_best = standing.ranked, min(query.k, len(standing.ranked))
                 # The best so far may be above all that remains.
-                bound = bound if is_over else max(bound, float(ranked.scores.max(initial=0)))
-                yield replace(standing, query=query, bound=bound, is_complete=is_over, n_new=max(0, n_best - n_told))
+                bound = max(standing.bound, float(ranked.scores.max(initial=0)))
+                shown = Standing(query, ranked, bound, n_new=max(0, n_best - n_told))
                 n_told = max(n_told, n_best)
+                yield shown
+                if standing.is_complete:
+                    shown = replace(shown, n_new=0)
+                    best = yield from stoppable(partial(replace, shown), ranked.apart, query.overlap, query.k)
+                    if is_over := len(ranked) < n_ranked or len(best) == query.k:
+                        yield replace(shown, bound=standing.bound, is_complete=True, apart=best)
         n_ranked *= _MORE
     yield EmptyBlock(1.0)
 
@@ -156,8 +161,8 @@ class Search:
             left, right = sides if are_right else sides[::-1]
             if left.size:
                 n_left, n_right = (np.array([each.size], np.int32) for each in (left, right))
-                taking = self._taking(BicliqueBlock(1, n_left, n_right, left, right), core, -np.inf)
-                yield from self._pausing(taking, bound)
+                block = BicliqueBlock(1, n_left, n_right, left, right)
+                yield from stoppable(partial(self._standing, bound), self._take, block, core, -np.inf)
             yield self._standing(bound)
 
     def _passed(self, core: Core, threshold: float, above: float) -> Generator[Standing]:
@@ -170,8 +175,9 @@ class Search:
             sizes = self._bounds.query(band, reached)
             part, least_edges = self._part(core, sizes), partial(self._bounds.least_edges, band)
             if self._query.by == "weight":
-                weighing = heavy_part(part, self._weights_of(part), sizes, self._rounded(reached))
-                part, weights, bound = yield from self._pausing(weighing, min(above, bound))
+                weighing = part, self._weights_of(part), sizes, self._rounded(reached)
+                telling = partial(self._standing, min(above, bound))
+                part, weights, bound = yield from stoppable(telling, heavy_part, *weighing)
                 least_edges = partial(self._edges_of_weight, np.cumsum(-np.sort(-weights)))
                 sizes = replace(sizes, min_edges=max(sizes.min_edges, least_edges(reached)))
 
@@ -180,27 +186,19 @@ class Search:
 
             with closing(self.listed(part.graph, sizes, self._execution, Detail.MEMBERS, least_edges=newest)) as blocks:
                 for block in blocks:
-                    reached = self._reached(threshold)
-                    yield from self._pausing(self._taking(block, part, reached), min(above, max(reached, bound)))
+                    if len(block):
+                        reached = self._reached(threshold)
+                        telling = partial(self._standing, min(above, max(reached, bound)))
+                        yield from stoppable(telling, self._take, block, part, reached)
                     yield self._standing(min(above, max(self._reached(threshold), bound)))
 
-    def _pausing(self, work: Generator[None, None, _Result], bound: float) -> Generator[Standing, None, _Result]:
-        """Return the result of some work; yield the standing at its pauses."""
-        with closing(work):
-            while True:
-                try:
-                    next(work)
-                except StopIteration as end:
-                    result: _Result = end.value
-                    return result
-                yield self._standing(bound)
-
-    def _taking(self, block: BicliqueBlock, part: Core, reached: float) -> Generator[None]:
-        """Rank the bicliques of a block that reach a code; yield now and then."""
-        if len(block):
-            left, right = part.left_vertices[block.left_members], part.right_vertices[block.right_members]
-            sides = block.left_sizes, block.right_sizes, left.astype(np.int32), right.astype(np.int32)
-            found = yield from self._scorer.of_block(BicliqueBlock(len(block), *sides), reached)
+    def _take(self, block: Any, part: Core, reached: float, is_over: np.ndarray) -> None:
+        """Rank the bicliques of a block that reach a code, unless it is over."""
+        left, right = part.left_vertices[block.left_members], part.right_vertices[block.right_members]
+        offsets = long_offsets(block.left_sizes), long_offsets(block.right_sizes)
+        members = GroupMembers(offsets[0], left.astype(np.int32), offsets[1], right.astype(np.int32))
+        found = self._scorer.ranked(members, reached, is_over)
+        if not is_over[0]:
             self._ranked = self._ranked.joined(found, self._query.k)
 
     def _part(self, core: Core, sizes: BicliqueQuery) -> Core:

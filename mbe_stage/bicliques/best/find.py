@@ -16,7 +16,6 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.given import as_bipartite
 from mbe_stage.options import Execution
-from mbe_stage.ragged import long_offsets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +125,5 @@ def best_bicliques(
 def _told(standing: Standing | None) -> BestBicliques:
     assert standing is not None
     ranked = standing.best()
-    block = ranked.block
-    left, right = long_offsets(block.left_sizes), long_offsets(block.right_sizes)
-    table = BicliqueTable(left, block.left_members, right, block.right_members)
-    return BestBicliques(ranked.scores, ranked.n_edges, ranked.keys, table, float(standing.bound), standing.is_complete)
+    bound, is_complete = float(standing.bound), standing.is_complete
+    return BestBicliques(ranked.scores, ranked.n_edges, ranked.keys, ranked.members, bound, is_complete)

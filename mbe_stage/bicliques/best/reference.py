@@ -11,11 +11,12 @@ import numpy as np
 from mbe_stage.bicliques.best.problem import BestQuery
 from mbe_stage.bicliques.best.results import Ranked, Standing
 from mbe_stage.bicliques.keys import biclique_keys, hash_integers, vertex_hashes
-from mbe_stage.bicliques.reference import block_of, device, maximal_bicliques, unavailable_reason
+from mbe_stage.bicliques.reference import block_of, maximal_bicliques
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups import UNIT, GroupMembers, NullModel, surprise_of
 from mbe_stage.options import Execution
+from mbe_stage.plain_engine import compile_steps, device, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
 
 __all__ = ["best", "compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
@@ -80,11 +81,6 @@ def _completed(graph: BipartiteCSR, edges: set[tuple[int, int]], pair: Pair, que
     return None if best is None else best[1]
 
 
-def compile_steps(query: object = None, detail: object = None) -> tuple[()]:  # noqa: ARG001 - the seam's signature
-    """Nothing is compiled."""
-    return ()
-
-
 def roots_of(graph: BipartiteCSR, query: BestQuery) -> Roots:
     """Return the only root: the search is not divided."""
     return Roots.of("best", np.arange(1), query, graph.n_right, graph.edges_checksum)
@@ -103,12 +99,12 @@ def run(
     tasks: Iterable[Task] | None = None,
 ) -> Iterator[Standing]:
     """Yield the best in one standing."""
-    if tasks is None or ranges_of(tasks, roots_of(graph, query)):
+    if ranges_of(tasks, roots_of(graph, query)):
         rows = best(graph, query)
         scores, keys = np.array([row[0] for row in rows]), np.array([row[1] for row in rows], np.int64)
         edges = set(zip(*(ids.tolist() for ids in graph.edges()), strict=True))
-        n_edges = np.array([sum(edge in edges for edge in product(*row[2:])) for row in rows], np.int64)
-        ranked = Ranked(scores, n_edges, keys, block_of([row[2:] for row in rows], Detail.MEMBERS, 1.0))
+        n_edges = np.array([len(edges & {*product(*row[2:])}) for row in rows], np.int64)
+        ranked = Ranked(scores, n_edges, keys, GroupMembers.of(row[2:] for row in rows))
         yield Standing(query, ranked, rows[-1][0] if rows else 0.0, is_complete=True, n_new=len(rows))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from mbe_stage.bicliques.best.problem import BestQuery
-from mbe_stage.bicliques.results import BicliqueBlock
-from mbe_stage.ragged import long_offsets
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.runtime.stoppable import within
+
+# For comparing the best so far of a search that has ended early.
+_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,52 +25,47 @@ class Ranked:
     scores : (n,) int64, or float64 for weights and surprise
     n_edges : (n,) int64
     keys : (n,) int64
-    block : BicliqueBlock
-        Their sizes and members.
+    members : GroupMembers
     """
 
     scores: np.ndarray
     n_edges: np.ndarray
     keys: np.ndarray
-    block: Any
+    members: GroupMembers
 
     def __len__(self) -> int:
         return self.keys.size
 
     def taken(self, places: np.ndarray) -> Ranked:
         """Return the bicliques at these places, in this order."""
-        return Ranked(self.scores[places], self.n_edges[places], self.keys[places], taken(self.block, places))
+        return Ranked(self.scores[places], self.n_edges[places], self.keys[places], self.members.take(places))
 
     def joined(self, other: Ranked, most: int) -> Ranked:
         """Return the best of these and others, at most so many, each once."""
-        names = "left_sizes", "right_sizes", "left_members", "right_members"
-        parts: dict[str, Any] = {
-            name: np.concatenate([getattr(each.block, name) for each in (self, other)]) for name in names
-        }
-        block: Any = BicliqueBlock(len(self) + len(other), **parts)
         scores, n_edges, keys = (
             np.concatenate([getattr(each, name) for each in (self, other)]) for name in ("scores", "n_edges", "keys")
         )
         order = np.lexsort((keys, -n_edges, -scores))
         is_new = np.diff(keys[order], prepend=~keys[order[:1]]) != 0
-        return Ranked(scores, n_edges, keys, block).taken(order[is_new][:most])
+        joined = Ranked(scores, n_edges, keys, GroupMembers.joined([self.members, other.members]))
+        return joined.taken(order[is_new][:most])
 
-    def apart(self, overlap: float, most: int) -> Ranked:
-        """Return those, at most so many, that are taken by rank if each may share so much of its edges."""
+    def apart(self, overlap: float, most: int, is_over: np.ndarray) -> Ranked:
+        """Return those, at most so many, that are taken by rank if each may share so much of its edges.
+
+        Another thread sets `is_over`, (1,) bool, to get those that are taken by then.
+        """
         if overlap >= 1:
             return self.taken(np.arange(min(most, len(self))))
-        block, chosen = self.block, list[int]()
-        sides = [
-            [set(members[first:end].tolist()) for first, end in pairwise(long_offsets(sizes).tolist())]
-            for members, sizes in ((block.left_members, block.left_sizes), (block.right_members, block.right_sizes))
-        ]
-        for place, (left, right) in enumerate(zip(*sides, strict=True)):
-            allowed = overlap * len(left) * len(right)
-            if all(len(left & sides[0][each]) * len(right & sides[1][each]) <= allowed for each in chosen):
-                chosen.append(place)
-            if len(chosen) == most:
+        chosen = dict[int, tuple[set[int], set[int]]]()
+        for place, sides in enumerate(self.members):
+            if is_over[0] or len(chosen) == most:
                 break
-        return self.taken(np.array(chosen, np.int64))
+            left, right = (set(ids.tolist()) for ids in sides)
+            allowed = overlap * len(left) * len(right)
+            if all(len(left & one) * len(right & other) <= allowed for one, other in chosen.values()):
+                chosen[place] = left, right
+        return self.taken(np.array(list(chosen), np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +82,8 @@ class Standing:
     is_complete : bool
     n_new : int
         How many more there are than in earlier standings.
+    apart : Ranked or None
+        Of a complete search, the best that keep the overlap.
     """
 
     query: BestQuery
@@ -93,17 +91,16 @@ class Standing:
     bound: float
     is_complete: bool = False
     n_new: int = 0
+    apart: Ranked | None = None
 
     def __len__(self) -> int:
         return self.n_new
 
-    def first(self, n: int) -> Standing:  # noqa: ARG002 - the seam's signature
-        """Return the block itself: its number is not limited."""
-        return self
-
     def best(self) -> Ranked:
-        """Return the best so far that keep the overlap."""
-        return self.ranked.apart(self.query.overlap, self.query.k)
+        """Return the best so far that keep the overlap; of an incomplete search those that a second is enough for."""
+        if self.apart is not None:
+            return self.apart
+        return within(_SECONDS, self.ranked.apart, self.query.overlap, self.query.k)
 
     @property
     def work_done(self) -> float:
@@ -141,16 +138,3 @@ class BestSink:
         self.standing = block
         if self.on_progress is not None:
             self.on_progress(block)
-
-
-def taken(block: Any, places: np.ndarray) -> Any:
-    """Return the bicliques of a block at these places, in this order."""
-    left, right = ((block.left_sizes, block.left_members), (block.right_sizes, block.right_members))
-    (left_sizes, left_members), (right_sizes, right_members) = (_taken(*side, places) for side in (left, right))
-    return BicliqueBlock(places.size, left_sizes, right_sizes, left_members, right_members)
-
-
-def _taken(sizes: np.ndarray, members: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    starts, chosen = long_offsets(sizes)[places], sizes[places]
-    first = np.repeat(starts - long_offsets(chosen)[:-1], chosen)
-    return chosen, members[first + np.arange(first.size)]

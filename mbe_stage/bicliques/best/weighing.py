@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import numpy as np
 from numba import float64, int64
 
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import Core
-from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import peel_to_core
-from mbe_stage.groups.null_model import UNIT, NullModel, pair_weights
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
-from mbe_stage.runtime.stoppable import stoppable
 
 _FLOATS = float64[::1]
 # Another look is worth it if the last one left a smaller share of the edges.
 _WORTH_IT = 0.95
 
 
-def surprise_weights(graph: BipartiteCSR, model: NullModel) -> np.ndarray:
-    """Return the evidence of each edge in nats, exact in a float64, in the order of `graph.edges()`."""
-    return pair_weights(model.log_expected(*graph.edges())) / UNIT
-
-
 def heavy_part(
-    core: Core, weights: np.ndarray, sizes: BicliqueQuery, threshold: float
-) -> Generator[None, None, tuple[Core, np.ndarray, float]]:
+    core: Core, weights: np.ndarray, sizes: BicliqueQuery, threshold: float, is_over: np.ndarray
+) -> tuple[Core, np.ndarray, float]:
     """Return the part whose vertices may be in bicliques of these sizes that weigh as much as the threshold.
 
-    It yields now and then.
-
-    A biclique of a vertex weighs at most the sum of all edges between its neighbours and the vertices that share
-    enough of them.
+    Another thread sets `is_over`, (1,) bool, to stop. A biclique of a vertex weighs at most the sum of all edges
+    between its neighbours and the vertices that share enough of them.
 
     Returns
     -------
@@ -49,8 +37,10 @@ def heavy_part(
         of_right = weights[np.argsort(graph.left_members, kind="stable")]
         left = graph.left_offsets, graph.left_members
         right = graph.right_offsets, graph.right_members
-        of_left = yield from stoppable(_heaviest, *left, *right, of_right, sizes.min_right)
-        most = of_left, (yield from stoppable(_heaviest, *right, *left, weights, sizes.min_left))
+        most = (
+            _heaviest(*left, *right, of_right, sizes.min_right, is_over),
+            _heaviest(*right, *left, weights, sizes.min_left, is_over),
+        )
         bound = float(min(each.max() for each in most))
         alive = most[0] >= threshold, most[1] >= threshold
         peel_to_core(graph, *alive, sizes.min_left, sizes.min_right)

@@ -35,13 +35,15 @@ class MemberRows:
     lists : mapping of str to str
         Each column of members, and the column of their numbers.
     block : callable
-        Makes a block of the number of results, the sizes of each list and the members of each list.
+        Makes a block of the number of results, the columns `numbers`, the sizes of each list and the members of each.
     lists_of : callable
         Takes a block, and returns the sizes and members of each list.
     product : str, optional
         The column of the product of all sizes.
     others : callable
         Takes a block, and returns further columns by name.
+    numbers : sequence of str
+        Those of them that a block has, too.
     """
 
     schema: pa.Schema
@@ -51,6 +53,7 @@ class MemberRows:
     lists_of: Callable[[Any], Sequence[tuple[np.ndarray, np.ndarray]]]
     product: str | None = None
     others: Callable[[Any], Mapping[str, pa.Array]] = lambda _block: {}
+    numbers: Sequence[str] = ()
 
     def batch(self, block: Any, keys: np.ndarray) -> pa.RecordBatch:
         """Return a block as rows; the members are not copied.
@@ -78,7 +81,8 @@ class MemberRows:
 
     def block_of(self, batch: pa.RecordBatch) -> tuple[Any, np.ndarray]:
         """Return the block of some rows, and its keys; copies, since compiled code takes no read-only arrays."""
-        keys, *sizes = (np.array(batch[name].to_numpy()) for name in (self.key, *self.lists.values()))
+        numbers = (self.key, *self.numbers, *self.lists.values())
+        keys, *sizes = (np.array(batch[name].to_numpy()) for name in numbers)
         members = (np.array(batch[name].flatten().to_numpy()) for name in self.lists)
         return self.block(batch.num_rows, *sizes, *members), keys
 

@@ -280,11 +280,12 @@ class ListSink(RowSink[_S]):
         self, run_path: Path, hashes: np.ndarray, *, derived: Sequence[DerivedCollector] = (), **writing: Any
     ) -> None:
         summaries = Summaries(partial(self.summary_of, hashes.size))
-        rows = BlockRows(self.table, partial(self._keys, hashes), (hashes.size,), summaries, derived)
+        rows = BlockRows(self.table, partial(self.keys, hashes), (hashes.size,), summaries, derived)
         super().__init__(rows, run_path, {self.name: self.table.schema}, **writing)
 
     @classmethod
-    def _keys(cls, hashes: np.ndarray, block: Any) -> np.ndarray:
+    def keys(cls, hashes: np.ndarray, block: Any) -> np.ndarray:
+        """Return the keys of the lists of a block."""
         ((sizes, members),) = cls.table.lists_of(block)
         none, nobody = np.zeros(sizes.size, np.int32), np.empty(0, np.int32)
         sides = (sizes, none, members, nobody) if cls.is_left else (none, sizes, nobody, members)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +52,7 @@ def _weights(edges: Any) -> np.ndarray:
     return np.bincount(places, events.weights, order.size)
 
 
-class BestCollector(BestSink):
+class BestCollector(BestSink, AbstractContextManager[Any]):
     """See `pipeline.problems.base.Collector`: writes `best.parquet`."""
 
     shares = None
@@ -60,9 +61,6 @@ class BestCollector(BestSink):
         super().__init__()
         self._collecting = collecting
         self.seconds: dict[str, float] = {}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -80,21 +78,15 @@ class BestCollector(BestSink):
         collecting, standing = self._collecting, self.standing
         assert standing is not None
         best = standing.best()
-        block, edges, config = best.block, collecting.edges, collecting.config
+        members, edges, config = best.members, collecting.edges, collecting.config
         schema = best_schema(config.problem_section.by, (edges.left_keys.type, edges.right_keys.type))
-        numbers = (
-            np.arange(1, len(best) + 1),
-            best.scores,
-            best.keys,
-            block.left_sizes,
-            block.right_sizes,
-            best.n_edges,
-        )
+        sizes = members.left_sizes, members.right_sizes
+        numbers = np.arange(1, len(best) + 1), best.scores, best.keys, *sizes, best.n_edges
         lists = (
-            pa.ListArray.from_arrays(pa.array(offsets), keys.take(pa.array(members)), type=kind)
-            for offsets, members, keys, kind in (
-                (block.left_offsets, block.left_members, edges.left_keys, schema.field("left_keys").type),
-                (block.right_offsets, block.right_members, edges.right_keys, schema.field("right_keys").type),
+            pa.ListArray.from_arrays(offsets.astype(np.int32), keys.take(pa.array(ids)), type=schema.field(name).type)
+            for offsets, ids, keys, name in (
+                (members.left_offsets, members.left_members, edges.left_keys, "left_keys"),
+                (members.right_offsets, members.right_members, edges.right_keys, "right_keys"),
             )
         )
         columns = [pa.array(values, field.type) for values, field in zip(numbers, schema, strict=False)]
@@ -103,12 +95,7 @@ class BestCollector(BestSink):
             write_table(table, collecting.run_path / "best.parquet", config.output.compression)
         fingerprint, scores = Fingerprint(), best.scores.tolist()
         fingerprint.add(best.keys)
-        bound = standing.bound if not standing.is_complete else scores[-1] if scores else 0
-        return Collected(
-            counts={
-                "best": len(best),
-                "highest": scores[0] if scores else None,
-                "bound": bound if math.isfinite(bound) else None,
-            },
-            content_fingerprint=str(fingerprint),
-        )
+        highest, last = (scores[0], scores[-1]) if scores else (None, 0)
+        bound = last if standing.is_complete else standing.bound
+        counts = {"best": len(best), "highest": highest, "bound": bound if math.isfinite(bound) else None}
+        return Collected(counts, str(fingerprint))

@@ -51,14 +51,13 @@ def top(run_path: Path, limit: int, vertex: str | None) -> Shown:
     """Return the best bicliques, or those with the vertex of a key, for ``mbe top``."""
     found = best_rows(run_path, limit, vertex)
     rows = [
-        [row["rank"], f"{row['value']:,.10g}", row["n_left"], row["n_right"], *_members(row), str(row["biclique_key"])]
+        [
+            *(row["rank"], f"{row['value']:,.10g}", row["n_left"], row["n_right"]),
+            *(first_keys(row["left_keys"]), first_keys(row["right_keys"]), str(row["biclique_key"])),
+        ]
         for row in found
     ]
     return Shown(found, ["rank", "value", "n_left", "n_right", "left", "right", "biclique_key"], rows)
-
-
-def _members(row: dict[str, Any]) -> list[str]:
-    return [first_keys(row[f"{side}_keys"]) for side in ("left", "right")]
 
 
 def page(run_path: Path, manifest: Manifest, limit: int) -> Page:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,28 +15,18 @@ from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.itemsets.schemas import ITEMSETS
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows(MemberRows):
-    """Rows with a support, which a block has as left sizes."""
-
-    def block_of(self, batch: pa.RecordBatch) -> tuple[BicliqueBlock, np.ndarray]:
-        """Return the block of some rows, and its keys."""
-        support, sizes, keys = (np.array(batch[name].to_numpy()) for name in ("support", "n_items", "itemset_key"))
-        members = np.array(batch["items"].flatten().to_numpy())
-        return BicliqueBlock(batch.num_rows, support, sizes, None, members), keys
-
-
 def _lists_of(block: BicliqueBlock) -> tuple[Any, ...]:
     return ((block.right_sizes, block.right_members),)
 
 
-ROWS = _Rows(
+ROWS = MemberRows(
     ITEMSETS,
     "itemset_key",
     {"items": "n_items"},
-    BicliqueBlock,
+    lambda n, support, sizes, members: BicliqueBlock(n, support, sizes, None, members),
     _lists_of,
     others=lambda block: {"support": pa.array(block.left_sizes)},
+    numbers=("support",),
 )
 """The table `itemsets`."""
 
@@ -49,14 +38,13 @@ class Summary(LockedSums):
     ----------
     n_itemsets : (n_items,) int64
         The itemsets that hold each item.
-    members, max_items : int
-        Sum and maximum of the numbers of items.
+    max_items : int
     """
 
     def __init__(self, n_items: int) -> None:
         super().__init__()
         self.n_itemsets = np.zeros(n_items, np.int64)
-        self.members = self.max_items = 0
+        self.max_items = 0
 
     @property
     def n_bytes(self) -> int:
@@ -70,7 +58,6 @@ class Summary(LockedSums):
         with self._lock:
             self.fingerprint.add(keys)
             self.n_itemsets += np.bincount(block.right_members, minlength=self.n_itemsets.size)
-            self.members += block.right_members.size
             self.max_items = max(self.max_items, int(block.right_sizes.max(initial=0)))
 
     def merge(self, other: Summary) -> None:
@@ -78,7 +65,6 @@ class Summary(LockedSums):
         with self._lock:
             self.fingerprint.merge(other.fingerprint)
             self.n_itemsets += other.n_itemsets
-            self.members += other.members
             self.max_items = max(self.max_items, other.max_items)
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.bicliques.enumerate import enumerate_into
-from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.bicliques.results import BicliqueBlock, Detail, TableSink
-from mbe_stage.itemsets.covers import covers, maximal_of
-from mbe_stage.options import Execution
-from mbe_stage.pipeline.itemsets.baskets import least_of
-from mbe_stage.pipeline.itemsets.rules import association_rules
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.itemsets.covers import maximal_of
+from mbe_stage.pipeline.itemsets.baskets import baskets_of, least_of
+from mbe_stage.pipeline.itemsets.rules import closed_with_covers, rules_of
 from mbe_stage.pipeline.problems.base import Collected, Collecting
+from mbe_stage.pipeline.problems.itemsets.arrow import ParquetSink
 from mbe_stage.pipeline.problems.itemsets.schemas import LATTICE, RULES, items
 from mbe_stage.pipeline.problems.itemsets.section import ItemsetsSection
 from mbe_stage.pipeline.problems.query import KeyedEdges
@@ -62,7 +61,6 @@ class ItemsetCollector(SinkCollector):
             It cannot be written.
         """
         collecting, summary = self._collecting, self._sink.summary
-        execution = collecting.config.execution
         run_path, edges = collecting.run_path, collecting.edges
         keys = edges.right_keys
         columns = (
@@ -71,23 +69,17 @@ class ItemsetCollector(SinkCollector):
             pa.array(collecting.graph.right_degrees),
             pa.array(summary.n_itemsets),
         )
-        schema, further = items(keys.type), dict[str, int]()
+        of_items, further = items(keys.type), dict[str, int]()
         with as_publish_errors(run_path):
-            tables = {run_path / "items.parquet": (pa.table(columns, schema=schema), schema)}
-            if self._section.min_confidence is not None:
-                asked = collecting.graph, self._least, self._section.min_confidence
-                rules = association_rules(*asked, engine=execution.engine, threads=execution.threads)
-                tables[run_path / "rules.parquet"] = rules.cast(RULES), RULES
-                further["rules"] = rules.num_rows
-            if self._section.lattice:
-                pairs = self._covers()
-                tables[run_path / "lattice.parquet"] = pairs, LATTICE
-                further["covers"] = pairs.num_rows
+            tables = {run_path / "items.parquet": (pa.table(columns, schema=of_items), of_items)}
+            for name, count, schema, table in self._of_all_closed_sets():
+                tables[run_path / name] = table, schema
+                further[count] = table.num_rows
             self._backend.write_tables(tables, self._sink.write_file)
         return Collected(
             counts={
                 "itemsets": summary.fingerprint.n_items,
-                "members": summary.members,
+                "members": int(summary.n_itemsets.sum()),
                 "max_items": summary.max_items,
                 "min_count": self._least,
                 **further,
@@ -95,18 +87,20 @@ class ItemsetCollector(SinkCollector):
             content_fingerprint=str(summary.fingerprint),
         )
 
-    def _covers(self) -> pa.Table:
-        """The cover relation of the listed sets."""
-        graph, execution, sink = self._collecting.graph, self._collecting.config.execution, TableSink()
-        query = BicliqueQuery(min_left=self._least)
-        enumerate_into(sink, graph, query, Execution(threads=execution.threads), execution.engine)
-        closed, hashes = sink.table(), self._collecting.edges.key_hashes()[1]
-        upper, lower = covers(graph, closed, self._least)
-        sizes = np.diff(closed.right_offsets).astype(np.int32)
-        if self._section.max_len is not None:
-            is_listed = sizes[lower] <= self._section.max_len
-            upper, lower = upper[is_listed], lower[is_listed]
-        none = np.zeros_like(sizes)
-        keys = biclique_keys(BicliqueBlock(sizes.size, none, sizes, none[:0], closed.right_members), hashes, hashes)
-        pairs = pa.table([keys[lower], keys[upper]], schema=LATTICE)
-        return pairs.sort_by([(name, "ascending") for name in LATTICE.names])
+    def _of_all_closed_sets(self) -> Iterator[tuple[str, str, pa.Schema, pa.Table]]:
+        """Yield the tables of rules and of covers: file, count, schema and rows."""
+        section, execution = self._section, self._collecting.config.execution
+        if section.min_confidence is None and not section.lattice:
+            return
+        graph, kept = baskets_of(self._collecting.graph).frequent(self._least)
+        closed, smaller, larger = closed_with_covers(graph, self._least, execution.engine, execution.threads)
+        if section.min_confidence is not None:
+            rules = rules_of(closed, smaller, larger, section.min_confidence, kept.tolist(), graph.n_left)
+            yield "rules.parquet", "rules", RULES, rules.cast(RULES)
+        if section.lattice:
+            sizes = np.diff(closed.right_offsets).astype(np.int32)
+            is_listed = (sizes[smaller] > 0) & (sizes[larger] <= (section.max_len or graph.n_right))
+            block = BicliqueBlock(sizes.size, None, sizes, None, closed.right_members)
+            keys = ParquetSink.keys(self._collecting.edges.key_hashes()[1][kept], block)
+            pairs = pa.table([keys[larger[is_listed]], keys[smaller[is_listed]]], schema=LATTICE)
+            yield "lattice.parquet", "covers", LATTICE, pairs.sort_by([(name, "ascending") for name in LATTICE.names])

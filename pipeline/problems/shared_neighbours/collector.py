@@ -29,9 +29,7 @@ class PairCollector:
     shares = None
 
     def __init__(self, collecting: Collecting) -> None:
-        config = collecting.config
-        section = config.problem_section
-        edges = collecting.edges
+        config, section, edges = collecting.config, collecting.config.problem_section, collecting.edges
         self._keys = edges.left_keys if section.side == "left" else edges.right_keys
         # Like cliques, whatever column the vertices are from.
         self._hashes = collecting.backend.key_hashes(self._keys, "left")

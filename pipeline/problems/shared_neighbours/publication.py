@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
-
 from mbe_stage.pipeline.problems.base import Publication, TableMemory, deferred
 from mbe_stage.pipeline.problems.shared_neighbours.section import SharedNeighboursSection
 from mbe_stage.shared_neighbours.problem import SharedQuery
@@ -20,26 +18,6 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.publish.manifest import Manifest
 
 
-class Counts(BaseModel):
-    """Counts of a run.
-
-    Attributes
-    ----------
-    pairs : int
-        All pairs with enough shared neighbours.
-    listed : int
-        Rows of `pairs`: fewer with `top`.
-    max_shared : int
-        The most shared neighbours of a listed pair.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-    pairs: int
-    listed: int
-    max_shared: int
-
-
 class SharedNeighboursPublication(Publication):
     """See `pipeline.problems.base.Publication`."""
 
@@ -49,14 +27,13 @@ class SharedNeighboursPublication(Publication):
     section = SharedNeighboursSection
     unit = ("pair", "pairs")
     counted = "pairs"
-    counts = Counts
     instead = "min_shared and top select pairs"
     next_command = "mbe top {}"
 
     collector = deferred(f"{__package__}.collector:PairCollector")
-    count_sink = deferred("mbe_stage.shared_neighbours.results:PairCountSink")
+    count_sink = deferred("mbe_stage.bicliques.results:CountSink")
     compile_steps = deferred("mbe_stage.shared_neighbours.results:compile_steps")
-    page = deferred("mbe_stage.pipeline.report.shared_neighbours:page")
+    page = deferred(f"{__package__}.rows:page")
     check = deferred("mbe_stage.pipeline.verify.shared_neighbours:check")
     largest = deferred(f"{__package__}.rows:largest")
     top = deferred(f"{__package__}.rows:top")
@@ -80,8 +57,8 @@ class SharedNeighboursPublication(Publication):
 
     def beside_number(self, manifest: Manifest) -> str:
         counts = manifest.counts
-        listed = "" if counts.listed == counts.pairs else f", the best {counts.listed:,} listed"
-        return f"{listed}, at most {counts.max_shared:,} shared neighbours"
+        listed = "" if counts["listed"] == counts["pairs"] else f", the best {counts['listed']:,} listed"
+        return f"{listed}, at most {counts['max_shared']:,} shared neighbours"
 
 
 PUBLICATION = SharedNeighboursPublication()

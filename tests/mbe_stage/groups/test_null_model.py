@@ -187,5 +187,5 @@ def test_members_are_joined() -> None:
     assert as_pairs(joined) == PAIRS
     assert joined.nbytes == 2 * 4 * 8 + (6 + 5) * 4
     assert as_pairs(GroupMembers.joined([])) == []
-    with pytest.raises(IndexError, match="group 3 of 3"):
+    with pytest.raises(IndexError, match="biclique 3 of 3"):
         joined[3]

@@ -39,7 +39,7 @@ def run(
     detail: None,  # noqa: ARG001 - the seam's signature
     tasks: Iterable[Task] | None = None,
 ) -> Iterator[EdgeBlock]:
-    ranges = [(0, graph.n_left)] if tasks is None else ranges_of(tasks, roots_of(graph, query))
+    ranges = ranges_of(tasks, roots_of(graph, query))
     left, right = graph.edges()
     possible = possible_butterflies(graph)
     n_all = max(1, sum(end - first for first, end in ranges))

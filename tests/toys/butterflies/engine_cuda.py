@@ -43,7 +43,7 @@ def run(
     from mbe_stage.device.launch import launch_threads
     from tests.toys.butterflies.kernels import count_thread_per_edge
 
-    ranges = [(0, graph.n_left)] if tasks is None else ranges_of(tasks, roots_of(graph, query))
+    ranges = ranges_of(tasks, roots_of(graph, query))
     left, right = graph.edges()
     possible = possible_butterflies(graph)
     lists = [

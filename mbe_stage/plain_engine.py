@@ -1,0 +1,20 @@
+"""What the engines `reference` of all problems answer alike: they are plain Python."""
+
+from __future__ import annotations
+
+from mbe_stage.options import Execution
+
+
+def unavailable_reason() -> str | None:
+    """Return None: plain Python runs everywhere."""
+    return None
+
+
+def compile_steps(query: object = None, detail: object = None) -> tuple[()]:  # noqa: ARG001 - the seam's signature
+    """Return nothing: there is no compiled code."""
+    return ()
+
+
+def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
+    """Name of the engine's device, for the run's facts."""
+    return "cpu, plain Python"
