@@ -34,6 +34,9 @@ _MOST_OF_ONE = 0.5
 _STINT_SECONDS = 0.02
 # Longest wait at the end of a search for a sampler in the middle of a step.
 _PATIENCE = 1.0
+# Peak of the arrays of a sampler, measured on real graphs, in multiples of the graph's bytes; and its largest share of
+# the engine's memory budget.
+_TIMES_THE_GRAPH, _PART_OF_THE_BUDGET = 6, 1 / 4
 
 
 class Sampler(Protocol):
@@ -42,14 +45,18 @@ class Sampler(Protocol):
     def compile_steps(self) -> Sequence[CompileStep]:
         """Compile what sampling needs beside the engine ``cpu``."""
 
-    def memory_bytes(self, graph: Any, execution: Execution) -> int:
-        """Bytes that `outlooks` takes beside the engine's memory budget; 0 if it does not sample."""
-
     def outlooks(self, graph: Any, query: Any, execution: Execution, goes_on: Callable[[], bool]) -> Iterator[Outlook]:
         """Yield outlooks, each from more samples than the last, for a graph in host memory.
 
-        It calls `goes_on` between short steps. The call waits if it has worked enough for now; False means to end.
+        It calls `goes_on` between short steps. The call waits if it has worked enough for now; False means to end. It
+        takes `memory_bytes` beside the engine's memory budget, and does not sample if that is 0.
         """
+
+
+def memory_bytes(graph: Any, execution: Execution) -> int:
+    """Bytes of sampling beside the engine's budget, at most a quarter of it; 0 if that is too little."""
+    needed = _TIMES_THE_GRAPH * int(graph.nbytes)
+    return needed if needed <= _PART_OF_THE_BUDGET * execution.memory_budget_bytes else 0
 
 
 def sampler_of(problem: Problem) -> Sampler | None:

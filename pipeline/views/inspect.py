@@ -33,7 +33,7 @@ from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
 from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds_text
 from mbe_stage.problem import problem_named
 from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.sampling import SAMPLED_ENGINE, sampler_of
+from mbe_stage.sampling import SAMPLED_ENGINE, memory_bytes
 from mbe_stage.stream import Progress, stream
 
 _CORES = ((2, 2), (3, 3), (5, 5), (10, 10))
@@ -162,12 +162,14 @@ def compile_steps(config: Config, tries: bool = True) -> tuple[CompileStep, ...]
     Raises
     ------
     EngineUnavailable
-        The engine cannot run here.
+        The engine of a trial cannot run here.
     """
-    _, module = choose_engine(config.problem, _engine(config))
-    publication = publication_of(config.problem)
-    trying = (*module.compile_steps(), *publication.forecast_steps()) if tries else ()
     looking = (*two_hop.compile_steps(), *subgraphs.compile_steps())
+    if not tries:
+        # Loading an engine takes a tenth of a second.
+        return looking
+    _, module = choose_engine(config.problem, _engine(config))
+    trying = (*module.compile_steps(), *publication_of(config.problem).forecast_steps())
     return tuple({step.what: step for step in (*looking, *trying)}.values())
 
 
@@ -227,8 +229,8 @@ def inspect_edges(
 
 def _sampling_memory(config: Config, graph: Any) -> int:
     """Return the memory of progress sampling, if the engine may need it."""
-    sampler = sampler_of(problem_named(config.problem)) if _engine(config) in (AUTO, SAMPLED_ENGINE) else None
-    return 0 if sampler is None else sampler.memory_bytes(graph, config.execution.to_execution())
+    is_sampled = problem_named(config.problem).sampler is not None and _engine(config) in (AUTO, SAMPLED_ENGINE)
+    return memory_bytes(graph, config.execution.to_execution()) if is_sampled else 0
 
 
 def _engine(config: Config) -> str:

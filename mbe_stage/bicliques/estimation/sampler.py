@@ -24,6 +24,7 @@ from mbe_stage.forecast import Outlook
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.sampling import memory_bytes
 
 log = logging.getLogger(__name__)
 
@@ -32,20 +33,11 @@ _PILOTS, _PILOT_SUBTREES = 5, 8
 _ROUNDS = ((16, 16), (64, 48))
 # Descents of a round from which on it is better than the last one.
 _ENOUGH = 8
-# Peak of the arrays of a walk and its subtrees, measured on real graphs, in multiples of the graph's bytes; and its
-# largest share of the engine's memory budget.
-_TIMES_THE_GRAPH, _PART_OF_THE_BUDGET = 6, 1 / 4
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the code of sampling, besides that of the CPU engine."""
     return growth.compile_steps()
-
-
-def memory_bytes(graph: BipartiteCSR, execution: Execution) -> int:
-    """Bytes of sampling besides the engine's budget, at most a quarter of it; 0 if that is too little."""
-    needed = _TIMES_THE_GRAPH * graph.nbytes
-    return needed if needed <= _PART_OF_THE_BUDGET * execution.memory_budget_bytes else 0
 
 
 def outlooks(
@@ -65,8 +57,7 @@ def outlooks(
         may wait; if it returns False, sampling ends.
     """
     if memory_bytes(graph, execution) == 0:
-        needed = _TIMES_THE_GRAPH * graph.nbytes
-        log.debug("not sampled: that would take about %d bytes, much beside the engine's budget of memory", needed)
+        log.debug("not sampled: that would take much beside the engine's budget of memory")
         return
     collects = _walk_that_is_compiled()
     if collects is None:
