@@ -46,7 +46,8 @@ def migrated(database: Path) -> None:
         if not made.exists():
             with tempfile.TemporaryDirectory() as home:
                 completed([sys.executable, "-c", _MIGRATE], env={**os.environ, "PREFECT_HOME": home}, check=True)
-                shutil.copy(Path(home) / "prefect.db", made)
+                # At once: a test that is killed leaves no half of it.
+                os.replace(shutil.copy(Path(home) / "prefect.db", made.with_suffix(".new")), made)
     database.parent.mkdir(parents=True, exist_ok=True)
     if not database.exists():
         shutil.copy(made, database)

@@ -448,10 +448,9 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest
 
 def test_the_scheduler_is_lost() -> None:
     graph = random_graph(*LONG)
-    with workers_are_forked():
-        made = distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
-        )
+    made = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
+    )
     client = distributed.Client(made, timeout=2)
     threading.Timer(0.7, made.close).start()
     with pytest.raises(ClusterLost, match="scheduler"):

@@ -55,12 +55,12 @@ def without_first(table: Rows) -> Rows:
     return table[1:]
 
 
-def everything(seed: int = 1) -> pa.Table:
+def everything(seed: int = 1, hours: int = 36) -> pa.Table:
     """Random ratings, a ring within hours, one of items alone, and a block that lacks edges, of one rating."""
     dice = random.Random(seed)
 
     def row(account: str, item: int, stars: int | None = None, at: int | None = None) -> tuple[str, int, int, int, int]:
-        moment = dice.randrange(23 * HOUR) if at is None else at + dice.randrange(9000)
+        moment = dice.randrange(hours * HOUR) if at is None else at + dice.randrange(9000)
         return account, item, stars or dice.randrange(1, 6), 1_600_000_000 + moment, dice.randrange(1, 9)
 
     found = [row(f"u{dice.randrange(90)}", dice.randrange(60)) for _ in range(350)]
@@ -109,14 +109,15 @@ def copied(files: dict[str, bytes], to: Path) -> Path:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], EdgeData]:
     """The files of a sound run with every kind of group, and its input."""
-    config = with_everything(tmp_path_factory.mktemp("whole"))
-    run_dir = run(config, WHOLE).run_dir
+    # Less than a day: no keys of days, whose graphs each check would search again.
+    config, source = with_everything(tmp_path_factory.mktemp("whole")), everything(hours=23)
+    run_dir = run(config, source).run_dir
     groups = rows(run_dir, "groups")
     assert {group["kind"] for group in groups} == {"short_list", "grown_cover"}
     assert {group["is_muted"] for group in groups} == {False, True}
     assert {group["verdict"] for group in groups} == {"fine", "fraud", None}
     assert {row["key_value"] is None for row in rows(run_dir, "group_halo")} == {False, True}
-    return kept(run_dir), ingest(reading_of(config), WHOLE)
+    return kept(run_dir), ingest(reading_of(config), source)
 
 
 OF_ALL = Config.from_mapping(
