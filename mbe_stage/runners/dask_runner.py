@@ -452,7 +452,8 @@ class DaskRunner:
         self._check_scheduler()
         try:
             return dict(self._client.nthreads())
-        except (OSError, ValueError) as error:
+        # The last is what a client raises that notices the loss meanwhile.
+        except (OSError, ValueError, RuntimeError) as error:
             raise ClusterLost(f"the scheduler does not answer ({error}): start it again") from None
 
     def _check_scheduler(self) -> None:
