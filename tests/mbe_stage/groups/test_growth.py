@@ -201,7 +201,7 @@ def test_swapping_keeps_degrees_and_little_else() -> None:
 
 
 def test_nearly_complete_groups_have_at_most_the_edges_of_the_exact_best() -> None:
-    """Grown groups that lack few edges, in 50 graphs with a block of 8 x 8 that lacks three: nearly all are the best."""
+    """Grown groups that lack few edges, in 50 graphs with a block that lacks three: nearly all are the best."""
     n_best = n_compared = 0
     for number in range(50):
         rng = np.random.default_rng(number)
