@@ -201,20 +201,19 @@ def test_swapping_keeps_degrees_and_little_else() -> None:
 
 
 def test_nearly_complete_groups_have_at_most_the_edges_of_the_exact_best() -> None:
-    """Grown groups that lack few edges, in 50 graphs with a block that lacks two; most are the best that there is."""
+    """Grown groups that lack few edges, in 50 graphs with a block that lacks three: nearly all are the best."""
     n_best = n_compared = 0
     for number in range(50):
         rng = np.random.default_rng(number)
-        matrix = rng.random((24, 20)) < 0.15
-        matrix[:7, :6] = True
-        matrix[rng.integers(7, size=2), rng.integers(6, size=2)] = False
+        matrix = rng.random((200, 200)) < 0.01
+        matrix[:8, :8] = True
+        matrix[rng.integers(8, size=3), rng.integers(8, size=3)] = False
         graph = BipartiteCSR.from_edges(*np.nonzero(matrix), *matrix.shape)
-        grown = grow(graph, GroupMembers.of(best_bicliques(graph, k=5, engine="cpu").table), NullModel.of(graph))
+        grown = grow(graph, GroupMembers.of(best_bicliques(graph, k=3, engine="cpu").table), NullModel.of(graph))
         missing = grown.members.left_sizes * grown.members.right_sizes - grown.n_edges
         for (left, right), n_edges, d in zip(grown.members, grown.n_edges.tolist(), missing.tolist(), strict=True):
             if 0 < d <= 5 and d < min(left.size, right.size):
                 best = best_bicliques(graph, k=1, min_left=d + 1, min_right=d + 1, missing=d, engine="cpu")
                 assert n_edges <= best.scores[0]
                 n_compared, n_best = n_compared + 1, n_best + (n_edges == best.scores[0])
-    assert n_compared >= 50
-    assert n_best > n_compared / 2
+    assert n_best > 0.9 * n_compared > 40
