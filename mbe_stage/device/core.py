@@ -157,7 +157,15 @@ def _report_dead(vertex, alive, queue, queued):
 
 @cuda.jit(device=True, forceinline=True)
 def _tell_range(begin, end, step, members, first_other, fewest, alive, degrees, queue, queued):
-    """Take one from the degree of every `step`-th neighbour. Exactly one caller sees a degree fall below the limit."""
+    """Take one from the degree of every `step`-th neighbour. Exactly one caller sees a degree fall below the limit.
+
+    Parameters
+    ----------
+    begin, end : int
+        Range of `members`.
+    first_other, fewest, alive, degrees, queue, queued
+        As in `_tell_neighbours`.
+    """
     for k in range(begin, end, step):
         other = first_other + members[k]
         if cuda.atomic.add(degrees, other, -1) == fewest and alive[other] != 0:
