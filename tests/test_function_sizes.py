@@ -32,15 +32,15 @@ CEILINGS = {
     # Columns sorted on a device, and roots of ranges of them: 710 lines. Rows too small for the wanted sizes: 80.
     # The best ones on CUDA: 80 lines. Open nodes and stacks saved, checked and loaded, on several devices, too: 660.
     # Weights read only where they decide, and cores that leave out little: 10 lines.
-    # Completions that pause and stop, with tighter bounds: 100 lines. Counts within sizes on CUDA: 280 lines.
-    "mbe_stage/bicliques": 18_720,
+    # Completions that pause and stop, with tighter bounds: 100 lines. Counts within sizes on CUDA: 360 lines.
+    "mbe_stage/bicliques": 18_800,
     # Cliques on several devices: 60 lines.
     "mbe_stage/cliques": 6_230,
     # Small arrays copied and cleared together, and small results copied at once: 50 lines.
     # Graphs of either kind copied to another device: 10 lines. Long lists read four entries at a time: 30 lines.
     # Launches without numba-cuda's, and the context that is made early: 70 lines. Kernels that are installed as machine
-    # code: 140 lines. Cores whose long lists are copied in pieces: 110 lines.
-    "mbe_stage/device": 2_670,
+    # code: 140 lines. Cores whose long lists are copied in pieces: 140 lines.
+    "mbe_stage/device": 2_700,
     # Keys numbered, and edges ordered and merged, while they are read: 610 lines, with the place of a text in its slot.
     # Cores peeled in sweeps, one from the degrees of the other: 40 lines. Tables that ask before they grow, and passes
     # over edges on disk: 160 lines.
@@ -111,6 +111,7 @@ CEILINGS = {
 # Kernels, and commands whose arguments are their options.
 MANY_ARGUMENTS = {
     "flows/command.py flow_command": 14,
+    "mbe_stage/bicliques/cuda/subgraph_children.py _visit_list_child": 11,
     "mbe_stage/bicliques/cuda/twin_expansion.py expanded_lists_warp_per_tile": 11,
     "mbe_stage/device/two_hop.py walk_warp_per_neighbour": 11,
 }

@@ -28,6 +28,8 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 
 PIECE = 2048
 """Entries of a long list that a warp copies at a time."""
+CROWD = 8
+"""Vertices that die in a round, for each warp, above which lanes read short lists."""
 
 
 def core_of(
@@ -155,7 +157,15 @@ def _report_dead(vertex, alive, queue, queued):
 
 @cuda.jit(device=True, forceinline=True)
 def _tell_range(begin, end, step, members, first_other, fewest, alive, degrees, queue, queued):
-    """Take one from the degree of every `step`-th neighbour. Exactly one caller sees a degree fall below the limit."""
+    """Take one from the degree of every `step`-th neighbour. Exactly one caller sees a degree fall below the limit.
+
+    Parameters
+    ----------
+    begin, end : int
+        Range of `members`.
+    first_other, fewest, alive, degrees, queue, queued
+        As in `_tell_neighbours`.
+    """
     for k in range(begin, end, step):
         other = first_other + members[k]
         if cuda.atomic.add(degrees, other, -1) == fewest and alive[other] != 0:
@@ -163,7 +173,7 @@ def _tell_range(begin, end, step, members, first_other, fewest, alive, degrees, 
 
 
 @cuda.jit(device=True, forceinline=True)
-def _tell_neighbours(vertex, is_dead, lists, first_other, fewest, alive, degrees, queue, queued):
+def _tell_neighbours(vertex, is_dead, short, lists, first_other, fewest, alive, degrees, queue, queued):
     """Take one from the degree of each neighbour of the lanes' vertices: lanes read short lists, the warp longer ones.
 
     Parameters
@@ -172,6 +182,8 @@ def _tell_neighbours(vertex, is_dead, lists, first_other, fewest, alive, degrees
         This lane's, by its number on its own side.
     is_dead : bool
         True if the lane has one.
+    short : int
+        Longest list that a lane reads.
     lists : Lists
         Lists of that side.
     first_other : int
@@ -186,9 +198,9 @@ def _tell_neighbours(vertex, is_dead, lists, first_other, fewest, alive, degrees
     begin, end = np.int64(0), np.int64(0)
     if is_dead:
         begin, end = lists.offsets[vertex], lists.offsets[vertex + 1]
-    if end - begin <= SHORT:
+    if end - begin <= short:
         _tell_range(begin, end, 1, lists.members, first_other, fewest, alive, degrees, queue, queued)
-    long = ballot(end - begin > SHORT)
+    long = ballot(end - begin > short)
     while long != 0:
         source = cuda.ffs(long) - 1
         long &= long - np.uint32(1)
@@ -250,13 +262,19 @@ def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fe
         turn += 2
         if n_queued == done:
             break
-        for tile in range(done + this_warp() * 32, n_queued, n_warps() * 32):
-            is_dead = tile + lane < n_queued
+        # A lane needs as many steps as its list has entries.
+        n_each, short = 1, 0
+        if n_queued - done > CROWD * n_warps():
+            n_each, short = 32, SHORT
+        for tile in range(done + this_warp() * n_each, n_queued, n_warps() * n_each):
+            is_dead = lane < n_each and tile + lane < n_queued
             vertex = queue[tile + lane] if is_dead else 0
             is_left = vertex < n_left
-            _tell_neighbours(vertex, is_dead and is_left, left, n_left, fewest_of_right, alive, degrees, queue, queued)
             _tell_neighbours(
-                vertex - n_left, is_dead and not is_left, right, 0, fewest_of_left, alive, degrees, queue, queued
+                vertex, is_dead and is_left, short, left, n_left, fewest_of_right, alive, degrees, queue, queued
+            )
+            _tell_neighbours(
+                vertex - n_left, is_dead and not is_left, short, right, 0, fewest_of_left, alive, degrees, queue, queued
             )
         done = n_queued
     for vertex in range(this_thread(), alive.size, 32 * n_warps()):

@@ -81,8 +81,8 @@ def put_in_place() -> Any:
             setattr(module, name, Launcher(getattr(module, name)))
     # Roots from ranges of columns, beside others.
     prepare.LONG_ROW, prepare.LONG_SHARE, layout.PREFIX_ROWS = 2, 1 << 30, 5
-    # Lists in pieces.
-    core.PIECE = 8
+    # Lists in pieces, and short ones read by lanes.
+    core.PIECE, core.CROWD = 8, 1
     # Fewer warps than tiles, and fewer first slots than bicliques.
     twin_expansion.MOST_BLOCKS = 1
     session._SLOTS_PER_EDGE, session._CHUNKS_PER_WARP = 0, 1

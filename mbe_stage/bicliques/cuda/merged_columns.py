@@ -19,7 +19,14 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.techniques import MERGING, UPPER_BITS
-from mbe_stage.bicliques.cuda.two_step_paths import column_at, group_at, number_of, pairs_from, path_at
+from mbe_stage.bicliques.cuda.two_step_paths import (
+    column_at,
+    group_at,
+    number_of,
+    pairs_from,
+    path_at,
+    weighs_rows,
+)
 from mbe_stage.bicliques.cuda.walk_bundles import Columns
 from mbe_stage.device.warp import ALL, ballot, clear, count_bits, exclusive_sums, first_bit, next_tile, rank
 
@@ -47,7 +54,7 @@ def keep_columns(node, child, rows, own, numbers, mode, techniques):
     """Number the kept columns in `columns`, with -1 for others; return the `Columns`.
 
     `bits` has the numbers of the candidates before (`two_step_paths.look_at_rows`). Afterwards it is empty, except for
-    more than a word of columns without merging: then the next step rewrites all of it, in modes with ids or `COUNT`.
+    more than a word of columns without merging: then the next step rewrites all of it, unless rows are weighed.
 
     Parameters
     ----------
@@ -78,7 +85,7 @@ def keep_columns(node, child, rows, own, numbers, mode, techniques):
     is_merged = n_columns < n_kept
     if is_merged:
         _sort_by_column(n_columns, sizes, child, own)
-    if is_merged or n_columns <= layout.WORD_BITS or layout.COUNT < mode < layout.MEMBERS:
+    if is_merged or n_columns <= layout.WORD_BITS or weighs_rows(child, mode):
         _forget_numbers(rows, own)
     return Columns(n_columns, n_kept, is_merged, sizes)
 

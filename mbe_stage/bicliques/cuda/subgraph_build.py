@@ -28,6 +28,7 @@ from mbe_stage.bicliques.cuda.two_step_paths import (
     number_of,
     path_at,
     paths_at,
+    weighs_rows,
 )
 from mbe_stage.device.warp import ALL, ballot, count_bits, exclusive_sums, first_bit, next_tile, rank, sum_small
 
@@ -43,7 +44,7 @@ def count_kept(columns, rows, node, child, own, numbers):
     """Write into `bits` how many of the kept columns each row holds, if no columns are merged and `counts` has columns.
 
     A candidate holds kept columns only, and `counts` has their number. For earlier rows, the kept columns or the others
-    are walked, whichever are fewer. Rows that hold the whole left set get 0.
+    are walked, whichever are fewer. Rows that hold the whole left set get 0, and so do those that are too small.
     """
     lane = np.int32(cuda.laneid)
     walks_kept = columns.n_kept < np.int32(child.n_left - columns.n_kept)
@@ -55,7 +56,7 @@ def count_kept(columns, rows, node, child, own, numbers):
         following = nonzero_at(np.int32(tile + lane), rows.n_nonzero, own)
         if other >= 0:
             held = own.counts[_U(other)]
-            is_known = held != child.n_left and (other > child.row or not walks_kept)
+            is_known = held != child.n_left and held >= child.fewest and (other > child.row or not walks_kept)
             own.bits[_U(other)] = _U(held) if is_known else _U(0)
     cuda.syncwarp()
     step = _U(1) if walks_kept else _U(0xFFFFFFFF)
@@ -69,7 +70,8 @@ def count_kept(columns, rows, node, child, own, numbers):
         tile = np.int32(0)
         while tile < total:
             other, _ = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
-            if 0 <= other < child.row:
+            # The counts of earlier rows that are too small are 0.
+            if 0 <= other < child.row and (child.fewest <= 1 or own.counts[_U(other)] != 0):
                 cuda.atomic.add(own.bits, _U(other), step)
             tile = next_tile(tile)
         group = next_tile(group)
@@ -219,14 +221,15 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
 def fill_from_paths(new, n_full, node, child, own, numbers, launch):
     """Write the edges of the node `new` if no columns are merged, and the offsets of its columns.
 
-    A kept column loses the `n_full` rows that hold the whole left set, and no others. `columns` has its new number.
+    A kept column loses the `n_full` rows that hold the whole left set, and those that are too small, if rows can be.
+    `columns` has its new number.
 
     Parameters
     ----------
     n_full : int32
         Rows that hold the whole left set.
     """
-    ahead = loads_ahead(launch)
+    ahead, loses_more = loads_ahead(launch), child.fewest > 1
     to = np.int32(0)
     group = np.int32(0)
     while group < child.n_left:
@@ -237,13 +240,19 @@ def fill_from_paths(new, n_full, node, child, own, numbers, launch):
         )
         ends, shift, total = end_to_end(length, start)
         kept = ballot(column >= 0)
-        if column >= 0:
-            numbers[entry(new, new.column_offsets + column)] = np.int32(to + ends - length - n_full * rank(kept))
+        begin = np.int32(ends - length)
+        if column >= 0 and not loses_more:
+            numbers[entry(new, new.column_offsets + column)] = np.int32(to + begin - n_full * rank(kept))
         tile = np.int32(0)
         while tile < total:
             path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, ahead)
             number_0, number_1 = number_of(path_0[0], own), number_of(path_1[0], own)
             number_2, number_3 = number_of(path_2[0], own), number_of(path_3[0], own)
+            if loses_more:
+                at = _begin_columns(path_0, tile, number_0, begin, column, to, new, numbers)
+                at = _begin_columns(path_1, np.int32(tile + 32), number_1, begin, column, at, new, numbers)
+                at = _begin_columns(path_2, np.int32(tile + 64), number_2, begin, column, at, new, numbers)
+                _begin_columns(path_3, np.int32(tile + 96), number_3, begin, column, at, new, numbers)
             # All places are asked for before the first is needed.
             place_0, place_1 = _next_in_row(number_0, 1, new, numbers), _next_in_row(number_1, 1, new, numbers)
             place_2, place_3 = _next_in_row(number_2, 1, new, numbers), _next_in_row(number_3, 1, new, numbers)
@@ -256,6 +265,26 @@ def fill_from_paths(new, n_full, node, child, own, numbers, launch):
             tile = behind_paths(tile, ahead)
         group = next_tile(group)
     cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _begin_columns(path, tile, number, begin, column, to, new, numbers):
+    """Write the offsets of the columns whose first path is in a tile; return the position behind the tile's edges.
+
+    Parameters
+    ----------
+    number : uint32
+        Number of the row at the end of this lane's path, plus one; 0 if it is not in the node.
+    begin : int32
+        First path of this lane's column.
+    to : int32
+        Position of the tile's first edge among the column members.
+    """
+    live = ballot(number != 0)
+    first, of = cuda.shfl_sync(ALL, begin, path[1]), cuda.shfl_sync(ALL, column, path[1])
+    if path[0] >= 0 and first == np.int32(tile + cuda.laneid):
+        numbers[entry(new, new.column_offsets + of)] = np.int32(to + rank(live))
+    return np.int32(to + count_bits(live))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -372,7 +401,7 @@ def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
     n_columns = columns.n_columns
     # The rows of groups have been counted and recorded.
     if not are_groups(columns):
-        if columns.is_merged or layout.COUNT < mode < layout.MEMBERS:
+        if columns.is_merged or weighs_rows(child, mode):
             walk_kept(COUNT, 1, node, columns, rows, node, child, own, numbers, launch)
         else:
             count_kept(columns, rows, node, child, own, numbers)
@@ -403,7 +432,7 @@ def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
         numbers[entry(new, new.column_offsets + n_columns)] = n_edges
     if are_groups(columns):
         _fill_from_groups(new, columns, n_edges, own, numbers)
-    elif columns.is_merged or layout.COUNT < mode < layout.MEMBERS:
+    elif columns.is_merged or weighs_rows(child, mode):
         _clear(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
         if record_of(columns) + 2 * n_edges <= own.words.size:
             fill_from_record(new, columns, n_edges, own, numbers)

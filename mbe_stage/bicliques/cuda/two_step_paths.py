@@ -40,6 +40,12 @@ def no_rows():
 
 
 @cuda.jit(device=True, forceinline=True)
+def weighs_rows(child, mode):
+    """True if counts of a list child's rows may differ from their columns: columns stand for several vertices."""
+    return mode == layout.SIZES or (mode == layout.WITHIN and child.whole != child.n_left)
+
+
+@cuda.jit(device=True, forceinline=True)
 def look_at_rows(child, n_nonzero, n_pairs, own, mode):
     """Write the number of each candidate, plus one, into `bits`; return the `Rows`."""
     lane = np.int32(cuda.laneid)
@@ -59,7 +65,8 @@ def look_at_rows(child, n_nonzero, n_pairs, own, mode):
             most_earlier = max(most_earlier, held)
             if layout.COUNT < mode < layout.MEMBERS and other >= 0:
                 # Tags are larger than counts. A row that is too small excludes nothing.
-                own.counts[_U(other)] = min(held, _LARGEST_COUNT) if held >= child.fewest else 0
+                counted = min(held, _LARGEST_COUNT) if weighs_rows(child, mode) else held
+                own.counts[_U(other)] = counted if held >= child.fewest else 0
         mask = ballot(is_candidate)
         if is_candidate:
             number = np.int32(n_candidates + rank(mask))
