@@ -234,9 +234,7 @@ def stream(
     limits = LimitWatch(problem, run_limits, limit, time_limit, execution.stated_seconds)
     reporter = ProgressReporter(on_progress, Forecast(limit), time_limit)
     checkpoints, wanted = Checkpoints(sink, run_limits.checkpoint_seconds), None if tasks is None else tuple(tasks)
-    may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
-    # Another engine cannot continue saved work.
-    may_take_over = may_take_over and not any(isinstance(each, OpenWork) for each in wanted or ())
+    may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO) and _is_new(wanted)
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
         nonlocal prepared
@@ -342,6 +340,11 @@ def _engine_for(problem: Problem, engine: str, *, is_on_device: bool) -> tuple[s
             "expected 'cuda' or 'auto'"
         )
     return name, chosen
+
+
+def _is_new(tasks: tuple[Task | OpenWork, ...] | None) -> bool:
+    """True if there is no saved work, which no other engine can continue."""
+    return not any(isinstance(each, OpenWork) for each in tasks or ())
 
 
 def _done_by(runner: Any, engine: Engine, execution: Execution) -> dict[str, Any]:

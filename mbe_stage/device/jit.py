@@ -132,24 +132,18 @@ def step_together(*kernels: Any) -> CompileStep:
     each = sorted(call.seconds for call in calls)
     return CompileStep(
         what=", ".join(call.name for call in calls),
-        is_loaded=lambda: all(map(_is_loaded, kernels)),
+        is_loaded=lambda: all(is_loaded(kernel, _calls[kernel].signature) for kernel in kernels),
         is_kept=lambda: all(is_kept(kernel, _calls[kernel].signature) for kernel in kernels),
         compile=functools.partial(_compile, *(call.name for call in calls)),
         seconds=each[-1] + 0.15 * sum(each[:-1]),
     )
 
 
-def _is_loaded(kernel: Any) -> bool:
-    from mbe_stage.device.launch import capability  # it imports this module
-
-    return is_loaded(kernel, _calls[kernel].signature, capability())
-
-
 def _compile(*names: str) -> None:
     """Compile, or load from the cache; by name, so that other processes can do it."""
     for name in names:
         kernel = _found(name)
-        if not _is_loaded(kernel):
+        if not is_loaded(kernel, _calls[kernel].signature):
             kernel.compile(_calls[kernel].signature)
 
 

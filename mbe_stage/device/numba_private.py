@@ -31,8 +31,7 @@ from mbe_stage.runtime import code_cache
 Signature = tuple[Any, ...]
 Kind = tuple[Any, int, int]
 """Dtype, dimensions and bytes of an entry."""
-_loaded: set[tuple[Any, tuple[int, int]]] = set()
-"""Kernels, with the compute capability of their code."""
+_loaded: set[Any] = set()
 _MOST_WORDS = 512
 
 
@@ -97,15 +96,11 @@ def keep_code(kernel: Any, function: Callable[..., None], name: str, launch_boun
         kernel._cache = _KernelCache(name, launch_bounds, code_cache.sources_of(function))
 
 
-def is_loaded(kernel: Any, signature: Signature, capability: tuple[int, int]) -> bool:
-    """True if this process has the code of a kernel for its types and the current device, which has this capability.
-
-    Once it has, the types are not hashed again.
-    """
-    key = kernel, capability
-    if key not in _loaded and (signature in kernel.overloads or kernel._cache.shipped() is not None):
-        _loaded.add(key)
-    return key in _loaded
+def is_loaded(kernel: Any, signature: Signature) -> bool:
+    """True if this process has the code of a kernel for its types; once it has, they are not hashed again."""
+    if kernel not in _loaded and (signature in kernel.overloads or kernel._cache.shipped() is not None):
+        _loaded.add(kernel)
+    return kernel in _loaded
 
 
 def is_kept(kernel: Any, signature: Signature) -> bool:

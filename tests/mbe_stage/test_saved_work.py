@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,31 @@ def assert_nothing_is_lost(seeds: Iterable[int]) -> None:
     wrong = [case for case in cases if "said" in case]
     assert len(wrong) > 20
     assert all("the saved work of a search is damaged (array '" in case["said"] for case in wrong), wrong
+
+
+def assert_no_clique_is_lost(seeds: Iterable[int]) -> list[dict[str, Any]]:
+    cases = [
+        json.loads(line) for line in run_module("tests.mbe_stage.cliques.emulated_saved", *map(str, seeds)).splitlines()
+    ]
+    rounds = [case for case in cases if "saved" in case]
+    assert all(case["same"] for case in rounds), rounds
+    assert all(sum(case[kind] for case in rounds) > 0 for kind in ("saved", "nodes"))
+    wrong = [case for case in cases if "said" in case]
+    assert len(wrong) > 40
+    for case in wrong:
+        assert f"the saved work of a search is damaged (array '{case['name']}'" in case["said"], case
+    return rounds
+
+
+@on_the_emulator
+def test_saved_work_of_cliques_is_continued_and_checked() -> None:
+    assert_no_clique_is_lost([0, 3])
+
+
+@pytest.mark.slow
+@on_the_emulator
+def test_clique_searches_ended_at_random_moments_find_each_clique_once() -> None:
+    assert sum(case["unwritten"] for case in assert_no_clique_is_lost(range(100))) > 0
 
 
 @on_the_emulator

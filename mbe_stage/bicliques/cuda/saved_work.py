@@ -28,6 +28,9 @@ VERSION = 2
 """Version of the meaning of the arrays; results depend on the order in which kernels visit what they are given."""
 _MOST_BITS = 1 << 23
 """Bits of a node that is saved as such, and entries that pass through other memory at a time."""
+_AT_ONCE = 1 << 21
+"""Bits, or entries of lists, that are turned into each other at once, a larger node alone. Each takes some 45 bytes of
+device memory besides the plan."""
 _KEPT_FIELDS = [layout.NODE_COLUMNS, layout.NODE_ROWS, layout.NODE_EDGES, layout.NODE_PATH, layout.NODE_END]
 _KEPT_FIELDS += [layout.NODE_IDS, layout.NODE_SIZE, layout.NODE_ROOT, layout.NODE_RIGHT]
 _DTYPES = {
@@ -244,7 +247,7 @@ def load_nodes(arrays: Arrays, pool: layout.Pool, top: int, mode: int) -> None:
         ("lists", ~nodes.are_bits, 32 * nodes.n_list),
     ):
         chosen, ends = np.flatnonzero(which), np.cumsum(sizes[which]) // (8 if name == "bits" else 32)
-        for some in _groups(sizes[chosen], _MOST_BITS if name == "bits" else 32 * _MOST_BITS):
+        for some in _groups(sizes[chosen], _AT_ONCE if name == "bits" else 32 * _AT_ONCE):
             content = arrays[name][(ends[some.start - 1] if some.start else 0) : ends[some.stop - 1]]
             group = nodes.some(chosen[some])
             _write_lists(pool.ints, group, *(_pairs_of_bits if name == "bits" else _pairs_of_lists)(content, group))
@@ -317,7 +320,7 @@ class _Firsts:
 def _bits_of(ints: cp.ndarray, nodes: _Nodes) -> np.ndarray:
     """Return the matrices of nodes as bits, row after row, each from a whole byte on; (n,) uint8."""
     packed = [np.empty(0, np.uint8)]
-    for some in _groups(nodes.n_bits, _MOST_BITS):
+    for some in _groups(nodes.n_bits, _AT_ONCE):
         group = nodes.some(np.arange(some.start, some.stop))
         firsts = _Firsts.of(group)
         n_rows, n_edges = int(group.n_rows.sum()), int(group.n_edges.sum())
