@@ -23,7 +23,7 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR, wedge_counts
 from mbe_stage.graphs.csr import transposed
-from mbe_stage.graphs.subgraphs import common_neighbours, n_edges_outside, peel_to_core, ranks, subgraph
+from mbe_stage.graphs.subgraphs import common_neighbours, peel_to_core, ranks, subgraph
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 from mbe_stage.splitmix import INCREMENT, finalised
@@ -113,7 +113,8 @@ def core_of(graph: BipartiteCSR, query: BicliqueQuery, *, is_exact: bool = True)
     if (query.min_left, query.min_right, query.containing_left, query.containing_right) == (1, 1, (), ()):
         return whole
     if not is_exact and not query.containing_left and not query.containing_right:
-        if n_edges_outside(graph, query.min_left, query.min_right) < _FEW * graph.n_edges:
+        sides = (graph.left_degrees, query.min_right), (graph.right_degrees, query.min_left)
+        if sum(int(degrees[degrees < least].sum()) for degrees, least in sides) < _FEW * graph.n_edges:
             return whole
     left_alive, right_alive = common_neighbours(graph, query.containing_left, query.containing_right)
     if not (left_alive[list(query.containing_left)].all() and right_alive[list(query.containing_right)].all()):

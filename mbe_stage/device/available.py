@@ -34,13 +34,19 @@ def unavailable_reason() -> str | None:
     if _working and sys.modules["cupy"].cuda.runtime.getDevice() in _working:
         return None
     for module, package in (("numba_cuda", "numba-cuda"), ("cupy", "CuPy")):
-        if importlib.util.find_spec(module) is None:
+        if not _is_installed(module):
             return f"{package} is not installed: {_INSTALL}"
     # CuPy takes longer to import, so it is checked only if there is a GPU, where a run imports it anyway.
     reason = _numba_reason() or _cupy_reason()
     if reason is None:
         _working.add(sys.modules["cupy"].cuda.runtime.getDevice())
     return reason
+
+
+@functools.cache
+def _is_installed(module: str) -> bool:
+    """Looking for a package that is not there takes as long as counting a small graph."""
+    return importlib.util.find_spec(module) is not None
 
 
 def _numba_reason() -> str | None:

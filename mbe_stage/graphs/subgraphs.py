@@ -14,8 +14,8 @@ from mbe_stage.graphs.csr import filtered
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
-# Sweeps go on while each clears one vertex of so many. Lists are copied if one clears one vertex of so few, and some that
-# it would read instead have nearly so many entries: shorter ones are read in less time.
+# Sweeps go on while each clears one vertex of so many. Lists are copied if one clears one vertex of so few, and
+# those that it would read instead may have nearly so many entries: shorter ones are read in less time.
 _FEWEST_PER_SWEEP, _MANY, _LONG = 64, 4, 8
 
 
@@ -62,11 +62,6 @@ def peel_to_core(
     return int(_peel_to_core(offsets, members, (left_alive, right_alive), degrees, (min_right, min_left)))
 
 
-def n_edges_outside(graph: BipartiteCSR, min_left: int, min_right: int) -> int:
-    """Count the edges of vertices with too few neighbours for such a core, some twice."""
-    return int(_n_edges_outside((graph.left_offsets, graph.right_offsets), (min_right, min_left)))
-
-
 def live_degrees(graph: BipartiteCSR, left_alive: np.ndarray, right_alive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of live neighbours of each left and right vertex that lives, int32."""
     return _live_degrees(graph.left_offsets, graph.left_members, graph.right_offsets, left_alive, right_alive)
@@ -103,18 +98,7 @@ def ranks(alive: np.ndarray) -> np.ndarray:
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module, and those that filter adjacency arrays."""
-    return (*csr.compile_steps(), *steps_of(_n_edges_outside, _live_degrees, _peel_to_core))
-
-
-@compiled(UniTuple(LONGS, 2), UniTuple(int64, 2))
-def _n_edges_outside(offsets, least):
-    n_edges = 0
-    for side in range(2):
-        starts = offsets[side]
-        for vertex in range(starts.size - 1):
-            degree = starts[vertex + 1] - starts[vertex]
-            n_edges += degree if degree < least[side] else 0
-    return n_edges
+    return (*csr.compile_steps(), *steps_of(_live_degrees, _peel_to_core))
 
 
 @compiled(LONGS, INTS, LONGS, FLAGS, FLAGS)

@@ -48,6 +48,7 @@ def test_lists_are_copied_where_many_vertices_go(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(subgraphs, "_squeeze", lambda *given: (called.append(1), squeezed(*given)))
     monkeypatch.setattr(subgraphs, "_sweep", subgraphs._sweep.py_func)
     monkeypatch.setattr(subgraphs, "_peel_to_core", subgraphs._peel_to_core.py_func)
+    monkeypatch.setattr(subgraphs, "_LONG", 2)
     assert peel_to_core(graph, *alive, 2, 2) == 0
     assert called
     assert not alive[0].any()

@@ -30,7 +30,6 @@ from mbe_stage.bicliques.cpu.closed_sets import (
 )
 from mbe_stage.bicliques.cpu.emit import (
     count_each,
-    count_narrow,
     count_size,
     drop_narrow,
     emit_word,
@@ -309,19 +308,16 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     forbidden |= subsets_inside(words, excluded.siblings, row_at, left) | singles_inside(excluded.singles, left)
     # The child's own row is a candidate: its left set is a result itself.
     closed = closed_sets(subsets_inside(words, row_at, rows_end, left), forbidden)
-    wide = sizes.wide_subsets
-    if heavy != _U(0):
-        wide |= TOUCHING[extract_bits(left & columns.wide, left)]
-    if sizes.are_exact or n_least < sizes.constraints[MIN_RIGHT]:
-        closed &= wide if not has_medium else ~_U(0)
-        if closed != _U(0):
-            bit_masks(left, worker.masks)
-            count_each(closed, n_path, left, row_at, rows_end, weights_at, columns, worker, sizes)
-        return
-    control[layout.COUNT] += popcount(closed & wide)
-    if has_medium and closed & ~wide != _U(0):
+    if not has_medium:
+        wide = sizes.wide_subsets
+        if heavy != _U(0):
+            wide |= TOUCHING[extract_bits(heavy, left)]
+        closed &= wide
+    if not (has_medium or sizes.are_exact or n_least < sizes.constraints[MIN_RIGHT]):
+        control[layout.COUNT] += popcount(closed)
+    elif closed != _U(0):
         bit_masks(left, worker.masks)
-        count_narrow(closed & ~wide, columns, worker, sizes.constraints[MIN_LEFT])
+        count_each(closed, n_path, left, row_at, rows_end, weights_at, columns, worker, sizes)
 
 
 @njit(inline="always")

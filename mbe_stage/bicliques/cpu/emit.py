@@ -180,20 +180,12 @@ def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, wo
             groups |= ((popcount(mask) >= least) | (mask & columns.wide != _U(0))) << k
         narrow &= ~TOUCHING[groups]
         closed ^= narrow
-        count_narrow(narrow, columns, worker, least)
+        # A single left vertex is never enough.
+        while least > 2 and narrow != _U(0):
+            left = spread(_U(lowest_bit_index(narrow)), worker.masks)
+            worker.control[layout.COUNT] += is_wide(left, columns, worker.ints, least)
+            narrow &= narrow - _ONE
     worker.control[layout.COUNT] += popcount(closed)
-
-
-@njit(inline="always")
-def count_narrow(closed, columns, worker, least):
-    """Count the sets of a closed-set bitmap over the groups in ``worker.masks`` that have enough left vertices.
-
-    Each has fewer than `least` groups, and none that is enough by itself.
-    """
-    while least > 2 and closed != _U(0):
-        left = spread(_U(lowest_bit_index(closed)), worker.masks)
-        worker.control[layout.COUNT] += is_wide(left, columns, worker.ints, least)
-        closed &= closed - _ONE
 
 
 @compiled(nrt=False)
@@ -337,12 +329,8 @@ def drop_narrow(words, start, end, columns, ints, payload_at, least):
     """
     kept = start
     shift = payload_at - start
-    has_medium = medium_columns(~_U(0), columns) != _U(0)
-    # No branch on rows, since it would be unpredictable.
     for k in range(start, end):
-        row = words[k]
-        words[kept] = row
+        words[kept] = words[k]
         ints[shift + kept] = ints[shift + k]
-        is_kept = (popcount(row) >= least) | (row & columns.wide != _U(0))
-        kept += is_kept or (has_medium and word_weight(row, columns, ints) >= least)
+        kept += is_wide(words[k], columns, ints, least)
     return kept

@@ -293,16 +293,10 @@ def write_column_weights(child, kept, ints, weights_at):
 
 @compiled(nrt=False)
 def weighed_columns(child, kept, ints, weights_at, least, are_unread):
-    """Say which columns of a bitset frame are heavy, or wide by themselves, and write their weights.
-
-    Parameters
-    ----------
-    are_unread : bool
-        True if weights are read of columns that are heavy and not wide alone: where two left vertices are enough, there
-        are none.
-    """
+    """Say which columns of a bitset frame are heavy, or wide by themselves; write their weights if they are read."""
     heavy = wide = _U(0)
     if are_unread and least == 2:
+        # Weights would be read of columns that are heavy and not wide.
         columns, first, n_kept, _, groups = kept
         n_seen = 0
         for k in range(n_kept):

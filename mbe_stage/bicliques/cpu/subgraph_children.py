@@ -175,11 +175,9 @@ def _count_pair_of_columns(child, n_path, worker, sizes):
     if a != b:
         prefetch_column(child, child.left_at, 0)
         prefetch_column(child, child.left_at + 1, 0)
-        least = sizes.constraints[MIN_LEFT]
-        if (node[one] == row and node[child.column_weights + a] >= least) or (
-            node[other] == row and node[child.column_weights + b] >= least
-        ):
-            return False
+        for first, column in ((one, a), (other, b)):
+            if node[first] == row and node[child.column_weights + column] >= sizes.constraints[MIN_LEFT]:
+                return False
         while node[one] != node[other] and node[one] < row and node[other] < row:
             is_behind = node[one] < node[other]
             one += is_behind
@@ -325,8 +323,6 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, can_merge, wor
     ----------
     full, n_path, n_nonzero : int
         As in `_open_bitset_frame`.
-    can_merge : bool
-        True if nothing stands behind the candidates.
 
     Returns
     -------
@@ -335,14 +331,14 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, can_merge, wor
     raw_end, excluded_at : int
         End of the candidates, and the first of the excluded rows, which end with the arena.
     singles, lone : uint64
-        The single columns that an excluded row is, and those that a candidate is, too, that is not among the rows.
+        The columns that an excluded row holds; other single columns that are candidates' rows, and not listed.
     """
     bits, nonzero, words, ints = worker.bits, worker.nonzero, worker.words, worker.ints
     raw_end = top
     # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
     excluded_at = words.size
-    # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if nothing
-    # stands behind them.
+    # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if no
+    # weights stand behind them (`can_merge`).
     singles = lone = _U(0)
     for k in range(n_nonzero):
         other = nonzero[k]
