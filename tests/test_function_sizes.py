@@ -38,7 +38,7 @@ CEILINGS = {
     "mbe_stage/bicliques": 18_970,
     # Cliques on several devices: 60 lines. Open nodes saved, checked and loaded: 310. Small graphs prepared on the
     # host: 25.
-    "mbe_stage/cliques": 6_570,
+    "mbe_stage/cliques": 6_580,
     # Small arrays copied and cleared together, and small results copied at once: 50 lines.
     # Graphs of either kind copied to another device: 10 lines. Long lists read four entries at a time: 30 lines.
     # Launches without numba-cuda's, and the context that is made early: 70 lines. Kernels that are installed as machine
@@ -53,7 +53,7 @@ CEILINGS = {
     # one list of all kinds and keys, partners as seeds, halos, and random copies. Ascents that end before their first
     # edge, and partners without unpredictable branches: 80 lines.
     "mbe_stage/groups": 4_890,
-    "mbe_stage/itemsets": 170,
+    "mbe_stage/itemsets": 180,
     # Counts on several devices: 100 lines. Leaves gathered by one kernel: 60 lines.
     "mbe_stage/pq_counts": 13_480,
     # Workers that take the graph from each other: 50 lines.
@@ -109,7 +109,7 @@ CEILINGS = {
     # Groups of all graphs in one list, and their halos. Verdicts: 110 lines. A column of graphs: 30 lines.
     # Pairs against products of matrices: 200 lines. Closed itemsets: 200 lines.
     # The best bicliques: 250 lines. Maximal itemsets and rules: 70 lines. Covers: 30.
-    "pipeline/verify": 6_180,
+    "pipeline/verify": 6_190,
     "pipeline/views": 4_200,
 }
 # Kernels, and commands whose arguments are their options.

@@ -272,20 +272,17 @@ def _asked(
         return None, (_block(*alone, part, detail, 1.0),) if is_known else ()
     most = _LARGEST_SIZE if query.max_size is None else min(_LARGEST_SIZE, query.max_size - len(part.held))
     limits = (min(_LARGEST_SIZE, max(0, query.min_size - len(part.held))), most)
-    arrays = None
-    if work is not None and wanted is not None:
-        arrays = work.arrays | {"order": np.concatenate([work.arrays["order"], roots.order[wanted].astype(np.int32)])}
     return SearchRequest(
         graph=part.graph,
         roots=roots,
         mode=mode,
         size_limits=limits,
         budget=budget,
-        wanted=wanted if work is None else None,
+        wanted=wanted,
         sizes=sizes or {},
         techniques=techniques.kernel_mask,
         most_saved=execution.memory_budget_bytes // _SAVED_SHARE,
-        work=arrays,
+        work=None if work is None else work.arrays,
     ), ()
 
 

@@ -23,23 +23,27 @@ from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
 _AT_ONCE = 256
 
 
-def maximal_of(graph: BipartiteCSR, block: Any, least: int) -> BicliqueBlock:
+def incidence(graph: BipartiteCSR) -> csr_array:
+    """Return the matrix of a graph, int32."""
+    shape = graph.n_left, graph.n_right
+    return csr_array((np.ones(graph.n_edges, np.int32), graph.left_members, graph.left_offsets), shape)
+
+
+def maximal_of(items: csr_array, block: Any, least: int) -> BicliqueBlock:
     """Return the closed sets of a block without a superset that has `least` transactions, without their transactions.
 
     Parameters
     ----------
-    graph : BipartiteCSR
-        Transactions are left, items right.
+    items : csr_array
+        The `incidence` of transactions on the left and items on the right.
     block : BicliqueBlock
         With all members.
     """
-    shape = graph.n_left, graph.n_right
-    items = csr_array((np.ones(graph.n_edges, np.int32), graph.left_members, graph.left_offsets), shape)
     offsets, kept = long_offsets(block.left_sizes), np.zeros(len(block), np.bool_)
     for first in range(0, kept.size, _AT_ONCE):
         part = offsets[first : first + _AT_ONCE + 1]
         rows = block.left_members[part[0] : part[-1]]
-        sets = csr_array((np.ones(rows.size, np.int32), rows, part - part[0]), (part.size - 1, graph.n_left))
+        sets = csr_array((np.ones(rows.size, np.int32), rows, part - part[0]), (part.size - 1, items.shape[0]))
         counts = sets @ items
         # The items of a closed set are in all of its transactions; a maximal one has no others in enough of them.
         n_enough = np.add.reduceat(counts.data >= least, counts.indptr[:-1], dtype=np.int64)

@@ -304,7 +304,7 @@ def chosen_rows(n_rows: int, sample: int, rng: np.random.Generator) -> np.ndarra
     """Choose the rows to check against the graph: all, or one at random from each of `sample` equal ranges."""
     if n_rows <= sample:
         return np.arange(n_rows)
-    bounds = np.arange(sample + 1, dtype=np.int64) * n_rows // sample
+    bounds = np.arange(sample + 1, dtype=np.int64) * n_rows // max(1, sample)
     return rng.integers(bounds[:-1], bounds[1:])
 
 

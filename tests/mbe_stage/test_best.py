@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from mbe_stage import BestBicliques, BipartiteCSR, InvalidArgument, best_bicliques
-from mbe_stage.bicliques.best import completing, reference, weighing
+from mbe_stage.bicliques.best import completing, reference, results, weighing
 from mbe_stage.bicliques.best.problem import PROBLEM, BestQuery
 from mbe_stage.bicliques.best.results import BestSink
 from mbe_stage.options import Execution
+from mbe_stage.runtime.stoppable import within
 from mbe_stage.stream import stream
 from tests.mbe_stage.graphs import complete, crown, from_matrix
 from tests.mbe_stage.processes import run_module
@@ -145,7 +146,7 @@ def test_long_work_of_compiled_code_is_stopped(by: str, searching: str, monkeypa
         assert told == [True, True]
 
 
-def test_overlaps_are_compared_until_the_time_is_over() -> None:
+def test_overlaps_are_compared_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, never, seen = crown(8), np.zeros(1, np.bool_), list[BestBicliques]()
     best = best_bicliques(graph, k=10**6, overlap=0.5, on_progress=seen.append)
     ranked = BestSink(None), BestQuery("edges", 10**6, overlap=0.5)
@@ -163,8 +164,22 @@ def test_overlaps_are_compared_until_the_time_is_over() -> None:
     assert whole.keys.tolist() == best.keys.tolist()
     assert 1 < len(part) < len(whole) < len(every)
     assert part.keys.tolist() == whole.keys[: len(part)].tolist()
-    # Those of a standing that is not complete are compared for a limited time.
     assert not any(each.is_complete for each in seen[:-1])
+    # Those of a standing that is not complete are compared for a limited time.
+    given = list[float]()
+    monkeypatch.setattr(results, "within", lambda seconds, taken, *asked: given.append(seconds) or taken(*asked, never))
+    standing = results.Standing(ranked[1], every, np.inf)
+    assert standing.best().keys.tolist() == standing.best(0.05).keys.tolist() == whole.keys.tolist()
+    assert given == [1.0, 0.05]
+
+
+def test_work_within_a_time_is_told_that_it_is_over() -> None:
+    def work(is_over: np.ndarray) -> str:
+        while not is_over[0]:
+            time.sleep(1e-3)
+        return "over"
+
+    assert within(1e-3, work) == "over"
 
 
 def test_compiled_code_looks_at_its_flag() -> None:

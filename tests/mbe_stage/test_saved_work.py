@@ -43,6 +43,9 @@ def assert_no_clique_is_lost(seeds: Iterable[int]) -> list[dict[str, Any]]:
     assert len(wrong) > 40
     for case in wrong:
         assert f"the saved work of a search is damaged (array '{case['name']}'" in case["said"], case
+    assert [case["twice"] for case in cases if "twice" in case] == [
+        "tasks have roots of the saved work: expected each root once"
+    ]
     return rounds
 
 

@@ -12,9 +12,6 @@ from mbe_stage.bicliques.best.problem import BestQuery
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.runtime.stoppable import within
 
-# For comparing the best so far of a search that has ended early.
-_SECONDS = 1.0
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranked:
@@ -96,11 +93,11 @@ class Standing:
     def __len__(self) -> int:
         return self.n_new
 
-    def best(self) -> Ranked:
-        """Return the best so far that keep the overlap; of an incomplete search those that a second is enough for."""
+    def best(self, seconds: float = 1.0) -> Ranked:
+        """Return the best so far that keep the overlap; of an incomplete search those found in so many seconds."""
         if self.apart is not None:
             return self.apart
-        return within(_SECONDS, self.ranked.apart, self.query.overlap, self.query.k)
+        return within(seconds, self.ranked.apart, self.query.overlap, self.query.k)
 
     @property
     def work_done(self) -> float:

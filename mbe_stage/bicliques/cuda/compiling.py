@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from mbe_stage.bicliques import ordering
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.collapse_twins import (
     collapse_twins_warp_per_tile,
@@ -59,7 +60,7 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
 
 @functools.cache
 def _steps_of(shrinks: bool, mode: int, _capability: tuple[int, int]) -> Sequence[CompileStep]:
-    return compile_steps_of(
+    kernels = compile_steps_of(
         walking_kernel(mode, ALL_TECHNIQUES),
         *_PREPARING,
         *(_SHRINKING if shrinks else ()),
@@ -67,6 +68,8 @@ def _steps_of(shrinks: bool, mode: int, _capability: tuple[int, int]) -> Sequenc
         *(_COUNTING_TWINS if mode > layout.COUNT else ()),
         *(_EXPANDING if mode in (layout.MEMBERS, layout.CONSTRAINED) else ()),
     )
+    # Small graphs are prepared on the host.
+    return (*kernels, *ordering.compile_steps())
 
 
 def all_steps() -> Sequence[CompileStep]:
@@ -74,4 +77,4 @@ def all_steps() -> Sequence[CompileStep]:
     # Three processes for the five kernels: one would take longer, and five would slow each other down.
     walking = (step_together(*(walking_kernel(mode, ALL_TECHNIQUES) for mode in group)) for group in _GROUPS)
     others = (*_PREPARING, *_SORTING, *_SHRINKING, *_COUNTING_TWINS, *_EXPANDING, *_GROWING)
-    return (*walking, *compile_steps_of(*others))
+    return (*walking, *compile_steps_of(*others), *ordering.compile_steps())

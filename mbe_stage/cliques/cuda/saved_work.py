@@ -15,7 +15,7 @@ import numpy as np
 
 from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.memory_plan import SearchSizes
-from mbe_stage.device import LINE_WORDS
+from mbe_stage.device import LINE_WORDS, whole_lines
 from mbe_stage.errors import InvalidArgument
 
 Arrays = dict[str, np.ndarray]
@@ -77,13 +77,18 @@ def _bases(nodes: np.ndarray) -> np.ndarray:
     return nodes[:, layout.OFFSET] + np.where(is_frame, layout.BASE_AT, nodes[:, layout.N_CANDIDATES])
 
 
-def check(arrays: Arrays, facts: SearchSizes, n_vertices: int) -> None:
+def check(arrays: Arrays, facts: SearchSizes, n_vertices: int, others: np.ndarray | None = None) -> None:
     """Check that arrays are work of this graph and mode, as far as kernels rely on it.
+
+    Parameters
+    ----------
+    others : (n,) int32, optional
+        Vertices of further roots.
 
     Raises
     ------
     InvalidArgument
-        They are not; the message names the array.
+        They are not, and the message names the array; or the work has one of the further roots.
     """
     for name, dtype in _DTYPES.items():
         if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != 1 + (name == "nodes"):
@@ -99,6 +104,8 @@ def check(arrays: Arrays, facts: SearchSizes, n_vertices: int) -> None:
         raise _wrong("sizes")
     if not _are_below(arrays["members"], n_vertices):
         raise _wrong("members")
+    if others is not None and np.intersect1d(others, np.concatenate([order, roots_of(arrays)])).size:
+        raise InvalidArgument("tasks have roots of the saved work: expected each root once")
 
 
 def _are_nodes(nodes: np.ndarray, n_words: int, facts: SearchSizes) -> bool:
@@ -124,6 +131,9 @@ def _are_nodes(nodes: np.ndarray, n_words: int, facts: SearchSizes) -> bool:
     are_right &= (joined & candidates == 0) & (branches & ~candidates == 0)
     are_right &= ~is_frame | (end <= np.bitwise_count(branches.view(np.uint64)))
     are_right &= (offset % LINE_WORDS == 0) & (offset + size <= n_words)
+    # Nodes of a stack share a block. Blocks that overlap would be written over each other when they are moved.
+    begins, ends = np.unique(np.stack([offset, offset + whole_lines(size)], axis=1), axis=0).T
+    are_right &= bool((begins[1:] >= ends[:-1]).all())
     others = np.ones(nodes.shape, np.bool_)
     for of_kind, names in _KEPT.items():
         others[np.flatnonzero(kind == of_kind)[:, None], names] = False

@@ -405,7 +405,7 @@ class Search(HeldSearch[Session]):
         graph, budget = request.graph, request.budget
         with device_work(budget):
             prepared = prepare(graph, resident_blocks(), budget)
-            if request.wanted is not None:
+            if request.wanted is not None and request.work is None:
                 prepared = prepared.with_roots(request.roots.order[request.wanted])
             of_graph = (graph.n_edges, prepared.most_later, prepared.most_neighbours)
             facts = SearchSizes(*of_graph, request.mode, request.n_copies)
@@ -413,8 +413,9 @@ class Search(HeldSearch[Session]):
             session = Session(prepared, request.mode, request.size_limits, plan, budget, request.techniques)
         super().__init__(session, budget)
         if request.work is not None:
-            saved_work.check(request.work, facts, graph.n)
-            self.works = [request.work]
+            others = self._vertices(np.empty(0, np.int32) if request.wanted is None else request.wanted)
+            saved_work.check(request.work, facts, graph.n, others)
+            self.works = [request.work | {"order": np.concatenate([request.work["order"], others])}]
 
     def resume(self, works: Sequence[saved_work.Arrays], roots: np.ndarray | None = None) -> None:
         """Begin with saved works, and with other roots of the session."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.itemsets.covers import maximal_of
+from mbe_stage.itemsets.covers import incidence, maximal_of
 from mbe_stage.pipeline.itemsets.baskets import baskets_of, least_of
 from mbe_stage.pipeline.itemsets.rules import closed_with_covers, rules_of
 from mbe_stage.pipeline.problems.base import Collected, Collecting
@@ -39,6 +39,7 @@ class ItemsetCollector(SinkCollector):
         super().__init__(collecting, __package__)
         self._section = collecting.config.problem_section
         self._least = fewest_baskets(self._section, collecting.edges.facts.n_left)
+        self._items = incidence(collecting.graph) if self._section.maximal else None
         self.detail = Detail.MEMBERS if self._section.maximal else Detail.RIGHT
 
     @property
@@ -48,7 +49,7 @@ class ItemsetCollector(SinkCollector):
 
     def accept(self, block: Any) -> int:
         """Take one block, or the maximal sets of it; return their number."""
-        kept = maximal_of(self._collecting.graph, block, self._least) if self._section.maximal else block
+        kept = block if self._items is None else maximal_of(self._items, block, self._least)
         super().accept(kept)
         return len(kept)
 

@@ -20,6 +20,7 @@ from mbe_stage import CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.cliques import engine_cuda, reference
 from mbe_stage.cliques.cuda import layout, saved_work
 from mbe_stage.cliques.results import CliqueTableSink, Detail
+from mbe_stage.device import LINE_WORDS
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import OpenWork
@@ -123,6 +124,15 @@ def _first_joined(node: Any) -> int:
     return (both & -both).bit_length() - 1
 
 
+def _overlapping(arrays: dict[str, np.ndarray]) -> None:
+    """Another frame that begins a line before the last one, in a block before it or in its own."""
+    nodes = arrays["nodes"]
+    another = nodes[nodes[:, layout.KIND] == FRAME][-1:].copy()
+    assert another[0, layout.OFFSET] > 0
+    another[0, layout.OFFSET] -= LINE_WORDS
+    arrays["nodes"] = np.concatenate([nodes, another])
+
+
 MANY = 10**6
 WIDE, FRAME = layout.WIDE, layout.FRAME
 WRONG: list[tuple[str, Callable[[dict[str, np.ndarray]], Any]]] = [
@@ -147,6 +157,7 @@ WRONG: list[tuple[str, Callable[[dict[str, np.ndarray]], Any]]] = [
         )
     ),
     ("nodes", _at(FRAME, layout.END, 65)),
+    ("nodes", lambda arrays: _overlapping(arrays)),
     ("nodes", _at(FRAME, layout.JOINED, -1)),
     ("nodes", _at(FRAME, layout.BRANCHES, -1)),
     ("nodes", _at(WIDE, layout.N_CANDIDATES, 200)),
@@ -168,7 +179,7 @@ WRONG: list[tuple[str, Callable[[dict[str, np.ndarray]], Any]]] = [
 
 
 def refused(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Each change of `WRONG`, and what is said of it."""
+    """Each change of `WRONG`, and what is said of it; and of a begun root among further ones."""
     launcher.seed, dice, work = 0, random.Random(0), None
     graph: UndirectedCSR = random_graph(np.random.default_rng(0), 24, 0.8)
     asked = graph, CliqueQuery(), Detail.MEMBERS
@@ -178,7 +189,7 @@ def refused(launcher: Any) -> Iterator[dict[str, Any]]:
     noted: list[Any] = []
     check, saved_work.check = saved_work.check, lambda *given: noted.append(given)
     list(zip(range(1), engine_cuda.run(*asked[:2], Execution(), Detail.MEMBERS, [work], sizes=SMALL), strict=False))
-    ((arrays, facts, n_vertices),) = noted
+    ((arrays, facts, n_vertices, _),) = noted
     check(arrays, facts, n_vertices)
     for number, (name, change) in enumerate(WRONG):
         changed = copied(replace(work, arrays=arrays)).arrays
@@ -189,6 +200,12 @@ def refused(launcher: Any) -> Iterator[dict[str, Any]]:
         except InvalidArgument as error:
             said = str(error)
         yield {"case": f"{number} {name}", "said": said, "name": name}
+    said = ""
+    try:
+        check(arrays, facts, n_vertices, saved_work.roots_of(arrays)[:1])
+    except InvalidArgument as error:
+        said = str(error)
+    yield {"twice": said}
 
 
 def main(seeds: list[int]) -> None:
