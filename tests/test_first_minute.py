@@ -60,14 +60,16 @@ def test_running_needs_the_base_dependencies_only() -> None:
 
 
 def test_each_stamp_installs_its_own() -> None:
-    found = re.findall(r"^(\$\(\w+\)|\w+): (\S+).*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    text = (ROOT / "Makefile").read_text()
+    found = re.findall(r"^(\$\(\w+\)|\w+): (\S+).*\n((?:\t.*\n)+)", text, re.MULTILINE)
     rules = {target: (needs, recipe) for target, needs, recipe in found}
     assert rules["run"][0] == "$(RUN_READY)"
     assert rules["$(RUN_READY)"][1].count("--editable .\n") == 1
     assert "[" not in rules["$(RUN_READY)"][1].split("tools/install.py")[1]
     assert rules["check"][0] == "$(TEST_READY)"
     assert rules["$(TEST_READY)"][0] == "$(RUN_READY)"
-    assert ".[flows]' --group dev --group cuda-compile" in rules["$(TEST_READY)"][1]
+    assert "$(VENV) $(TESTED)\n" in rules["$(TEST_READY)"][1]
+    assert "\nTESTED := --editable '.[flows]' --group dev --group cuda-compile\n" in text
 
 
 def test_groups_are_those_of_the_project(install: ModuleType) -> None:

@@ -23,10 +23,9 @@ from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
 _AT_ONCE = 256
 
 
-def incidence(graph: BipartiteCSR) -> csr_array:
-    """Return the matrix of a graph, int32."""
-    shape = graph.n_left, graph.n_right
-    return csr_array((np.ones(graph.n_edges, np.int32), graph.left_members, graph.left_offsets), shape)
+def rows_of(offsets: np.ndarray, members: np.ndarray, n: int) -> csr_array:
+    """Return lists of members, of `n` possible ones, as rows of ones, int32."""
+    return csr_array((np.ones(members.size, np.int32), members, offsets), (offsets.size - 1, n))
 
 
 def maximal_of(items: csr_array, block: Any, least: int) -> BicliqueBlock:
@@ -35,7 +34,7 @@ def maximal_of(items: csr_array, block: Any, least: int) -> BicliqueBlock:
     Parameters
     ----------
     items : csr_array
-        The `incidence` of transactions on the left and items on the right.
+        The items of each transaction, as of `rows_of`.
     block : BicliqueBlock
         With all members.
     """
@@ -43,8 +42,7 @@ def maximal_of(items: csr_array, block: Any, least: int) -> BicliqueBlock:
     for first in range(0, kept.size, _AT_ONCE):
         part = offsets[first : first + _AT_ONCE + 1]
         rows = block.left_members[part[0] : part[-1]]
-        sets = csr_array((np.ones(rows.size, np.int32), rows, part - part[0]), (part.size - 1, items.shape[0]))
-        counts = sets @ items
+        counts = rows_of(part - part[0], rows, items.shape[0]) @ items
         # The items of a closed set are in all of its transactions; a maximal one has no others in enough of them.
         n_enough = np.add.reduceat(counts.data >= least, counts.indptr[:-1], dtype=np.int64)
         kept[first : first + _AT_ONCE] = n_enough == block.right_sizes[first : first + _AT_ONCE]

@@ -17,7 +17,7 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import RightSink
 from mbe_stage.engines import AUTO
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.itemsets.covers import incidence, maximal_of
+from mbe_stage.itemsets.covers import maximal_of, rows_of
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.itemsets.baskets import Baskets, baskets_of, is_frame, least_of
 
@@ -222,7 +222,7 @@ def found(
         As in `closed_itemsets`.
     """
     graph, kept = baskets.frequent(least, has_all_rows=False)
-    items = incidence(graph) if maximal else None
+    items = rows_of(graph.left_offsets, graph.left_members, graph.n_right) if maximal else None
     sink = RightSink(None if items is None else lambda block: maximal_of(items, block, least))
     query = BicliqueQuery(min_left=least, max_right=max_len)
     enumerate_into(sink, graph, query, Execution(threads=threads), engine)

@@ -22,16 +22,7 @@ from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, check_w
 from mbe_stage.pipeline.verify.fields import check_key_type, check_vertex_table
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.products import full, matrix_of, rows_of
-from mbe_stage.pipeline.verify.rows import (
-    Batch,
-    RowRules,
-    batches,
-    check_column,
-    check_members,
-    chosen_rows,
-    reader,
-    sampled,
-)
+from mbe_stage.pipeline.verify.rows import Batch, RowRules, check_column, check_members, chosen_rows, reader, sampled
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 # Most itemsets, and pairs of items, that are held against the baskets; itemsets in one product of matrices.
@@ -200,9 +191,8 @@ class _Itemsets:
             return
         n_rows = self.row_keys.size
         chosen = chosen_rows(n_rows, min(job.sample, _AT_ONCE), job.rng)
-        for batch in batches(self.parts, _READ):
-            begin, end = np.searchsorted(chosen, [batch.start, batch.start + batch.keys.size])
-            for row in (chosen[begin:end] - batch.start).tolist():
+        for batch, own in sampled(job, self.parts, _READ, n_rows, chosen):
+            for row in own.tolist():
                 items = batch.members[1][batch.offsets[1][row] : batch.offsets[1][row + 1]]
                 if set(pairs[0, pairs[1] == batch.keys[row]].tolist()) != self._below(self.matrix, items):
                     raise VerificationError(f"{path}: not the sets below itemset_key {batch.keys[row]} in the input")

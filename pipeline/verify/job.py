@@ -240,7 +240,7 @@ class Job:
         self.ends = ExitStack()
         self.keys: tuple[pa.ChunkedArray, pa.ChunkedArray] | None = None
         self.hashes: tuple[np.ndarray, np.ndarray] | None = None
-        self._report_progress = on_progress
+        self._report_progress, self._share = on_progress, 0.0
         self._tables: tuple[str, ...] = ()
 
     def passed(self, name: str, detail: str) -> None:
@@ -283,7 +283,9 @@ class Job:
 
     def progress(self, share: float) -> None:
         """Report the approximate share of the problem's own checks done."""
-        self._report_progress(_KEYS + (_ROWS - _KEYS) * share)
+        # A second reading of the rows reports its shares, too.
+        self._share = max(self._share, share)
+        self._report_progress(_KEYS + (_ROWS - _KEYS) * self._share)
 
     def check_disk(self, publication: Publication, derived: tuple[DerivedPublication, ...]) -> None:
         """Check files, columns and limits."""

@@ -229,6 +229,8 @@ def test_a_sink_without_checkpoints_gets_none() -> None:
 
 def test_a_limit_of_time_ends_at_a_barrier() -> None:
     sink = Noting()
+    # Compiled code is loaded before: the limit has to end a search that has begun.
+    stream(PROBLEM, TableSink(), GRAPH, QUERY, EXECUTION, "cpu")
     execution = Execution(threads=2, block_bytes=4000, time_limit_seconds=0.02)
     facts = stream(PROBLEM, sink, GRAPH, QUERY, execution, "cpu", run_limits=RunLimits(checkpoint_seconds=1e6))
     assert facts.truncated == "stopped at time_limit_seconds = 0.02"

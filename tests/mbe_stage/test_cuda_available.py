@@ -93,7 +93,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         available._working.clear()
         for name, module in fakes.items():
             monkeypatch.setitem(sys.modules, name, module)
-        monkeypatch.setattr(available.importlib.util, "find_spec", lambda _name: object())
+        monkeypatch.setattr(available, "_is_installed", lambda _name: True)
         for name, value in found.items():
             setattr(asked, name, value)
 

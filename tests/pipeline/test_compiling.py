@@ -259,7 +259,8 @@ def test_compiling_for_one_problem_leaves_out_the_engines_of_others(monkeypatch:
     counts = {what for what in everything if what.startswith("mbe_stage.pq_counts.")}
     cliques = {what for what in everything if what.startswith("mbe_stage.cliques.")}
     pairs = ("mbe_stage.shared_neighbours.engine_cpu.", "mbe_stage.shared_neighbours.projection.")
-    further = {what for what in everything if what.startswith((*pairs, "mbe_stage.bicliques.best."))}
+    of_best = ("mbe_stage.bicliques.best.", "mbe_stage.groups.members.")
+    further = {what for what in everything if what.startswith((*pairs, *of_best))}
     assert counts
     assert cliques
     assert everything - of_bicliques == counts | cliques | further

@@ -132,8 +132,13 @@ def test_a_lattice_is_that_of_the_library(tmp_path: Path, max_len: int | None, m
     expected = {(intents[pair["lower"]], intents[pair["upper"]]) for pair in lattice.covers.to_pylist()}
     assert set(found) == {(low, high) for low, high in expected if low in items.values() and high in items.values()}
     assert len(found) == len(set(found)) == result.manifest.counts["covers"] > 50
-    source = ingest(result.manifest.config.input, pairs)
-    verify_run(result.run_dir, source)
+    source, shares = ingest(result.manifest.config.input, pairs), list[float]()
+    with monkeypatch.context() as patch:
+        # The rows are read twice, and progress goes on.
+        patch.setattr("mbe_stage.pipeline.verify.rows._ROWS_PER_BATCH", 50)
+        verify_run(result.run_dir, source, 0 if max_len else None, on_progress=shares.append)
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 5
     monkeypatch.setattr("mbe_stage.pipeline.verify.job.check_files", lambda *_: "")
     monkeypatch.setattr("mbe_stage.pipeline.verify.itemsets._Itemsets.check_sums", lambda _: None)
     covers = pq.read_table(path)

@@ -162,12 +162,11 @@ class Search:
             if left.size:
                 n_left, n_right = (np.array([each.size], np.int32) for each in (left, right))
                 block = BicliqueBlock(1, n_left, n_right, left, right)
-                taking = block, core, -np.inf
                 if self._query.missing or self._query.by == "weight":
-                    yield from stoppable(partial(self._standing, bound), self._take, *taking)
+                    yield from stoppable(partial(self._standing, bound), self._take, block, core, -np.inf)
                 else:
                     # At once, so that even the shortest search has found something.
-                    self._take(*taking, np.zeros(1, np.bool_))
+                    self._take(block, core, -np.inf, np.zeros(1, np.bool_))
             yield self._standing(bound)
 
     def _passed(self, core: Core, threshold: float, above: float) -> Generator[Standing]:

@@ -17,9 +17,6 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.given import as_bipartite
 from mbe_stage.options import Execution
 
-# Seconds for comparing overlaps of an incomplete search: each time that it is shown, and at its end.
-_MOMENT, _AT_THE_END = 0.05, 1.0
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BestBicliques:
@@ -120,12 +117,12 @@ def best_bicliques(
             )
     query = BestQuery(by, k, min_left, min_right, overlap, missing, weights)
     execution = Execution(threads=threads, time_limit_seconds=time_limit)
-    sink = BestSink(None if on_progress is None else lambda standing: on_progress(_told(standing, _MOMENT)))
+    sink = BestSink(None if on_progress is None else lambda standing: on_progress(_told(standing, seconds=0.05)))
     stream.stream(PROBLEM, sink, as_bipartite(graph), query, execution, engine)
-    return _told(sink.standing, _AT_THE_END)
+    return _told(sink.standing)
 
 
-def _told(standing: Standing | None, seconds: float) -> BestBicliques:
+def _told(standing: Standing | None, seconds: float = 1.0) -> BestBicliques:
     assert standing is not None
     ranked = standing.best(seconds)
     bound, is_complete = float(standing.bound), standing.is_complete

@@ -95,9 +95,8 @@ class Standing:
 
     def best(self, seconds: float = 1.0) -> Ranked:
         """Return the best so far that keep the overlap; of an incomplete search those found in so many seconds."""
-        if self.apart is not None:
-            return self.apart
-        return within(seconds, self.ranked.apart, self.query.overlap, self.query.k)
+        asked = self.ranked.apart, self.query.overlap, self.query.k
+        return within(seconds, *asked) if self.apart is None else self.apart
 
     @property
     def work_done(self) -> float:

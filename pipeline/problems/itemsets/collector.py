@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.itemsets.covers import incidence, maximal_of
+from mbe_stage.itemsets.covers import maximal_of, rows_of
 from mbe_stage.pipeline.itemsets.baskets import baskets_of, least_of
 from mbe_stage.pipeline.itemsets.rules import closed_with_covers, rules_of
 from mbe_stage.pipeline.problems.base import Collected, Collecting
@@ -37,9 +37,9 @@ class ItemsetCollector(SinkCollector):
 
     def __init__(self, collecting: Collecting) -> None:
         super().__init__(collecting, __package__)
-        self._section = collecting.config.problem_section
+        self._section, graph = collecting.config.problem_section, collecting.graph
         self._least = fewest_baskets(self._section, collecting.edges.facts.n_left)
-        self._items = incidence(collecting.graph) if self._section.maximal else None
+        self._items = rows_of(graph.left_offsets, graph.left_members, graph.n_right) if self._section.maximal else None
         self.detail = Detail.MEMBERS if self._section.maximal else Detail.RIGHT
 
     @property
