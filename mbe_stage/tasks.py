@@ -165,6 +165,28 @@ def open_work_of(tasks: Sequence[Task | OpenWork], roots: Roots, form: str) -> O
     return work
 
 
+def with_roots(work: dict[str, np.ndarray], begun: np.ndarray, others: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the arrays of saved work with other roots in its ``order`` of those that have not begun.
+
+    Parameters
+    ----------
+    begun : (n,) int32
+        Roots of the work that have begun.
+    others : (m,) int
+        The other roots.
+
+    Raises
+    ------
+    InvalidArgument
+        The work has one of them.
+    """
+    import numpy as np
+
+    if np.intersect1d(others, np.concatenate([work["order"], begun])).size:
+        raise InvalidArgument("tasks have roots of the saved work: expected each root once")
+    return work | {"order": np.concatenate([work["order"], others.astype(np.int32)])}
+
+
 def cut(roots: Roots, costs: np.ndarray, n: int) -> list[Task]:
     """All roots in at most `n` ranges of similar cost.
 

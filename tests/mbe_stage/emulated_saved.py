@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ WRONG: list[tuple[str, Callable[[np.ndarray], Any]]] = [
 """Arrays of saved work, each changed in place or replaced, so that a kernel would reach beyond an array."""
 
 
-def refused(launcher: Any) -> Iterator[dict[str, Any]]:
+def refused(launcher: Any, _: Any = None) -> Iterator[dict[str, Any]]:
     """Each change of `WRONG`, and what is said of it; bits that fit, but are another number of edges."""
     from mbe_stage.bicliques.cuda import saved_work, search, session
 
@@ -182,15 +183,14 @@ def said_of(action: Callable[[], Any]) -> str:
     return ""
 
 
-def main(seeds: list[int]) -> None:
+def main(install: Callable[[], Any], *parts: Callable[[Any, list[int]], Iterator[dict[str, Any]]]) -> None:
+    """Print the cases of each part, for the emulator and the numbers on the command line."""
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    launcher = put_in_place()
-    for case in rounds(launcher, seeds):
-        print(json.dumps(case), flush=True)
-    for case in refused(launcher):
+    launcher, seeds = install(), list(map(int, sys.argv[1:]))
+    for case in chain.from_iterable(part(launcher, seeds) for part in parts):
         print(json.dumps(case), flush=True)
 
 
 if __name__ == "__main__":
-    main(list(map(int, sys.argv[1:])))
+    main(put_in_place, rounds, refused)

@@ -217,7 +217,7 @@ class FakeCuda(python_types.ModuleType):
 
 def install() -> FakeCuda:
     """Put the emulator in the place of `numba.cuda`; before any kernel module is imported."""
-    # Lanes and what they bring are many objects, of which few are garbage: a tenth of the time.
+    # Lanes keep many objects alive. Collecting garbage often finds little, and took a tenth of the time.
     gc.set_threshold(50_000, 20, 20)
     fake = FakeCuda()
     sys.modules["numba.cuda"] = fake

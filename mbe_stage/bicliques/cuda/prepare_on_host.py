@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import cupy as cp
 import numpy as np
 
@@ -12,16 +10,10 @@ from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.collapse_twins import DeviceGroups
 from mbe_stage.bicliques.cuda.memory_plan import ReducedSizes
 from mbe_stage.bicliques.cuda.root_order import RootOrder
-from mbe_stage.bicliques.ordering import arranged, compile_steps
+from mbe_stage.bicliques.ordering import arranged
 from mbe_stage.bicliques.reduction import Core
 from mbe_stage.device.arrays import sent, upload
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.runtime.compile_ahead import compile_ahead
-
-
-@functools.cache
-def _compile() -> None:
-    compile_ahead(compile_steps())
 
 
 class HostGraph:
@@ -34,7 +26,6 @@ class HostGraph:
     """
 
     def __init__(self, graph: BipartiteCSR) -> None:
-        _compile()
         vertices = (np.arange(n, dtype=np.int32) for n in (graph.n_left, graph.n_right))
         made = arranged(Core(graph, *vertices))
         self._rows, self._columns, self.rows_are_left = made.rows, made.columns, made.rows_are_left

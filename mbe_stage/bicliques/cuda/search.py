@@ -32,12 +32,11 @@ from mbe_stage.device import launch
 from mbe_stage.device.arrays import wait_for_device
 from mbe_stage.device.memory_budget import device_budget, device_work
 from mbe_stage.device.to_host import to_host
-from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.search.cuda import barriers
 from mbe_stage.search.cuda.barriers import begun_all_the_same, ranges_from
-from mbe_stage.tasks import OpenWork, Remaining, Roots, Task, open_work_of, positions, ranges_of
+from mbe_stage.tasks import OpenWork, Remaining, Roots, Task, open_work_of, positions, ranges_of, with_roots
 
 log = logging.getLogger(__name__)
 
@@ -168,10 +167,7 @@ class Search:
             self.session = session.Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, rows)
             if work is not None and wanted is not None:
                 saved_work.check(work.arrays, prepared.facts, mode)
-                order = work.arrays["order"]
-                if np.intersect1d(wanted, np.concatenate([order, saved_work.roots_of(work.arrays)])).size:
-                    raise InvalidArgument("tasks have roots of the saved work: expected each root once")
-                self._resume(work.arrays | {"order": np.concatenate([order, wanted.astype(np.int32)])})
+                self._resume(with_roots(work.arrays, saved_work.roots_of(work.arrays), wanted))
 
     def _resume(self, work: saved_work.Arrays) -> None:
         """Begin with saved work."""

@@ -77,18 +77,13 @@ def _bases(nodes: np.ndarray) -> np.ndarray:
     return nodes[:, layout.OFFSET] + np.where(is_frame, layout.BASE_AT, nodes[:, layout.N_CANDIDATES])
 
 
-def check(arrays: Arrays, facts: SearchSizes, n_vertices: int, others: np.ndarray | None = None) -> None:
+def check(arrays: Arrays, facts: SearchSizes, n_vertices: int) -> None:
     """Check that arrays are work of this graph and mode, as far as kernels rely on it.
-
-    Parameters
-    ----------
-    others : (n,) int32, optional
-        Vertices of further roots.
 
     Raises
     ------
     InvalidArgument
-        They are not, and the message names the array; or the work has one of the further roots.
+        They are not; the message names the array.
     """
     for name, dtype in _DTYPES.items():
         if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != 1 + (name == "nodes"):
@@ -104,8 +99,6 @@ def check(arrays: Arrays, facts: SearchSizes, n_vertices: int, others: np.ndarra
         raise _wrong("sizes")
     if not _are_below(arrays["members"], n_vertices):
         raise _wrong("members")
-    if others is not None and np.intersect1d(others, np.concatenate([order, roots_of(arrays)])).size:
-        raise InvalidArgument("tasks have roots of the saved work: expected each root once")
 
 
 def _are_nodes(nodes: np.ndarray, n_words: int, facts: SearchSizes) -> bool:

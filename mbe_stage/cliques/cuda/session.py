@@ -28,7 +28,7 @@ from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.search.cuda.barriers import tasks_from
 from mbe_stage.search.cuda.plan import budget_refusal, does_not_fit
 from mbe_stage.search.cuda.session import HeldSearch, KeptNodes, PoolSession, Quantum
-from mbe_stage.tasks import OpenWork, Task
+from mbe_stage.tasks import OpenWork, Task, with_roots
 
 _MOST_OF_IT = 0.875
 """Share of an output that has to be written for the caller to get it as it is."""
@@ -414,8 +414,8 @@ class Search(HeldSearch[Session]):
         super().__init__(session, budget)
         if request.work is not None:
             others = self._vertices(np.empty(0, np.int32) if request.wanted is None else request.wanted)
-            saved_work.check(request.work, facts, graph.n, others)
-            self.works = [request.work | {"order": np.concatenate([request.work["order"], others])}]
+            saved_work.check(request.work, facts, graph.n)
+            self.works = [with_roots(request.work, saved_work.roots_of(request.work), others)]
 
     def resume(self, works: Sequence[saved_work.Arrays], roots: np.ndarray | None = None) -> None:
         """Begin with saved works, and with other roots of the session."""

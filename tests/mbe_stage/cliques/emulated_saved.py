@@ -5,10 +5,7 @@ Run as a script, with numbers of rounds: prints a JSON line for each, and for sa
 
 from __future__ import annotations
 
-import json
 import random
-import sys
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,11 +18,11 @@ from mbe_stage.cliques import engine_cuda, reference
 from mbe_stage.cliques.cuda import layout, saved_work
 from mbe_stage.cliques.results import CliqueTableSink, Detail
 from mbe_stage.device import LINE_WORDS
-from mbe_stage.errors import InvalidArgument
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import OpenWork
 from tests.mbe_stage.cliques.emulated_cliques import SMALL, use_the_emulator
 from tests.mbe_stage.cliques.undirected_graphs import random_graph
+from tests.mbe_stage.emulated_saved import main, said_of
 
 # Frames and wide nodes; pages that wait for room in the output; little memory in one search, plenty in the next.
 SIZES: list[dict[str, Any]] = [
@@ -178,7 +175,7 @@ WRONG: list[tuple[str, Callable[[dict[str, np.ndarray]], Any]]] = [
 """Arrays of saved work, each changed so that a kernel would reach beyond an array, or never end."""
 
 
-def refused(launcher: Any) -> Iterator[dict[str, Any]]:
+def refused(launcher: Any, _: Any = None) -> Iterator[dict[str, Any]]:
     """Each change of `WRONG`, and what is said of it; and of a begun root among further ones."""
     launcher.seed, dice, work = 0, random.Random(0), None
     graph: UndirectedCSR = random_graph(np.random.default_rng(0), 24, 0.8)
@@ -189,34 +186,19 @@ def refused(launcher: Any) -> Iterator[dict[str, Any]]:
     noted: list[Any] = []
     check, saved_work.check = saved_work.check, lambda *given: noted.append(given)
     list(zip(range(1), engine_cuda.run(*asked[:2], Execution(), Detail.MEMBERS, [work], sizes=SMALL), strict=False))
-    ((arrays, facts, n_vertices, _),) = noted
+    ((arrays, facts, n_vertices),) = noted
     check(arrays, facts, n_vertices)
     for number, (name, change) in enumerate(WRONG):
         changed = copied(replace(work, arrays=arrays)).arrays
         change(changed)
-        said = ""
-        try:
-            check(changed, facts, n_vertices)
-        except InvalidArgument as error:
-            said = str(error)
+        said = said_of(lambda changed=changed: check(changed, facts, n_vertices))
         yield {"case": f"{number} {name}", "said": said, "name": name}
-    said = ""
-    try:
-        check(arrays, facts, n_vertices, saved_work.roots_of(arrays)[:1])
-    except InvalidArgument as error:
-        said = str(error)
-    yield {"twice": said}
-
-
-def main(seeds: list[int]) -> None:
-    warnings.filterwarnings("ignore")
-    np.seterr(all="ignore")
-    launcher = use_the_emulator()
-    for case in rounds(launcher, seeds):
-        print(json.dumps(case), flush=True)
-    for case in refused(launcher):
-        print(json.dumps(case), flush=True)
+    # The first tasks have the roots that have begun.
+    saved_work.check = check
+    tasks = [copied(work), *engine_cuda.tasks_of(graph, CliqueQuery(), graph.n)[:1]]
+    run = engine_cuda.run(*asked[:2], Execution(), Detail.MEMBERS, tasks, sizes=SMALL)
+    yield {"twice": said_of(lambda: list(run))}
 
 
 if __name__ == "__main__":
-    main(list(map(int, sys.argv[1:])))
+    main(use_the_emulator, rounds, refused)
