@@ -1,4 +1,4 @@
-"""What the engines `reference` of all problems answer alike: they are plain Python."""
+"""The answers that the plain Python engines `reference` of all problems share."""
 
 from __future__ import annotations
 

@@ -430,7 +430,7 @@ def _is_last(block: Block) -> bool:
 def _ended_in_order(
     blocks: Any, sampling: AbstractContextManager[Callable[[], Outlook | None]], is_over: threading.Event
 ) -> Iterator[Callable[[], Outlook | None]]:
-    """At the end, tell the sampler, stop the engine, and only then wait for the sampler."""
+    """Signal the sampler at the end, stop the engine, and only then wait for the sampler."""
     # The engine also stops if the sampling does not begin.
     with closing(blocks), sampling as newest_outlook, closing(blocks):
         try:

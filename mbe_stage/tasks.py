@@ -143,7 +143,7 @@ class OpenWork:
 
 
 Remaining = tuple[Task | OpenWork, ...]
-"""What remains of a search at a barrier."""
+"""The rest of a search at a barrier."""
 
 
 def open_work_of(tasks: Sequence[Task | OpenWork], roots: Roots, form: str) -> OpenWork | None:

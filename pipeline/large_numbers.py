@@ -47,7 +47,7 @@ def grouped_text(number: int) -> str:
 
 
 def short_text(number: int) -> str:
-    """At most two digits and a power of ten, from five digits on.
+    """Format with at most two digits and a power of ten, from five digits on.
 
     Examples
     --------

@@ -99,7 +99,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(*(UniTuple(kind, 2) for kind in (LONGS, INTS, INTS)), INTS, int64, seconds=2.0)
 def _arranged(offsets, members, vertices, places, row_side):
-    """As `arranged`.
+    """The same as `arranged`.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ class _Pinned:
         self._threads = ThreadPoolExecutor(min(_MOST_THREADS, Execution().worker_count), "to-host")
 
     def piece(self) -> np.ndarray | None:
-        """Return a piece of bytes that is free once nobody has this array, or one made of it; None if all are used."""
+        """Return a piece of bytes, or None if all are used; it is free again when this array and its views are."""
         try:
             memory = self._free.popleft()
         except IndexError:

@@ -63,7 +63,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 
 class Null(NamedTuple):
-    """What is the same for every biclique.
+    """Values shared by all bicliques.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def _most_gain(n_edges, sum_of_logs, smallest, largest, weights):
 
 @compiled(nrt=False)
 def _gain_of_likely(left, right, left_start, left_end, right_start, right_end, null):
-    """What the weights of likely pairs exceed ``-ln z`` by."""
+    """Return the excess of the weights of likely pairs over ``-ln z``."""
     gain = np.int64(0)
     for i in range(left_start, left_end):
         own = left.records[left.members[i], LOG_DEGREE] - null.log_edges

@@ -265,9 +265,10 @@ def _score(n_edges, weight, left, right, schedule):
 
 @compiled()
 def _worth(score, left, right):
-    """What decides which group is the best: is it significant, then the score, of significant ones with other names.
+    """Sort key of a group: whether it is significant, then its score.
 
-    The other names are among all vertices of the search. Named by degree, one member with few edges makes all dearer.
+    A significant group's members are named among all vertices of the search instead of by degree, since one member
+    with few edges would raise the cost of all others.
     """
     if score <= SIGNIFICANT:
         return False, score
@@ -278,7 +279,7 @@ def _worth(score, left, right):
 
 @compiled()
 def _cost_of_members(side):
-    """What naming the members costs, among the vertices that have as many edges as each of them has in the group."""
+    """Cost of naming the members, among the vertices that have as many edges as each of them has in the group."""
     n, least = side.counts[_N_MEMBERS], np.int64(side.at_least.size - 1)
     for i in range(n):
         least = min(least, _shared(side, side.members[i]))
@@ -337,7 +338,7 @@ def _choose(side, n_other, density, least):
 
 @compiled()
 def _least_cost(side, n):
-    """What naming one more of at most `n` vertices costs at least, or 0; without what rounding may take from it."""
+    """Lower bound for the cost of naming one more of at most `n` vertices, less the rounding error; at least 0."""
     if n == 0:
         return np.int64(0)
     logs, n_others = side.factorials, side.marks.size - n

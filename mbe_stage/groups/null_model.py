@@ -264,7 +264,7 @@ def surprise_of(members: GroupMembers, model: NullModel) -> np.ndarray:
 
 
 def _rounded(nats: np.ndarray) -> np.ndarray:
-    """In units, rounded half to even."""
+    """Convert to units, rounded half to even."""
     return np.rint(nats * UNIT).astype(np.int64)
 
 

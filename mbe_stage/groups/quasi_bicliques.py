@@ -56,7 +56,7 @@ def log_choices(factorials, n, k):
 
 @compiled()
 def class_cost_of(n_left, n_right):
-    """What the smallest degrees inside and the number of edges cost, in units."""
+    """Cost of the smallest degrees inside and of the number of edges, in units."""
     n_cells = np.float64(n_left * n_right)
     return np.int64(np.rint(math.log(n_cells * (n_cells + 1.0)) * UNIT))
 

@@ -25,7 +25,7 @@ from mbe_stage.groups.partner_seeds import partner_seeds
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 N_BEST = 2_000
-"""So many of the best candidates are seeds, beside the best of each vertex."""
+"""Number of best candidates that are seeds, in addition to the best of each vertex."""
 
 LEAST_PARTNER_STEPS, PARTNER_STEPS_PER_EDGE = 10_000_000, 250
 """Seeds of partners are grown for so many steps, or so many per edge if that is more: some two seconds of one core a

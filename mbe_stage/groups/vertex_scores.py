@@ -128,7 +128,7 @@ def rank_score(*parts: np.ndarray) -> np.ndarray:
 
 
 def _doubled_ranks(values: np.ndarray) -> np.ndarray:
-    """How many are less, and how many are not more; whole numbers."""
+    """Count the smaller values, and those that are not larger."""
     ascending = np.sort(values)
     return np.searchsorted(ascending, values, side="left") + np.searchsorted(ascending, values, side="right")
 

@@ -21,7 +21,7 @@ from mbe_stage.pipeline.views.listed_groups import group_rows, with_members
 from mbe_stage.pipeline.wording import first_keys, plural
 
 STATUSES = (*SINCE[:-1], "gone")
-"""What a listed difference may be, in the order of the list."""
+"""Kinds of listed differences, in the order of the list."""
 _NOTHING = "nothing: both have the same groups"
 
 

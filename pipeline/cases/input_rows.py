@@ -74,7 +74,7 @@ def _read(config: InputConfig) -> tuple[RawEdges, EdgeData]:
 
 
 def check_at_hand(run_path: Path, reads: InputConfig, source: object | None) -> None:
-    """Refuse to read the input of a run again if nobody names it and it was in memory."""
+    """Refuse to read a run's input again if it was in memory and no other input is named."""
     if source is None and reads.path is None:
         remedy = "name it: --with INPUT"
         raise InputError.at(run_path, found="an input in memory", expected="the same input as a file", remedy=remedy)

@@ -1,4 +1,4 @@
-"""`--metrics FILE`: a text file for Prometheus, written while a run goes on and at its end.
+"""`--metrics FILE`: a text file for Prometheus, written during a run and at its end.
 
 Values of the last run stay while the next one is in progress. Its id is a label of one metric only, so that series do
 not multiply.
@@ -67,7 +67,7 @@ def updated() -> Iterator[None]:
 
 @contextmanager
 def reported(logger: Callable[[], logging.Logger | logging.LoggerAdapter[Any]] = lambda: log) -> Iterator[None]:
-    """At the end, log success if lines are JSON, and write the outcome if a file is named."""
+    """Log success at the end if lines are JSON, and write the outcome if a file is named."""
     code = 0
     try:
         yield

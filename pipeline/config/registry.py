@@ -87,7 +87,7 @@ def derived_facts(problem: str) -> tuple[OutputFacts, ...]:
 
 
 def forget_publications() -> None:
-    """Import and look at publications anew when next asked; beside `mbe_stage.problem.forget`."""
+    """Forget the publications, so the next request imports them again; see also `mbe_stage.problem.forget`."""
     imported.cache_clear()
     _of_output.cache_clear()
     _may_be_a_section.cache_clear()

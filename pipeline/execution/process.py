@@ -1,4 +1,4 @@
-"""What only a process of the command line does, as opposed to users of the library."""
+"""Settings of command-line processes; the library leaves them to its caller."""
 
 from __future__ import annotations
 

@@ -36,5 +36,5 @@ def sides(is_right: np.ndarray) -> pa.Array:
 
 
 def is_right_of(table: pa.Table) -> np.ndarray:
-    """Whether each row of a table with a column `side` is of a right vertex; ``(n,) bool``."""
+    """Return True for each row of a right vertex, in a table with a column `side`; ``(n,) bool``."""
     return pc.equal(table["side"].cast(pa.string()), "right").to_numpy(zero_copy_only=False)

@@ -148,7 +148,7 @@ class Differences:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a run has found for the first time, for flows to report.
+    """New results of a run, for flows to report.
 
     Attributes
     ----------

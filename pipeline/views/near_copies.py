@@ -12,8 +12,8 @@ import numpy as np
 from mbe_stage.pipeline.views.top import ALL, Biclique, BicliqueIds, Conditions, Measure, largest_ids, with_keys
 
 LOOKED_THROUGH = 2
-"""So many of the largest are looked through at first for each one that is wanted: few are found in few parts of the
-table, and often they are enough."""
+"""Number of the largest that are read first for each wanted one: they are in few parts of the table, and are often
+enough."""
 # Factor by which the number grows after that.
 _MORE = 8
 # Up to this many members in all, the largest are found in one pass.

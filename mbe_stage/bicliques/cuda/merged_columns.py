@@ -202,7 +202,7 @@ def _assign_columns(has_keys, table_size, keys, child, own, techniques):
 
 @cuda.jit(device=True, forceinline=True)
 def first_place(key, table_size):
-    """Where a search for a key begins, in a table whose size is a power of two.
+    """Return the first slot to probe for a key, in a table whose size is a power of two.
 
     The upper bits of the product depend on all bits of the key. Most keys have only some of the highest bits.
     """

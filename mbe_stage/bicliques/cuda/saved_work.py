@@ -294,7 +294,7 @@ def _scatter(content: np.ndarray, target: cp.ndarray, places: np.ndarray, sizes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Firsts:
-    """Where rows, columns, edges and bits of each node begin among those of a group; on the device.
+    """Offsets of the rows, columns, edges and bits of each node within its group, on the device.
 
     Attributes
     ----------

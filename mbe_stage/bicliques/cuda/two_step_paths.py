@@ -245,7 +245,7 @@ def size_at(place, node, child, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _size_of(path, size, mode):
-    """What a path adds to its row's count: 1, or the `size` of its column's lane."""
+    """Return the amount that a path adds to its row's count: 1, or the `size` of its column's lane."""
     return cuda.shfl_sync(ALL, size, path[1]) if layout.COUNT < mode < layout.MEMBERS else np.int32(1)
 
 

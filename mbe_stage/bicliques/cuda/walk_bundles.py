@@ -92,7 +92,7 @@ class Child(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What size constraints say of a subgraph's child, for kernels that count within them.
+    """Size constraints of a subgraph's child, for kernels that count within them.
 
     Attributes
     ----------

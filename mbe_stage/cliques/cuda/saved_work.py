@@ -72,7 +72,7 @@ def roots_of(arrays: Arrays) -> np.ndarray:
 
 
 def _bases(nodes: np.ndarray) -> np.ndarray:
-    """Where the base of each node begins."""
+    """Return the offset of the base of each node."""
     is_frame = nodes[:, layout.KIND] == layout.FRAME
     return nodes[:, layout.OFFSET] + np.where(is_frame, layout.BASE_AT, nodes[:, layout.N_CANDIDATES])
 

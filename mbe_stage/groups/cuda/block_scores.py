@@ -75,7 +75,7 @@ def _sum_of_logs(side, index):
 
 @cuda.jit(device=True, forceinline=True)
 def _gain_of_likely(side, other, index, log_edges, weights):
-    """What the weights of likely pairs exceed ``-ln z`` by; the lanes share the members of `side`."""
+    """Return the excess of the weights of likely pairs over ``-ln z``; the lanes share the members of `side`."""
     gain = np.int64(0)
     for i in range(side.offsets[index] + cuda.laneid, side.offsets[index + 1], 32):
         own = side.records[side.members[i], LOG_DEGREE] - log_edges

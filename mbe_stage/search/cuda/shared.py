@@ -46,7 +46,7 @@ class DeviceProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
-    """How a problem makes blocks.
+    """Functions of a problem that make blocks.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which open nodes a device hands over to others. The children of a node are a range: several devices may share them.
+"""Choose the open nodes that a device hands over to others. A node's children are a range, so devices may share them.
 
 The giver keeps transferred work until the other device has copied it, from device to device. Through host memory a
 gigabyte would take tenths of a second.

@@ -29,18 +29,18 @@ def n_shown(output: OutputConfig) -> int:
 
 
 class Bounds(NamedTuple):
-    """Which bicliques may still be among those that are kept of one kind.
+    """Lower bounds that a biclique has to reach to be kept, for one kind.
 
     Attributes
     ----------
     fewest : int
-        Vertices on both sides.
+        Minimum number of vertices on each side.
     n_at_least, n_most : int
-        How many are kept, however many members they have, and at most.
+        Number of bicliques that are always kept, and the maximum.
     most_members : int
-        Of those beyond `n_at_least`.
+        Maximum of members that the bicliques beyond `n_at_least` have together.
     least, last : int
-        Edges of the worst that may be, and its key: of those with as many edges none has a larger key.
+        Minimum number of edges; bicliques with exactly this many need a key of at most `last`.
     """
 
     fewest: int
@@ -77,7 +77,7 @@ class Largest:
             kept.merge(other._kept[fewest])
 
     def bounds(self) -> list[Bounds]:
-        """Which bicliques are worth handing to `add`, for each of `FEWEST`."""
+        """Return the bounds of the bicliques that `add` may keep, for each of `FEWEST`."""
         return [
             Bounds(fewest, kept.n_at_least, kept.n_most, _MOST_MEMBERS, *(kept.floor or (0, 0)))
             for fewest, kept in self._kept.items()

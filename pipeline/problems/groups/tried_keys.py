@@ -55,7 +55,7 @@ class TriedKey:
 
     @property
     def offsets(self) -> tuple[bool, ...]:
-        """Whether buckets are shifted by half, for each of its graphs."""
+        """Return for each of its graphs whether buckets are shifted by half."""
         return (False,) if self.bucket is None else (False, True)
 
 

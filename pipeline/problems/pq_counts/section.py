@@ -15,7 +15,7 @@ MOST_CELLS = 1 << 16
 
 
 class PqCountsSection(Section):
-    """Which counts, one or a table of them; and whether those of each vertex and edge too."""
+    """The counts to make: one or a table, with or without those of each vertex and edge."""
 
     p: int = Field(
         2, ge=1, le=LARGEST_SIZE, description="Left vertices of a biclique.", json_schema_extra={"metavar": "P"}
