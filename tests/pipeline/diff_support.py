@@ -1,4 +1,4 @@
-"""Published runs made of given groups, without enumerating: tables, vertex tables and a manifest."""
+"""Published runs written from given groups, without a search: tables, vertex tables and a manifest."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def make_run(
     run_id: str | None = None,
     input_columns: Iterable[tuple[str, int, str | None]] = (),
 ) -> Path:
-    """Write a run of these groups; `extra` are vertices in none of them, `input_columns` those that were meant."""
+    """Write a run of these groups; `extra` are vertices in no group, `input_columns` the configured columns."""
     groups = list(groups)
     by_key = keyed(groups)
     keys = [sorted({v for one in groups for v in one[side]} | set(extra[side])) for side in (0, 1)]

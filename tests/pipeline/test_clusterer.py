@@ -1,4 +1,4 @@
-"""Biclusters by scikit-learn's API: its estimator checks, and the best bicliques as rows and columns."""
+"""The scikit-learn API for biclusters: its estimator checks, and the best bicliques as rows and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups that have grown: what is published of them, with their halos, and what is forged."""
+"""Grown groups: their published tables and halos, and checks of forged tables."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_the_report_shows_which_edges_are_absent(run_dir: Path) -> None:
 
 
 def halved_surprise(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """No vertex has a better rank by half of each."""
+    """Halve every value, so that no rank changes."""
     return [{**row, "grown_surprise": row["grown_surprise"] / 2} for row in table]
 
 
@@ -159,8 +159,8 @@ def test_forged_tables_are_found(run_dir: Path, table: str, change: Any, message
         verify_run(run_dir, ingest(Config().input, EDGES))
 
 
-def test_an_edge_that_is_none_is_found(run_dir: Path) -> None:
-    """An absent edge in the place of the next one that is there."""
+def test_an_absent_edge_is_found(run_dir: Path) -> None:
+    """Replace an edge by an absent one beside it."""
     pairs = rows(run_dir, "group_edges")
     there = {(row["left"], row["right"]) for row in pairs}
     place = next(
