@@ -21,7 +21,6 @@ def n_apart(old: Group, new: Group) -> int:
 
 
 def relation(old: Group, new: Group) -> str | None:
-    """Return how the new group relates to the old one."""
     meets = all(a & b for a, b in zip(old, new, strict=True))
     grown = meets and any(a <= b for a, b in zip(old, new, strict=True))
     shrunk = meets and any(a >= b for a, b in zip(old, new, strict=True))

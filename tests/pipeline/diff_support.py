@@ -30,12 +30,10 @@ def group(left: Iterable, right: Iterable) -> Group:
 
 
 def key_of(one: Group) -> int:
-    """`biclique_key` of a group."""
     return next(iter(keyed([one])))
 
 
 def keyed(groups: Iterable[Group]) -> dict[int, Group]:
-    """Groups by their `biclique_key`."""
     import numpy as np
 
     result = {}

@@ -105,7 +105,6 @@ def settings(out: Path, engine: str = "reference", **sections: Any) -> Config:
 
 
 def rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
-    """Return the rows of a table of a run."""
     return pq.read_table(run_dir / f"{name}.parquet").to_pylist()
 
 

@@ -120,8 +120,6 @@ class RunNursery(Nursery):
 
 
 class SchedulerNursery(Nursery):
-    """Schedulers with one worker each, by `scheduler_nursery.py`."""
-
     def __init__(self) -> None:
         super().__init__(sys.executable, Path(__file__).with_name("scheduler_nursery.py"))
 

@@ -53,8 +53,6 @@ class WedgesSection(BaseModel):
 
 
 class RankedSection(Section):
-    """Section of a derived output of bicliques."""
-
     at_least: int = Field(2, ge=1, description="Smallest side.")
     by: Literal["left", "right"] | None = Field(None, description="Ranked by.")
 

@@ -205,7 +205,7 @@ def baskets(draw: st.DrawFn) -> list[list[Any]]:
 def test_baskets(
     tmp_path: Path, rows: list[list[Any]], delimiter: str, padded: bool, leading: str | None, suffix: str
 ) -> None:
-    """With a given format the graph is read; without one, it is detected or asked for."""
+    """The graph is read with the format given; without it, the format is detected or asked for."""
     texts = [[str(item) for item in row] for row in rows]
     if delimiter == " " and (padded or any(" " in cell for row in texts for cell in row)):
         return

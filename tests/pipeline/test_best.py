@@ -125,7 +125,6 @@ def test_forged_tables(tmp_path: Path, asked: dict, change: Any, counts: dict[st
 
 
 def put_in_place_of(whole: RunResult, other: RunResult) -> None:
-    """Give a run the table, counts and fingerprint of another."""
     rows = pq.read_table(other.run_dir / "best.parquet")
     facts = json.loads((other.run_dir / "manifest.json").read_text())
     forged(whole, lambda _: rows, facts["counts"])

@@ -45,7 +45,7 @@ from tests.pipeline.output_support import edge_data
 SCHEMA = pa.schema([pa.field("n", pa.int64())])
 
 
-# --- what several threads share ------------------------------------------------------------------------------------
+# --- state shared by threads ---------------------------------------------------------------------------------------
 
 
 class Crowded:
@@ -124,7 +124,7 @@ def test_rows_in_order_have_one_encoder(tmp_path: Path, monkeypatch: pytest.Monk
     assert (len(seen) == 1) == is_sorted
 
 
-# --- exact borders -------------------------------------------------------------------------------------------------
+# --- exact limits --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_the_first_group_is_in_the_report_however_large(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
 def test_four_shades_part_the_numbers_evenly(most: int) -> None:
-    """On a scale of powers: the k-th shade begins at ``(1 + most) ** (k / 4) - 1``."""
+    """The scale is one of powers: the k-th shade begins at ``(1 + most) ** (k / 4) - 1``."""
     for n in range(1, most + 1):
         shade = "░▒▓█".index(_cell(n, math.log1p(most))[0])
         assert (1 + most) ** (shade / 4) <= (1 + n) * (1 + 1e-9)

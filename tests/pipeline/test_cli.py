@@ -366,7 +366,7 @@ def test_inspect(edges: Path) -> None:
     logger = logging.getLogger("mbe_stage")
     logger.setLevel(logging.INFO)
     result = mbe("inspect", edges, "--engine", "reference")
-    # Log messages of engines stay visible to a later call in the same process.
+    # The log level is restored for callers in the same process.
     assert logger.level == logging.INFO
     assert result.exit_code == 0
     assert "3 left x 3 right, 7 edges" in result.stdout

@@ -394,7 +394,7 @@ def test_a_graph_that_is_searched_as_it_was_read_says_its_vertices_once(edges_fi
 # --- the command --------------------------------------------------------------------------------------------------
 
 
-def test_the_command_publishes_what_all_others_read(edges_file: Path, tmp_path: Path) -> None:
+def test_all_commands_read_the_published_run(edges_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = said("cliques", edges_file, "--out", out, "--engine", "reference")
     assert (first["problem"], first["cliques"], first["input"]["undirected"]["loops"]) == ("cliques", 4, 1)
@@ -540,7 +540,7 @@ def test_cliques_of_another_graph_are_found(
 
 
 def test_a_missing_clique_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if a full search takes too long: each vertex and edge is grown to a clique."""
+    """A full search may take too long; then each vertex and each edge is grown to a clique."""
     graph = nx.gnp_random_graph(12, 0.5, seed=2)
     monkeypatch.setattr("mbe_stage.pipeline.verify.cliques._MOST_NODES", 3)
     whole = published(tmp_path / "whole", graph)

@@ -362,7 +362,7 @@ def lose_the_scheduler(
 
 
 @pytest.fixture
-def dask_is_heard(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+def dask_log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     """Capture what Dask would print; its loggers do not propagate."""
     names = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
     silent = [logging.getLogger(name) for name in names if not logging.getLogger(name).propagate]
@@ -375,7 +375,7 @@ def dask_is_heard(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptur
 
 @IN_ROUNDS
 def test_the_scheduler_is_lost_and_the_run_resumed_without_a_cluster(
-    rounds, schedulers, tmp_path, edges, undisturbed, monkeypatch, dask_is_heard
+    rounds, schedulers, tmp_path, edges, undisturbed, monkeypatch, dask_log
 ) -> None:
     hurry(monkeypatch)
     seed = random.randrange(10**6)
@@ -383,7 +383,7 @@ def test_the_scheduler_is_lost_and_the_run_resumed_without_a_cluster(
     for attempt in range(rounds):
         with noted(attempt, seed):
             after = 0.3 * dice.random()
-            lose_the_scheduler(schedulers, tmp_path / str(attempt), edges, undisturbed, after, dask_is_heard)
+            lose_the_scheduler(schedulers, tmp_path / str(attempt), edges, undisturbed, after, dask_log)
 
 
 @pytest.mark.slow

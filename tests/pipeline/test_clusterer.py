@@ -40,7 +40,7 @@ def test_biclusters_are_the_best_bicliques(by: str) -> None:
             assert model.scores_.tolist() == best.scores.tolist()
 
 
-def test_none_is_found_where_there_is_none() -> None:
+def test_a_matrix_without_biclusters() -> None:
     from mbe_stage.pipeline.clusterer import BicliqueClusterer
 
     model = BicliqueClusterer().fit(np.eye(4))

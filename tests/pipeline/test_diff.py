@@ -112,7 +112,7 @@ def mutated(dice: random.Random, groups: list[Group], n_vertices: int) -> list[G
 
 @pytest.mark.parametrize("seed", range(6))
 def test_changed_runs_equal_the_reference(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In pieces of a few rows, so that every result is put together from pieces."""
+    """Pieces have a few rows, so that every result is put together from several."""
     monkeypatch.setattr(search, "_INDEXED", 300)
     monkeypatch.setattr(search, "_COMPARED", 70)
     monkeypatch.setattr(search, "_FEWEST_BLOCK_ROWS", 7)

@@ -154,7 +154,7 @@ def test_keys_cannot_act_upon_the_terminal(tmp_path: Path) -> None:
 
 
 def test_columns_by_position_and_by_name_are_matched(tmp_path: Path) -> None:
-    """By position in CSV and by name in Parquet it is the same column; the third run reads another one."""
+    """The same column by position in CSV and by name in Parquet; the third run reads another one."""
     (tmp_path / "e.csv").write_text("day,account,shop\n1,a,x\n1,b,x\n2,b,y\n")
     pq.write_table(
         pa.table({"account": ["a", "b", "c"], "shop": ["x", "x", "y"], "till": ["x", "x", "y"]}), tmp_path / "e.parquet"

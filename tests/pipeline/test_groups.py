@@ -103,7 +103,7 @@ def assert_listed(run_dir: Path, expected: list[dict[str, Any]]) -> None:
     assert {(row["group_key"], row["side"], row["vertex"]) for row in found} == of_cores
 
 
-# --- what they are ------------------------------------------------------------------------------------------------
+# --- the list -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -267,7 +267,7 @@ def test_explanations_do_not_round_to_all_or_nothing() -> None:
     assert "all of 1 possible edge;" in explanation(1, 1, 1, 1.0, 1.0)
 
 
-# --- how they are asked for ---------------------------------------------------------------------------------------
+# --- configuration ------------------------------------------------------------------------------------------------
 
 
 def test_without_its_section_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +337,7 @@ def test_unknown_keys_are_refused_with_the_nearest(tmp_path: Path, key: str) -> 
 
 
 def test_the_options_are_those_of_the_model() -> None:
-    """They are kept in a table, so that `--help` imports no model."""
+    """The options are kept in a table, so that `--help` imports no model."""
     made = output_parameters(GroupsSection, "groups", PUBLICATION.about)
 
     def told(parameter: options.Parameter) -> tuple[object, ...]:
@@ -352,7 +352,7 @@ def test_the_options_are_those_of_the_model() -> None:
 
 
 def test_the_shipped_defaults_are_those_of_the_model() -> None:
-    """In `configs/default.yaml` the section is a comment, since its presence would ask for groups."""
+    """The section is a comment in `configs/default.yaml`, since its presence would ask for groups."""
     lines = (ROOT / "configs" / "default.yaml").read_text(encoding="utf-8").splitlines()
     section = lines[lines.index("# groups:") :]
     text = "\n".join(line.removeprefix("# ") for line in section)
@@ -399,7 +399,7 @@ def test_blocks_in_device_memory_lead_to_the_same_tables(tmp_path: Path) -> None
     assert all(line["groups"] > 0 for line in lines)
 
 
-# --- what they depend on ------------------------------------------------------------------------------------------
+# --- invariance ---------------------------------------------------------------------------------------------------
 
 
 def test_neither_the_order_of_rows_nor_threads_nor_blocks_matter(tmp_path: Path) -> None:
@@ -459,7 +459,7 @@ def test_a_run_without_bicliques(tmp_path: Path) -> None:
     verify_run(result.run_dir, ingest(Config().input, EDGES))
 
 
-def test_a_truncated_run_has_groups_of_what_it_holds(tmp_path: Path) -> None:
+def test_a_truncated_run_has_groups_of_its_results(tmp_path: Path) -> None:
     limited = {"engine": "cpu", "max_bicliques": 60}
     result = run(settings(tmp_path, "cpu", execution=limited), planted(2))
     assert result.manifest.truncated is not None

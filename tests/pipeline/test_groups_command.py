@@ -48,7 +48,7 @@ def source(tmp_path: Path, edges_file: Path) -> Path:
     return run(config).run_dir
 
 
-# --- of an input --------------------------------------------------------------------------------------------------
+# --- groups of an input -------------------------------------------------------------------------------------------
 
 
 def test_groups_of_an_input_are_those_of_a_run_that_is_asked_for_them(tmp_path: Path, edges_file: Path) -> None:
@@ -173,7 +173,7 @@ def test_keys_that_a_terminal_would_obey_are_shown_and_not_obeyed(tmp_path: Path
 
 
 def test_times_known_cases_and_the_last_run_are_shown(tmp_path: Path) -> None:
-    """In the table if there are any; in JSON, times are text."""
+    """The table shows them if there are any; times are text in JSON."""
     times = pa.array([3_600_000_000 * hour for hour in range(EDGES.num_rows)], pa.timestamp("us"))
     edges = EDGES.append_column("at", times)
     pq.write_table(edges, tmp_path / "edges.parquet")
@@ -248,7 +248,7 @@ def test_a_directory_of_parquet_files_is_an_input(tmp_path: Path) -> None:
     assert told["input"]["rows_read"] == EDGES.num_rows
 
 
-# --- of a published run -------------------------------------------------------------------------------------------
+# --- groups of a published run ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def explained(run_dir: Path, source: list[dict[str, Any]]) -> list[str]:
 
 
 def test_explanations_are_those_of_the_raw_rows(tmp_path: Path) -> None:
-    """With every tried key; in these rows the degrees force edges between some items and accounts."""
+    """Every tried key is used; in these rows the degrees force edges between some items and accounts."""
     told = explained(run(with_everything(tmp_path, chance_copies=0), WHOLE).run_dir, WHOLE.to_pylist())
     assert any("possible edges" in text and "all of" not in text for text in told)
     in_time = ["all edges of these items" in text for text in told]

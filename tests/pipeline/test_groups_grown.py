@@ -32,7 +32,6 @@ def grown(out: Path, engine: str = "reference", **sections: Any) -> Config:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The files of a sound run."""
     run_dir = run(grown(tmp_path_factory.mktemp("sound")), EDGES).run_dir
     assert len(rows(run_dir, "groups")) >= 2
     return {path.relative_to(run_dir).as_posix(): path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}

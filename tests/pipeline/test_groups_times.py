@@ -300,7 +300,7 @@ def test_a_missing_weight_or_time_leaves_the_edge_and_counts_for_nothing(tmp_pat
 
 
 def test_groups_over_all_valid_years(tmp_path: Path) -> None:
-    """From the first valid year to the last: tables, report and check."""
+    """Times reach from the first valid year to the last, in tables, report and check."""
     table = SOURCE.to_pylist()
     ring = [row for row in table if row["l"].startswith("ring 0") and row["r"] <= -100]
     for i, row in enumerate(ring):

@@ -51,7 +51,6 @@ def changed(column: str, change: Callable[[Any], Any], row: int = 0) -> Callable
 
 
 def without_first(table: Rows) -> Rows:
-    """Leave out the first row."""
     return table[1:]
 
 
@@ -131,7 +130,6 @@ COLUMNS = [
 
 
 def other(value: Any, kind: pa.DataType) -> Any:
-    """Return another value of this type."""
     if pa.types.is_boolean(kind):
         return not value
     if pa.types.is_timestamp(kind):
@@ -166,7 +164,7 @@ def searched_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def test_another_value_of_any_column_is_found(
     whole: tuple[dict[str, bytes], EdgeData], tmp_path: Path, table: str, column: str
 ) -> None:
-    """In the last row, and in the first rows with a value and with null."""
+    """The change is in the last row, and in the first rows with a value and with null."""
     files, edges = whole
     run_dir = copied(files, tmp_path)
     name = f"{table}.parquet"
@@ -174,7 +172,7 @@ def test_another_value_of_any_column_is_found(
     nulls = [row[column] is None for row in content]
     for row in {len(content) - 1, *(nulls.index(is_null) for is_null in set(nulls))}:
         copied(files, tmp_path)
-        # Half of a score may be a lower bound that changes nothing.
+        # A small change of one half of a score need not change the score.
         change = (lambda _: 1e6) if column == "grown_surprise" else (lambda value: other(value, kind))
         forge(run_dir, name, changed(column, change, row=row))
         with pytest.raises(VerificationError):
@@ -210,7 +208,6 @@ FORGED: list[tuple[str, Any, str]] = [
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The files of a sound run of bicliques."""
     run_dir = run(settings(tmp_path_factory.mktemp("sound"), groups={"kind": "short_list"}), EDGES).run_dir
     assert rows(run_dir, "vertex_scores")[1]["group_key"] is not None
     assert rows(run_dir, "vertex_scores")[20]["group_key"] is None
@@ -328,7 +325,7 @@ def test_both_round_the_same_logarithms(n_right: int) -> None:
 
 @pytest.mark.parametrize("top", [1, 4, 20_000])
 def test_writing_and_checking_agree_on_random_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, top: int) -> None:
-    """They share no code; a small top leaves candidates that are only the best of a vertex."""
+    """The two share no code; a small top leaves candidates that are only the best of a vertex."""
     monkeypatch.setattr(sink, "CandidateSink", partial(CandidateSink, top=top))
     monkeypatch.setattr(reference, "TOP", top)
     n_groups = 0
@@ -345,7 +342,7 @@ def test_writing_and_checking_agree_on_random_graphs(tmp_path: Path, monkeypatch
 
 
 def test_wrong_candidates_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the 252 bicliques that tie for the best of a crown, its 20 vertices keep at most 20 as their best."""
+    """A crown has 252 bicliques that tie for the best, but its 20 vertices keep at most 20 of them."""
     pairs = [*crown_pairs(10), *((u, u) for u in range(10, 1010))]
     source = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
     made = run(settings(tmp_path / "all", "cpu"), source)

@@ -169,7 +169,7 @@ def test_a_deeply_nested_line_is_ignored(tmp_path, edges) -> None:
 
 
 def test_a_record_with_a_wrong_checksum_is_ignored(tmp_path, edges) -> None:
-    """It states one result too many and is valid otherwise."""
+    """The record states one result too many and is valid otherwise."""
     staging_dir = ended_after(2, config_for(tmp_path / "out", edges))
     before = read_journal(staging_dir)[1]
     header, *lines = (staging_dir / JOURNAL_NAME).read_bytes().splitlines()

@@ -156,7 +156,7 @@ def test_the_staging_folder_swapped_for_a_link(out: Path, home: Path, monkeypatc
     assert not (out / "aside" / RUN).exists()
 
 
-# --- what is no output directory ----------------------------------------------------------------------------------
+# --- other directories --------------------------------------------------------------------------------------------
 
 
 def test_only_an_output_directory_is_cleaned(tmp_path: Path, home: Path) -> None:

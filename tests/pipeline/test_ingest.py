@@ -57,7 +57,7 @@ def test_ids_are_ranks_of_keys() -> None:
     ]
 
 
-def test_keys_of_text_are_integers_only_where_all_are_written_so(tmp_path: Path) -> None:
+def test_text_keys_are_integers_only_if_all_look_like_integers(tmp_path: Path) -> None:
     assert pairs(read_csv(tmp_path, "7,1\n-8,0\n")) == [(-8, 0), (7, 1)]
     mixed = read_csv(tmp_path, "u,v\n007,1\n7,x\n")
     assert pairs(mixed) == [("007", "1"), ("7", "x")]
@@ -136,7 +136,7 @@ def test_integers_beyond_int64_as_strings(tmp_path: Path) -> None:
     assert pairs(edge) == [(2**63 - 1, -(2**63))]
 
 
-def test_floats_are_keys_only_where_whole() -> None:
+def test_floats_are_keys_only_if_whole() -> None:
     frame = pd.DataFrame({"u": [1.0, None, 3.0], "v": ["x", "y", "z"]})
     edges = ingest(InputConfig(nulls="drop"), source=frame)
     assert pairs(edges) == [(1, "x"), (3, "z")]
@@ -305,7 +305,7 @@ def test_windows_of_numbers(times: list[object]) -> None:
     ).left_keys.to_pylist() == [2, 3]
 
 
-def test_windows_are_exact_where_floats_are_not() -> None:
+def test_windows_are_exact_beyond_the_precision_of_floats() -> None:
     start = 2**62
     config = InputConfig(timestamp=2, time_from=start + 1, time_until=start + 2)
     times = [start, start + 1, start + 2]

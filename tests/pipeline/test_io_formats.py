@@ -75,7 +75,7 @@ def test_konect_directory_and_unipartite_warning(tmp_path: Path, caplog: pytest.
     assert "one kind of vertex (sym)" in caplog.text
 
 
-def test_compression_is_told_by_bytes_not_by_name(tmp_path: Path) -> None:
+def test_compression_is_detected_by_bytes_not_by_name(tmp_path: Path) -> None:
     plain_named_gz, gz_named_plain = tmp_path / "a.csv.gz", tmp_path / "b.csv"
     plain_named_gz.write_bytes(to_text(LEFT, RIGHT))
     gz_named_plain.write_bytes(gzip.compress(to_text(LEFT, RIGHT)))
@@ -255,7 +255,7 @@ _NAMED = {"parquet": ("user", "item"), "csv_header": ("user", "item"), "npz": ("
 
 @pytest.mark.parametrize("case", FORMATS)
 def test_columns_are_recorded(tmp_path: Path, case: str) -> None:
-    """By position, and by name if the file has names; names that the format supplies do not count."""
+    """Columns by position, and by name if the file has names; names supplied by the format do not count."""
     name, _, write = FORMATS[case]
     (tmp_path / name).write_bytes(write(LEFT, RIGHT))
     left, right = _NAMED.get(case, (None, None))

@@ -85,7 +85,7 @@ def test_closed_and_maximal_sets_are_those_of_the_definition(engine: str) -> Non
     ("n_left", "n_right", "density"), [(40, 24, 0.3), (9, 40, 0.5), (300, 12, 0.6), (150, 90, 0.1)]
 )
 def test_left_sizes_are_those_of_all_members(n_left: int, n_right: int, density: float) -> None:
-    """With merged columns, twins on both sides, either side as rows, and lists of more than 64 columns."""
+    """Graphs with merged columns, twins on both sides, either side as rows, and more than 64 columns."""
     for seed in range(3):
         matrix = random_matrix(seed, n_left, n_right, density)
         rows, columns = np.nonzero(np.repeat(np.repeat(matrix, 1 + seed % 2, axis=0), 1 + seed % 3, axis=1))

@@ -30,7 +30,7 @@ def files_in(staging_dir: Path) -> set[str]:
     return {path.as_posix() for path in paths} - {".lock", JOURNAL_NAME}
 
 
-def left_unbooked(staging_dir: Path) -> list[Path]:
+def add_leftovers(staging_dir: Path) -> list[Path]:
     """Add the leftovers of a killed process: an open part, the edges of a flow, a spill, half a journal."""
     names = (f"{staging_dir.name}/bicliques/part-00099.parquet", "scratch/edges.arrow", "sort/spill-00099.arrow")
     paths = [staging_dir / name for name in (*names, f"{JOURNAL_NAME}.new")]
@@ -50,7 +50,7 @@ def test_an_interrupted_run_keeps_recorded_files(tmp_path, edges, sections) -> N
     kept = booked(staging_dir)
     assert files_in(staging_dir) == kept != set()
     with RunStore(tmp_path).begin(staging_dir=staging_dir):
-        left_unbooked(staging_dir)
+        add_leftovers(staging_dir)
     assert files_in(staging_dir) == kept
 
 
@@ -86,7 +86,7 @@ def test_a_truncated_run_killed_after_its_move_can_be_resumed(tmp_path, edges, m
 
 def test_leftovers_of_a_killed_process_are_removed_first(tmp_path, edges) -> None:
     staging_dir = ended_after(1, config_for(tmp_path, edges))
-    left_unbooked(staging_dir)
+    add_leftovers(staging_dir)
     with RunStore(tmp_path).begin(staging_dir=staging_dir) as staging:
         assert files_in(staging_dir) == booked(staging_dir)
         assert list(staging.scratch.iterdir()) == []
@@ -95,7 +95,7 @@ def test_leftovers_of_a_killed_process_are_removed_first(tmp_path, edges) -> Non
 def test_nothing_is_removed_while_another_process_writes(tmp_path, edges) -> None:
     staging_dir = ended_after(1, config_for(tmp_path, edges))
     with RunStore(tmp_path).begin(staging_dir=staging_dir):
-        paths = left_unbooked(staging_dir)
+        paths = add_leftovers(staging_dir)
         with pytest.raises(RunIsBeingWritten), RunStore(tmp_path).begin(staging_dir=staging_dir):
             pass
         assert all(path.exists() for path in paths)
@@ -115,7 +115,7 @@ def test_a_file_that_cannot_be_removed_does_not_hide_the_error(tmp_path, edges, 
     staging_dir = ended_after(1, config_for(tmp_path, edges))
 
     def end() -> None:
-        left_unbooked(staging_dir)
+        add_leftovers(staging_dir)
         monkeypatch.setattr(Path, "unlink", refused(errno.EROFS))
         raise Killed
 

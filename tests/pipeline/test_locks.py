@@ -17,7 +17,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_lock_ends_where_the_file_is_closed(path: Path) -> None:
+def test_a_lock_ends_when_the_file_is_closed(path: Path) -> None:
     assert not is_locked(path)
     with locked(path.open("ab")):
         assert is_locked(path)

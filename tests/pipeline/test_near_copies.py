@@ -43,7 +43,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_largest_without_near_copies_by_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Also if more are read than at first, and for any threshold of wide rows."""
+    """More rows may have to be read than at first, and any threshold of wide rows gives the same."""
     monkeypatch.setattr(near_copies, "LOOKED_THROUGH", 1)
     monkeypatch.setattr(near_copies, "_MORE", 2)
     run_dir = run(settings(tmp_path, groups=None), planted(seed)).run_dir

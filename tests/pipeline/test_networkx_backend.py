@@ -129,7 +129,7 @@ def test_graphs_survive_a_round_trip() -> None:
 
 
 @pytest.mark.parametrize(("function", "problem"), [("find_cliques", "cliques"), ("butterflies", "pq_counts")])
-def test_networkx_is_told_every_engine(function: str, problem: str) -> None:
+def test_networkx_knows_every_engine(function: str, problem: str) -> None:
     (words,) = get_info()["functions"][function]["additional_parameters"].values()
     assert set(re.findall(r"\w+", words)) - {"or"} == {"auto", *problem_named(problem).engines}
     assert all(f"``{name}``" in (getattr(interface, function).__doc__ or "") for name in problem_named(problem).engines)

@@ -325,7 +325,7 @@ def test_missing_local_counts_are_not_published_as_zeros(tmp_path: Path, monkeyp
     assert not (tmp_path / "latest").exists()
 
 
-# --- what is asked ------------------------------------------------------------------------------------------------
+# --- settings -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -447,7 +447,7 @@ def refusal_of_top(run_dir: Path) -> str:
     return mbe("top", run_dir, code=3).stderr
 
 
-def test_json_has_null_where_readers_would_round(edges_file: Path) -> None:
+def test_json_has_null_for_counts_that_readers_would_round(edges_file: Path) -> None:
     pq.write_table(complete(30, 30), edges_file)
     (row,) = said("count-pq", edges_file, "-p", 15, "-q", 15, "--engine", "cpu")["counts"]
     assert row == {"p": 15, "q": 15, "count": None, "count_text": str(comb(30, 15) ** 2)}
@@ -634,7 +634,7 @@ def test_forged_tables_are_found(tmp_path: Path, name: str, change: Any, words: 
 
 
 def test_numbers_that_add_up_and_are_wrong_are_found(tmp_path: Path) -> None:
-    """In all tables, one vertex has one more and another has one fewer, so only the input reveals it."""
+    """One vertex has one more and another one fewer in all tables, so only the input reveals it."""
     run_dir = published(tmp_path, p=2, q=2, local="vertices").run_dir
     forge(run_dir, "pq_vertices", lambda table: with_number(1, -1)(with_number(0, 1)(table)))
     with pytest.raises(VerificationError, match="left vertex 0 is in"):
@@ -652,7 +652,7 @@ def test_without_the_input_tables_are_checked_against_each_other(tmp_path: Path)
 
 @pytest.mark.slow
 def test_counts_too_expensive_to_recount_are_listed(tmp_path: Path) -> None:
-    """With 3 or more on both sides there is neither a closed form nor a matrix product."""
+    """There is neither a closed form nor a matrix product with 3 or more on both sides."""
     source = made(4, 250, 250, 0.6)
     result = published(tmp_path, "cpu", source, p=3, q=3, table=True)
     report = checked(result, source)
@@ -671,7 +671,7 @@ def test_numbers_of_any_length_are_written_and_read() -> None:
 
 
 def test_the_shipped_defaults_are_those_of_the_model() -> None:
-    """In `configs/default.yaml` the section is a comment, since bicliques have another one."""
+    """The section is a comment in `configs/default.yaml`, since bicliques have another one."""
     root = Path(__file__).parents[2] / "configs"
     lines = (root / "default.yaml").read_text(encoding="utf-8").splitlines()
     first = lines.index("# pq_counts:")

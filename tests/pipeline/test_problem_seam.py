@@ -395,7 +395,7 @@ def test_an_output_that_is_not_requested_changes_nothing(tmp_path: Path) -> None
     assert after.count("<section") == before.count("<section") + 1
 
 
-def test_a_truncated_run_has_the_derived_output_of_what_it_holds(tmp_path: Path) -> None:
+def test_a_truncated_run_has_the_derived_output_of_its_results(tmp_path: Path) -> None:
     limits = {"engine": "cpu", "max_bicliques": 7}
     result = run(settings(tmp_path, smaller_sides={}, execution=limits), EDGES)
     assert result.manifest.truncated == "stopped at max_bicliques = 7"
@@ -444,7 +444,7 @@ def test_an_output_with_invalid_counts_fails_the_run_in_one_line(
     assert_nothing_staged(tmp_path)
 
 
-# --- what else can go wrong ---------------------------------------------------------------------------------------
+# --- further failures ---------------------------------------------------------------------------------------------
 
 
 def add_entry(installed: Path, line: str) -> None:
@@ -618,7 +618,7 @@ def test_a_run_with_the_cuda_engine_on_the_emulator(tmp_path: Path, installed: P
     assert reference_run[2] == reference_run[3] > 20
 
 
-# --- no caller knows one ------------------------------------------------------------------------------------------
+# --- callers know no problem --------------------------------------------------------------------------------------
 
 # The backend has to use networkx's names of functions.
 _OF_NETWORKX = "networkx_backend/"

@@ -552,7 +552,7 @@ def test_names_of_runs_always_grow(n):
 
 @pytest.mark.parametrize("report", [False, True])
 def test_report_and_manifest_state_the_published_name(tmp_path, report):
-    """Also if the first attempt to publish fails and the second takes another name."""
+    """The first attempt to publish may fail, and the second may take another name."""
     store, edges, config = RunStore(tmp_path), edge_data(random_pairs(0)), settings(tmp_path, output={"report": report})
     with store.begin() as staging:
         finish(staging.path, edges.facts, config, enumerate_to(edges, config, staging.path))

@@ -41,7 +41,6 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts and pieces of a few rows."""
     in_pieces(monkeypatch, 8, 32)
 
 
@@ -215,7 +214,6 @@ def wide(random: np.random.Generator) -> pa.Table:
 
 
 def asked(random: np.random.Generator) -> InputConfig:
-    """Random filters and keys."""
     settings: list[dict[str, Any]] = [
         {"right": ["v", "v2"]},
         {"by": "g"},
@@ -233,7 +231,6 @@ def asked(random: np.random.Generator) -> InputConfig:
 
 
 def everything(edges: EdgeData | str) -> Any:
-    """Return all that the edges hold, as plain values."""
     if isinstance(edges, str):
         return edges
     events = edges.events

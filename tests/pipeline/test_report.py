@@ -373,7 +373,7 @@ def test_no_percentage_claims_all_or_nothing() -> None:
 
 
 def test_percentages_are_written_by_one_function() -> None:
-    """In pipeline/ and flows/; other code would round shares in its own way."""
+    """Other code in pipeline/ and flows/ would round shares in its own way."""
     own = re.compile(r"\{[^{}]*:[^{}]*%\}|\* ?100[^{}]*:[^{}]*\} ?%|100 ?\*[^{}]*:[^{}]*\} ?%")
     allowed = {"pipeline/wording.py", "pipeline/verify/groups.py"}
     allowed |= {"pipeline/report/bicliques.py"}

@@ -49,7 +49,6 @@ class MadeUpSearch:
 
     @property
     def rest(self) -> list[int]:
-        """All results that are not found yet."""
         return self.open_results + [N_BELOW * root + k for root in self.ahead for k in range(N_BELOW)]
 
     def found(self, *, is_at_barrier: bool) -> list[int]:

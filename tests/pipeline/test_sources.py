@@ -195,7 +195,7 @@ def test_a_pattern_without_files_is_one_error(parts: Path) -> None:
     assert pairs(ingest(InputConfig(path="parts/[x].csv"))) == [("dan", 1)]
 
 
-def test_directories_within_are_not_overlooked(parts: Path) -> None:
+def test_subdirectories_are_not_overlooked(parts: Path) -> None:
     (parts / "more").mkdir()
     (parts / "more" / "c.csv").write_text(HEADER + "dan,1\n")
     assert "a directory of 'a.csv', 'b.csv', 'more'" in refusal("parts").replace("'.a.csv.crc', '_SUCCESS', ", "")

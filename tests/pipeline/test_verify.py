@@ -174,7 +174,7 @@ def refused(run: Path, edges: EdgeData | None, *parts: str, **options: int) -> N
         assert part in message
 
 
-# --- what is right passes -----------------------------------------------------------------------------------------
+# --- correct runs pass --------------------------------------------------------------------------------------------
 
 
 def test_a_good_run_passes(run: Path, edges: EdgeData) -> None:
@@ -277,7 +277,7 @@ def test_a_sample_is_stated(run: Path, edges: EdgeData) -> None:
     assert any(f"{report.n_bicliques - 7} bicliques outside" in text for text in report.not_checked)
 
 
-# --- what is wrong is named ---------------------------------------------------------------------------------------
+# --- errors are named ---------------------------------------------------------------------------------------------
 
 
 def test_flipped_byte(run: Path, edges: EdgeData) -> None:

@@ -267,7 +267,7 @@ def test_the_note_names_every_untold_field() -> None:
     "name", ["rows_read", "rows_dropped_null", "rows_dropped_weight", "rows_dropped_time", "duplicate_edges", "n_edges"]
 )
 def test_row_counts_are_checked_against_the_input(tmp_path: Path, name: str) -> None:
-    """Also if the figures still add up."""
+    """Wrong figures are found even if they still add up."""
     path = tmp_path / "e.csv"
     path.write_text("l,r,w\na,1,5\na,1,6\nb,1,5\nb,2,5\n,2,5\nc,2,1\n")
     config = Config.from_mapping(

@@ -49,7 +49,7 @@ def left_out(tmp_path: Path) -> Path:
     return run(settings(tmp_path / "out", **LEFT_OUT), EDGES).run_dir
 
 
-# --- what is published --------------------------------------------------------------------------------------------
+# --- published content --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_run_without_bicliques_at_all(tmp_path: Path) -> None:
     verify_run(result.run_dir)
 
 
-# --- how it is asked for ------------------------------------------------------------------------------------------
+# --- settings -----------------------------------------------------------------------------------------------------
 
 
 def test_the_option_is_the_key(tmp_path: Path, edges_file: Path) -> None:
@@ -183,7 +183,7 @@ def test_the_shipped_default_keeps_them() -> None:
     assert load_config(None).output.bicliques
 
 
-# --- who has to do without them -----------------------------------------------------------------------------------
+# --- readers ------------------------------------------------------------------------------------------------------
 
 
 def test_readers_of_bicliques_are_refused(left_out: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_lost_table_has_its_own_message(tmp_path: Path) -> None:
     assert_nothing_staged(tmp_path)
 
 
-# --- what verify finds --------------------------------------------------------------------------------------------
+# --- verification -------------------------------------------------------------------------------------------------
 
 
 def put(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:

@@ -258,7 +258,7 @@ def test_without_bicliques_derived_outputs_are_summed_up(tmp_path: Path) -> None
     together, alone = make(), make()
 
     def guarded(collector: CandidateSink) -> GuardedCollector:
-        """As in a run, the sink's threads and this one take turns."""
+        """Guard it as in a run, where the sink's threads and this one take turns."""
         collecting: Any = SimpleNamespace(run_path=tmp_path / "run")
         return GuardedCollector("groups", collecting, lambda _: collector)  # type: ignore[arg-type, return-value]
 

@@ -160,7 +160,7 @@ def test_keys_of_several_columns_are_shown_part_by_part(of_parts: RunResult) -> 
     assert "page, stars" in mbe("show", run_dir).stdout
 
 
-def test_top_shows_groups_where_there_are_no_bicliques(days: list[RunResult]) -> None:
+def test_top_shows_groups_if_there_are_no_bicliques(days: list[RunResult]) -> None:
     run_dir = days[1].run_dir
     found = said("top", run_dir, "--limit", 1)
     assert (found["by"], [group["rank"] for group in found["groups"]]) == ("rank", [1])
@@ -173,7 +173,7 @@ def test_top_shows_groups_where_there_are_no_bicliques(days: list[RunResult]) ->
     assert "--copies: only applies to bicliques" in refusal("top", run_dir, "--copies", code=2)
 
 
-def test_diff_compares_groups_where_there_are_no_bicliques(days: list[RunResult], tmp_path: Path) -> None:
+def test_diff_compares_groups_if_there_are_no_bicliques(days: list[RunResult], tmp_path: Path) -> None:
     old, new = (each.run_dir for each in days)
     found = said("diff", old, new, "--out", tmp_path / "d")
     assert (found["counts"], found["groups"]) == ({"new": 1}, {"old": 1, "new": 2, "same": 1})

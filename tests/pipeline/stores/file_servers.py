@@ -33,8 +33,6 @@ class SftpServer:
 
 
 class OnServer:
-    """A directory that a server serves."""
-
     def __init__(self, server: SftpServer, directory: Path) -> None:
         self.server, self.directory, self.url = server, directory, f"{server.url}{directory}"
 

@@ -344,7 +344,7 @@ def test_credentials_are_not_sent(
     assert all(rank.writes for rank in shared.manifest.ranks.each)
 
 
-# --- what fails ----------------------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------------------------
 
 
 def at_publication(monkeypatch: pytest.MonkeyPatch, happens: Any) -> None:
@@ -629,7 +629,7 @@ def test_workers_whose_uploads_fail_send_their_results(
 
 
 def test_records_of_an_earlier_attempt_are_forgotten(bucket: Bucket, edges: Path, tmp_path: Path) -> None:
-    """Also if the next attempt uses no store."""
+    """The next attempt may use no store."""
     config = settings(tmp_path / "out", edges)
     run_path = tmp_path / "room" / "run"
     run_path.mkdir(parents=True)
@@ -697,7 +697,7 @@ def test_leftovers_of_workers_go_together(bucket: Bucket) -> None:
     store.close()
 
 
-# --- what is ended, killed and gone on with ------------------------------------------------------------------------
+# --- ended, killed and resumed runs --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ def answering() -> Iterator[str]:
         server.shutdown()
 
 
-# --- what is read --------------------------------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------------------------------------
 
 
 def test_objects_and_directories_of_a_file_system(memory: object, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_missing_hadoop_is_named() -> None:
     assert "CLASSPATH" in failure.value.remedy
 
 
-# --- what is refused -----------------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------------------------
 
 
 def test_refusals_of_a_server_are_one_line_without_its_text(answering: str, served: tuple[Path, str]) -> None:
@@ -314,7 +314,7 @@ class Driver:
 
 
 def test_a_disturbed_listing_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with SMB, which queries each file separately; a vanished directory is an error."""
+    """SMB queries each file separately; a vanished file does not mean that its directory has vanished."""
     monkeypatch.setattr(fsspec_files, "_PAUSE", 0)
     address, gone = parse_address("smb://host/share/a"), OSError(errno.ENOENT, "gone")
     there, found = {"type": "directory"}, [{"name": "/share/a/b", "type": "file"}]

@@ -180,7 +180,7 @@ def test_listed_names_cannot_leave_the_directory() -> None:
     assert asked == ["/out"]
 
 
-# --- what is removed -----------------------------------------------------------------------------------------------
+# --- removal -------------------------------------------------------------------------------------------------------
 
 
 def test_only_our_own_names_are_removed(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:

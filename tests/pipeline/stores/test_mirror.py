@@ -93,7 +93,7 @@ def test_leftovers_that_another_writer_removes_first(temporary: Path, monkeypatc
         assert list(temporary.iterdir()) == [copies.root]
 
 
-# --- what others have put there -----------------------------------------------------------------------------------
+# --- foreign content ----------------------------------------------------------------------------------------------
 
 ROOM = "20200101T000000Z-aaaaaa"
 

@@ -40,7 +40,7 @@ def pointer(bucket: Bucket, prefix: str = "out") -> dict:
     return json.loads(bucket.get(f"{prefix}/latest"))
 
 
-# --- what is published ---------------------------------------------------------------------------------------------
+# --- published content ---------------------------------------------------------------------------------------------
 
 
 def test_runs_equal_those_on_disk(bucket: Bucket, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_no_object_is_written_outside_its_directory(bucket: Bucket, tmp_path: Pa
     assert not (tmp_path / "evil").exists()
 
 
-# --- who else writes -----------------------------------------------------------------------------------------------
+# --- other writers -------------------------------------------------------------------------------------------------
 
 
 def test_of_two_writers_at_once_one_wins(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +250,7 @@ def test_mbe_clean_removes_leftovers_and_no_run(bucket: Bucket, monkeypatch: pyt
     assert published(bucket) == [run.manifest.run_id]
 
 
-# --- what fails ----------------------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("bucket")
