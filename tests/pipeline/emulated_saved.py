@@ -123,7 +123,7 @@ def refused(directory: Path, launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def change_saved_work(staging_dir: Path) -> None:
-    """Add an entry to the last stack that does not exist."""
+    """Let the last stack claim an entry that it does not have."""
     path = staging_dir / read_journal(staging_dir)[1][-1].saved.file.path
     with np.load(path) as stored:
         arrays = {name: stored[name] for name in stored.files}
