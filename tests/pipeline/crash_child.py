@@ -1,9 +1,9 @@
-"""A run in a process of its own that the crash tests kill, interrupt or starve; says on stdout how far it is.
+"""A run in its own process that crash tests kill, interrupt or starve; it reports its progress on stdout.
 
 ``python crash_child.py CONFIG.json EDGES.csv [OPTION]...`` prints ``ready``, waits for a line, and prints ``running``
-after the first block, ``publishing``, and ``done RUN_DIR``, ``refused CODE MESSAGE`` or, where a signal has ended the
-run, ``interrupted N_FOUND``. Options are ``slow-sync``, ``slow-blocks``, ``file-limit=BYTES``, ``resume``, and
-``killed-before-lock`` and ``killed-before-removal``, with which it kills itself.
+after the first block, ``publishing``, and then ``done RUN_DIR``, ``refused CODE MESSAGE`` or, after a signal,
+``interrupted N_FOUND``. Options are ``slow-sync``, ``slow-blocks``, ``file-limit=BYTES``, ``resume``, and
+``killed-before-lock`` and ``killed-before-removal``, which make it kill itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mbe_stage.pipeline.publish import staging as publish_module
 
 
 def say(text: str) -> None:
-    # In one piece: others write to the same pipe.
+    # One write, since other processes write to the same pipe.
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def run_and_tell(config: Config, options: list[str]) -> int:
-    """The run itself; returns the exit code."""
+    """Execute the run, print its events, and return the exit code."""
     told: list[int] = []
 
     def on_progress(progress: Any) -> None:

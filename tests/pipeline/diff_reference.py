@@ -1,4 +1,4 @@
-"""Two runs compared in plain Python sets, every pair looked at: what `pipeline.views.diff` must equal."""
+"""Plain-Python comparison of two runs over all pairs: the specification of `pipeline.views.diff`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ __all__ = ["relation", "similarity", "statuses"]
 
 
 def similarity(old: Group, new: Group) -> Fraction:
-    """Jaccard of the two sets of members, a vertex of either side being one of its own."""
+    """Return the Jaccard index of the members; a left and a right vertex always differ."""
     first, second = ({("left", v) for v in left} | {("right", v) for v in right} for left, right in (old, new))
     return Fraction(len(first & second), len(first | second))
 
 
 def n_apart(old: Group, new: Group) -> int:
-    """Members that only one of the two has."""
+    """Return the number of members that only one of the two groups has."""
     return sum(len(first ^ second) for first, second in zip(old, new, strict=True))
 
 
 def relation(old: Group, new: Group) -> str | None:
-    """What the new group is to the old one."""
     meets = all(a & b for a, b in zip(old, new, strict=True))
     grown = meets and any(a <= b for a, b in zip(old, new, strict=True))
     shrunk = meets and any(a >= b for a, b in zip(old, new, strict=True))
@@ -36,9 +35,9 @@ def relation(old: Group, new: Group) -> str | None:
 def statuses(
     old: dict[int, Group], new: dict[int, Group], least: Fraction = Fraction(0)
 ) -> tuple[dict[int, tuple], set[int]]:
-    """Of each new key its status, partner and Jaccard, and the keys that are gone.
+    """Return (status, partner, Jaccard) of each new key, and the keys that are gone.
 
-    Pairs that differ by more than one member count only with a Jaccard of at least `least`.
+    Pairs that differ by more than one member count only if their Jaccard index is at least `least`.
     """
     gone = {key: group for key, group in old.items() if key not in new}
     fresh = {key: group for key, group in new.items() if key not in old}

@@ -1,4 +1,4 @@
-"""Published runs made of given groups, without enumerating: tables, vertex tables and a manifest."""
+"""Published runs written from given groups, without a search: tables, vertex tables and a manifest."""
 
 from __future__ import annotations
 
@@ -30,12 +30,10 @@ def group(left: Iterable, right: Iterable) -> Group:
 
 
 def key_of(one: Group) -> int:
-    """`biclique_key` of a group."""
     return next(iter(keyed([one])))
 
 
 def keyed(groups: Iterable[Group]) -> dict[int, Group]:
-    """Groups by their `biclique_key`."""
     import numpy as np
 
     result = {}
@@ -62,7 +60,7 @@ def make_run(
     run_id: str | None = None,
     input_columns: Iterable[tuple[str, int, str | None]] = (),
 ) -> Path:
-    """Write a run of these groups; `extra` are vertices in none of them, `input_columns` those that were meant."""
+    """Write a run of these groups; `extra` are vertices in no group, `input_columns` the configured columns."""
     groups = list(groups)
     by_key = keyed(groups)
     keys = [sorted({v for one in groups for v in one[side]} | set(extra[side])) for side in (0, 1)]

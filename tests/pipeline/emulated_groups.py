@@ -1,6 +1,6 @@
-"""The collector of groups with its sink on the emulator, NumPy in the place of CuPy. Run as a script, with a directory:
+"""Compare the groups of emulated device blocks with those of the host's sink; NumPy replaces CuPy.
 
-prints a JSON line per kind of groups, after the tables were found to be those that the host's sink leads to.
+Run as a script with a directory: prints a JSON line for each kind of groups once the tables are equal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ N_BLOCKS = 4
 
 @dataclass(frozen=True, eq=False)
 class DeviceEdges:
-    """As those of the backend in device memory, as far as groups ask for them."""
+    """The part of the device backend's edges that groups use."""
 
     host: EdgeData
     hashes: Any = None
@@ -51,7 +51,7 @@ class DeviceEdges:
 
 
 def published(config: Config, backend: Any, edges: Any, graph: Any, blocks: Any, run_path: Path) -> dict[str, Any]:
-    """Every table, and the counts, that a collector makes of blocks."""
+    """Return every table and the counts that a collector makes of blocks."""
     (output,) = derived_of(config)
     run_path.mkdir(parents=True)
     with output.collector(Collecting(run_path, config, edges, graph, backend)) as collector:

@@ -1,7 +1,7 @@
-"""Runs of cliques and counts on the engine `cuda`, emulated, that are ended behind a checkpoint and gone on with.
+"""Runs of cliques and counts on the emulated engine `cuda`, ended after a checkpoint and resumed.
 
-Run as a script, with a directory and a problem: prints a JSON line for each that says whether what is published is what
-the engine `cpu` publishes of the same, and how much of it was kept when the run was ended.
+Run as a script with a directory and a problem. Prints a JSON line for each run: whether its output equals that of the
+engine `cpu`, and how much was saved when the run was ended.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ ASKED: dict[str, dict[str, Any]] = {
 
 
 PATIENCE = 20.0
-# The blocks that have marked a barrier.
+# Blocks that marked a barrier.
 MARKERS: list[Any] = []
 
 
 def noting(note: Any) -> Any:
-    """Of `run_limits.Checkpoints`, with the markers among the blocks noted here."""
+    """Wrap a method of `run_limits.Checkpoints` so that it notes the blocks that mark a barrier."""
 
     def noted(checkpoints: Any, block: Any, *others: Any) -> None:
         note(checkpoints, block, *others)
@@ -49,7 +49,7 @@ def noting(note: Any) -> Any:
 
 
 def use_short_quanta(problem: str) -> None:
-    """The engine runs here, in little memory, and a quantum is over soon."""
+    """Let the emulated engine run here with little memory and short quanta."""
     short = {"quantum_seconds": 0.005}
     if problem == "cliques":
         emulated_cliques.use_the_emulator()
@@ -66,7 +66,7 @@ def use_short_quanta(problem: str) -> None:
 
         for module in (searches, memory_plan):
             module.plan_memory = planned(module.plan_memory, short)
-        # Triples are over in seconds, without a barrier; nodes know them.
+        # This faster search ends within seconds and has no barrier; the search by nodes has barriers.
         as_given.as_given = lambda _job, **_: None  # type: ignore[assignment]
         local_session.ROUND_SECONDS = local_session.TIMES_ITS_BEGINNING = 0.0
     engine_cuda.unavailable_reason = lambda: None
@@ -77,12 +77,12 @@ def use_short_quanta(problem: str) -> None:
 
 
 def planned(plan_memory: Any, sizes: dict[str, Any]) -> Any:
-    """What plans memory, with some sizes in place of its own."""
+    """Wrap `plan_memory` to replace some of its sizes."""
     return lambda *arguments: replace(plan_memory(*arguments), **sizes)
 
 
 def input_of(problem: str, directory: Path) -> Path:
-    """Few dozen edges more than an engine has warps for."""
+    """Write a graph with a few dozen more edges than the engine has warps; return its path."""
     dice, path = random.Random(7), directory / f"{problem}.csv"
     if problem == "cliques":
         pairs = [(f"v{u}", f"v{v}") for u in range(80) for v in range(u) if dice.random() < 0.06]
@@ -93,7 +93,7 @@ def input_of(problem: str, directory: Path) -> Path:
 
 
 def resumed(name: str, directory: Path) -> dict[str, Any]:
-    """End a run behind its first checkpoint, and go on with it."""
+    """End a run after its first checkpoint and resume it."""
     asked = ASKED[name]
     source = input_of(asked["problem"], directory)
 
@@ -110,7 +110,7 @@ def resumed(name: str, directory: Path) -> dict[str, Any]:
     config = config_for("cuda", 0.0001)
 
     def on_progress(_: object) -> None:
-        # It is booked by a thread beside the search; what fails there the next block says.
+        # A thread beside the search writes the checkpoint; the next block raises its failure.
         until = time.perf_counter() + PATIENCE
         while MARKERS and time.perf_counter() < until:
             staging_dirs = RunStore(config.output.directory).unfinished()

@@ -1,6 +1,6 @@
-"""Runs of bicliques on the engine `cuda`, emulated, that are ended at random moments and resumed from saved work.
+"""Runs of bicliques on the emulated engine `cuda`, ended at random moments and resumed from saved work.
 
-Run as a script, with a directory and a number of rounds: prints a JSON line for each run.
+Run as a script with a directory and a number of rounds: prints a JSON line for each run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def use_short_quanta() -> Any:
     from mbe_stage.bicliques import engine_cuda
     from mbe_stage.bicliques.cuda import search
 
-    # Fewer warps than there are roots, and more roots than a checkpoint could wait for.
+    # Fewer warps than roots, and more roots than a checkpoint could wait for.
     search.plan_memory = planned(search.plan_memory, {"n_blocks": 1, "quantum_seconds": 0.005})
     engine_cuda.unavailable_reason = lambda: None
     engine_cuda.device = lambda _execution: "cuda, emulated"
@@ -47,7 +47,7 @@ def use_short_quanta() -> Any:
 
 
 def input_of(seed: int, directory: Path) -> Path:
-    """A root that all others are below, and a few more."""
+    """Write a graph with a right vertex that has all left neighbours; return its path."""
     matrix = np.concatenate([graphs.random_matrix(seed, 60, 7, 0.6), np.ones((60, 1), bool)], axis=1)
     path = directory / "edges.csv"
     directory.mkdir(parents=True, exist_ok=True)
@@ -64,10 +64,10 @@ def config_for(source: Path, out: Path, engine: str, *, with_rows: bool = True, 
 
 
 def ended(config: Config, n_markers: int, *, resume: bool) -> Any:
-    """Run until so many checkpoints are in the journal; the result, or None if the run was ended."""
+    """Run until `n_markers` checkpoints are in the journal; return the result, or None if the run was ended."""
     MARKERS.clear()
     before = sum(len(each.records) for each in list_unfinished(config.output.directory))
-    # Sums replace each other.
+    # Each record of sums replaces the one before.
     n_records = before + n_markers if config.output.bicliques else 1
 
     def on_progress(_: object) -> None:
@@ -83,7 +83,7 @@ def ended(config: Config, n_markers: int, *, resume: bool) -> Any:
 
 
 def published(result: Any) -> tuple[int, str]:
-    """The number of rows, checked to be distinct, and their fingerprint."""
+    """Return the number of rows, which must be distinct, and their fingerprint."""
     has_rows = result.manifest.config.output.bicliques
     keys = [row["biclique_key"] for row in published_rows(result.run_dir)] if has_rows else []
     assert len(keys) == len(set(keys))
@@ -108,7 +108,7 @@ def rounds(directory: Path, launcher: Any, n: int) -> Iterator[dict[str, Any]]:
 
 
 def refused(directory: Path, launcher: Any) -> Iterator[dict[str, Any]]:
-    """What resuming says on another engine, and after a number in the saved work was changed with its checksum."""
+    """Yield the refusals of resuming on another engine, and of saved work changed together with its checksum."""
     launcher.seed = 0
     source = input_of(0, directory)
     config = config_for(source, directory / "out", "cuda")
@@ -123,7 +123,7 @@ def refused(directory: Path, launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def change_saved_work(staging_dir: Path) -> None:
-    """Lengthen the last stack by an entry that it does not have."""
+    """Let the last stack claim an entry that it does not have."""
     path = staging_dir / read_journal(staging_dir)[1][-1].saved.file.path
     with np.load(path) as stored:
         arrays = {name: stored[name] for name in stored.files}

@@ -1,4 +1,4 @@
-"""Clusters whose nannies fork workers from a process that has loaded everything, in the place of starting each anew."""
+"""Clusters whose nannies fork workers from a process with everything loaded, instead of starting each from scratch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LOADED = "tests.pipeline.loaded_by_workers"
 
 @contextmanager
 def workers_are_forked() -> Iterator[None]:
-    """While the context lasts: for a cluster as long as it has workers, as its nannies start others in its course."""
+    """Fork workers within this context; keep it open as long as the cluster, since nannies restart workers."""
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
-        # Behind Dask's own list, which it sets once.
+        # After Dask has set its own list, which it does once.
         import_module("distributed.utils").get_mp_context().set_forkserver_preload([LOADED])
         yield

@@ -1,6 +1,6 @@
-"""The nursery (`nursery.py`) of runs on a small part of a GPU: each says ``holding`` once the device is its own.
+"""The nursery (`nursery.py`) for runs on a small part of a GPU; each run prints ``holding`` once it has the device.
 
-Nothing here asks for a device before a run does: what has been initialised is of no use to a process that is forked.
+Nothing here uses a device before a run does: an initialised device is of no use to a forked process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mbe_stage.search.cuda import barriers
 from tests.pipeline import nursery
 from tests.pipeline.crash_child import say
 
-# So few blocks of threads are at it for a second or two, and a checkpoint may come every few milliseconds.
+# So few thread blocks need a second or two, and a checkpoint may come every few milliseconds.
 SMALL = {"n_blocks": 2, "quantum_seconds": 0.005}
 
 

@@ -1,4 +1,4 @@
-"""Graphs with planted groups, and what groups are of a published run, by plain sets and floats."""
+"""Graphs with planted groups, and the groups of a published run computed with plain sets and floats."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ Sides = tuple[frozenset[int], frozenset[int]]
 
 
 def planted(seed: int = 1, rings: tuple[tuple[int, int], ...] = ((8, 5), (6, 6))) -> pa.Table:
-    """A sparse random graph, text on the left and integers on the right, and rings of new accounts and new targets.
+    """A sparse random graph (text on the left, integers on the right) with rings of new accounts and new targets.
 
-    All but one account of the first ring have a further target in common: its bicliques nearly repeat each other.
+    All but one account of the first ring share a further target, so its bicliques are near copies of each other.
     """
     dice = random.Random(seed)
     pairs = {(f"u{u:02}", v) for u in range(40) for v in range(30) if dice.random() < 0.08}
@@ -58,7 +58,7 @@ EDGES = planted()
 
 
 def blocks(seed: int = 1, share: float = 0.75) -> pa.Table:
-    """Two blocks of new accounts and targets, of which a share of the edges is present, in a sparse random graph."""
+    """A sparse random graph with two planted blocks, in which only a share of the edges is present."""
     dice = random.Random(seed)
     pairs = {(f"u{u:03}", v) for u in range(150) for v in range(120) if dice.random() < 0.015}
     for number, (n_left, n_right) in enumerate(((12, 10), (9, 8))):
@@ -70,14 +70,14 @@ def blocks(seed: int = 1, share: float = 0.75) -> pa.Table:
 
 
 def case_with(name: str, left: Iterable[object], right: Iterable[object] = (), **labels: str) -> Case:
-    """A case with these members, some of them with a label, and no groups."""
+    """A case without groups, with these members; some have a label."""
     sides = (("left", left), ("right", right))
     members = ({"side": side, "key": key, "label": labels.get(str(key))} for side, keys in sides for key in keys)
     return Case(name, (), tuple(members))
 
 
 def swapped(edges: pa.Table, seed: int) -> pa.Table:
-    """A graph of the same degrees that is random otherwise: the ends of pairs of edges exchanged, thirty times each."""
+    """A random graph with the same degrees: the ends of pairs of edges swapped, thirty times per edge."""
     dice = random.Random(seed)
     pairs = list(zip(*(column.to_pylist() for column in edges.columns), strict=True))
     there = set(pairs)
@@ -93,7 +93,7 @@ def swapped(edges: pa.Table, seed: int) -> pa.Table:
 
 
 def settings(out: Path, engine: str = "reference", **sections: Any) -> Config:
-    """Into a directory, with groups and without random copies unless one of the sections says otherwise."""
+    """Configuration with groups and without random copies, unless a section says otherwise; None removes a section."""
     values: dict[str, Any] = {"execution": {"engine": engine}, "output": {"directory": str(out)}}
     values["groups"] = {"chance_copies": 0}
     for name, section in sections.items():
@@ -105,17 +105,15 @@ def settings(out: Path, engine: str = "reference", **sections: Any) -> Config:
 
 
 def rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
-    """Of a table of a run."""
     return pq.read_table(run_dir / f"{name}.parquet").to_pylist()
 
 
 def tables(run_dir: Path) -> dict[str, pa.Table]:
-    """The tables of groups."""
     return {name: pq.read_table(run_dir / f"{name}.parquet") for name in TABLES}
 
 
 def sides_of(run_dir: Path) -> dict[int, Sides]:
-    """The members of each group, in the order of the list."""
+    """Return the members of each group, in the order of the list."""
     found: dict[int, tuple[set[int], set[int]]] = {}
     for row in rows(run_dir, "group_members"):
         found.setdefault(row["group_key"], (set(), set()))[row["side"] == "right"].add(row["vertex"])
@@ -130,10 +128,10 @@ def wanted(
     rank_by: str = "surprise",
     max_overlap: float = 0.6,
 ) -> list[dict[str, Any]]:
-    """The list by definition: for each group its key, sides, surprise, kind, core and number of bicliques.
+    """Compute the list by definition: key, sides, surprise, kind, core and number of bicliques of each group.
 
-    All bicliques of a run are candidates if they are few. Grown groups are those of another run, whose list has all of
-    them but those with the left members of a better one, which are never listed.
+    All bicliques of the run are candidates, provided there are few. Grown groups come from another run, which lists all
+    of them except those with the same left members as a better one; those are never listed.
     """
     degrees = [[row["degree"] for row in rows(run_dir, f"{side}_vertices")] for side in ("left", "right")]
     pool: list[dict[str, Any]] = []
@@ -182,7 +180,7 @@ def wanted(
 
 
 def evidence(degrees: list[list[int]], sides: Sides) -> float:
-    """The sum of the edges' weights: by degrees, or by effective degrees if a pair is expected more than 0.1 times."""
+    """Sum the edge weights: by degrees, or by effective degrees if some pair is expected more than 0.1 times."""
     n_edges = sum(degrees[0])
     logs: Any = [[math.log(d) for d in of] for of in degrees]
     if 10 * max(degrees[0]) * max(degrees[1]) > n_edges:
@@ -192,7 +190,7 @@ def evidence(degrees: list[list[int]], sides: Sides) -> float:
 
 
 def names(degrees: list[list[int]], sides: Sides) -> float:
-    """What naming the members and their numbers costs."""
+    """Return the cost of naming the members and their numbers."""
     costs = 0.0
     for side in (0, 1):
         n = sum(degree >= len(sides[1 - side]) for degree in degrees[side])

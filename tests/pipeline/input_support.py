@@ -1,4 +1,4 @@
-"""One small graph, written in every format; and every compression."""
+"""One small graph, written in every format and every compression."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import scipy.io
 import scipy.sparse
 from pyarrow import parquet as pq
 
-# Keys from 1 up, as formats with row and line numbers need them; left 4 is missing, right 10 sorts after 9.
+# Keys start at 1, as formats with row and line numbers need; left 4 is missing, right 10 sorts after 9.
 LEFT = np.array([1, 1, 2, 3, 3, 3, 5])
 RIGHT = np.array([9, 10, 10, 1, 9, 12, 2])
 
@@ -63,7 +63,7 @@ def to_fimi(left: np.ndarray, right: np.ndarray) -> bytes:
     return "".join(f"{line} \n" for line in lines).encode()
 
 
-# Name of the case: (file name, format that is recognised, writer).
+# Name of the case: (file name, detected format, writer).
 FORMATS: dict[str, tuple[str, str, Callable[[np.ndarray, np.ndarray], bytes]]] = {
     "parquet": ("edges.parquet", "parquet", to_parquet),
     "csv": ("edges.csv", "csv", to_text),

@@ -1,7 +1,7 @@
-"""What workers of a cluster import and load: one that is forked from a process that has imported this begins at once.
+"""Imports and loads what cluster workers need: a worker forked from a process that imported this starts at once.
 
-It is imported by Python's own server of forks, which Dask's nannies are told to use (`forked_workers`), and by
-`scheduler_nursery`. No thread of it goes on.
+Python's fork server, which Dask's nannies are told to use (`forked_workers`), imports it, and so does
+`scheduler_nursery`. It leaves no thread running.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The backend's entry points where Python looks for them, whatever is installed; and networkx's own tests on it."""
+"""Put the backend's entry points on Python's path, whatever is installed, to run networkx's own tests on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def path_with_entry_points(directory: Path) -> str:
-    """For ``PYTHONPATH``: a distribution of this name, with the entry points of `pyproject.toml`."""
+    """Write a distribution with the entry points of `pyproject.toml`; return its ``PYTHONPATH``."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     about = directory / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     about.mkdir()
@@ -29,7 +29,7 @@ def path_with_entry_points(directory: Path) -> str:
 
 
 def in_a_new_process(directory: Path, *arguments: str, **environment: str) -> str:
-    """What Python prints that finds the backend."""
+    """Run Python with the backend's entry points on its path; return what it prints."""
     path = path_with_entry_points(directory)
     done = completed([sys.executable, *arguments], env=os.environ | {"PYTHONPATH": path} | environment, cwd=directory)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,10 +1,10 @@
-"""Runs in processes of their own that begin at once: each is forked from one that has imported and loaded everything.
+"""Runs in processes of their own that start at once: each is forked from a process that has loaded everything.
 
-``python nursery.py CONFIG.json`` loads what such a configuration needs compiled, and prints ``ready``. Then every line
-it reads asks for runs, resumed where they can be, with checkpoints whatever they cost: ``config``, a configuration;
-``after``, of each the seconds that it waits before; and ``disk``, where there is one, as `on_a_disk` takes it. It
-prints ``begun PID`` of each, what they say (`crash_child`, slow blocks) and warn of (``warned ...``), and of each
-``ended CODE``. Its other side is `nursery_support`.
+``python nursery.py CONFIG.json`` loads the compiled code for that configuration and prints ``ready``. Each line it then
+reads starts runs, which resume if possible and save checkpoints at any cost: ``config``, a configuration; ``after``,
+the seconds that each run waits first; and optionally ``disk``, the arguments of `on_a_disk`. It prints ``begun PID`` of
+each run, the run's events (`crash_child`, slow blocks) and warnings (``warned ...``), and ``ended CODE``. The tests'
+side is `nursery_support`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mbe_stage.runtime.compile_ahead import compile_ahead
 from tests.patience import completed, end_with
 from tests.pipeline.crash_child import run_and_tell, say
 
-# What a run imports when it comes to it; no run is made here, whose threads a fork would lose.
+# Modules that a run imports late. No run is made here, since a fork would lose its threads.
 IMPORTED_LATE = (
     "pandas",
     "mbe_stage.pipeline.views.diff.job",
@@ -46,9 +46,9 @@ def main() -> None:
     for name in IMPORTED_LATE:
         import_module(name)
     run_limits._TIMES_ITS_COST = run_limits._SHARE_OF_TIME = 0.0
-    # SIGTERM and SIGHUP are heard as by the command, by runs from their beginning.
+    # Handle SIGTERM and SIGHUP as the command does, from the start of each run.
     leave_at_signals()
-    # Among what runs say, where tests look for it.
+    # Print warnings among the events of runs, where tests look for them.
     logging.basicConfig(stream=sys.stdout, format="warned %(message)s")
     config = Config.from_mapping(json.loads(sys.argv[1]))
     compile_ahead(host_steps(config.execution.engine, config=config, samples=False))
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def begun(asked: dict[str, Any], after: float) -> int:
-    """The process of a run."""
+    """Fork a run and return its process id."""
     nursery = os.getpid()
     child = os.fork()
     if child == 0:
@@ -73,7 +73,7 @@ def begun(asked: dict[str, Any], after: float) -> int:
 
 
 def run_in_this_process(asked: dict[str, Any], after: float) -> None:
-    """Run, and end the process, whatever comes."""
+    """Run, and always end the process."""
     code = 70
     try:
         time.sleep(after)
@@ -81,7 +81,7 @@ def run_in_this_process(asked: dict[str, Any], after: float) -> None:
         with on_a_disk(**disk) if disk else nullcontext():
             code = run_and_tell(config, ["slow-blocks", "resume"])
             if "more_bytes" in disk:
-                # Gone on with while it is full, and once it has so many.
+                # Resume while the disk is full, and again after it has grown.
                 run_and_tell(config, ["resume"])
                 remounted(**disk)
                 code = run_and_tell(config, ["resume"])
@@ -94,7 +94,7 @@ def run_in_this_process(asked: dict[str, Any], after: float) -> None:
 
 @contextmanager
 def on_a_disk(directory: str, n_bytes: int, copy: str, **_: object) -> Iterator[None]:
-    """A disk of so many bytes there, for a while; what is left on it at the end is copied before it goes."""
+    """Mount a disk of this size; at the end, copy its files and unmount it."""
     completed(["mount", "-t", "tmpfs", "-o", f"size={n_bytes}", "none", directory], check=True)
     try:
         yield
@@ -104,7 +104,7 @@ def on_a_disk(directory: str, n_bytes: int, copy: str, **_: object) -> Iterator[
 
 
 def remounted(directory: str, more_bytes: int, **_: object) -> None:
-    """The same disk, larger."""
+    """Enlarge the disk."""
     completed(["mount", "-o", f"remount,size={more_bytes}", directory], check=True)
 
 

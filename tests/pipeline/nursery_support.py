@@ -1,4 +1,4 @@
-"""Processes that begin at once, forked from one that has loaded everything: the tests' side of it."""
+"""Processes that start at once, forked from one that has loaded everything: the tests' side."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ ROOT = Path(__file__).parents[2]
 
 
 class Nursery:
-    """A process that reads a line of JSON for each that it is to fork, and says what becomes of them.
+    """A process that forks a child for each JSON line it reads and reports on the children.
 
     Attributes
     ----------
     said : list of str
-        What was said since something was asked for last, line by line, as far as it was read.
+        Lines read since the last request.
     """
 
     def __init__(self, *command: object) -> None:
-        # A pipe that nobody reads before the end is full some time.
+        # A pipe that is not read until the end would fill up.
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `end`
         self.process = begun(
             command,
@@ -41,14 +41,14 @@ class Nursery:
             stderr=self.log,
             text=True,
             cwd=ROOT,
-            # Whatever the tests have imported from, their processes can.
+            # Child processes can import whatever the tests can.
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         )
         self.said: list[str] = []
         self.wait_for("ready")
 
     def wait_for(self, *words: str) -> str:
-        """Read on to the line that begins with one of these words; the line."""
+        """Read up to the line that begins with one of these words; return it."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.said.append(line)
@@ -65,27 +65,27 @@ class Nursery:
         self.process.stdin.flush()
 
     def end(self) -> None:
-        """Wait for the end of all of it."""
+        """Wait until the nursery and its children have ended."""
         output_of(self.process)
         self.log.close()
 
 
 class RunNursery(Nursery):
-    """Runs by `nursery.py`, one at a time, or several of the same beside each other.
+    """Runs by `nursery.py`, one at a time or several at once.
 
     Parameters
     ----------
     settings : dict
-        A configuration: what it needs is loaded before the first run.
+        A configuration; its compiled code is loaded before the first run.
     within : sequence of str
-        A command that starts another one, as in a namespace of its own.
+        Prefix of the command, such as one that creates a namespace.
     script : str
-        A file beside this one: which nursery it is.
+        The nursery's file in this directory.
 
     Attributes
     ----------
     pid : int
-        Of the run that was begun last.
+        Process id of the last run that was started.
     """
 
     def __init__(self, settings: dict[str, Any], within: Sequence[str] = (), script: str = "nursery.py") -> None:
@@ -93,9 +93,9 @@ class RunNursery(Nursery):
         self.pid = self.n_running = 0
 
     def begin(self, settings: dict[str, Any], after: Sequence[float] = (0.0,), **beside: Any) -> None:
-        """Begin a run, or several, each after so many seconds."""
+        """Start one or more runs, each after a delay in seconds."""
         while self.n_running:
-            # A test that failed has not waited for them.
+            # A failed test has not waited for its runs.
             self.ended()
         self.ask({"config": settings, "after": list(after), **beside})
         for _ in after:
@@ -103,31 +103,28 @@ class RunNursery(Nursery):
             self.n_running += 1
 
     def send(self, number: signal.Signals) -> None:
-        """Send the run a signal."""
-        # It may have ended; its number is not used again so soon.
+        # The process may have ended; its number is not reused so soon.
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
     def ended(self) -> int:
-        """Wait for the end of a run; its exit code."""
+        """Wait for a run to end; return its exit code."""
         code = int(self.wait_for("ended").split()[1])
         self.n_running -= 1
         return code
 
     def ended_by(self, number: signal.Signals) -> int:
-        """Send the run a signal, and wait for its end; its exit code."""
+        """Send the run a signal and wait for it to end; return its exit code."""
         self.send(number)
         return self.ended()
 
 
 class SchedulerNursery(Nursery):
-    """Schedulers with a worker each, by `scheduler_nursery.py`."""
-
     def __init__(self) -> None:
         super().__init__(sys.executable, Path(__file__).with_name("scheduler_nursery.py"))
 
     def begin(self, room: Path, seconds: float) -> tuple[int, Path]:
-        """The process of a scheduler whose worker takes so long for a block, and the file that says where it is."""
+        """Start a scheduler whose worker takes `seconds` per block; return its process id and scheduler file."""
         self.ask({"room": str(room), "seconds": seconds})
         scheduler = int(self.wait_for("begun").split()[1])
         address, until = room / "scheduler.json", time.monotonic() + PATIENCE

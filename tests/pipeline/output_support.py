@@ -1,4 +1,4 @@
-"""Small graphs, and published runs read back with plain means, for the tests of the output."""
+"""Small graphs, and published runs read with plain tools, for tests of the output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def random_pairs(seed: int, n_left: int = 12, n_right: int = 10, share: float = 
 
 
 def edge_data(pairs: Iterable[Pair]) -> EdgeData:
-    """What ingestion makes of these pairs."""
+    """Return the `EdgeData` that ingestion makes of these pairs."""
     distinct = set(pairs)
     left_keys, right_keys = (sorted({pair[side] for pair in distinct}) for side in (0, 1))
     ids = sorted((left_keys.index(left), right_keys.index(right)) for left, right in distinct)
@@ -59,7 +59,7 @@ def edge_data(pairs: Iterable[Pair]) -> EdgeData:
 
 
 def settings(directory: Path, **sections: dict) -> Config:
-    """The reference engine into `directory`, without a report unless a section says otherwise."""
+    """Configuration with the reference engine and without a report, unless a section says otherwise."""
     values = {"execution": {"engine": "reference"}, "output": {"directory": str(directory), "report": False}}
     for section, keys in sections.items():
         values[section] = {**values.get(section, {}), **keys}
@@ -67,7 +67,7 @@ def settings(directory: Path, **sections: dict) -> Config:
 
 
 def publish(edges: EdgeData, config: Config) -> Path:
-    """The steps after ingestion."""
+    """Run the steps after ingestion."""
     with RunStore(config.output.directory).begin() as staging:
         facts = enumerate_to(edges, config, staging.path)
         finish(staging.path, edges.facts, config, facts, {"read": 0.0})
@@ -87,7 +87,7 @@ def published_set(run_dir: Path) -> set:
 
 
 def assert_sound(run_dir: Path) -> None:
-    """The run holds exactly the files of its manifest, with those sizes, checksums and rows."""
+    """Assert that the run holds exactly its manifest's files, with the right sizes, checksums and rows."""
     manifest = json.loads((run_dir / "manifest.json").read_text())
     found = {p.relative_to(run_dir).as_posix() for p in run_dir.rglob("*") if p.is_file()} - {"manifest.json"}
     assert found == {entry["path"] for entry in manifest["files"]}
@@ -100,6 +100,6 @@ def assert_sound(run_dir: Path) -> None:
 
 
 def assert_nothing_staged(directory: Path) -> None:
-    """No unfinished work is left; only the lock file of the store stays."""
+    """Assert that no unfinished work is left; only the store's lock file stays."""
     staging = directory / ".staging"
     assert not staging.exists() or {path.name for path in staging.iterdir()} <= {".lock"}

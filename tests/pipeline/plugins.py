@@ -1,6 +1,6 @@
-"""Problems and derived outputs of other packages, as far as configuring a run and its command line go.
+"""Problems and derived outputs of other packages, for tests of configuration and command line.
 
-`Installed` puts entry points where Python looks for them; what they name is defined here.
+`Installed` puts entry points on Python's path; the objects that they name are defined here.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ class WedgesSection(BaseModel):
 
 
 class RankedSection(Section):
-    """Of a derived output of bicliques."""
-
     at_least: int = Field(2, ge=1, description="Smallest side.")
     by: Literal["left", "right"] | None = Field(None, description="Ranked by.")
 
@@ -72,7 +70,7 @@ T = TypeVar("T", Publication, DerivedPublication)
 
 
 def changed(publication: T, **members: Any) -> T:
-    """A copy of a publication with other members; functions are called without it."""
+    """A copy of a publication with other members; functions are called without `self`."""
     copied = copy(publication)
     vars(copied).update(members)
     return copied
@@ -102,7 +100,7 @@ RANKED_PUBLICATION = changed(
 
 
 class StarsSection(Section):
-    """Of a problem that can be run: bicliques by another name."""
+    """Section of a problem that can be run: bicliques under another name."""
 
     points: int = Field(1, ge=1, description="Fewest points of a star.")
 
@@ -124,7 +122,7 @@ STARS_PUBLICATION = changed(
 
 
 class Installed:
-    """Packages with entry points, as long as a test lasts."""
+    """Installs packages with entry points for the duration of a test."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.directory = directory
@@ -132,7 +130,7 @@ class Installed:
         monkeypatch.syspath_prepend(str(directory))
 
     def add(self, package: str, *entries: str) -> None:
-        """Add a package; an entry is ``name = module:attribute``, or the name of one that is defined here."""
+        """Add a package; an entry is ``name = module:attribute`` or the name of one defined here."""
         folder = self.directory / f"{package}-1.dist-info"
         folder.mkdir()
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
@@ -141,7 +139,7 @@ class Installed:
         self.forget()
 
     def forget(self) -> None:
-        """Look for entry points anew."""
+        """Discard cached entry points."""
         forget()
         forget_publications()
 

@@ -1,4 +1,4 @@
-"""Runs that are ended early at a chosen moment, and what is expected of those that go on with them."""
+"""Runs ended early at a chosen moment, and checks of the runs that resume them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VERTICES = ("left_vertices.parquet", "right_vertices.parquet", "size_histogram.p
 
 @pytest.fixture(scope="module")
 def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some ten thousand bicliques below 22 roots, none of which has most of them."""
+    """Some ten thousand bicliques below 22 roots; no root has most of them."""
     dice = random.Random(7)
     path = tmp_path_factory.mktemp("input") / "edges.csv"
     pairs = [(u, v) for u in range(50) for v in range(22) if dice.random() < 0.55]
@@ -63,7 +63,7 @@ def config_for(out: Path, edges: Path, **sections: dict) -> Config:
 
 @pytest.fixture(scope="module", params=[False, True], ids=["as found", "sorted"])
 def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Path:
-    """A run that nothing happened to, with the long form."""
+    """An uninterrupted run, with the long form."""
     return made_undisturbed(tmp_path_factory.mktemp("undisturbed"), edges, sort=request.param)
 
 
@@ -74,7 +74,7 @@ def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     ids=["as found", "sorted"],
 )
 def undisturbed_as_found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Path:
-    """The same, sorted only among the slow tests."""
+    """The same, but sorted only in slow tests."""
     return made_undisturbed(tmp_path_factory.mktemp("undisturbed"), edges, sort=request.param)
 
 
@@ -85,18 +85,18 @@ def made_undisturbed(out: Path, edges: Path, *, sort: bool) -> Path:
 
 @pytest.fixture(autouse=True)
 def whatever_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small run has many checkpoints."""
+    """Save checkpoints at any cost, so a small run has many."""
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
     monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
 
 
 class Killed(BaseException):
-    """Ends a run as Ctrl-C does, at a moment that a test has chosen."""
+    """Ends a run as Ctrl-C does, at a moment chosen by the test."""
 
 
 @contextmanager
 def noted(round_: int, seed: int) -> Iterator[None]:
-    """What fails says of which round it is, and how all of them are thrown again."""
+    """Add the round and the seed to a failure, so it can be repeated."""
     try:
         yield
     except BaseException as error:
@@ -109,7 +109,7 @@ IN_ROUNDS = pytest.mark.parametrize("rounds", [1, pytest.param(50, marks=pytest.
 
 
 def in_rounds(rounds: int, out: Path, one: Callable[[Path, random.Random], object]) -> None:
-    """Do something so many times, each in a directory of its own below one, with dice that can be thrown again."""
+    """Repeat an action, each time in a directory of its own and with reproducible random numbers."""
     seed = random.randrange(10**6)
     dice = random.Random(seed)
     for number in range(rounds):
@@ -118,7 +118,7 @@ def in_rounds(rounds: int, out: Path, one: Callable[[Path, random.Random], objec
 
 
 def ended_after(n_records: int, config: Config) -> Path:
-    """Begin a run and end it when so many records are on the disk; returns its room."""
+    """Start a run and end it once `n_records` are on the disk; return its staging directory."""
 
     def on_progress(_: object) -> None:
         time.sleep(0.002)

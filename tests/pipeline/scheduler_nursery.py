@@ -1,8 +1,8 @@
-"""Schedulers with a worker each, in processes of their own that begin at once, forked from one that has loaded all.
+"""Schedulers with one worker each, in processes of their own, forked from one that has loaded everything.
 
-``python scheduler_nursery.py`` prints ``ready``. Then every line it reads asks for one: ``room``, the directory in
-which it writes ``scheduler.json``, and ``seconds``, those that its worker takes for a block. It prints ``begun PID``,
-of the scheduler; the worker ends when it has lost that. The other side is `nursery_support`.
+``python scheduler_nursery.py`` prints ``ready``. Each line it reads starts a scheduler: ``room`` is the directory for
+its ``scheduler.json``, and ``seconds`` the time its worker takes for a block. It prints ``begun PID``, the scheduler's
+process id. The worker ends when it loses its scheduler. The tests' side is `nursery_support`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def work(file: str, room: str, seconds: float) -> None:
 
 
 def forked(serve: Callable[..., Coroutine[Any, Any, None]], *given: Any) -> int:
-    """The process that does it."""
+    """Fork a process that serves; return its process id."""
     nursery, child = os.getpid(), os.fork()
     if child == 0:
         end_with(nursery)

@@ -1,4 +1,4 @@
-"""Workers of a cluster whose search takes as long as its blocks are many, on any machine. They import this file."""
+"""Cluster workers whose search time depends on the number of blocks, not on the machine. Workers import this file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["SlowBlocks", "takes_too_much"]
 
 
 class SlowBlocks(WorkerPlugin):
-    """So many seconds for each block, in workers that come later too."""
+    """Delays every block by some seconds, also in workers that start later."""
 
     name = "slow-blocks"
 
@@ -35,7 +35,7 @@ def slowly(run: Callable[..., Any], seconds: float, *given: Any, **beside: Any) 
 
 
 def takes_too_much() -> None:
-    """More memory than a worker may have: its nanny ends it."""
+    """Allocate more memory than a worker may have, so its nanny kills it."""
     held = []
     while True:
         held.append(bytearray(64 << 20))

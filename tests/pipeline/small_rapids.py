@@ -1,4 +1,4 @@
-"""A tier in the place of `rapids` whose memory is not enough, without a GPU."""
+"""A stand-in for the tier `rapids` that runs out of memory, without a GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = ("open", "ingest", "enumerate", "blocks")
 
 @dataclass
 class SmallRapids:
-    """In the place of the tier's steps: those of the host, until the memory is not enough."""
+    """Stand-in for the tier's steps: those of the host, until it runs out of memory at `refuses_at`."""
 
     refuses_at: str
     n_refused: int = 0
@@ -53,7 +53,7 @@ class SmallRapids:
         return self.host.load_edges(directory)
 
     def _enumerate(self, on_progress: Any) -> None:
-        # A block without bicliques is no beginning.
+        # A block without bicliques does not count as a start.
         on_progress(Progress(0, 0.0, 0.0))
         self.refuse_at("enumerate")
         on_progress(Progress(5, 0.5, 0.1))
@@ -70,7 +70,7 @@ class SmallRapids:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, refuses_at: str) -> SmallRapids:
-    """Let `auto` find it as `rapids`."""
+    """Let `auto` choose it as `rapids`."""
     steps, opened = SmallRapids(refuses_at), Tier.open
 
     @contextmanager

@@ -1,7 +1,7 @@
 """The rule of reading: a file is read as the graph that was written, or refused with a remedy that leads to it.
 
-A graph is written in every format and dialect that is read, under every suffix. What comes out has exactly its edges,
-by their keys; a refusal carries settings, and one of the ways that they name leads to the graph.
+A graph is written in every supported format and dialect, under every suffix. Reading gives exactly its edges by key,
+or a refusal with settings, at least one of which leads to the graph.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_QUESTIONS = 4
 
 
 def graph_of(config: InputConfig, source: object | None = None) -> Graph:
-    """The edges that are read, their keys as text."""
+    """Read the edges, with their keys as text."""
     edges = ingest(config, source=source)
     left, right = edges.left_keys.to_pylist(), edges.right_keys.to_pylist()
     return {(str(left[u]), str(right[v])) for u, v in zip(edges.left_ids, edges.right_ids, strict=True)}
@@ -47,7 +47,7 @@ def graph_of(config: InputConfig, source: object | None = None) -> Graph:
 def check(
     path: Path, wanted: Graph, given: dict[str, Any] | None = None, same: Callable[[Graph], Graph] = lambda graph: graph
 ) -> None:
-    """What is read is the graph, or following remedies leads to it and never to another graph without a question."""
+    """Assert that the graph is read at once or by following remedies, and never another graph without a question."""
     assert _leads(path, wanted, given or {}, same, _MOST_QUESTIONS), f"no remedy leads from {path.read_bytes()!r}"
 
 
@@ -58,12 +58,12 @@ def _leads(path: Path, wanted: Graph, given: dict[str, Any], same: Callable[[Gra
         ways = [{key.removeprefix("input."): value for key, value in way.items()} for way in error.settings]
         return more > 0 and any(_leads(path, wanted, {**given, **way}, same, more - 1) for way in ways)
     if more == _MOST_QUESTIONS:
-        # Nothing was asked.
+        # No question was asked.
         assert found == wanted, f"another graph: {path.read_bytes()!r}"
     return found == wanted
 
 
-# Keys as real files have them; a side is of one kind.
+# Keys as in real files; the keys of a side have one type.
 NAMES = st.sampled_from(
     ["ann", "bob", "carol", "d'Arc", "é", "ü ber", "Smith, J.", "x;y", "a|b", "10%", "milk", "bread", "#1", "New York"]
 )
@@ -112,10 +112,10 @@ def rows_in(edges: Edges, dialect: dict[str, Any]) -> list[list[str]]:
 
 
 def text_of(edges: Edges, dialect: dict[str, Any]) -> bytes | None:
-    """The file, or None where the dialect cannot write this graph without changing it."""
+    """Return the file's text, or None if the dialect cannot express this graph."""
     delimiter, rows = dialect["delimiter"], rows_in(edges, dialect)
     if delimiter == " " and any(mark in str(key) for edge in edges for key in edge for mark in ",;|"):
-        # Blanks are the last delimiter that is tried: keys hold them more often than they part keys.
+        # Blanks are the last delimiter tried, since they are more often part of keys than between them.
         return None
     if dialect["padding"] and delimiter in (" ", "\t"):
         return None
@@ -179,7 +179,7 @@ def test_delimited_text_at_length(tmp_path: Path, edges: Edges, dialect: dict[st
 
 
 def _anonymous(graph: Graph) -> Graph:
-    """Rows and columns by rank, where a format has numbers in the place of keys."""
+    """Number rows and columns by rank, for formats that have no keys."""
     ranks = [{key: i for i, key in enumerate(sorted({edge[side] for edge in graph}, key=_order))} for side in (0, 1)]
     return {(str(ranks[0][u]), str(ranks[1][v])) for u, v in graph}
 
@@ -205,7 +205,7 @@ def baskets(draw: st.DrawFn) -> list[list[Any]]:
 def test_baskets(
     tmp_path: Path, rows: list[list[Any]], delimiter: str, padded: bool, leading: str | None, suffix: str
 ) -> None:
-    """A user who knows that lines are transactions says so by the format; the rest is found, or asked."""
+    """The graph is read with the format given; without it, the format is detected or asked for."""
     texts = [[str(item) for item in row] for row in rows]
     if delimiter == " " and (padded or any(" " in cell for row in texts for cell in row)):
         return
@@ -217,14 +217,14 @@ def test_baskets(
     csv.writer(between, delimiter=delimiter, lineterminator="\n").writerows(written)
     path = tmp_path / f"baskets{suffix}"
     path.write_text(between.getvalue())
-    # Blank-separated items have no quotes: a key with one is another key.
+    # Blank-separated items have no quotes, so a key with quotes is another key.
     wanted = {(f"t{i}" if leading == "id" else str(i + 1), item) for i, row in enumerate(texts) for item in row}
     left = {"id": "id", "count": "count"}.get(leading or "")
     options = {"format": "fimi", "delimiter": delimiter, **({"left": left} if left else {})}
     check(path, wanted, options)
     plain = all(cell.isalnum() for row in texts for cell in row)
     if leading is None and not padded and plain and len(set(map(len, texts))) > 1:
-        # Without a word of it: transactions, or a question whose answers lead there.
+        # Without a given format: transactions, or a question whose answers lead there.
         check(path, wanted)
 
 
@@ -327,7 +327,7 @@ SUFFIXES = [".csv", ".tsv", ".txt", ".dat", ".fimi", ".basket", ".edges", ".data
     ],
 )
 def test_the_same_bytes_are_the_same_graph_under_any_suffix(tmp_path: Path, text: str) -> None:
-    """Or a question: no two suffixes give two graphs."""
+    """A suffix may lead to a question, but no two suffixes to different graphs."""
     found: list[Graph] = []
     asked: list[InputError] = []
     for suffix in SUFFIXES:
@@ -363,9 +363,7 @@ def test_the_same_bytes_are_the_same_graph_under_any_suffix(tmp_path: Path, text
         ("percent.txt", "1 2\n7 8\n% in the middle\n2 3\n", {}, 3),
     ],
 )
-def test_files_as_they_are_found(
-    tmp_path: Path, name: str, text: str | bytes, given: dict[str, Any], n_edges: int
-) -> None:
+def test_real_world_files(tmp_path: Path, name: str, text: str | bytes, given: dict[str, Any], n_edges: int) -> None:
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     assert len(graph_of(InputConfig(path=str(path), **given))) == n_edges
@@ -374,15 +372,15 @@ def test_files_as_they_are_found(
 @pytest.mark.parametrize(
     ("name", "text", "given", "wanted"),
     [
-        # A table of pandas whose columns have numbers for names.
+        # A table from pandas with numbers as column names.
         ("crosstab.csv", ",10,20,30\n1,1,0,1\n2,0,1,1\n", {}, {("1", "10"), ("1", "30"), ("2", "20"), ("2", "30")}),
         ("flags.csv", "user,0,1\nann,1,0\nbob,0,1\n", {"format": "biadjacency"}, {("ann", "0"), ("bob", "1")}),
-        # A table of R, whose names of rows have no name.
+        # A table from R, whose column of row names has no name.
         ("r.txt", 'a b c\nr1 1 0 1\n"r 2" 0 1 1\n', {}, {("r1", "a"), ("r1", "c"), ("r 2", "b"), ("r 2", "c")}),
         ("edges.txt", '"u" "v"\n"1" "ann" "x"\n"2" "bob" "y"\n', {"left": "u", "right": "v"}, None),
         ("aligned.txt", "u   v\n1   ann x\n20  bob y\n", {"left": "u", "right": "v"}, None),
         ("comma.csv", '"u","v"\n"1","ann","x"\n"2","bob","y"\n', {"left": "u", "right": "v"}, None),
-        # Counts below a KONECT comment; neighbours below a comment; a matrix between blanks.
+        # Counts below a KONECT comment; neighbours below a comment; a matrix separated by blanks.
         ("soc.edges", "% sym\n10 10 3\n1 2\n1 3\n2 3\n", {}, {("1", "2"), ("1", "3"), ("2", "3")}),
         ("m.txt", "0 1 1\n1 0 1\n", {}, {("1", "2"), ("1", "3"), ("2", "1"), ("2", "3")}),
     ],
@@ -445,7 +443,7 @@ def test_a_damaged_matrix_in_parquet_is_refused(tmp_path: Path) -> None:
         graph_of(InputConfig(path=str(path), format="biadjacency"))
 
 
-def test_a_header_that_stands_twice_is_no_edge(tmp_path: Path) -> None:
+def test_a_repeated_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "both.csv"
     path.write_text("user,item\nann,x\nuser,item\nbob,x\n")
     with pytest.raises(InputError, match="line 3, column 'user': the header again"):
@@ -459,7 +457,7 @@ def test_utf_16_without_a_mark(tmp_path: Path, encoding: str) -> None:
     assert graph_of(InputConfig(path=str(path))) == {("ann", "x"), ("bob", "y")}
 
 
-def test_baskets_of_words_are_told_so_first(tmp_path: Path) -> None:
+def test_baskets_of_words_are_suggested_first(tmp_path: Path) -> None:
     path = tmp_path / "baskets.csv"
     path.write_text("milk,bread,eggs\nbread,eggs\nmilk,bread\n")
     with pytest.raises(InputError) as asked:

@@ -1,4 +1,4 @@
-"""No signal is lost while Arrow parses, and what is interrupted reads no further."""
+"""Signals during Arrow's parsing are delivered, and an interrupted reader reads no further."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES = b"1,2\n" + b"1,2\n" * 1500
 
 
 class Ended(KeyboardInterrupt):
-    """What the handler raises."""
+    """Raised by the signal handler."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def _handler() -> Iterator[None]:
 
 
 class Interrupting(io.RawIOBase):
-    """Sends SIGINT at its first read; has so many pieces."""
+    """A stream of `n_pieces` pieces that sends SIGINT at its first read."""
 
     def __init__(self, n_pieces: int) -> None:
         self._rest = [LINES] * n_pieces
@@ -56,7 +56,7 @@ class Interrupting(io.RawIOBase):
 
 
 def test_no_signal_is_lost() -> None:
-    """In the main thread two or three of so many were."""
+    """Parsing in the main thread would lose two or three of these."""
     n_heard = 0
     for _ in range(300):
         try:
@@ -68,7 +68,7 @@ def test_no_signal_is_lost() -> None:
     assert n_heard == 300
 
 
-def test_what_is_interrupted_reads_no_further() -> None:
+def test_an_interrupted_reader_reads_no_further() -> None:
     stream = Interrupting(100_000)
     with pytest.raises(Ended):
         read_csv(stream, {"1": PlainColumn(pa.int64())})
@@ -77,7 +77,7 @@ def test_what_is_interrupted_reads_no_further() -> None:
 
 
 def test_blocks_are_read_only_a_few_ahead_of_the_batches() -> None:
-    """Also behind blank blocks, which have no batch."""
+    """This includes blank blocks, which have no batch."""
     n_ahead = []
 
     class Pieces(io.RawIOBase):

@@ -1,4 +1,4 @@
-"""The two frame backends answer the same protocol from files of the same names; seen in the sources, without a GPU."""
+"""Both frame backends implement one protocol in files of the same names; checked in the sources, without a GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def modules(folder: str) -> set[str]:
 
 
 def class_in(path: Path, name: str) -> dict[str, ast.FunctionDef | ast.Assign | None]:
-    """The public members of a class: its methods, functions that it forwards, and None for other attributes."""
+    """Return a class's public members: methods, forwarded functions, and None for other attributes."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
     members: dict[str, ast.FunctionDef | ast.Assign | None] = {}
@@ -49,7 +49,7 @@ def test_the_same_things_have_the_same_file_names() -> None:
 
 
 @pytest.mark.parametrize(("folder", "name"), [("arrow", "ArrowBackend"), ("cudf", "CudfBackend")])
-def test_a_backend_answers_all_that_is_asked_and_no_more(folder: str, name: str) -> None:
+def test_a_backend_implements_exactly_the_protocol(folder: str, name: str) -> None:
     members = class_in(PIPELINE / "backends" / folder / "backend.py", name)
     assert set(members) - {"pool"} == set(PROTOCOL)
     for member, asked in PROTOCOL.items():
@@ -65,7 +65,7 @@ def test_the_protocol_is_the_one_that_is_parsed() -> None:
     assert set(PROTOCOL) == {name for name in vars(protocol.Backend) if not name.startswith("_")}
     assert len(PROTOCOL) > 20
     for name in PROTOCOL.keys() - {"name", "xp", "is_on_device"}:
-        # Functions that it forwards have no `self`, and may name their arguments otherwise.
+        # Forwarded functions have no `self` and may name their arguments differently.
         takes, asked = (
             inspect.signature(each).parameters
             for each in (getattr(ArrowBackend(), name), getattr(protocol.Backend, name))

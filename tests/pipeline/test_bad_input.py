@@ -1,4 +1,4 @@
-"""Every input that cannot be used is refused with one line: where, what was found, what was expected, the remedy."""
+"""Unusable input is refused in one line: where, what was found, what was expected, the remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.pipeline.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar
 
 
 def refusal(path: Path | None = None, source: object | None = None, **settings: object) -> str:
-    """The message of the refusal; it is one line, with its parts in their order."""
+    """Return the refusal's message, which must be one line with its parts in order."""
     config = InputConfig(path=None if path is None else str(path), **settings)
     with pytest.raises(InputError) as caught:
         ingest(config, source=source)
@@ -30,7 +30,7 @@ def refusal(path: Path | None = None, source: object | None = None, **settings: 
     assert "\n" not in message
     assert "; expected " in message
     assert exit_code(caught.value) == 2
-    # Refusals are made, not passed on: no library's traceback behind them.
+    # Refusals have no library's traceback behind them.
     assert caught.value.__cause__ is None
     assert path is None or str(path) in message
     return message
@@ -43,7 +43,7 @@ def written(tmp_path: Path, name: str, content: str | bytes) -> Path:
 
 
 TEXTS = {
-    # case: (file name, content, settings, what the message says)
+    # case: (file name, content, settings, part of the message)
     "csv: field too many": (
         "e.csv",
         "user,item\n1,2\n\n3,4,5\n",
@@ -230,7 +230,7 @@ TEXTS = {
         {},
         ["line 3: a NUL byte", "Matrix Market text"],
     ),
-    # SciPy's reader crashes on this one as it stands.
+    # SciPy's reader crashes on this file.
     "mtx: last line not ended": (
         "e.mtx",
         "%%MatrixMarket matrix coordinate pattern general\n2 2 3\n1 1\n2 2-",
@@ -343,7 +343,7 @@ def test_parquet_directory_with_one_bad_file(tmp_path: Path) -> None:
 def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, "e.csv", "1,2\n")
     if os.geteuid() == 0:
-        # Nothing is forbidden to root: have the system call answer as it would for anyone else.
+        # Root may read everything, so let the system call fail as it would for other users.
         def forbidden(*_: object, **__: object) -> None:
             raise PermissionError(13, "Permission denied")
 
@@ -355,7 +355,7 @@ def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "chmod a+r e.csv" in message
 
 
-def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert "a pipe, socket or device" in refusal(tmp_path / "pipe")
 
@@ -484,7 +484,7 @@ def test_the_wrong_format_by_configuration(tmp_path: Path, format_name: str) -> 
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("acount", "account"), ("Account", "account"), ("DAY", "day")])
-def test_a_mistyped_column_is_answered_with_the_nearest(tmp_path: Path, typed: str, meant: str) -> None:
+def test_a_mistyped_column_suggests_the_nearest(tmp_path: Path, typed: str, meant: str) -> None:
     path = tmp_path / "e.csv"
     path.write_text("account,day\na,1\n")
     with pytest.raises(InputError, match=f"did you mean '{meant}'. set input.left to one of these names"):

@@ -1,4 +1,4 @@
-"""Runs of the best bicliques: tables against the specification, the check against forged tables, the command."""
+"""Runs of the best bicliques: tables compared with the specification, checks of forged tables, the command."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_fewer_than_asked_for_and_none(tmp_path: Path) -> None:
 
 
 def forged(result: RunResult, change: Callable[[pa.Table], pa.Table], counts: dict[str, Any]) -> None:
-    """Rewrite the table and all that the manifest says of the file."""
+    """Rewrite the table and make the manifest agree with the file."""
     part, path = result.run_dir / "best.parquet", result.run_dir / "manifest.json"
     pq.write_table(change(pq.read_table(part)), part, compression="zstd")
     manifest = json.loads(path.read_text())
@@ -125,7 +125,6 @@ def test_forged_tables(tmp_path: Path, asked: dict, change: Any, counts: dict[st
 
 
 def put_in_place_of(whole: RunResult, other: RunResult) -> None:
-    """Give a run the table, counts and fingerprint of another."""
     rows = pq.read_table(other.run_dir / "best.parquet")
     facts = json.loads((other.run_dir / "manifest.json").read_text())
     forged(whole, lambda _: rows, facts["counts"])
@@ -133,10 +132,10 @@ def put_in_place_of(whole: RunResult, other: RunResult) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"content_fingerprint": facts["content_fingerprint"]}))
 
 
-def test_what_agrees_with_its_manifest_but_is_not_the_best(tmp_path: Path) -> None:
+def test_consistent_tables_that_are_not_the_best_are_refused(tmp_path: Path) -> None:
     edges = table()
     for name, asked, other, source, said in (
-        # Of fewer edges: not maximal, or the best is not there.
+        # From fewer edges: a row is not maximal, or the best is missing.
         ("fewer", {"k": 3}, {"k": 3}, edges[::2], "is not maximal|a better one is missing"),
         ("narrower", {"k": 2, "min_right": 2}, {"k": 2, "min_right": 5}, edges, "a better one is missing"),
         ("overlap", {"k": 4, "overlap": 0.3}, {"k": 4}, edges, "shares more than 0.3 of its edges with row"),
@@ -150,13 +149,13 @@ def test_what_agrees_with_its_manifest_but_is_not_the_best(tmp_path: Path) -> No
 
 
 def test_a_time_limit_publishes_the_best_so_far_and_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped when all that remains is below the best: a block of 12 x 12, and few others."""
+    """Stop the run once everything left is below the best, a block of 12 x 12 in a sparse graph."""
     matrix, seen = random_matrix(3, 60, 60, 0.1), []
     matrix[:12, :12] = True
     left, right = np.nonzero(matrix)
     edges, reason = pa.table({"u": left, "v": right}), "stopped at time_limit_seconds = 9"
     run(config(tmp_path, k=2, execution={"threads": 1}), edges, on_progress=seen.append)
-    # The last standing with one row: the bound of the remaining bands is below it.
+    # The last progress report with one row, when the bound of the remaining bands is below it.
     n_alone = sum(each.n_found == 1 for each in seen)
     seen.clear()
     monkeypatch.setattr(LimitWatch, "reached", lambda *_: reason if len(seen) >= n_alone - 1 else None)
@@ -176,7 +175,7 @@ def test_several_processes_are_refused(tmp_path: Path) -> None:
         PUBLICATION.weighs(config(tmp_path, "auto", execution={"devices": "0"}))
 
 
-def test_the_documents_name_what_best_has() -> None:
+def test_the_documents_cover_best() -> None:
     root = Path(__file__).parents[2]
     for name in ("zensical.toml", "llms.txt"):
         assert "docs/how-to/best.md" in (root / name).read_text(), name
@@ -186,7 +185,7 @@ def test_the_documents_name_what_best_has() -> None:
     assert all(name in PUBLICATION.instead for name in BestSection.model_fields)
 
 
-def test_what_cannot_be_asked(tmp_path: Path) -> None:
+def test_invalid_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"best\.by is weight: needs the weight column"):
         run(Config.from_mapping({"problem": "best", "best": {"by": "weight"}}), table())
     with pytest.raises(ConfigError, match=r"best\.k"):

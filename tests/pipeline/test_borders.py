@@ -1,6 +1,6 @@
-"""Limits at exactly their border, and what several threads share: each of these tests was seen to fail with a mistake.
+"""Exact limits, and state shared by threads: each of these tests was seen to fail with a planted mistake.
 
-The mistakes were planted one at a time: a comparison off by one, a lock left out, a number rounded the other way.
+The mistakes were planted one at a time: a comparison off by one, a missing lock, a number rounded the other way.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from tests.pipeline.output_support import edge_data
 SCHEMA = pa.schema([pa.field("n", pa.int64())])
 
 
-# --- what several threads share ------------------------------------------------------------------------------------
+# --- state shared by threads ---------------------------------------------------------------------------------------
 
 
 class Crowded:
-    """A collector that notes how many threads are in it at once, and what it misses if there are two."""
+    """A collector that counts the threads inside it, and loses counts if there are two."""
 
     def __init__(self) -> None:
         self.inside = self.most = self.total = 0
@@ -75,7 +75,7 @@ class Crowded:
 
 @pytest.mark.parametrize("names", [["accept"], ["accept", "sums"], ["accept", "restore"]], ids=" and ".join)
 def test_a_derived_output_takes_one_block_at_a_time(tmp_path: Path, names: list[str]) -> None:
-    """Whichever of its methods several threads call."""
+    """Several threads call any of its methods."""
     crowded = Crowded()
     guarded = GuardedCollector("crowded", SimpleNamespace(run_path=tmp_path), lambda _: crowded)  # type: ignore[arg-type, return-value]
     calls = {"accept": (None, None), "sums": (), "restore": ({},)}
@@ -97,7 +97,7 @@ def test_a_derived_output_takes_one_block_at_a_time(tmp_path: Path, names: list[
 
 @pytest.mark.parametrize("is_sorted", [False, True])
 def test_rows_in_order_have_one_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_sorted: bool) -> None:
-    """Spills are merged in the order in which they were written; without an order several encode at once."""
+    """Spills are merged in the order of writing; without an order, several encoders run at once."""
     monkeypatch.setattr(block_writer, "most_encoders", lambda _: 4)
     monkeypatch.setattr(block_writer, "ROW_GROUP_BYTES", 1)
     seen: set[int] = set()
@@ -124,7 +124,7 @@ def test_rows_in_order_have_one_encoder(tmp_path: Path, monkeypatch: pytest.Monk
     assert (len(seen) == 1) == is_sorted
 
 
-# --- exact borders -------------------------------------------------------------------------------------------------
+# --- exact limits --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def shades(numbers: list[int], most: int) -> list[int]:
 
 @pytest.mark.parametrize("most", [2, 10, 1000, 10**6])
 def test_a_shade_is_the_nearest_one(most: int) -> None:
-    """The legend puts shade i at the number ``most ** (i / 15)``: a cell has the shade that is nearest to it."""
+    """The legend gives shade i the number ``most ** (i / 15)``; a cell takes the nearest shade."""
     numbers = sorted({round(most ** (step / 97)) for step in range(98)})
     for number, shade in zip(numbers, shades(numbers, most), strict=True):
         places = [abs(math.log(number) - math.log(most) * i / 15) for i in range(16)]
@@ -163,10 +163,10 @@ def publish(out: Path, edges: pa.Table, compare: int = 100) -> Any:
 
 
 @pytest.mark.parametrize("spare", [0, -1])
-def test_as_many_bicliques_as_are_compared_are_compared(
+def test_the_limit_of_compared_bicliques_is_inclusive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int
 ) -> None:
-    """Two and three: 5 are within a limit of 5, and not within one of 4."""
+    """Two and three bicliques: 5 are within a limit of 5, but not of 4."""
     monkeypatch.setattr(comparison, "MOST_BICLIQUES", 5 + spare)
     publish(tmp_path, pairs(("ab", "xy"), ("cd", "zw")))
     found = publish(tmp_path, pairs(("ab", "xy"), ("cd", "zw"), ("ef", "vu")))
@@ -175,8 +175,8 @@ def test_as_many_bicliques_as_are_compared_are_compared(
 
 
 @pytest.mark.parametrize("spare", [0, -1])
-def test_as_many_as_may_differ_are_looked_at(tmp_path: Path, spare: int) -> None:
-    """One is gone and one is there in its place: 2 differ."""
+def test_the_limit_of_differing_bicliques_is_inclusive(tmp_path: Path, spare: int) -> None:
+    """One is gone and another is in its place, so 2 differ."""
     publish(tmp_path, pairs(("abc", "xyz"), ("de", "vw")))
     found = publish(tmp_path, pairs(("abc", "xyz"), ("def", "vw")), compare=2 + spare)
     assert (found.counts == {"grown": 1}) == (spare == 0)
@@ -185,7 +185,7 @@ def test_as_many_as_may_differ_are_looked_at(tmp_path: Path, spare: int) -> None
 
 @pytest.mark.parametrize(("seconds", "window"), [(3599, "1h"), (3600, "1d"), (86_399, "1d"), (86_400, "3d")])
 def test_a_window_ends_before_its_width(seconds: int, window: str) -> None:
-    """Two events that are a whole width apart are in no window of that width together."""
+    """Two events that are a full width apart never share a window."""
     edges = pa.table({"l": ["a"], "r": ["x"]})
     graph = edge_data(list(zip(edges["l"].to_pylist(), edges["r"].to_pylist(), strict=True))).graph()
     one = np.zeros(2, np.int32)
@@ -258,7 +258,7 @@ def test_the_first_group_is_in_the_report_however_large(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
 def test_four_shades_part_the_numbers_evenly(most: int) -> None:
-    """As powers: a number is in the k-th shade from ``(1 + most) ** (k / 4) - 1`` on."""
+    """The scale is one of powers: the k-th shade begins at ``(1 + most) ** (k / 4) - 1``."""
     for n in range(1, most + 1):
         shade = "░▒▓█".index(_cell(n, math.log1p(most))[0])
         assert (1 + most) ** (shade / 4) <= (1 + n) * (1 + 1e-9)
@@ -266,7 +266,7 @@ def test_four_shades_part_the_numbers_evenly(most: int) -> None:
 
 
 @pytest.mark.parametrize("spare", [0, -1])
-def test_as_many_groups_as_may_differ_are_looked_at(tmp_path: Path, spare: int) -> None:
+def test_the_limit_of_differing_groups_is_inclusive(tmp_path: Path, spare: int) -> None:
     other = planted(1, ((8, 5), (6, 7)))
     first = run(groups_settings(tmp_path / "a"), GROUPS)
     keys = [{row["group_key"] for row in rows(made.run_dir, "groups")} for made in (first, _made(tmp_path, other))]
@@ -280,7 +280,7 @@ def _made(tmp_path: Path, edges: pa.Table) -> Any:
 
 
 class Slow(int):
-    """A number whose sum and comparison take a moment: another thread comes in between unless a lock keeps it out."""
+    """A number whose sum and comparison take a moment, so threads interleave unless a lock prevents it."""
 
     def __add__(self, other: int) -> Slow:
         time.sleep(0.002)
@@ -296,7 +296,7 @@ class Slow(int):
 
 
 def at_once(action: Any, n: int = 8) -> list[Any]:
-    """What an action gives that several threads begin together."""
+    """Run an action in several threads at once; return the results."""
     start, found = threading.Barrier(n), []
 
     def act() -> None:

@@ -1,4 +1,4 @@
-"""The command line: what it prints, and the code it leaves with."""
+"""The command line: its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.pipeline.output_support import assert_nothing_staged
 MBE = [sys.executable, "-c", "from mbe_stage.pipeline.cli.entry import main; main()"]
 ROOT = Path(__file__).parents[2]
 
-# Two buyers share two shops, one of them and a third share another: 4 maximal bicliques.
+# Two buyers share two shops; one of them shares another shop with a third buyer: 4 maximal bicliques.
 EDGES = "left,right\nann,bakery\nann,kiosk\nbob,bakery\nbob,kiosk\nbob,zoo\ncid,zoo\ncid,kiosk\n"
 
 
@@ -53,7 +53,7 @@ def mbe(*arguments: object) -> Result:
 
 
 def answer(result: Result, exit_code: int = 0) -> dict:
-    """The JSON object on the last line of stdout."""
+    """Return the JSON object on the last line of stdout."""
     assert result.exit_code == exit_code, result.stderr
     return json.loads(result.stdout.splitlines()[-1])
 
@@ -232,7 +232,7 @@ def test_run_reads_a_configuration_and_overrides_it(tmp_path: Path, edges: Path)
 
 
 def refused(result: Result, code: int, *parts: str) -> None:
-    """One line on stderr that starts with 'error:', nothing on stdout, and this code."""
+    """Assert this exit code, one line on stderr that starts with 'error:', and nothing on stdout."""
     assert result.exit_code == code, result.stderr
     assert result.stdout == ""
     lines = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
@@ -294,7 +294,7 @@ def test_interruption(edges: Path, monkeypatch: pytest.MonkeyPatch, error: BaseE
 
 
 def test_interruption_of_a_run_that_is_published(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C after `latest` has moved, while the move is made durable."""
+    """Ctrl-C after `latest` has moved, while the move is synced to the disk."""
     out = tmp_path / "out"
     real_sync = pipeline.publish.staging.sync
 
@@ -330,7 +330,7 @@ def test_interruption_of_a_command_that_publishes_nothing(
     assert result.stderr.splitlines()[-1] == "interrupted"
 
 
-def test_one_is_said_in_the_singular(tmp_path: Path) -> None:
+def test_counts_of_one_are_singular(tmp_path: Path) -> None:
     path = tmp_path / "one.csv"
     path.write_text("left,right\na,b\n")
     said = mbe("enumerate", path, "--out", tmp_path / "out", "--threads", 1).stdout
@@ -366,7 +366,7 @@ def test_inspect(edges: Path) -> None:
     logger = logging.getLogger("mbe_stage")
     logger.setLevel(logging.INFO)
     result = mbe("inspect", edges, "--engine", "reference")
-    # A caller in the same process hears the engines afterwards.
+    # The log level is restored for callers in the same process.
     assert logger.level == logging.INFO
     assert result.exit_code == 0
     assert "3 left x 3 right, 7 edges" in result.stdout
@@ -445,9 +445,9 @@ def test_help_is_quick_and_lists_the_exit_codes() -> None:
 
 
 def test_every_help_has_an_example_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-h` is `--help`; the examples run one after the other, as somebody would type them."""
+    """`-h` equals `--help`; the examples run one after the other, as a user would type them."""
     monkeypatch.chdir(tmp_path)
-    # All modules of the environment would take longer than all other examples.
+    # Parsing all modules of the environment would take longer than all other examples.
     monkeypatch.setattr("mbe_stage.pipeline.demo.job.environment_roots", lambda: [ROOT / "pipeline" / "cli"])
     (tmp_path / "edges.csv").write_text(EDGES.replace("left,right", "user,item"))
     (tmp_path / "friends.csv").write_text("name,friend\nx,y\ny,z\nx,z\n")
@@ -468,13 +468,13 @@ def test_every_help_has_an_example_that_works(tmp_path: Path, monkeypatch: pytes
     for name, (called, *arguments) in examples.items():
         assert called == "mbe"
         assert name is None or arguments[: name.count(" ") + 1] == name.split()
-        # The first takes long, the second does not end, and these edges have no case.
+        # `compile` takes long, `explore` does not end, and these edges have no case.
         if name not in ("compile", "explore", "cases export", "cases label"):
             if name == "diff":
                 arguments = [each.replace("RUN", "latest") for each in arguments]
                 arguments[1] = str(RunStore(tmp_path / "out").latest())
             if name in (None, "enumerate", "cliques", "count-pq", "project", "itemsets", "best", "groups"):
-                # Nothing needs to be compiled.
+                # Avoid compiling.
                 arguments += ["--engine", "reference"]
             done = mbe(*arguments)
             assert done.exit_code == 0, (name, done.output)
@@ -489,7 +489,7 @@ def test_completion_completes_commands_options_and_choices(tmp_path: Path) -> No
     assert {"--min-left", "--min-edges"} <= set(completes("mbe enumerate --min-"))
     assert completes("mbe count-pq --cou") == ["--count-only"]
     assert "matrix_market" in completes("mbe enumerate --format ")
-    # Without this the shell is that of a parent process, whatever is asked for.
+    # Otherwise Typer completes for the shell of a parent process.
     asked = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     shown = command("--show-completion", "bash", env={**os.environ, **asked})
     assert "_MBE_COMPLETE=complete_bash" in shown.stdout
@@ -505,14 +505,14 @@ def test_version() -> None:
     git = completed(["git", "rev-parse", "HEAD"], cwd=ROOT)
     commit = rf" \({git.stdout[:12]}(-dirty)?\)" if git.returncode == 0 else ""
     assert re.fullmatch(rf"mbe {re.escape(version('mbe-stage'))}{commit}\n", done.stdout)
-    # As with more options before it, which the whole command reads.
+    # The full command line prints the same as the shortcut for this option.
     assert mbe("--version").stdout == done.stdout
 
 
 def test_the_commit_is_of_the_package_and_not_of_the_project_around_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of an installation in the environment of another checkout, in which git would answer too."""
+    """Git would also answer for an installation inside the checkout of another project."""
     monkeypatch.setattr(package_files, "_HOME", tmp_path)
     assert package_files.commit() == ""
     (tmp_path / ".git").mkdir()
@@ -595,7 +595,7 @@ def test_progress_on_a_terminal(tmp_path: Path, edges: Path, commands: Commands)
     shown = bytearray()
 
     def read() -> None:
-        # A terminal that nobody reads takes no more at some time, and the command would wait for ever.
+        # An unread terminal fills up, and the command would block.
         with suppress(OSError):
             while some := os.read(leader, 1 << 16):
                 shown.extend(some)
@@ -648,8 +648,8 @@ def test_a_full_disk_behind_stdout_is_one_line(edges: Path, out: Path, command: 
     assert "Traceback" not in done.stderr
 
 
-def test_a_question_has_its_answers_as_json(tmp_path: Path) -> None:
-    """Each of the settings is a way out that works."""
+def test_json_refusals_include_the_settings(tmp_path: Path) -> None:
+    """Each of the settings leads to a result."""
     path = tmp_path / "edges.csv"
     path.write_text("name,m1,m2,m3\nw1,1,0,1\nw2,1,1,0\nw3,0,1,1\n")
     asked = mbe("enumerate", path, "--out", tmp_path / "out", "--json", "--quiet")

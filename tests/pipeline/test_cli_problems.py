@@ -1,4 +1,4 @@
-"""The commands and options that problems and derived outputs of other packages bring."""
+"""Commands and options of problems and derived outputs from other packages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Insta
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Config, dict[str, Any]]]:
-    """What commands have been asked to publish, instead of publishing it."""
+    """Record what commands would publish, instead of publishing it."""
     given: list[tuple[Config, dict[str, Any]]] = []
 
     def publish(config: Config, options: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ def test_a_plain_model_has_a_command_too(asked: list) -> None:
     assert (config.problem_section, config.output.report) == (WedgesSection(fewest=2), False)
 
 
-def test_what_is_no_setting_is_handed_on(asked: list) -> None:
+def test_options_that_are_no_settings_are_passed_on(asked: list) -> None:
     assert mbe("paths", "e.csv", "--count-only", "--json", "-q").exit_code == 0
     _, options = asked.pop()
     assert {name: options[name] for name in ("count_only", "as_json", "quiet", "verbose", "if_changed")} == {
@@ -205,7 +205,7 @@ def test_a_configuration_of_any_problem_runs(tmp_path: Path, asked: list) -> Non
     assert "paths: the section of the problem paths, but problem is 'wedges'" in refused("run", tmp_path / "job.yaml")
 
 
-def test_a_key_that_would_be_another_option_is_refused(installed: Installed) -> None:
+def test_a_key_whose_option_exists_is_refused(installed: Installed) -> None:
     module = (
         "from pydantic import Field\nfrom mbe_stage.problem import Problem\n"
         "from mbe_stage.pipeline.config.section import Section\n"
@@ -221,7 +221,7 @@ def test_a_key_that_would_be_another_option_is_refused(installed: Installed) -> 
     assert "--threads" in told
 
 
-def test_an_output_that_would_be_another_option_is_left_out(
+def test_an_output_whose_option_exists_is_left_out(
     installed: Installed, asked: list, caplog: pytest.LogCaptureFixture
 ) -> None:
     (installed.directory / "toolbox_sort.py").write_text(
@@ -238,7 +238,7 @@ def test_an_output_that_would_be_another_option_is_left_out(
     assert "the derived output 'sort' of the package toolbox has no options" in record.message
 
 
-def test_a_problem_called_like_a_command_has_none(installed: Installed, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_problem_named_like_a_command_gets_no_command(installed: Installed, caplog: pytest.LogCaptureFixture) -> None:
     (installed.directory / "toolbox_top.py").write_text(
         "from mbe_stage.problem import Problem\nTOP = Problem('top', {}, print, None, 'nowhere:PUBLICATION')\n"
     )
@@ -249,7 +249,7 @@ def test_a_problem_called_like_a_command_has_none(installed: Installed, caplog: 
     assert result.stdout.count("\n  top ") == 1
 
 
-def test_a_broken_package_is_told_in_a_line_and_the_rest_works(installed: Installed) -> None:
+def test_a_broken_package_is_reported_in_one_line(installed: Installed) -> None:
     installed.add("astray", "lost = gone_astray:LOST")
     done = in_a_new_process(
         installed, "from mbe_stage.pipeline.cli.app import main; main()", "paths", "e.csv", "--length", "0"
@@ -263,7 +263,7 @@ def test_a_broken_package_is_told_in_a_line_and_the_rest_works(installed: Instal
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("somersaults",)])
-def test_what_a_broken_package_says_of_itself_moves_no_cursor(installed: Installed, arguments: tuple[str, ...]) -> None:
+def test_escape_sequences_of_a_broken_package_are_escaped(installed: Installed, arguments: tuple[str, ...]) -> None:
     installed.add("astray", "lost = gone\x1b[31m:LOST")
     done = in_a_new_process(installed, "from mbe_stage.pipeline.cli.app import main; main()", *arguments)
     assert "\x1b" not in done.stderr
@@ -292,7 +292,7 @@ PUBLICATION = changed(PATHS_PUBLICATION, problem="odd", section_name="odd", sect
         (("odd", "--help"), "Which [/b]"),
     ],
 )
-def test_brackets_in_another_packages_words_are_no_markup(
+def test_brackets_in_texts_of_other_packages_are_no_markup(
     installed: Installed, arguments: tuple[str, ...], said: str
 ) -> None:
     (installed.directory / "odd_ends.py").write_text(ODD)
@@ -300,7 +300,7 @@ def test_brackets_in_another_packages_words_are_no_markup(
     assert said in mbe(*arguments).stdout
 
 
-def test_an_unknown_command_is_refused_as_ever() -> None:
+def test_an_unknown_command_is_refused() -> None:
     result = mbe("somersaults", "e.csv")
     assert result.exit_code == 2
     assert "No such command 'somersaults'." in result.stderr
@@ -321,7 +321,7 @@ def test_every_key_of_the_tables_is_one_of_the_configuration() -> None:
         assert key in type(getattr(Config(), section)).model_fields
 
 
-def test_an_option_knows_what_it_is_called() -> None:
+def test_options_know_their_names() -> None:
     table = options.publishing(options.QUERY, max_bicliques=True, members=True)
     command = typer.main.get_command(app.app).commands["enumerate"]  # type: ignore[attr-defined]
     for each in table:

@@ -136,7 +136,7 @@ def test_tables_are_what_networkx_finds(tmp_path: Path, seed: int) -> None:
         ({"min_size": 40}, lambda _: False),
     ],
 )
-def test_what_is_asked_is_what_comes(tmp_path: Path, asked: dict[str, Any], accepts: Any) -> None:
+def test_queries_select_cliques(tmp_path: Path, asked: dict[str, Any], accepts: Any) -> None:
     graph = nx.gnp_random_graph(14, 0.5, seed=3)
     result = published(tmp_path, graph, **asked)
     assert cliques_of(result) == {clique for clique in expected(graph) if accepts(clique)}
@@ -203,7 +203,7 @@ def test_nodes_without_edges_are_cliques(tmp_path: Path) -> None:
 
 
 class CugraphLike:
-    """What is asked of a cuGraph graph, on the host."""
+    """A stand-in on the host for the parts of a cuGraph graph that are used."""
 
     class _Host:
         def __init__(self, values: Any) -> None:
@@ -236,7 +236,7 @@ FILTERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("section", FILTERS, ids=str)
-def test_filters_of_edges_pass_isolated_nodes_by(section: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_of_edges_keep_isolated_nodes(section: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     graph = nx.Graph()
     graph.add_edge(1, 2, weight=1)
     graph.add_edge(2, 3, weight=0.25)
@@ -333,7 +333,7 @@ def test_mixed_columns_are_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("min_shared", [1, 2, 3])
-def test_a_projection_joins_who_shares_enough(tmp_path: Path, side: str, min_shared: int) -> None:
+def test_a_projection_joins_vertices_that_share_enough(tmp_path: Path, side: str, min_shared: int) -> None:
     dice = random.Random(min_shared)
     pairs = sorted({(f"u{dice.randrange(9)}", dice.randrange(7)) for _ in range(32)})
     place = 0 if side == "left" else 1
@@ -394,7 +394,7 @@ def test_a_graph_that_is_searched_as_it_was_read_says_its_vertices_once(edges_fi
 # --- the command --------------------------------------------------------------------------------------------------
 
 
-def test_the_command_publishes_what_all_others_read(edges_file: Path, tmp_path: Path) -> None:
+def test_all_commands_read_the_published_run(edges_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = said("cliques", edges_file, "--out", out, "--engine", "reference")
     assert (first["problem"], first["cliques"], first["input"]["undirected"]["loops"]) == ("cliques", 4, 1)
@@ -430,7 +430,7 @@ def test_limits_and_refusals(edges_file: Path, tmp_path: Path) -> None:
         Config.from_mapping({"execution": {"max_cliques": 2}})
 
 
-def test_a_limit_is_part_of_the_question() -> None:
+def test_a_limit_is_part_of_the_query() -> None:
     assert config_fingerprint(settings()) != config_fingerprint(settings(execution={"max_cliques": 5}))
 
 
@@ -473,7 +473,7 @@ def test_two_runs_are_compared_by_their_keys(tmp_path: Path) -> None:
 
 
 def rewritten(run_dir: Path, name: str, change: Any) -> None:
-    """Change a table, and let the manifest say so."""
+    """Change a table and make the manifest agree."""
     path = run_dir / name
     pq.write_table(change(pq.read_table(path)), path, compression="zstd")
     values = json.loads((run_dir / "manifest.json").read_text())
@@ -511,7 +511,7 @@ def changed(name: str, row: int, value: Any) -> Any:
         ("size_histogram.parquet", changed("n_cliques", 1, 3), "its sizes are not those of the rows"),
     ],
 )
-def test_what_is_wrong_is_found(tmp_path: Path, table: str, change: Any, what: str) -> None:
+def test_wrong_tables_are_found(tmp_path: Path, table: str, change: Any, what: str) -> None:
     result = published(tmp_path, columns(EDGES))
     checked(result, columns(EDGES))
     rewritten(result.run_dir, table, change)
@@ -529,7 +529,7 @@ def test_what_is_wrong_is_found(tmp_path: Path, table: str, change: Any, what: s
 def test_cliques_of_another_graph_are_found(
     tmp_path: Path, other: list[tuple[str, str]], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The edges are taken for the run's, as if their fingerprint agreed."""
+    """The check of the fingerprint is bypassed, so these edges count as the run's."""
     edges = set(EDGES) ^ set(other)
     edges |= {("d", "d")}
     result = published(tmp_path, columns(EDGES))
@@ -539,8 +539,8 @@ def test_cliques_of_another_graph_are_found(
         verify_run(result.run_dir, changed_edges)
 
 
-def test_a_clique_that_no_row_has_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even where another search for all takes too long: by the cliques that vertices and edges grow to."""
+def test_a_missing_clique_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full search may take too long; then each vertex and each edge is grown to a clique."""
     graph = nx.gnp_random_graph(12, 0.5, seed=2)
     monkeypatch.setattr("mbe_stage.pipeline.verify.cliques._MOST_NODES", 3)
     whole = published(tmp_path / "whole", graph)
@@ -555,7 +555,7 @@ def test_a_clique_that_no_row_has_is_missed(tmp_path: Path, monkeypatch: pytest.
         verify_run(short.run_dir, ingest(reading_of(read_manifest(short.run_dir).config), graph))
 
 
-def test_without_the_input_the_tables_are_held_against_each_other(tmp_path: Path) -> None:
+def test_without_the_input_tables_are_checked_against_each_other(tmp_path: Path) -> None:
     result = published(tmp_path, columns(EDGES))
     report = verify_run(result.run_dir)
     assert report.n_against_input == 0

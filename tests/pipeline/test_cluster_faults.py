@@ -1,4 +1,4 @@
-"""Whatever happens to the workers of a cluster, at any moment: what is published is what nothing happened to."""
+"""Faults of cluster workers at any moment: the published run equals an undisturbed one."""
 
 from __future__ import annotations
 
@@ -57,33 +57,33 @@ from tests.pipeline.slow_workers import SlowBlocks, takes_too_much  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 LEASE_SECONDS = 0.06
-# Of some hundred blocks: two workers search for a second and more.
+# For each of some hundred blocks, so two workers search for a second or more.
 BLOCK_SECONDS = 0.002
 LONGEST_DELAY = 0.8
-# Of a worker that hangs: what it had is to come while the others still search.
+# For a worker that hangs: its results must arrive while the others still search.
 LONGEST_DELAY_OF_LATE = 0.4
-# Seconds for nannies to start workers again; then, and after twice as long, others are started.
+# Seconds for nannies to restart workers; then, and after twice as long, others are started.
 FIRST_PATIENCE = 3.0
-# Rounds in which nothing of what a test is about has happened may be followed by so many more.
+# Extra rounds if the tested fault has not happened by then.
 MOST_MORE = 10
 
 
 @dataclass
 class Workers:
-    """The workers of a cluster, two of them between two rounds, and what happens to them.
+    """The workers of a cluster (two between rounds) and the faults that happen to them.
 
     Attributes
     ----------
     lent_again : Event
-        Set when roots of a worker that is late are lent to another.
+        Set when roots of a late worker are lent to another.
     n_in_time : int
-        Faults that came while the run was going on.
+        Faults that came during the run.
     n_late : int
-        Parts that came when their roots had been finished by another worker, and the search was going on.
+        Parts that came during the search, after another worker had finished their roots.
     n_shared : int
-        Runs in which two workers had a part, or more.
+        Runs in which at least two workers had a part.
     lost : set of str
-        Addresses of those that were ended.
+        Addresses of ended workers.
     """
 
     cluster: Any
@@ -97,7 +97,7 @@ class Workers:
     lost: set[str] = field(default_factory=set)
 
     def complete(self) -> dict[str, int]:
-        """Wait until there are two, none of them one that was ended; their addresses and process ids."""
+        """Wait for two workers that were not ended before; return their addresses and process ids."""
         self.cluster.scale(2)
         until = time.monotonic() + PATIENCE
         while len(there := set(self.client.nthreads())) != 2 or there & self.lost:
@@ -112,7 +112,7 @@ class Workers:
         for worker, pid in self.some(pids, n):
             self.lost.add(worker)
             os.kill(pid, signal.SIGKILL)
-        # Now and then a nanny gives up, and where all have, whoever keeps the cluster has to start others.
+        # Sometimes a nanny gives up; if all have, the owner of the cluster has to start other workers.
         patience = FIRST_PATIENCE
         while not self.is_over.wait(patience) and not set(self.client.nthreads()) - self.lost:
             self.cluster.scale(0)
@@ -120,7 +120,7 @@ class Workers:
             patience *= 2
 
     def hang(self, pids: dict[str, int]) -> None:
-        """One is stopped until others have got its roots, and somewhat longer, or until all is over."""
+        """Stop one worker until others have its roots and somewhat longer, or until the run is over."""
         ((_, pid),) = self.some(pids, 1)
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -184,7 +184,7 @@ def client(cluster: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def workers(cluster: Any, client: Any, monkeypatch: pytest.MonkeyPatch) -> Workers:
-    """With short leases, and little patience with those that hang."""
+    """The workers, with short leases and little patience with those that hang."""
     made = Workers(cluster, client)
     lend_again, taken = Ledger.lend_again, DaskRunner._taken
 
@@ -215,7 +215,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def meanwhile(config: Config, happens: Callable[[], None], after: float, workers: Workers) -> Path:
-    """A run, with something that happens so many seconds after its search has begun."""
+    """Run, and call `happens` some seconds after the search has begun."""
     has_begun = threading.Event()
 
     def happen() -> None:
@@ -234,7 +234,7 @@ def meanwhile(config: Config, happens: Callable[[], None], after: float, workers
 
 
 def disturb(workers: Workers, fault: str, out: Path, edges: Path, undisturbed: Path, monkeypatch: Any) -> None:
-    """One round: a run of which the workers write parts, or send what they find, and the fault at some moment."""
+    """One round: workers write or send their parts, and the fault happens at some moment."""
     pids = workers.complete()
     if fault == "one comes late":
         pids = workers.only_one()
@@ -269,10 +269,10 @@ def in_rounds(
         attempt += 1
     workers.complete()
     assert workers.n_in_time, f"runs were over before anything happened, seed {seed}"
-    assert has_happened(), f"nothing came late, or who came late had no part, seed {seed}"
+    assert has_happened(), f"no part came late, or the late worker had none, seed {seed}"
 
 
-# What happens to rows that are put in order afterwards is the same, whatever has happened to workers.
+# Faults do not affect the sorting that follows, so two of them are enough.
 OF_SORTED = ("one is killed", "one comes late")
 
 
@@ -288,13 +288,13 @@ def test_workers_are_lost_at_random_moments(workers, fault, rounds, tmp_path, ed
 
 
 def test_a_barrier_comes_while_all_leases_are_out(workers, monkeypatch) -> None:
-    """Leases may last longer than what is between two checkpoints, and between them no results come."""
+    """Leases may outlast the time between checkpoints, and no results arrive in between."""
     workers.complete()
     monkeypatch.setattr(dask_runner, "_BLOCKS_OF_LEASE", 10**6)
     monkeypatch.setattr(dask_runner, "_LOOK_SECONDS", 0.02)
     graph, barrier, counted, n_since = from_matrix(random_matrix(0, 120, 600, 0.25)), Barrier(), 0, 0
     arrived = dask_runner.Fetching.next
-    # However fast this machine is, no lease comes back before the barrier.
+    # On a fast machine, a lease could come back before the barrier.
     monkeypatch.setattr(dask_runner.Fetching, "next", lambda *given: None if barrier.is_requested else arrived(*given))
     runner = DaskRunner(workers.client, shares_machine=True, lease_seconds=0.6)
     execution = Execution(runner=runner, block_bytes=100_000)
@@ -329,7 +329,7 @@ def schedulers() -> Iterator[SchedulerNursery]:
 def lose_the_scheduler(
     schedulers: SchedulerNursery, staging_dir: Path, edges: Path, undisturbed: Path, after: float, caplog: Any
 ) -> None:
-    """Behind a checkpoint, so many seconds later; and go on without a cluster."""
+    """Lose the scheduler some seconds after a checkpoint, and resume without a cluster."""
     staging_dir.mkdir()
     scheduler, address = schedulers.begin(staging_dir, BLOCK_SECONDS)
     out = staging_dir / "out"
@@ -362,8 +362,8 @@ def lose_the_scheduler(
 
 
 @pytest.fixture
-def dask_is_heard(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What Dask would print: its loggers hand nothing on to others above them."""
+def dask_log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """Capture what Dask would print; its loggers do not propagate."""
     names = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
     silent = [logging.getLogger(name) for name in names if not logging.getLogger(name).propagate]
     for logger in silent:
@@ -375,7 +375,7 @@ def dask_is_heard(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptur
 
 @IN_ROUNDS
 def test_the_scheduler_is_lost_and_the_run_resumed_without_a_cluster(
-    rounds, schedulers, tmp_path, edges, undisturbed, monkeypatch, dask_is_heard
+    rounds, schedulers, tmp_path, edges, undisturbed, monkeypatch, dask_log
 ) -> None:
     hurry(monkeypatch)
     seed = random.randrange(10**6)
@@ -383,12 +383,12 @@ def test_the_scheduler_is_lost_and_the_run_resumed_without_a_cluster(
     for attempt in range(rounds):
         with noted(attempt, seed):
             after = 0.3 * dice.random()
-            lose_the_scheduler(schedulers, tmp_path / str(attempt), edges, undisturbed, after, dask_is_heard)
+            lose_the_scheduler(schedulers, tmp_path / str(attempt), edges, undisturbed, after, dask_log)
 
 
 @pytest.mark.slow
-def test_the_command_says_so_in_one_line(schedulers, tmp_path, edges) -> None:
-    """Behind its progress, which it tells before the only lease has come back."""
+def test_the_command_reports_a_lost_scheduler_in_one_line(schedulers, tmp_path, edges) -> None:
+    """The line follows the progress, which is reported before the only lease has come back."""
     scheduler, address = schedulers.begin(tmp_path, PATIENCE)
     command = [
         sys.executable,
@@ -412,7 +412,7 @@ def test_the_command_says_so_in_one_line(schedulers, tmp_path, edges) -> None:
 
 
 def until(word: str, lines: Iterable[str]) -> Iterator[str]:
-    """The lines, up to one that has a word in it."""
+    """Yield the lines up to the first one that contains a word."""
     for line in lines:
         yield line
         if word in line:

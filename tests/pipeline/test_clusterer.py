@@ -1,4 +1,4 @@
-"""Biclusters by scikit-learn's API: its estimator checks, and the best bicliques as rows and columns."""
+"""The scikit-learn API for biclusters: its estimator checks, and the best bicliques as rows and columns."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_biclusters_are_the_best_bicliques(by: str) -> None:
             assert model.scores_.tolist() == best.scores.tolist()
 
 
-def test_none_is_found_where_there_is_none() -> None:
+def test_a_matrix_without_biclusters() -> None:
     from mbe_stage.pipeline.clusterer import BicliqueClusterer
 
     model = BicliqueClusterer().fit(np.eye(4))

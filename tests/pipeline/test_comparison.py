@@ -1,4 +1,4 @@
-"""Comparison with the last complete run of the same query: in the manifest and the report, before publication."""
+"""Comparison with the last complete run of the same query, before publication, in the manifest and the report."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_run_says_what_differs_from_the_one_before(tmp_path: Path) -> None:
     found = second.manifest.comparison
     assert found is not None
     assert found.run_id == first.run_dir.name
-    # ann, bob x p1, p2 took cid in; cid x p3 became cid x p1, p2, p3.
+    # cid joined ann and bob at p1 and p2; cid x p3 became cid x p1, p2, p3.
     assert (found.counts, found.n_same) == ({"grown": 2}, 0)
     assert {(one.left, one.came) for one in found.largest} == {
         (("ann", "bob", "cid"), ("cid",)),
@@ -83,7 +83,7 @@ def test_what_a_truncated_run_lacks_is_not_called_gone(tmp_path: Path) -> None:
     assert "the NEW run is incomplete" in found.remarks[0]
 
 
-def test_a_run_is_published_where_others_cannot_be_listed(
+def test_a_run_is_published_if_others_cannot_be_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object) -> None:
@@ -97,7 +97,7 @@ def test_a_run_is_published_where_others_cannot_be_listed(
     said = "runs to compare with could not be listed: s3://bucket/out/runs: does not answer"
     assert result.manifest.comparison.remarks == (said,)
     assert of_groups.manifest.derived_comparison["groups"].remarks == (said,)
-    # Each run, and the groups.
+    # Once for each run, and once for the groups.
     assert caplog.messages.count(said) == 3
 
 
@@ -118,9 +118,9 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Since the last run" not in page
 
 
-def test_comparing_is_no_part_of_what_is_asked() -> None:
+def test_comparing_does_not_change_the_fingerprint() -> None:
     asked = [Config.from_mapping({"output": {"compare": n}}) for n in (0, 5)]
-    # Of the default configuration, as it was before there was anything to compare.
+    # The fingerprint of the default configuration from before comparisons existed.
     assert {config_fingerprint(config) for config in (Config(), *asked)} == {FINGERPRINT}
 
 
@@ -134,9 +134,7 @@ def test_keys_in_the_report_are_escaped(tmp_path: Path) -> None:
 FINGERPRINT = "764213ca21744c074f8c5caf5c1824ba2af4798b03f67bc83725cef4d58bd86c"
 
 
-def test_a_run_is_not_lost_where_comparing_it_takes_too_much_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_comparison_out_of_memory_does_not_lose_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_runs: object) -> None:
         raise MemoryError
 

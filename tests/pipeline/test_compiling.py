@@ -1,4 +1,4 @@
-"""Compiling is a step of its own, and once everything is compiled no command compiles."""
+"""Compiling is a separate step; once everything is compiled, no command compiles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.patience import completed
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = ([0, 0, 1], [0, 1, 1])
 
-# Compiles everything, then does what users do, and prints what Numba compiled meanwhile.
+# Compiles everything, runs the usual commands, and prints what Numba compiled meanwhile.
 USUAL = """
 import sys
 from numba.core import event
@@ -95,7 +95,7 @@ def test_once_compiled_no_usual_command_compiles(tmp_path: Path) -> None:
     assert done.stdout.partition("compiled:\n")[2] == "", done.stdout
 
 
-# Publishes a run of eight edges; prints which of our functions were loaded for it, and the names of its steps.
+# Publishes a run of eight edges; prints which of our functions it loaded, and the names of its steps.
 EIGHT_EDGES = """
 import sys
 from mbe_stage.runtime import jit
@@ -111,7 +111,7 @@ print(list(read_manifest(out + "/latest").seconds))
 
 
 def asked_to_compile(monkeypatch: pytest.MonkeyPatch, *problems: str | None) -> list[set[str]]:
-    """The names of all steps that the commands of each problem, or of all, may need."""
+    """Return the names of all steps that the commands of each problem (None: of all) may need."""
     asked: list[set[str]] = []
 
     def noted(self: tiers.Tier, steps: Sequence[CompileStep], _: object = None) -> dict[str, float]:  # noqa: ARG001
@@ -126,7 +126,7 @@ def asked_to_compile(monkeypatch: pytest.MonkeyPatch, *problems: str | None) -> 
 
 
 def test_loading_imports_no_linear_algebra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled code takes Numba's memory from it; all else it imports by itself, for half a second."""
+    """Compiled code needs only Numba's memory functions; importing the rest would take half a second."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     source = tmp_path / "edges.csv"
     source.write_text("a,x\na,y\na,z\nb,x\nb,y\nb,z\nc,x\nc,z\n")
@@ -136,7 +136,7 @@ def test_loading_imports_no_linear_algebra(tmp_path: Path, monkeypatch: pytest.M
     assert modules == "[]"
     assert "'load'" in steps
     assert "'compile'" not in steps
-    # None of what verifies, samples, or searches for other problems.
+    # Nothing that verifies, samples or searches for other problems is loaded.
     assert len(functions.split()) < len({what.partition(" (")[0] for what in everything}) / 2
     assert not [each for each in functions.split() if each.startswith(("pipeline.", "mbe_stage.bicliques.estimation"))]
 
@@ -146,7 +146,7 @@ def settings(tmp_path: Path) -> Config:
 
 
 def compiles_slowly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let the specification need compiling; what has been."""
+    """Let the specification need compiling; return the list of compiled steps."""
     compiled: list[str] = []
 
     def slow() -> None:
@@ -158,7 +158,7 @@ def compiles_slowly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return compiled
 
 
-def test_it_has_seconds_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiling_has_its_own_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = compiles_slowly(monkeypatch)
     seconds = count(settings(tmp_path), PAIRS).seconds
     assert seconds["compile"] >= 0.3
@@ -169,7 +169,7 @@ def test_it_has_seconds_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "compile" in (result.run_dir / "report.html").read_text(encoding="utf-8")
 
 
-def test_an_input_that_cannot_be_used_is_refused_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_input_is_refused_before_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = compiles_slowly(monkeypatch)
     with pytest.raises(InputError):
         count(settings(tmp_path), ([], []))
@@ -177,7 +177,7 @@ def test_an_input_that_cannot_be_used_is_refused_before(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("job", [count, run])
-def test_a_key_that_is_not_there_is_refused_before(
+def test_an_unknown_key_is_refused_before_compiling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: Callable
 ) -> None:
     compiled = compiles_slowly(monkeypatch)
@@ -188,8 +188,8 @@ def test_a_key_that_is_not_there_is_refused_before(
     assert compiled == []
 
 
-def test_whoever_asks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What else a run compiles is there then.
+def test_compiling_is_reported_to_the_listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # This compiles everything else that a run needs.
     run(settings(tmp_path), PAIRS)
     compiles_slowly(monkeypatch)
     notes: list[str] = []
@@ -197,7 +197,7 @@ def test_whoever_asks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert notes[0] == "compiling the engine for this processor, once: 1 of 1"
 
 
-def test_the_command_says_what_it_did() -> None:
+def test_the_command_reports_compiled_functions() -> None:
     done = CliRunner().invoke(app, ["compile", "--engine", "reference", "--json"])
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout.splitlines()[-1])
@@ -205,8 +205,8 @@ def test_the_command_says_what_it_did() -> None:
     assert said["functions"] >= said["compiled"] >= 0
 
 
-def test_where_nothing_can_be_kept_the_command_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An image that is built by it would compile at every start."""
+def test_the_command_fails_if_code_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise an image built with it would compile at every start."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     done = CliRunner().invoke(app, ["compile", "--engine", "reference"])
@@ -215,7 +215,7 @@ def test_where_nothing_can_be_kept_the_command_fails(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("engine", ["cuda", "rapids"])
-def test_an_engine_that_cannot_run_here_has_its_own_sentence(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_engine_is_refused_by_name(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: "no NVIDIA GPU is visible")
     done = CliRunner().invoke(app, ["compile", "--engine", engine])
     assert done.exit_code == 4
@@ -224,7 +224,7 @@ def test_an_engine_that_cannot_run_here_has_its_own_sentence(engine: str, monkey
 
 @pytest.mark.parametrize("job", [run, count])
 @pytest.mark.parametrize("listener", [None, Listener(lambda _: None, False), Listener(lambda _: None)])
-def test_the_sampler_is_made_ready_where_somebody_wants_to_know(
+def test_the_sampler_is_compiled_only_for_an_outlook(
     job: Callable[..., object], listener: Listener | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
@@ -238,7 +238,7 @@ def test_the_sampler_is_made_ready_where_somebody_wants_to_know(
     assert asked == [wants_outlook(listener)]
 
 
-def test_the_samplers_steps_are_those_of_who_samples() -> None:
+def test_only_sampling_needs_the_steps_of_the_sampler() -> None:
     own = {step.what for step in sampler.compile_steps()}
     for part in ("count", "publish"):
         assert own <= {step.what for step in host_steps("cpu", part, Config())}
@@ -252,7 +252,7 @@ def test_steps_are_named_once() -> None:
 
 
 def test_compiling_for_one_problem_leaves_out_the_engines_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What every command needs beside stays, and so does what both need."""
+    """Steps that every command needs stay, and so do those that both problems need."""
     everything, of_bicliques, of_counts, of_cliques = asked_to_compile(
         monkeypatch, None, "bicliques", "pq_counts", "cliques"
     )

@@ -1,4 +1,4 @@
-"""Right keys of several columns, against JSON and sets of Python's own."""
+"""Right keys of several columns, compared with Python's JSON and sets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def table(rows: list[tuple[object, ...]], *kinds: pa.DataType) -> pa.Table:
 @settings(max_examples=150, deadline=None)
 @pytest.mark.parametrize("right", ["abc", "acb"])
 def test_keys_are_json_in_the_order_of_their_bytes(right: str, rows: list[tuple[object, ...]]) -> None:
-    """Integers in the middle or at the end: a comma comes before digits, a bracket behind them."""
+    """Integers in the middle or at the end: a comma sorts before digits, a bracket after them."""
     present = [row for row in rows if row[1] and row[3]]
     source = table(rows, pa.int64(), pa.string(), pa.int64(), pa.string())
     config = InputConfig(left="u", right=tuple(right), nulls="drop")
@@ -64,7 +64,7 @@ def test_keys_are_json_in_the_order_of_their_bytes(right: str, rows: list[tuple[
 
 
 def test_many_parts_of_many_values_stay_distinct() -> None:
-    """The product of their numbers is far beyond int64."""
+    """The product of their counts is far beyond int64."""
     chance = np.random.default_rng(1)
     columns = {f"c{i}": chance.permutation(2000) for i in range(8)}
     edges = ingest(InputConfig(left="u", right=tuple(columns)), pa.table({"u": np.zeros(2000, int), **columns}))
@@ -168,7 +168,7 @@ def test_a_null_in_any_part_is_refused_with_its_line_or_dropped(tmp_path: Path) 
     assert (edges.facts.n_edges, edges.facts.rows_dropped_null) == (1, 1)
 
 
-def test_parts_of_a_kind_that_is_no_key(tmp_path: Path) -> None:
+def test_parts_of_unsupported_types_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     pq.write_table(pa.table({"u": [1, 2], "v": [1, 2], "w": [0.5, 2.0]}), path)
     with pytest.raises(InputError, match=r"row 1.*column 'w'.*0\.5.*integers or text"):
@@ -176,7 +176,7 @@ def test_parts_of_a_kind_that_is_no_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("right", [[], {}, [True], [1.5], [["item", "rating"]]])
-def test_what_is_no_list_of_columns(right: object) -> None:
+def test_invalid_lists_of_columns_are_refused(right: object) -> None:
     with pytest.raises(ConfigError, match=r"configuration: input\.right"):
         Config.from_mapping({"input": {"right": right}})
 
@@ -197,7 +197,7 @@ def test_a_run_and_its_checks(tmp_path: Path) -> None:
     assert {"input", "reading"} <= set(names)
 
 
-def test_other_columns_are_another_question(tmp_path: Path) -> None:
+def test_other_columns_are_another_query(tmp_path: Path) -> None:
     one, two = run(config_of(tmp_path, right="item")).run_dir, run(config_of(tmp_path)).run_dir
     said = diff_runs(one, two).comparability
     assert not said.knows_gone

@@ -1,4 +1,4 @@
-"""The configuration: the documented defaults are the real ones, and mistakes are named."""
+"""The configuration: documented defaults equal the real ones, and mistakes are named."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_no_message_is_pydantics(setting: str, value: object, parts: list[str]) 
 
 
 def test_every_choice_of_every_section_is_named() -> None:
-    """Whatever a section is asked that is none of its choices, they stand in the message."""
+    """The message for an invalid choice lists all valid ones."""
     n = 0
     for name, section in Config():
         fields = {} if name == "problem" else type(section).model_fields

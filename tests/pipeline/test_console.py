@@ -1,4 +1,4 @@
-"""What the command line says besides its result, and how much of it."""
+"""Messages of the command line besides its result, and how many there are."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def mbe(*arguments: object) -> Result:
     return CliRunner().invoke(app.app, [str(argument) for argument in arguments])
 
 
-def test_what_is_not_installed_is_said_only_when_asked(edges: Path) -> None:
+def test_missing_packages_are_reported_only_with_verbose(edges: Path) -> None:
     said = mbe("enumerate", edges, "--count-only").stderr
     assert "not installed" not in said
     assert "auto" not in said
@@ -59,7 +59,7 @@ def test_what_is_not_installed_is_said_only_when_asked(edges: Path) -> None:
     assert "engine auto: cpu; not cuda: numba-cuda is not installed" in asked
 
 
-def test_what_is_not_installed_is_said_where_it_was_asked_for(edges: Path) -> None:
+def test_a_missing_package_is_reported_if_its_engine_is_requested(edges: Path) -> None:
     refused = mbe("enumerate", edges, "--count-only", "--engine", "cuda")
     assert refused.exit_code == 4
     assert "numba-cuda is not installed" in refused.stderr
@@ -93,7 +93,7 @@ def display_of(stderr: io.StringIO, monkeypatch: pytest.MonkeyPatch, quiet: bool
     return console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the input")
 
 
-def test_work_that_reports_nothing_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_without_reports_still_logs_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = io.StringIO()
     with display_of(stderr, monkeypatch, quiet=False) as display:
         for first in ("reading the input, ", "enumerating (share: a guess): 25.0 % of the work, 3 bicliques, 2/s, "):
@@ -102,7 +102,7 @@ def test_work_that_reports_nothing_is_no_silence(monkeypatch: pytest.MonkeyPatch
                 time.sleep(0.01)
             assert all(re.fullmatch(rf"{DATE} {re.escape(first)}\d+ s", line) for line in lines[-2:]), lines
             display.enumerated(Progress(3, 0.25, 1.5))
-            # A line that was begun before may end behind it.
+            # A line that was already started may end after it.
             time.sleep(0.1)
         display.enumerated(Progress(4, 1.0, 2.0))
         while "all found, finishing, 4 bicliques, 2/s, " not in stderr.getvalue():
@@ -136,7 +136,7 @@ def test_work_that_reports_nothing_is_no_silence(monkeypatch: pytest.MonkeyPatch
             None,
             "enumerating, 300 of 900 to 9,000 bicliques, 30/s",
         ),
-        # A block says that all is done; others may wait behind it.
+        # A block reports that all is done; others may be queued behind it.
         (Progress(300, 0.999, 10.0), 99.9, "enumerating (share: a guess): 99.9 % of the work, 300 bicliques, 30/s"),
         (
             Progress(300, 1.0, 10.0, "cpu", Outlook.exactly(300), 1.0, 0.0),
@@ -176,13 +176,13 @@ def test_share_and_time_left_on_a_terminal(standing: Progress, percentage: float
         task = display._bar.tasks[0]
         assert (None if task.total is None else task.percentage) == pytest.approx(percentage)
         display._bar.refresh()
-    # The line of a log says the same.
+    # The log line says the same.
     assert display._standing == said
     for part in said.split(": ")[-1].partition(" % of the work, ")[2].split(", "):
         assert part in stderr.getvalue()
 
 
-def test_the_time_left_runs_behind_a_slow_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_decreases_during_a_slow_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     moments = [0.0]
     monkeypatch.setattr(console, "time", SimpleNamespace(perf_counter=lambda: moments[-1]))
     shown = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=200)
@@ -222,11 +222,11 @@ def test_reading_shows_its_step_and_rate(suffix: str, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_who_sees_nothing_wants_no_outlook(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quiet_command_wants_no_outlook(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wants_outlook(display_of(io.StringIO(), monkeypatch, quiet).enumerated) is not quiet
 
 
-def test_a_terminal_that_has_gone_is_no_end_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_terminal_does_not_end_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = os.openpty()
     stderr = os.fdopen(theirs, "w")
     monkeypatch.setattr(sys, "stderr", stderr)
@@ -237,7 +237,7 @@ def test_a_terminal_that_has_gone_is_no_end_of_the_work(monkeypatch: pytest.Monk
         display.enumerated(Progress(3, 0.25, 1.5))
         logging.getLogger("mbe_stage.pipeline.test_console").info("read it")
         display.enumerated(Progress(4, 1.0, 2.0))
-    # What it could not write it tries once more.
+    # Closing retries the failed write.
     with suppress(OSError):
         stderr.close()
 

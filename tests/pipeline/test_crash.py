@@ -1,4 +1,4 @@
-"""Runs that are killed, interrupted, starved of disk or in each other's way: what was published stays as it was."""
+"""Runs that are killed, interrupted, out of disk or in each other's way leave published runs unchanged."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ N_BICLIQUES = 2**CROWN - 2
 
 
 class Writer:
-    """A run in another process, started and ready, that waits for `go`."""
+    """A run in another process, ready to start at `go`."""
 
     def __init__(self, out: Path, edges: Path, *options: str, **sections: dict) -> None:
         self._begin(config_for(out, edges, **sections).model_dump(mode="json"), edges, options)
 
     @classmethod
     def of(cls, settings: dict, edges: Path, *options: str) -> Writer:
-        """With this configuration."""
+        """Start a writer with this configuration."""
         writer = cls.__new__(cls)
         writer._begin(settings, edges, options)
         return writer
@@ -48,7 +48,7 @@ class Writer:
         )
 
     def wait_for(self, word: str) -> str:
-        """Read on to the line that begins with this word."""
+        """Read up to the line that begins with this word; return it."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith(word):
@@ -56,7 +56,7 @@ class Writer:
         pytest.fail(f"the run never said {word!r}: {output_of(self.process)[1]}")
 
     def go(self) -> float:
-        """Let it run; returns the moment."""
+        """Let it run; return the time of the start."""
         self.wait_for("ready")
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
@@ -87,7 +87,7 @@ def assert_published(run_dir: Path) -> None:
 
 
 def crash_many_times(out: Path, edges: Path, attempts: int, seed: int) -> None:
-    """Kill runs at moments spread over a whole run, every second one while it publishes to a slow disk."""
+    """Kill runs at moments spread over a run, every second one while it publishes to a slow disk."""
     dice = random.Random(seed)
     started = time.perf_counter()
     first = run(config_for(out, edges)).run_dir
@@ -141,7 +141,7 @@ def test_killed_fifty_times(tmp_path, edges):
 
 
 def slow(pair: tuple[object, object]) -> object:
-    """One that says little more than those with either of its values."""
+    """A case that adds little to the cases with either of its values."""
     return pytest.param(*pair, marks=pytest.mark.slow)
 
 
@@ -171,7 +171,7 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path, edges, moment, sort):
     ],
 )
 def test_killed_between_two_calls_to_the_system(tmp_path, edges, option, remedy):
-    """Between the making of a room and its lock, and between the renaming of an old run and its removal."""
+    """Between creating a staging directory and its lock, and between renaming an old run and removing it."""
     out = tmp_path / "out"
     first = run(config_for(out, edges)).run_dir
     writer = Writer(out, edges, option, output={"keep_runs": 1})

@@ -1,4 +1,4 @@
-"""Damaged and forged runs before everything that reads runs: one line and a code, and a new run beside them is made."""
+"""Readers refuse damaged and forged runs in one line with an exit code, and new runs can be published beside them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def half_a_file(path: Path) -> None:
 
 
 def noise(path: Path) -> None:
-    """Other bytes where the first column with lists is, in a file whose footer is whole."""
+    """Corrupt the first list column of a file whose footer is intact."""
     content = bytearray(path.read_bytes())
     first = pq.read_metadata(path).row_group(0).column(1).data_page_offset
     content[first : first + 60] = bytes(byte ^ 0xFF for byte in content[first : first + 60])
@@ -42,7 +42,7 @@ def with_column(path: Path, name: str, change: Callable[[pa.ChunkedArray], pa.Ar
 
 
 def far_away(path: Path) -> None:
-    """As many members as before, and no such vertices."""
+    """Keep the number of members, but name vertices that do not exist."""
     with_column(path, "left", lambda lists: pa.array([[10**8 + id for id in ids] for ids in lists.to_pylist()], I32))
 
 

@@ -1,4 +1,4 @@
-"""The demo: the import graph of a made-up environment, the choice of groups, and the whole of it."""
+"""The demo: the import graph of a made-up environment, the choice of groups, and the whole command."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_near_copies_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_demo_runs(
     environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The real environment takes a quarter of a minute to parse: `make run` does that.
+    # Parsing the real environment takes a quarter of a minute; `make run` does that.
     monkeypatch.setattr(demo, "environment_roots", lambda: [environment])
     out = tmp_path / "out"
     demo.show_demo(out)
@@ -140,7 +140,7 @@ def test_demo_runs(
 
 
 @pytest.mark.parametrize("name", ["southern_women", "data"])
-def test_demo_says_what_is_in_the_way(tmp_path: Path, name: str) -> None:
+def test_demo_names_a_file_in_its_way(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("in the way")
     done = CliRunner().invoke(app.app, ["demo", "--out", str(tmp_path)])
     assert done.exit_code == 3

@@ -1,4 +1,4 @@
-"""The collectors of derived outputs: when they are entered and left, and what may not be called like a key."""
+"""Collectors of derived outputs: when they are entered and left, and which names are reserved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("installed")
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is called of the collector, and with what it is left."""
+    """Record the calls of the collector, and the error with which it is left."""
     calls: list[str] = []
     finish, accept = SidesCollector.finish, SidesCollector.accept
 
@@ -46,13 +46,13 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-def test_it_is_left_behind_its_tables(tmp_path: Path, seen: list[str]) -> None:
+def test_a_collector_is_left_after_its_tables(tmp_path: Path, seen: list[str]) -> None:
     run(settings(tmp_path, smaller_sides={}), EDGES)
     assert seen == ["entered", "accept", "finish", "left"]
 
 
 @pytest.mark.parametrize("error", [PublishError, KeyboardInterrupt, MemoryError])
-def test_whatever_ends_the_run_leaves_it(
+def test_any_error_leaves_the_collector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: list[str], error: type[BaseException]
 ) -> None:
     def fail(*_: object) -> None:
@@ -65,7 +65,7 @@ def test_whatever_ends_the_run_leaves_it(
     assert_nothing_staged(tmp_path)
 
 
-def test_a_failure_to_leave_it_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_to_leave_a_collector_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("still busy")
 
@@ -75,7 +75,7 @@ def test_a_failure_to_leave_it_is_one_line(tmp_path: Path, monkeypatch: pytest.M
     assert_nothing_staged(tmp_path)
 
 
-def test_a_failure_to_leave_it_hides_no_other(
+def test_a_failure_to_leave_a_collector_hides_no_other_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -91,7 +91,7 @@ def test_a_failure_to_leave_it_hides_no_other(
     assert "RuntimeError: still busy" in caplog.text
 
 
-def test_no_section_is_called_like_a_key_of_the_fingerprint(
+def test_no_section_has_the_name_of_a_fingerprint_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     keys: list[str] = []
@@ -107,7 +107,7 @@ def test_no_section_is_called_like_a_key_of_the_fingerprint(
     assert "is left out: the fingerprint of a configuration has a key of that name" in caplog.text
 
 
-def test_the_counts_of_bicliques_are_where_they_were() -> None:
+def test_counts_can_still_be_imported_from_the_manifest() -> None:
     from mbe_stage.pipeline.publish.manifest import Counts
 
     assert Counts is publication.Counts

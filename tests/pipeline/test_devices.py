@@ -1,4 +1,4 @@
-"""GPUs that search together, as a configuration asks for them."""
+"""Configuration of GPUs that search together."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_anything_else_is_refused(given: Any) -> None:
         ({"runner": "dask"}, "execution.runner is dask.* use local"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(others: dict[str, Any], message: str) -> None:
+def test_contradictory_settings_are_refused(others: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ExecutionConfig(devices="all", **others)
 
@@ -55,6 +55,6 @@ def test_auto_takes_the_engine_that_shares(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: None)
     assert choose_tier(execution).name == "cuda"
     monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: "no GPU is visible")
-    # Asked for by name, as it were: nothing else takes its place.
+    # `auto` treats it like an engine given by name, so nothing replaces it.
     with pytest.raises(EngineUnavailable, match="no GPU is visible"):
         choose_tier(execution)

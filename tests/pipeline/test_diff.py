@@ -1,4 +1,4 @@
-"""Two runs compared: equal to the quadratic reference on random runs, and right where the answer is known."""
+"""Comparison of two runs: equal to the quadratic reference on random runs, and correct in known cases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.pipeline.diff_support import Group, group, keyed, make_run
 
 
 def found(old: Path, new: Path, **options) -> tuple[dict[int, tuple], set[int]]:
-    """What `diff_runs` says, as the reference says it."""
+    """Return the result of `diff_runs` in the form of the reference."""
     diff = diff_runs(old, new, threads=2, **options)
     assert diff.pairs is not None
     pairs, new_keys, old_keys = diff.pairs, diff.only_new.keys.tolist(), diff.only_old.keys.tolist()
@@ -53,8 +53,8 @@ def assert_equal_to_the_reference(old: list[Group], new: list[Group], **options)
     assert (fresh, gone) == (expected, expected_gone)
 
 
-def test_nothing_is_compiled_but_what_was_announced(tmp_path: Path) -> None:
-    """`mbe compile` and the step before a comparison compile all of it: no call comes with other types."""
+def test_only_announced_functions_are_compiled(tmp_path: Path) -> None:
+    """`mbe compile` and the step before a comparison compile everything; no call uses other types."""
     old, new = mixed_runs(tmp_path)
     found(old, new)
     found(old, new, search_limit=200)
@@ -98,7 +98,7 @@ def random_groups(dice: random.Random, n: int, n_vertices: int, most: int) -> li
 
 
 def mutated(dice: random.Random, groups: list[Group], n_vertices: int) -> list[Group]:
-    """Most groups with a few vertices exchanged, as another day has them; some vertices are new."""
+    """Exchange a few vertices of most groups, some for new ones, as another day's input would."""
     result = set()
     for one in groups:
         sides = [set(side) for side in one]
@@ -112,7 +112,7 @@ def mutated(dice: random.Random, groups: list[Group], n_vertices: int) -> list[G
 
 @pytest.mark.parametrize("seed", range(6))
 def test_changed_runs_equal_the_reference(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In stretches and blocks of a few rows, so that everything is put together from pieces."""
+    """Pieces have a few rows, so that every result is put together from several."""
     monkeypatch.setattr(search, "_INDEXED", 300)
     monkeypatch.setattr(search, "_COMPARED", 70)
     monkeypatch.setattr(search, "_FEWEST_BLOCK_ROWS", 7)
@@ -123,10 +123,8 @@ def test_changed_runs_equal_the_reference(seed: int, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_bounded_search_finds_every_pair_that_it_says_it_looked_at(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Comparing all with all is too much; rare members lead to every pair with a Jaccard of at least 0.5 or 0.7."""
+def test_a_bounded_search_finds_every_pair_of_its_level(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparing all pairs is too much; rare members find every pair with a Jaccard of at least 0.5 or 0.7."""
     dice = random.Random(seed)
     old = random_groups(dice, 150, 25, 7)
     new = mutated(dice, old, 25)
@@ -143,7 +141,7 @@ def test_a_bounded_search_finds_every_pair_that_it_says_it_looked_at(
 
 
 def test_without_any_work_groups_that_differ_by_one_member_are_paired(tmp_path: Path) -> None:
-    # Nothing but looking for common prefixes that no two groups have costs nothing: those of 0.7 are such.
+    # The search at 0.7 is free, since no two groups share a prefix there.
     old = make_run(tmp_path / "old", [group("ab", "x"), group("cd", "yz")])
     new = make_run(tmp_path / "new", [group("abc", "x"), group("cde", "yzw")])
     diff = diff_runs(old, new, search_limit=0)
@@ -165,7 +163,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_what_a_group_became(tmp_path: Path, name: str) -> None:
+def test_known_differences(tmp_path: Path, name: str) -> None:
     status, before, after = KNOWN[name]
     fresh, gone = found(make_run(tmp_path / "old", [before]), make_run(tmp_path / "new", [after]))
     assert [value[0] for value in fresh.values()] == [status or "new"]
@@ -222,7 +220,7 @@ def test_equal_runs_do_not_differ_and_are_not_read(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_known_is_not_called_gone_or_new(
+def test_uncertain_differences_are_not_called_gone_or_new(
     tmp_path: Path, old: dict, new: dict, remark: str, counts: tuple[str, str]
 ) -> None:
     runs = [
@@ -236,10 +234,10 @@ def test_what_cannot_be_known_is_not_called_gone_or_new(
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, "account"), ("account", "0"), (0, "0")])
-def test_a_column_named_once_by_position_and_once_by_name_of_which_nothing_is_known_is_said_and_compared(
+def test_unknown_columns_by_position_and_by_name_are_compared_with_a_remark(
     tmp_path: Path, before: object, after: object
 ) -> None:
-    """As manifests of earlier versions say nothing of columns."""
+    """Manifests of earlier versions do not state columns."""
     old = make_run(tmp_path / "old", [group("ab", "x")], config={"input": {"left": before}})
     new = make_run(tmp_path / "new", [group("cd", "y")], config={"input": {"left": after}})
     diff = diff_runs(old, new)
@@ -252,13 +250,13 @@ Column = tuple[str, int, str | None]
 
 
 def remarks_on(tmp_path: Path, before: tuple[Any, list[Column]], after: tuple[Any, list[Column]]) -> tuple[str, ...]:
-    """What is said of two runs whose setting `input.right` meant these columns."""
+    """Return the remarks on two runs whose `input.right` meant these columns."""
     runs = []
     for name, (setting, columns) in (("old", before), ("new", after)):
         config = {"input": {"right": setting}}
         runs.append(make_run(tmp_path / name, [group(name, "x")], config=config, input_columns=columns))
     diff = diff_runs(*runs)
-    # Whatever is said first, what differs is called new and gone just where the columns are the same.
+    # Differences are called new and gone only if the columns are the same.
     are_same = not any("the columns differ" in remark for remark in diff.comparability.remarks)
     assert diff.comparability.knows_gone == diff.comparability.knows_new == are_same
     return diff.comparability.remarks
@@ -268,24 +266,24 @@ def remarks_on(tmp_path: Path, before: tuple[Any, list[Column]], after: tuple[An
     ("before", "after"),
     [
         ((1, [("right", 1, "shop")]), ("shop", [("right", 1, "shop")])),
-        # The file has a column more now.
+        # The file now has one more column.
         ((1, [("right", 1, "shop")]), ("shop", [("right", 2, "shop")])),
         (("shop", [("right", 2, "shop")]), (1, [("right", 1, "shop")])),
         ((1, [("right", 1, "shop")]), ("1", [("right", 1, "shop")])),
         (("shop", [("right", 1, "shop")]), (["shop"], [("right", 1, "shop")])),
-        # Where one of the files has no names, the place tells.
+        # If one file has no names, positions decide.
         ((1, [("right", 1, None)]), ("shop", [("right", 1, "shop")])),
         (
             ([1, 3], [("right", 1, "shop"), ("right", 3, "stars")]),
             (["shop", "stars"], [("right", 2, "shop"), ("right", 1, "stars")]),
         ),
-        # Of the same name nothing has to be said.
+        # The same name needs no remark.
         (("shop", [("right", 1, "shop")]), ("shop", [("right", 2, "shop")])),
-        # By the name that stands for a place where a file has none.
+        # The name that stands for a position in a file without names.
         (("right", [("right", 1, None)]), ("right", [("right", 4, "right")])),
     ],
 )
-def test_one_column_by_position_and_by_name_is_nothing_to_say(
+def test_one_column_by_position_and_by_name_needs_no_remark(
     tmp_path: Path, before: tuple[Any, list[Column]], after: tuple[Any, list[Column]]
 ) -> None:
     assert remarks_on(tmp_path, before, after) == ()
@@ -312,23 +310,23 @@ def test_one_column_by_position_and_by_name_is_nothing_to_say(
         ),
     ],
 )
-def test_another_column_by_position_or_by_name_is_another_question(
+def test_another_column_by_position_or_by_name_is_another_query(
     tmp_path: Path, before: tuple[Any, list[Column]], after: tuple[Any, list[Column]], remark: str
 ) -> None:
     assert remarks_on(tmp_path, before, after) == (remark,)
 
 
-def test_a_position_at_which_another_name_stands_now_is_said_and_compared(tmp_path: Path) -> None:
+def test_a_renamed_column_is_compared_with_a_remark(tmp_path: Path) -> None:
     said = remarks_on(tmp_path, (1, [("right", 1, "shop")]), (1, [("right", 1, "item")]))
     assert said == ("input.right is 1 in both runs, but means column 'shop' in OLD and column 'item' in NEW",)
 
 
-def test_where_one_manifest_does_not_say_the_columns_they_may_be_one(tmp_path: Path) -> None:
+def test_unstated_columns_are_compared_as_the_same(tmp_path: Path) -> None:
     said = remarks_on(tmp_path, (1, []), ("shop", [("right", 2, "shop")]))
     assert said == ("input.right was 1 and is 'shop', which may be one column: compared as the same",)
 
 
-def test_other_types_of_keys_are_said_and_nothing_is_gone(tmp_path: Path) -> None:
+def test_other_key_types_are_compared_with_a_remark(tmp_path: Path) -> None:
     old = make_run(tmp_path / "old", [group([1, 2], "x"), group([5], "y")])
     new = make_run(tmp_path / "new", [group(["1", "2"], "x"), group(["7"], "y")])
     diff = diff_runs(old, new)
@@ -337,7 +335,7 @@ def test_other_types_of_keys_are_said_and_nothing_is_gone(tmp_path: Path) -> Non
     assert {status: n for status, n in diff.counts.items() if n} == {"only_in_new": 1, "only_in_old": 1}
 
 
-def test_a_window_of_time_that_moved_is_said_and_compared(tmp_path: Path) -> None:
+def test_a_moved_time_window_is_compared_with_a_remark(tmp_path: Path) -> None:
     window = {"input": {"timestamp": 2, "time_from": "2026-11-21"}}
     moved = {"input": {"timestamp": 2, "time_from": "2026-11-22"}}
     old = make_run(tmp_path / "old", [group("ab", "x")], config=window)

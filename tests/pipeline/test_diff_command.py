@@ -1,4 +1,4 @@
-"""`mbe diff`: what it prints, what it writes and the code it leaves with."""
+"""`mbe diff`: its output, its files and its exit codes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_out_of_other_types_of_keys_is_text(tmp_path: Path) -> None:
     assert [(row["status"], row["left_keys"]) for row in rows] == [("only_in_new", ["a"]), ("only_in_old", ["1", "2"])]
 
 
-def test_out_is_refused_where_something_is(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_out_is_refused_if_the_path_is_taken(runs: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("kept")
     (tmp_path / "file").write_text("kept")
@@ -153,8 +153,8 @@ def test_keys_cannot_act_upon_the_terminal(tmp_path: Path) -> None:
         assert "\x1b" not in diff(old, new, *arguments).stdout
 
 
-def test_published_runs_say_which_columns_were_one(tmp_path: Path) -> None:
-    """By its place in a text with another column in front, by its name in Parquet; the third run reads another."""
+def test_columns_by_position_and_by_name_are_matched(tmp_path: Path) -> None:
+    """The same column by position in CSV and by name in Parquet; the third run reads another one."""
     (tmp_path / "e.csv").write_text("day,account,shop\n1,a,x\n1,b,x\n2,b,y\n")
     pq.write_table(
         pa.table({"account": ["a", "b", "c"], "shop": ["x", "x", "y"], "till": ["x", "x", "y"]}), tmp_path / "e.parquet"

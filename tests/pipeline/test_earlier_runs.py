@@ -1,9 +1,8 @@
-"""Runs, journals and configurations that earlier commits wrote are read, resumed, or refused by name.
+"""Runs, journals and configurations of earlier commits are read, resumed, or refused by name.
 
-``earlier/<commit>.tar.xz`` has the files that the commit wrote from ``edges.csv`` and ``more.csv``, with the
-configurations of the commit and its shipped ones. 53d96ab is the last commit that trusted its input and directories;
-fae0f14 is the last one with the packages ``pipeline`` and ``flows`` at the top. ``out/stopped`` is a run that was ended
-after two checkpoints.
+``earlier/<commit>.tar.xz`` holds what the commit wrote from ``edges.csv`` and ``more.csv``, with its configurations and
+its shipped ones. 53d96ab is the last commit that trusted its input and directories; fae0f14 is the last one with the
+packages ``pipeline`` and ``flows`` at the top. ``out/stopped`` is a run ended after two checkpoints.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ PROBLEMS = {"bicliques": 7, "cliques": 9, "groups": 7, "pq_counts": 3}
 
 @pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.partition(".")[0])
 def earlier(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files of one commit, in the working directory; its interrupted run is as old as the test."""
+    """The files of one commit in the working directory, touched so that its interrupted run has not expired."""
     with tarfile.open(request.param) as archive:
         archive.extractall(tmp_path, filter="data")
     for path in tmp_path.rglob("*"):
@@ -110,7 +109,7 @@ def test_configurations_are_read(earlier: Path) -> None:
         load_config(path, ["input.path=edges.csv"])
 
 
-def test_a_key_that_is_gone_is_refused_by_name(earlier: Path) -> None:
+def test_a_removed_key_is_refused_by_name(earlier: Path) -> None:
     path = earlier / "bicliques.yaml"
     path.write_text(path.read_text() + "query: {min_lefts: 3}\n")
     with pytest.raises(ConfigError, match=r"query\.min_lefts: unknown key; .*min_left"):

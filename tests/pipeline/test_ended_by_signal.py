@@ -1,4 +1,4 @@
-"""The real command, ended by signals: what it says, its exit code, and what it leaves behind."""
+"""The real command ended by signals: its output, its exit code, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.pipeline.output_support import assert_nothing_staged
 
 ROOT = Path(__file__).parents[2]
 ENDINGS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated"), signal.SIGHUP: (129, "hung up")}
-# The first statements of the entry module have run where the mark is seen.
+# The mark appears once the entry module's first statements have run.
 COMMAND = "import os; from mbe_stage.pipeline.cli.entry import main; os.write(1, b'mark\\n'); main()"
 
 
 def start(*arguments: object, code: str = COMMAND, **options: object) -> subprocess.Popen:
-    """The command in a process of its own, whose first lines have run."""
+    """Start the command; return once its first lines have run."""
     process = begun([sys.executable, "-c", code, *arguments], cwd=ROOT, **options)
     assert process.stdout is not None
     if not select.select([process.stdout], [], [], PATIENCE)[0]:
@@ -35,7 +35,7 @@ def start(*arguments: object, code: str = COMMAND, **options: object) -> subproc
 
 
 def end(process: subprocess.Popen) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr."""
+    """Return exit code, stdout and stderr."""
     out, err = output_of(process)
     return process.returncode, out.decode(), err.decode()
 
@@ -60,7 +60,7 @@ def endless(tmp_path: Path) -> Path:
 
 
 def enumeration(edges: Path, out: Path) -> list[object]:
-    # The limit is for a crown whose test was killed, where nothing else ends it.
+    # The limit ends the search if its test was killed.
     return ["enumerate", edges, "--out", out, "--engine", "reference", "--time-limit", 600]
 
 
@@ -75,14 +75,14 @@ def end_at(process: subprocess.Popen, delay: float, number: signal.Signals) -> t
 
 
 def moments(n: int) -> list[float]:
-    """So many shares of a whole, one of each part of it; the same at every run."""
+    """Return random shares of a whole, one in each of `n` equal parts; the same at every run."""
     chance = random.Random(1)
     return [(part + chance.random()) / n for part in range(n)]
 
 
-# Those are handled alike, and all of them come at moments of a run.
+# These signals are handled alike, and all of them come at moments of a run.
 OTHERS = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGHUP)]
-# Some by default, many more where there is time.
+# Few by default, many among the slow tests.
 N_MOMENTS = [3, pytest.param(40, marks=pytest.mark.slow)]
 
 
@@ -93,10 +93,10 @@ def test_ctrl_c_at_moments_of_help(n: int) -> None:
     lasts = time.perf_counter() - begun_at
     assert code == 0
     interrupted = 0
-    # Nothing is said at once: the first is in time on any machine.
+    # Nothing is printed at once, so the first signal is in time on any machine.
     for moment in [0.0, *moments(n)]:
         code, out, err = end_at(start("--help"), lasts * moment, signal.SIGINT)
-        # What has been said whole needs no other end.
+        # A command that has printed everything may end normally.
         assert (code, err) == (130, "interrupted\n") or (code, out, err) == (0, whole, ""), (moment, code, out, err)
         interrupted += code == 130
     assert interrupted
@@ -131,7 +131,7 @@ def test_a_signal_ends_a_run_and_clears_up(tmp_path: Path, endless: Path, number
 
 
 def test_ctrl_c_in_the_first_statements() -> None:
-    """The handler itself is still being imported."""
+    """The handler is still being imported."""
     code = (
         "import os, signal, sys\n"
         "class Slow:\n"
@@ -154,8 +154,8 @@ def test_the_entry_imports_nothing_of_the_packages_but_the_handler() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, *OTHERS])
-def test_what_is_ignored_at_the_start_stays_ignored(tmp_path: Path, number: signal.Signals) -> None:
-    """As `nohup` starts a command."""
+def test_signals_ignored_at_the_start_stay_ignored(tmp_path: Path, number: signal.Signals) -> None:
+    """`nohup` starts commands like this."""
     edges, out = tmp_path / "edges.csv", tmp_path / "out"
     edges.write_text("left,right\na,b\n")
     process = start(*enumeration(edges, out), preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))
@@ -166,7 +166,7 @@ def test_what_is_ignored_at_the_start_stays_ignored(tmp_path: Path, number: sign
 
 
 @pytest.mark.parametrize("number", ENDINGS)
-def test_while_python_ends_nothing_more_is_said(number: signal.Signals) -> None:
+def test_signals_at_exit_print_nothing(number: signal.Signals) -> None:
     code = (
         "import atexit, signal, sys\n"
         f"atexit.register(lambda: signal.raise_signal({int(number)}))\n"
@@ -177,8 +177,8 @@ def test_while_python_ends_nothing_more_is_said(number: signal.Signals) -> None:
     assert "Exit codes" in out
 
 
-def test_a_terminal_that_has_gone(tmp_path: Path, endless: Path) -> None:
-    """SIGHUP comes when nobody can be told any more; the bar of progress cannot be taken back either."""
+def test_a_closed_terminal(tmp_path: Path, endless: Path) -> None:
+    """SIGHUP comes once the terminal is closed: nothing can be printed, and the progress bar cannot be erased."""
     out = tmp_path / "out"
     ours, theirs = os.openpty()
     os.set_blocking(ours, False)
@@ -186,7 +186,7 @@ def test_a_terminal_that_has_gone(tmp_path: Path, endless: Path) -> None:
     os.close(theirs)
 
     def staged_while_the_terminal_is_read() -> bool:
-        # Unread, it would take no more at some time, and the command would wait.
+        # An unread terminal fills up, and the command would block.
         with suppress(BlockingIOError):
             os.read(ours, 1 << 16)
         return is_staged(out)

@@ -1,4 +1,4 @@
-"""A run whose engine was chosen by `auto`, on a GPU whose memory is too small: what is published, and what it says."""
+"""`auto` chooses a GPU whose memory is too small: the published run and its messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def crown() -> pa.Table:
 
 
 @pytest.mark.parametrize(("device_memory", "engine"), [(None, "cpu"), (1 << 20, "cpu"), (1 << 30, "cuda")])
-def test_what_ran_is_named(tmp_path, device_memory, engine):
+def test_the_engine_that_ran_is_named(tmp_path, device_memory, engine):
     config = settings(tmp_path, execution={"engine": "auto", "device_memory": device_memory})
     assert choose_tier(config.execution).engine == "cuda"
     result = run(config, crown())

@@ -1,4 +1,4 @@
-"""CSV of a run: every member with its key, harmless in a spreadsheet, whole or not at all, in bounded memory."""
+"""CSV of a run: every member with its key, safe in a spreadsheet, complete or absent, in bounded memory."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_filters_and_the_limit(tmp_path):
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
 def test_no_cell_begins_a_formula(tmp_path, begin):
-    """As text, keys that a spreadsheet would compute have an apostrophe in front; commas and quotes are quoted."""
+    """Text keys that a spreadsheet would evaluate get an apostrophe in front; commas and quotes are quoted."""
     evil = [f"{begin}cmd|' /C calc'!A0", f'{begin}1+1,"x"\ny', begin, f"{begin}5"]
     run = publish(edge_data([(key, 'plain, "quoted"\r\nlines') for key in evil]), settings(tmp_path))
     out = io.BytesIO()
@@ -137,7 +137,7 @@ def test_top_as_csv(tmp_path):
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_a_file_is_there_whole_or_not_at_all(tmp_path, error):
+def test_a_file_is_complete_or_absent(tmp_path, error):
     path = tmp_path / "m.csv"
     path.write_text("before")
 
@@ -153,7 +153,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path, error):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_is_no_file_is_not_replaced(tmp_path):
+def test_only_regular_files_are_replaced(tmp_path):
     for path in (tmp_path, Path("/dev/null")):
         with pytest.raises(PublishError, match="is not a regular file"), csv_output(path):
             pass
@@ -193,7 +193,7 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     assert "defect" not in said
 
 
-def test_a_terminal_is_not_obeyed():
+def test_keys_do_not_act_on_a_terminal():
     class Terminal(io.BytesIO):
         def isatty(self) -> bool:
             return True
@@ -217,7 +217,7 @@ def _umask() -> int:
 
 
 @pytest.mark.parametrize("table", ["bicliques/part-00000.parquet", "left_vertices.parquet"])
-def test_a_damaged_run_is_called_so_and_nothing_is_written(tmp_path, table):
+def test_a_damaged_run_is_refused_and_nothing_is_written(tmp_path, table):
     run = publish(edge_data(random_pairs(5)), settings(tmp_path / "out"))
     data = (run / table).read_bytes()
     for content in (b"no table", data[: len(data) // 2], data[:4] + bytes(len(data) // 2) + data[4 + len(data) // 2 :]):

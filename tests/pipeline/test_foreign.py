@@ -1,4 +1,4 @@
-"""Formats that are not read are refused by name, and the line of Python of each refusal writes the file's graph."""
+"""Unsupported formats are refused by name, and the line of Python in each refusal writes the file's graph."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEFT, RIGHT = ["007", "ann", "bob", "eve"], ["p1", "p2"]
 
 
 def graph() -> nx.Graph:
-    """Its nodes come in an order that does not tell the sides, and its edges from either side."""
+    """A graph whose order of nodes and direction of edges do not tell the sides."""
     made = nx.Graph()
     for node in ("p2", "ann", "p1", "bob", "007", "eve"):
         made.add_node(node, bipartite=int(node.startswith("p")))
@@ -45,7 +45,7 @@ def graph() -> nx.Graph:
 
 
 def unmarked() -> nx.Graph:
-    """Connected, so that its sides are those of its only colouring; the first node is left."""
+    """A connected graph, so its only colouring gives the sides; the first node is left."""
     made = nx.Graph()
     made.add_nodes_from(["ann", "p2", "p1", "bob", "007", "eve"])
     made.add_edges_from((v, u) for u, v in EDGES)
@@ -101,7 +101,7 @@ def open_document() -> bytes:
 
 
 def workbook() -> bytes:
-    """The smallest that a reader takes; its parts come in the order in which some writers have them."""
+    """The smallest workbook that a reader accepts, with its parts in the order of some writers."""
     place = "http://schemas.openxmlformats.org"
     main, office = f"{place}/spreadsheetml/2006/main", f"{place}/officeDocument/2006/relationships"
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
@@ -144,7 +144,7 @@ TEXT_PAIRS = {(str(u), str(v)) for u, v in numbered()}
 NAMED = set(EDGES)
 
 CASES: dict[str, tuple[str, bytes | str, Pairs]] = {
-    # case: (name in the message, content, the graph); the file's name is the case's last word
+    # case: (name in the message, content, the graph); the file name is the last word of the case
     "arrow e.arrow": ("an Arrow IPC file", ipc(pa.ipc.new_file, TABLE), NAMED),
     "arrow stream e.arrows": ("an Arrow IPC stream", ipc(pa.ipc.new_stream, TABLE), NAMED),
     "arrow of polars e.ipc": ("an Arrow IPC file", of_polars("write_ipc"), NAMED),
@@ -257,7 +257,7 @@ def refused(path: Path, **settings: object) -> InputError:
 
 
 def line_of(error: InputError) -> str:
-    """The line of Python, as a shell would hand it over."""
+    """Return the Python code in the refusal, as a shell would pass it."""
     command = re.search(r"run (python -c .*) and read ", str(error))
     assert command is not None, str(error)
     name, option, code = shlex.split(command[1])
@@ -266,7 +266,7 @@ def line_of(error: InputError) -> str:
 
 
 def followed(error: InputError, **asked: object) -> Pairs:
-    """The graph that its remedy gives."""
+    """Return the graph that the refusal's remedy gives."""
     exec(line_of(error), {})
     (settings,) = error.settings
     given = {key.removeprefix("input."): value for key, value in settings.items()} | asked
@@ -285,7 +285,7 @@ def as_text(found: Pairs) -> Pairs:
 
 @pytest.fixture(autouse=True)
 def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the lines write goes into the working directory."""
+    """A working directory of its own, in which the lines write."""
     (tmp_path / "at work").mkdir()
     monkeypatch.chdir(tmp_path / "at work")
     return tmp_path / "at work"
@@ -343,7 +343,7 @@ def test_binary_files_are_refused_whatever_format_is_given(tmp_path: Path, case:
 @pytest.mark.parametrize(
     "text", ["ORCID,paper\n1,2\n", "FEA1,x\n1,2\n", "Objects,x\n1,2\n", "B,b\n1,2\n", "X,x\n1,2\n", "PK,x\n1,2\n"]
 )
-def test_words_that_begin_like_another_format_are_words(tmp_path: Path, text: str) -> None:
+def test_text_that_begins_like_another_format_is_read(tmp_path: Path, text: str) -> None:
     path = tmp_path / "e.csv"
     path.write_text(text)
     assert pairs(path) == {(1, 2)}
@@ -365,7 +365,7 @@ def test_words_that_begin_like_another_format_are_words(tmp_path: Path, text: st
         (b"FEA1\x00\x00\x00\x00", "a Feather file"),
     ],
 )
-def test_what_only_its_maker_converts_is_named(tmp_path: Path, content: bytes, name: str) -> None:
+def test_formats_that_only_their_vendor_converts_are_named(tmp_path: Path, content: bytes, name: str) -> None:
     assert f": {name}" in str(refused(put(tmp_path, "e.bin", content)))
 
 
@@ -377,7 +377,7 @@ def test_one_kind_of_vertices_needs_no_sides(tmp_path: Path) -> None:
         ingest(config)
     exec(line_of(caught.value), {})
     assert ingest(InputConfig(path="e-edges.parquet").of_one_set()).facts.n_edges == 3
-    # Without two sides there is no bipartite graph: the line says so itself.
+    # Without two sides there is no bipartite graph, and the line itself says so.
     with pytest.raises(InputError, match="odd cycle"):
         exec(line_of(refused(path)), {})
 
@@ -417,7 +417,7 @@ def test_iceberg_tables(tmp_path: Path) -> None:
 
 
 def commit(place: Path, moment: str, rows: pa.Table) -> None:
-    """Write rows as one more version of a Hudi table's only group of files."""
+    """Write rows as another version of a Hudi table's only file group."""
     group, n = "f0000000-0000-0000-0000-000000000000-0", rows.num_rows
     name = f"{group}_0-0-0_{moment}.parquet"
     meta = {"commit_time": moment, "commit_seqno": moment, "record_key": "k", "partition_path": "", "file_name": name}

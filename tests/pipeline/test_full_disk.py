@@ -1,4 +1,4 @@
-"""A disk that is full at any moment of a run: one error, what is kept is whole, and the run goes on elsewhere."""
+"""The disk fills up at any moment of a run: one error, saved results are intact, and the run resumes elsewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.pipeline.resume_support import (
 
 __all__ = ["edges", "undisturbed"]
 
-# Where disks may be mounted that nobody else sees.
+# Disks mounted in it are invisible elsewhere.
 IN_A_NAMESPACE = ("unshare", "-rm")
 
 
@@ -48,7 +48,7 @@ def nursery(tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Iterator[R
 
 
 def fill_and_resume(nursery: RunNursery, staging_dir: Path, edges: Path, undisturbed: Path, share: float) -> None:
-    """One round: a run on a disk with room for a share of what it writes, gone on with on another."""
+    """One round: a run on a disk with room for a share of its output, resumed on another disk."""
     needed = sum(path.stat().st_size for path in undisturbed.rglob("*") if path.is_file())
     disk, left = staging_dir / "disk", staging_dir / "left"
     disk.mkdir(parents=True)
@@ -67,7 +67,7 @@ def fill_and_resume(nursery: RunNursery, staging_dir: Path, edges: Path, undistu
 
 
 def fill_and_resume_there(nursery: RunNursery, staging_dir: Path, edges: Path, undisturbed: Path, share: float) -> None:
-    """One round: a run on such a disk, gone on with on the same while it is full, and then once it is larger."""
+    """One round: a run on such a disk, resumed on it while it is full, and again once it is larger."""
     needed = sum(path.stat().st_size for path in undisturbed.rglob("*") if path.is_file())
     disk, left = staging_dir / "disk", staging_dir / "left"
     disk.mkdir(parents=True)
@@ -98,7 +98,7 @@ def test_a_disk_that_is_full_at_some_moment(nursery, rounds, tmp_path, edges, un
 
 @pytest.mark.skipif(not may_mount(), reason="no disk can be mounted in a namespace here")
 @IN_ROUNDS
-def test_a_run_is_gone_on_with_on_the_disk_that_it_has_filled(nursery, rounds, tmp_path, edges, undisturbed) -> None:
+def test_a_run_is_resumed_on_the_disk_that_it_has_filled(nursery, rounds, tmp_path, edges, undisturbed) -> None:
     in_rounds(
         rounds,
         tmp_path,

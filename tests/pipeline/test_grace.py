@@ -1,4 +1,4 @@
-"""SIGTERM is put off while a run keeps what it finds, once, and no longer than that."""
+"""SIGTERM is postponed once while a run saves its results, for a limited time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.patience import PATIENCE
 
 
 class Ended(BaseException):
-    """What the handler raises that was there before."""
+    """Raised by the handler that was installed before."""
 
 
 def ending(_number: int, _frame: FrameType | None) -> Any:
@@ -33,7 +33,7 @@ def ending(_number: int, _frame: FrameType | None) -> Any:
 
 @pytest.fixture
 def before() -> Iterator[PatientHandler]:
-    """In the place of the command's own handler, or of Prefect's in a flow."""
+    """Stands in for the command's own handler, or for Prefect's in a flow."""
     handler = PatientHandler(ending)
     usual = signal.signal(signal.SIGTERM, handler)
     yield handler
@@ -47,7 +47,7 @@ def put_off(seconds: float, then: Callable[[SigtermCheckpoint], object]) -> None
         then(grace)
 
 
-def test_it_is_put_off_to_the_end_of_the_context(before: Any) -> None:
+def test_sigterm_is_postponed_to_the_end_of_the_context(before: Any) -> None:
     seen: list[Any] = []
     with pytest.raises(Ended):
         put_off(PATIENCE, lambda grace: seen.append((grace.ended(), grace.patience())))
@@ -55,8 +55,8 @@ def test_it_is_put_off_to_the_end_of_the_context(before: Any) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_others_that_come_soon_are_the_same_one(before: Any) -> None:
-    """systemd tells all processes of a service, and whoever started one of them tells it once more."""
+def test_signals_in_quick_succession_count_as_one(before: Any) -> None:
+    """systemd signals all processes of a service, and their parents may repeat the signal."""
     went_on: list[bool] = []
 
     def again(_: SigtermCheckpoint) -> None:
@@ -71,7 +71,7 @@ def test_others_that_come_soon_are_the_same_one(before: Any) -> None:
 
 
 @pytest.mark.usefixtures("before")
-def test_one_that_comes_later_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_signal_is_not_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SAME_SECONDS", 0.02)
     went_on: list[bool] = []
 
@@ -85,7 +85,7 @@ def test_one_that_comes_later_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not went_on
 
 
-def test_no_longer_than_the_time_of_grace(before: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sigterm_is_postponed_only_for_the_grace_time(before: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SECONDS_MORE", 0.02)
     with pytest.raises(Ended):
         put_off(0.02, lambda _: time.sleep(PATIENCE))
@@ -93,7 +93,7 @@ def test_no_longer_than_the_time_of_grace(before: Any, monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("before")
-def test_where_the_handler_only_takes_note_the_run_ends_all_the_same() -> None:
+def test_the_run_ends_even_if_the_handler_returns() -> None:
     noted: list[int] = []
     signal.signal(signal.SIGTERM, PatientHandler(lambda number, _frame: noted.append(number)))
     with pytest.raises(EndedBySignal):
@@ -101,7 +101,7 @@ def test_where_the_handler_only_takes_note_the_run_ends_all_the_same() -> None:
     assert noted == [signal.SIGTERM]
 
 
-def test_of_no_time_nothing_is_put_off(before: Any) -> None:
+def test_without_grace_time_nothing_is_postponed(before: Any) -> None:
     with pytest.raises(Ended), sigterm_checkpoint(0.0):
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is before
@@ -109,7 +109,7 @@ def test_of_no_time_nothing_is_put_off(before: Any) -> None:
 
 @pytest.mark.usefixtures("before")
 @pytest.mark.parametrize("handler", [ending, signal.SIG_DFL, signal.SIG_IGN], ids=["a function", "default", "ignored"])
-def test_a_handler_of_somebody_else_stays(handler: Any) -> None:
+def test_foreign_handlers_stay(handler: Any) -> None:
     signal.signal(signal.SIGTERM, handler)
     with sigterm_checkpoint(PATIENCE) as grace:
         assert signal.getsignal(signal.SIGTERM) is handler
@@ -119,17 +119,17 @@ def test_a_handler_of_somebody_else_stays(handler: Any) -> None:
     assert not grace.is_requested
 
 
-def test_what_is_complete_by_then_is_not_ended(before: Any) -> None:
+def test_a_completed_run_is_not_ended(before: Any) -> None:
     with sigterm_checkpoint(PATIENCE) as grace:
         signal.raise_signal(signal.SIGTERM)
         grace.is_requested = False
-    # The same one, from somebody else.
+    # The same signal from another sender.
     signal.raise_signal(signal.SIGTERM)
     assert before.has_postponed(signal.SIGTERM)
 
 
 @pytest.mark.usefixtures("before")
-def test_whoever_cleans_up_is_left_in_peace_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleanup_ignores_a_repeated_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SAME_SECONDS", 0.3)
     with pytest.raises(Ended):
         put_off(PATIENCE, lambda _: None)
@@ -139,7 +139,7 @@ def test_whoever_cleans_up_is_left_in_peace_for_a_while(monkeypatch: pytest.Monk
         signal.raise_signal(signal.SIGTERM)
 
 
-def test_once_the_context_is_left_nothing_is_put_off(before: Any) -> None:
+def test_nothing_is_postponed_after_the_context(before: Any) -> None:
     with sigterm_checkpoint(PATIENCE) as grace:
         pass
     with pytest.raises(Ended):
@@ -148,7 +148,7 @@ def test_once_the_context_is_left_nothing_is_put_off(before: Any) -> None:
     assert not before.has_postponed(signal.SIGTERM)
 
 
-def test_ctrl_c_is_not_put_off(before: Any) -> None:
+def test_ctrl_c_is_not_postponed(before: Any) -> None:
     usual = signal.signal(signal.SIGINT, before)
     try:
         with pytest.raises(Ended):
@@ -157,7 +157,7 @@ def test_ctrl_c_is_not_put_off(before: Any) -> None:
         signal.signal(signal.SIGINT, usual)
 
 
-def test_the_command_puts_it_off() -> None:
+def test_the_command_postpones_sigterm() -> None:
     usual = signal.signal(signal.SIGTERM, leave)
     seen: list[bool] = []
     try:
@@ -168,7 +168,7 @@ def test_the_command_puts_it_off() -> None:
         signal.signal(signal.SIGTERM, usual)
 
 
-def test_another_thread_puts_nothing_off(before: Any) -> None:
+def test_other_threads_postpone_nothing(before: Any) -> None:
     seen: list[Any] = []
 
     def in_context() -> None:

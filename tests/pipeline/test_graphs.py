@@ -1,4 +1,4 @@
-"""A column of graphs (`input.by`): one run with the bicliques of each graph by itself."""
+"""A column of graphs (`input.by`): one run with the bicliques of each graph separately."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS = {"left": "account", "right": "item", "by": "merchant"}
 
 
 def purchases(n_graphs: int = 120, seed: int = 1) -> pa.Table:
-    """Purchases of the same accounts and items at shops with odd names, some twice."""
+    """Purchases of the same items by the same accounts at shops with odd names, with some duplicates."""
     dice = np.random.default_rng(seed)
     n = n_graphs * 12
     shops = [f'shop "{number}",\\é' if number % 2 else str(number) for number in range(n_graphs)]
@@ -60,7 +60,7 @@ def published(run_dir: Path) -> Found:
 
 
 def one_by_one(table: pa.Table) -> Found:
-    """The bicliques of each graph by the specification."""
+    """Return the bicliques of each graph by the specification."""
     edges: dict[str, set[tuple[int, int]]] = {}
     for shop, account, item in zip(*(column.to_pylist() for column in table.columns), strict=True):
         edges.setdefault(shop, set()).add((account, int(item[1:])))
@@ -99,8 +99,8 @@ def test_a_run_is_verified_and_a_wrong_graph_found(tmp_path: Path, output: dict)
             check_graphs([part], (keys[0], pa.chunked_array([[other]])))
 
 
-def test_a_table_with_the_column_is_not_one_without() -> None:
-    # Keys that are JSON as texts of their own make the same edges.
+def test_the_column_is_part_of_the_fingerprint() -> None:
+    # Keys that are JSON texts themselves make the same edges.
     with_column, without = (config_fingerprint(Config(input=section)) for section in (COLUMNS, {}))
     assert with_column != without
 

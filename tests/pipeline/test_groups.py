@@ -1,4 +1,4 @@
-"""Groups as an output of a run: library, command line, configuration, and that they depend on the edges alone."""
+"""Groups as an output of a run: library, command line, configuration; they depend on the edges alone."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ MIXED = pa.concat_tables([EDGES, blocks(), pa.table({"l": [u for u, _ in FEW], "
 
 
 def all_grown(out: Path, edges: pa.Table, rank_by: str = "surprise") -> Path:
-    """A run that lists every grown group, but for worse ones of the same left members."""
+    """A run that lists every grown group, except worse ones with the same left members."""
     section = {"kind": "grown_cover", "limit": 10**6, "max_overlap": 1.0, "rank_by": rank_by}
     return run(settings(out, output={"report": False}, groups=section), edges).run_dir
 
@@ -82,7 +82,7 @@ def grown_of_mixed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def assert_listed(run_dir: Path, expected: list[dict[str, Any]]) -> None:
-    """The published list is this one, with cores and counts."""
+    """Assert that the published list equals this one, with cores and counts."""
     groups = rows(run_dir, "groups")
     assert [row["group_key"] for row in groups] == [each["key"] for each in expected]
     assert [row["rank"] for row in groups] == list(range(1, len(expected) + 1))
@@ -103,7 +103,7 @@ def assert_listed(run_dir: Path, expected: list[dict[str, Any]]) -> None:
     assert {(row["group_key"], row["side"], row["vertex"]) for row in found} == of_cores
 
 
-# --- what they are ------------------------------------------------------------------------------------------------
+# --- the list -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -148,19 +148,19 @@ def test_the_rings_come_first_and_nothing_of_the_background(tmp_path: Path, kind
     result = run(settings(tmp_path, groups={"kind": kind}), EDGES)
     members = rows(result.run_dir, "group_members")
     accounts = {row["key"] for row in members if row["side"] == "left"}
-    # The biclique of the first ring with the further target lacks one account, which has a near copy alone.
+    # The best biclique of the first ring lacks one account, which is only in a near copy of it.
     first_ring = range(1, 8) if kind == "short_list" else range(8)
     assert {f"ring 0 <{u}>" for u in first_ring} | {f"ring 1 <{u}>" for u in range(6)} == accounts
     first = [row["key"] for row in members if row["group_key"] == rows(result.run_dir, "groups")[0]["group_key"]]
-    # Keys of two types in one column are text.
+    # Keys of two types in one column become text.
     assert {"-100", "-104"} <= set(first) or {"-200", "-205"} <= set(first)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_figures_of_a_block_in_closed_form(tmp_path: Path, kind: str) -> None:
-    """A complete 3 x 4 and 400 single edges: degrees, expectation and shares are known.
+    """A complete 3 x 4 and 400 single edges, so degrees, expectation and shares are known.
 
-    As a grown group, it pays for its sizes and number of edges too, and comes before the biclique, a near copy of it.
+    A grown group also pays for its sizes and number of edges; it comes before the biclique, its near copy.
     """
     pairs = [(u, v) for u in range(3) for v in range(4)] + [(10 + i, 10 + i) for i in range(400)]
     source = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
@@ -182,7 +182,7 @@ def test_the_figures_of_a_block_in_closed_form(tmp_path: Path, kind: str) -> Non
     level = "strong" if evidence > paid else "significant"
     assert (group["significant"], group["level"], group["core_key"]) == (True, level, group["group_key"])
     assert group["p_bound"] == pytest.approx(math.exp(-group["surprise"]), rel=1e-12)
-    # No other vertex has so many edges: named are both numbers.
+    # No other vertex has so many edges, so only both numbers are named.
     surprise = evidence - math.log(403) - math.log(404) - is_grown * math.log(3 * 4 * 13)
     assert group["surprise"] == pytest.approx(surprise, abs=1e-5)
     assert (group["expected_edges"], group["left_edge_share"], group["median_right_degree"]) == (144 / 412, 1.0, 3.0)
@@ -252,12 +252,12 @@ def test_vertex_scores_by_definition(tmp_path: Path, section: dict[str, Any]) ->
         others = (graph.neighbours_of_right if own else graph.neighbours_of_left)(row["vertex"]).tolist()
         explained = set().union(*(groups[place][1 - own].intersection(others) for place in inside))
         best_grown = max((surprise for sides, surprise in grown if row["vertex"] in sides[own]), default=0.0)
-        # Of groups with the same left members, the worse ones are in no list.
+        # Worse groups with the same left members are never listed.
         assert row["grown_surprise"] == best_grown or (own and row["grown_surprise"] > best_grown)
         assert row["group_edge_share"] == pytest.approx(len(explained) / row["degree"])
 
 
-def test_explanations_claim_neither_all_nor_nothing_where_it_is_not() -> None:
+def test_explanations_do_not_round_to_all_or_nothing() -> None:
     assert "10 of 12 possible edges" in explanation(3, 4, 10, 0.05, 0.9995)
     assert "over 99.9 %" in explanation(3, 4, 10, 0.05, 0.9995)
     assert "under 0.1 %" in explanation(3, 4, 10, 0.05, 0.0004)
@@ -267,7 +267,7 @@ def test_explanations_claim_neither_all_nor_nothing_where_it_is_not() -> None:
     assert "all of 1 possible edge;" in explanation(1, 1, 1, 1.0, 1.0)
 
 
-# --- how they are asked for ---------------------------------------------------------------------------------------
+# --- configuration ------------------------------------------------------------------------------------------------
 
 
 def test_without_its_section_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +337,7 @@ def test_unknown_keys_are_refused_with_the_nearest(tmp_path: Path, key: str) -> 
 
 
 def test_the_options_are_those_of_the_model() -> None:
-    """They stand in a table so that help imports no model."""
+    """The options are kept in a table, so that `--help` imports no model."""
     made = output_parameters(GroupsSection, "groups", PUBLICATION.about)
 
     def told(parameter: options.Parameter) -> tuple[object, ...]:
@@ -352,7 +352,7 @@ def test_the_options_are_those_of_the_model() -> None:
 
 
 def test_the_shipped_defaults_are_those_of_the_model() -> None:
-    """In `configs/default.yaml` the section is a comment: being there, it would ask for groups."""
+    """The section is a comment in `configs/default.yaml`, since its presence would ask for groups."""
     lines = (ROOT / "configs" / "default.yaml").read_text(encoding="utf-8").splitlines()
     section = lines[lines.index("# groups:") :]
     text = "\n".join(line.removeprefix("# ") for line in section)
@@ -362,7 +362,7 @@ def test_the_shipped_defaults_are_those_of_the_model() -> None:
     assert load_config(ROOT / "configs" / "fraud_lockstep.yaml").section("groups") is not None
 
 
-def test_they_are_ours(installed: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_our_outputs_keep_their_names(installed: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert [output.name for output in derived_outputs("bicliques")] == [*OUTPUTS, "smaller_sides"]
     assert derived_outputs("butterflies") == ()
     assert derived_publications("bicliques")[0] is PUBLICATION
@@ -381,12 +381,12 @@ def test_auto_takes_the_device_with_groups_too(tmp_path: Path, monkeypatch: pyte
     assert tiers.choose_tier(config.execution, "bicliques", derived_of(config)).name == "rapids"
 
 
-def test_they_are_made_by_the_tier_that_takes_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_made_by_the_fallback_tier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = run(settings(tmp_path / "cpu", "cpu"), EDGES)
     small_gpu.install(monkeypatch)
     small_rapids.install(monkeypatch, "enumerate")
     result = run(settings(tmp_path / "auto", "auto", execution={"device_memory": 1 << 20}), EDGES)
-    # From the tier to the CUDA engine, and from that to the CPU.
+    # From the tier to the CUDA engine, and then to the CPU.
     assert (result.manifest.engine, len(result.manifest.warnings)) == ("cpu", 2)
     assert tables(result.run_dir) == tables(wanted.run_dir)
     assert result.manifest.derived == wanted.manifest.derived
@@ -399,7 +399,7 @@ def test_blocks_in_device_memory_lead_to_the_same_tables(tmp_path: Path) -> None
     assert all(line["groups"] > 0 for line in lines)
 
 
-# --- what they depend on ------------------------------------------------------------------------------------------
+# --- invariance ---------------------------------------------------------------------------------------------------
 
 
 def test_neither_the_order_of_rows_nor_threads_nor_blocks_matter(tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_neither_the_order_of_rows_nor_threads_nor_blocks_matter(tmp_path: Path)
 
 
 def test_ties_go_to_the_lower_key(tmp_path: Path) -> None:
-    """Twenty complete 4 x 4 side by side cannot be told apart by any score."""
+    """Twenty separate complete 4 x 4 blocks have equal scores."""
     pairs = [(f"{block}{u}", f"{block}{v}") for block in "abcdefghijklmnopqrst" for u in range(4) for v in range(4)]
     source = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
     result = run(settings(tmp_path), source)
@@ -447,7 +447,7 @@ def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_where_only_the_degrees_are_left_no_group_is(tmp_path: Path, seed: int) -> None:
+def test_a_random_graph_of_the_same_degrees_has_no_group(tmp_path: Path, seed: int) -> None:
     result = run(settings(tmp_path), swapped(EDGES, seed))
     assert result.manifest.derived["groups"]["groups"] == 0
 
@@ -459,11 +459,11 @@ def test_a_run_without_bicliques(tmp_path: Path) -> None:
     verify_run(result.run_dir, ingest(Config().input, EDGES))
 
 
-def test_a_truncated_run_has_groups_of_what_it_holds(tmp_path: Path) -> None:
+def test_a_truncated_run_has_groups_of_its_results(tmp_path: Path) -> None:
     limited = {"engine": "cpu", "max_bicliques": 60}
     result = run(settings(tmp_path, "cpu", execution=limited), planted(2))
     assert result.manifest.truncated is not None
-    # Partners have grown before the search, so the best groups are there.
+    # Partners grow before the search, so the best groups are there.
     accounts = {row["key"] for row in rows(result.run_dir, "group_members") if row["side"] == "left"}
     assert {f"ring 0 <{u}>" for u in range(1, 8)} | {f"ring 1 <{u}>" for u in range(6)} <= accounts
     short = run(settings(tmp_path, "cpu", execution=limited, groups={"kind": "short_list"}), planted(2))
@@ -473,7 +473,7 @@ def test_a_truncated_run_has_groups_of_what_it_holds(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_leaves_an_answer(tmp_path: Path) -> None:
-    """A ring in a crown of 60 x 60, whose 2^60 bicliques no search ends: partners grow first, and copies end too."""
+    """A ring in a crown of 60 x 60 with 2^60 bicliques: partners grow first, and random copies end too."""
     pairs = [(f"crown {u}", 1000 + v) for u, v in crown_pairs(60)]
     crown = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
     edges, execution = pa.concat_tables([EDGES, crown]), {"engine": "cpu", "time_limit_seconds": 1.0}

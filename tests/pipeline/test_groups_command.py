@@ -1,4 +1,4 @@
-"""`mbe groups`: groups of an input without its bicliques on the disk, and of a published run's bicliques."""
+"""`mbe groups`: groups of an input without saving its bicliques, and of a published run's bicliques."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def edges_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def source(tmp_path: Path, edges_file: Path) -> Path:
-    """A run that has bicliques and no groups."""
+    """A run with bicliques and without groups."""
     config = settings(tmp_path / "out", groups=None, input={"path": str(edges_file)}, output={"sort": True})
     return run(config).run_dir
 
 
-# --- of an input --------------------------------------------------------------------------------------------------
+# --- groups of an input -------------------------------------------------------------------------------------------
 
 
 def test_groups_of_an_input_are_those_of_a_run_that_is_asked_for_them(tmp_path: Path, edges_file: Path) -> None:
@@ -83,20 +83,20 @@ def test_with_bicliques_they_are_there(tmp_path: Path, edges_file: Path) -> None
     assert read_manifest(told["run"]).config.section("groups").kind == "grown_cover"
 
 
-def test_the_table_is_the_last_that_is_said(tmp_path: Path, edges_file: Path) -> None:
+def test_the_table_comes_last(tmp_path: Path, edges_file: Path) -> None:
     shown = mbe("groups", edges_file, "--out", tmp_path / "a", *QUICK).stdout
     assert shown.index("run        ") < shown.index("rank") < shown.index("ring 1 <0>")
     text = " ".join(shown.replace("│", " ").split())
     assert "6 left x 6 right members" in text
 
 
-def test_one_of_a_kind_is_said_in_the_singular() -> None:
+def test_counts_of_one_are_singular() -> None:
     counts = {"groups": 1, "left_members": 2, "keys": 0, "chance_copies": 1}
     assert in_words(counts) == "1 group, 2 left members, 1 chance copy"
 
 
-def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
-    """Why, among how many, how near, and what was not looked at: on the screen and in the report."""
+def test_an_empty_list_is_explained(tmp_path: Path) -> None:
+    """The reason, the number of candidates, the nearest one and what was not searched, on screen and in the report."""
     path, sparse = tmp_path / "edges.csv", tmp_path / "sparse.csv"
     path.write_text("left,right\n" + "".join(f"a{i},b{i}\na{i},b{i + 1}\n" for i in range(9)))
     dice = random.Random(2)
@@ -105,7 +105,7 @@ def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
 
     def why(source: Path, *options: object) -> str:
         shown = mbe("groups", source, "--out", tmp_path / "a", *QUICK, *options).stdout
-        # What is 0 is not listed, but for the first; names are words.
+        # Zero counts are left out, except the first; names are words.
         assert re.search(r"^derived    groups: 0 groups", shown, re.MULTILINE)
         (line,) = (line for line in shown.splitlines() if line.startswith("groups  "))
         text = line.removeprefix("groups     nothing significant: ")
@@ -134,10 +134,10 @@ def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
     assert said("groups", path, "--out", tmp_path / "a", *QUICK)["groups"] == []
 
 
-def test_the_best_is_told_right_and_verified(tmp_path: Path) -> None:
+def test_the_best_surprise_is_stated_and_verified(tmp_path: Path) -> None:
     made = run(settings(tmp_path / "a"), EDGES)
     path = made.run_dir / "groups.parquet"
-    # Of bicliques; those of the list are inside larger groups.
+    # Of all bicliques; those of the list are inside larger groups.
     short = run(settings(tmp_path / "b", groups={"kind": "short_list"}), EDGES).run_dir
     best = max(row["surprise"] for row in rows(short, "groups"))
     assert float(pq.read_schema(path).metadata[BEST_SURPRISE]) == best
@@ -149,7 +149,7 @@ def test_the_best_is_told_right_and_verified(tmp_path: Path) -> None:
 
 
 def test_a_significant_biclique_is_not_explained_away(tmp_path: Path) -> None:
-    """A list of grown groups may be empty though bicliques are significant: the sentence says so."""
+    """If the list of grown groups is empty but bicliques are significant, the text says so."""
     made = run(settings(tmp_path / "a"), EDGES)
     n = made.manifest.derived["groups"]["significant_candidates"]
     counts = {**made.manifest.derived["groups"], "groups": 0}
@@ -173,7 +173,7 @@ def test_keys_that_a_terminal_would_obey_are_shown_and_not_obeyed(tmp_path: Path
 
 
 def test_times_known_cases_and_the_last_run_are_shown(tmp_path: Path) -> None:
-    """In the table where there are some; in JSON times are text."""
+    """The table shows them if there are any; times are text in JSON."""
     times = pa.array([3_600_000_000 * hour for hour in range(EDGES.num_rows)], pa.timestamp("us"))
     edges = EDGES.append_column("at", times)
     pq.write_table(edges, tmp_path / "edges.parquet")
@@ -191,7 +191,7 @@ def test_times_known_cases_and_the_last_run_are_shown(tmp_path: Path) -> None:
     assert "┃ known" not in plain
 
 
-def test_where_all_are_known_good_it_is_said(tmp_path: Path, edges_file: Path) -> None:
+def test_a_list_of_known_good_groups_is_reported(tmp_path: Path, edges_file: Path) -> None:
     rings = [f"ring {ring} <{u}>" for ring, n in ((0, 8), (1, 6)) for u in range(n)]
     (tmp_path / "allow.csv").write_text("key,side\n" + "".join(f"{key},left\n" for key in rings))
     shown = mbe("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--allow", tmp_path / "allow.csv").stdout
@@ -199,7 +199,7 @@ def test_where_all_are_known_good_it_is_said(tmp_path: Path, edges_file: Path) -
     assert "rank" not in shown
 
 
-def test_many_groups_are_counted_behind_the_table(tmp_path: Path) -> None:
+def test_further_groups_are_counted_below_the_table(tmp_path: Path) -> None:
     pairs = [(f"{block}-{u}", f"{block}-{v}") for block in range(23) for u in range(4) for v in range(4)]
     path = tmp_path / "edges.parquet"
     pq.write_table(pa.table({"l": [left for left, _ in pairs], "r": [right for _, right in pairs]}), path)
@@ -207,7 +207,7 @@ def test_many_groups_are_counted_behind_the_table(tmp_path: Path) -> None:
     assert "groups     3 more in " in shown
 
 
-def test_if_changed_is_that_of_every_run(tmp_path: Path, edges_file: Path) -> None:
+def test_if_changed(tmp_path: Path, edges_file: Path) -> None:
     options = ("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--if-changed")
     assert not said(*options)["unchanged"]
     again = said(*options, code=5)
@@ -248,7 +248,7 @@ def test_a_directory_of_parquet_files_is_an_input(tmp_path: Path) -> None:
     assert told["input"]["rows_read"] == EDGES.num_rows
 
 
-# --- of a published run -------------------------------------------------------------------------------------------
+# --- groups of a published run ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_a_directory_of_parquet_files_is_an_input(tmp_path: Path) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_groups_of_a_run_are_those_that_it_could_have_had(
+def test_groups_of_a_run_equal_those_of_a_run_with_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: dict[str, Any], seed: int
 ) -> None:
     monkeypatch.setattr("mbe_stage.pipeline.views.regroup._MEMBERS", 16)
@@ -304,13 +304,13 @@ def test_the_command_takes_a_run_or_its_directory(tmp_path: Path, source: Path) 
     assert (Path(elsewhere["run"]) / "bicliques").is_dir()
     assert source.name in (Path(elsewhere["run"]) / "report.html").read_text()
     assert said("verify", elsewhere["run"], "--quiet")["verified"]
-    # The latest run of this directory has no bicliques; those that it was made of are beside it.
+    # The latest run of this directory has no bicliques, but the run it was made of is beside it.
     again = said("groups", tmp_path / "out", "--quiet", "--kind", "grown_cover")
     assert read_manifest(again["run"]).made_of == source.name
     assert said("groups", tmp_path / "b", "--quiet")["groups"]
 
 
-def test_who_reads_bicliques_finds_those_that_a_run_was_made_of(tmp_path: Path, source: Path) -> None:
+def test_readers_find_the_bicliques_that_a_run_was_made_of(tmp_path: Path, source: Path) -> None:
     said("groups", source, "--quiet")
     assert said("top", tmp_path / "out")["bicliques"] == said("top", source)["bicliques"]
     assert mbe("export", tmp_path / "out", "--csv").stdout == mbe("export", source, "--csv").stdout
@@ -321,7 +321,7 @@ def test_who_reads_bicliques_finds_those_that_a_run_was_made_of(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("kind", ["both", "short_list"])
-def test_where_no_bicliques_were_kept_the_input_is_enumerated_again(
+def test_the_input_is_enumerated_again_if_bicliques_were_not_saved(
     tmp_path: Path, edges_file: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = said("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--min-left", 2, "--limit", 1)
@@ -371,7 +371,7 @@ def test_no_engine_runs(tmp_path: Path, source: Path, monkeypatch: pytest.Monkey
     assert_nothing_staged(tmp_path / "out")
 
 
-def test_of_a_truncated_run_they_are_marked(tmp_path: Path) -> None:
+def test_groups_of_a_truncated_run_are_marked(tmp_path: Path) -> None:
     limited = {"engine": "cpu", "max_bicliques": 60}
     source = run(settings(tmp_path, "cpu", groups=None, execution=limited), planted(2)).run_dir
     result = regroup(source, source=planted(2))
@@ -380,7 +380,7 @@ def test_of_a_truncated_run_they_are_marked(tmp_path: Path) -> None:
     verify_run(result.run_dir, ingest(Config().input, planted(2)))
 
 
-def test_where_the_source_is_gone_the_check_says_so(source: Path) -> None:
+def test_the_check_reports_a_missing_source_run(source: Path) -> None:
     result = regroup(source)
     shutil.rmtree(source)
     assert any("bicliques: not written" in text for text in verify_run(result.run_dir).not_checked)
@@ -388,7 +388,7 @@ def test_where_the_source_is_gone_the_check_says_so(source: Path) -> None:
 
 
 def refused(run_dir: Path, error: type[Exception], message: str, **given: Any) -> None:
-    """Nothing is published, and the runs that were there are still there."""
+    """Assert that nothing is published and that the existing runs remain."""
     runs = sorted(path.name for path in run_dir.parent.iterdir())
     with pytest.raises(error, match=message):
         regroup(run_dir, **given)
@@ -401,7 +401,7 @@ def test_an_input_that_has_changed_is_refused(source: Path, edges_file: Path) ->
     refused(source, InputError, r"other edges \(fingerprint .*expected its input, of fingerprint .*--input INPUT")
 
 
-def test_an_input_that_is_gone_is_refused_and_may_be_named(tmp_path: Path, source: Path, edges_file: Path) -> None:
+def test_a_moved_input_is_refused_and_may_be_named(tmp_path: Path, source: Path, edges_file: Path) -> None:
     edges_file.rename(tmp_path / "moved.parquet")
     refused(source, InputError, r"which no longer exists; .*--input INPUT")
     assert said("groups", source, "--quiet", "--input", tmp_path / "moved.parquet")["groups"]
@@ -415,7 +415,7 @@ def test_edges_in_memory_have_to_be_given_again(tmp_path: Path) -> None:
 
 
 def test_keys_of_another_type_are_other_edges(tmp_path: Path) -> None:
-    """Their texts and the fingerprint are the same, the order of the keys is not."""
+    """Their texts and the fingerprint are equal, but the order of the keys differs."""
     numbers = pa.table({"l": [1, 2, 10, 1], "r": [1, 1, 1, 2]})
     source = run(settings(tmp_path, groups=None), numbers).run_dir
     texts = pa.table({name: numbers[name].cast(pa.string()) for name in ("l", "r")})
@@ -432,7 +432,7 @@ def test_keys_of_another_type_are_other_edges(tmp_path: Path) -> None:
         ({"output": {"sort": True}}, r"output\.sort needs the table of bicliques"),
     ],
 )
-def test_what_is_no_question_to_a_run_is_refused(source: Path, sections: Any, message: str) -> None:
+def test_sections_that_do_not_apply_to_runs_are_refused(source: Path, sections: Any, message: str) -> None:
     refused(source, ConfigError, message, sections=sections)
 
 
@@ -445,7 +445,7 @@ def test_options_of_inputs_are_refused_for_runs(source: Path, options: tuple[Any
 
 
 def damaged(run_dir: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """The table of bicliques written anew, and the manifest made to agree with its bytes."""
+    """Rewrite the table of bicliques and make the manifest agree with its size."""
     (part,) = (run_dir / "bicliques").iterdir()
     pq.write_table(change(pq.read_table(part)), part)
     values = json.loads((run_dir / "manifest.json").read_text())

@@ -1,4 +1,4 @@
-"""What is said of a group, against the raw rows: nothing but the members is taken from the tables."""
+"""Sentences about groups, recomputed from the raw rows; only the members come from the tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Right = tuple[int, str | None]
 
 
 def value_of(row: dict[str, Any], key: str | None, half_later: bool | None) -> str | None:
-    """What a tried key adds to the item of a row: the text of an attribute, and the begin of a bucket."""
+    """Return what a tried key adds to a row's item: the text of an attribute and the start of a bucket."""
     parts = []
     for name in [] if key in (None, "items") else key.split(" x "):
         if name in HOURS:
@@ -41,7 +41,7 @@ def most_within(times: list[int], width: int) -> int:
 
 
 def sentence(source: list[dict[str, Any]], group: dict[str, Any], left: set[str], right: set[Right]) -> str:
-    """Of rows with `account`, `item`, `time` and attributes."""
+    """Compute a group's sentence from rows with `account`, `item`, `time` and attributes."""
     ends = [(row["account"], (row["item"], value_of(row, group["key"], group["half_later"]))) for row in source]
     edges = set(ends)
     degrees: tuple[Counter[str], Counter[Right]] = (Counter(u for u, _ in edges), Counter(v for _, v in edges))
@@ -71,7 +71,7 @@ def sentence(source: list[dict[str, Any]], group: dict[str, Any], left: set[str]
 
 
 def explained(run_dir: Path, source: list[dict[str, Any]]) -> list[str]:
-    """The sentences of a run, all of them found to be those of the rows."""
+    """Return the sentences of a run after comparing each with the rows."""
     members, found = rows(run_dir, "group_members"), []
     for group in rows(run_dir, "groups"):
         own = [row for row in members if row["group_key"] == group["group_key"]]
@@ -83,7 +83,7 @@ def explained(run_dir: Path, source: list[dict[str, Any]]) -> list[str]:
 
 
 def test_explanations_are_those_of_the_raw_rows(tmp_path: Path) -> None:
-    """With every tried key: in these rows the degrees force edges between some items and accounts."""
+    """Every tried key is used; in these rows the degrees force edges between some items and accounts."""
     told = explained(run(with_everything(tmp_path, chance_copies=0), WHOLE).run_dir, WHOLE.to_pylist())
     assert any("possible edges" in text and "all of" not in text for text in told)
     in_time = ["all edges of these items" in text for text in told]

@@ -1,4 +1,4 @@
-"""Groups that have grown: what is published of them, with their halos, and what is forged."""
+"""Grown groups: their published tables and halos, and checks of forged tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def grown(out: Path, engine: str = "reference", **sections: Any) -> Config:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The files of a sound run."""
     run_dir = run(grown(tmp_path_factory.mktemp("sound")), EDGES).run_dir
     assert len(rows(run_dir, "groups")) >= 2
     return {path.relative_to(run_dir).as_posix(): path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
@@ -134,7 +133,7 @@ def test_the_report_shows_which_edges_are_absent(run_dir: Path) -> None:
 
 
 def halved_surprise(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """No vertex has a better rank by half of each."""
+    """Halve every value, so that no rank changes."""
     return [{**row, "grown_surprise": row["grown_surprise"] / 2} for row in table]
 
 
@@ -159,8 +158,8 @@ def test_forged_tables_are_found(run_dir: Path, table: str, change: Any, message
         verify_run(run_dir, ingest(Config().input, EDGES))
 
 
-def test_an_edge_that_is_none_is_found(run_dir: Path) -> None:
-    """An absent edge in the place of the next one that is there."""
+def test_an_absent_edge_is_found(run_dir: Path) -> None:
+    """Replace an edge by an absent one beside it."""
     pairs = rows(run_dir, "group_edges")
     there = {(row["left"], row["right"]) for row in pairs}
     place = next(

@@ -1,4 +1,4 @@
-"""What the groups of a graph do not depend on, the ids of its vertices; and another of its degrees has none."""
+"""Groups do not depend on the ids of vertices, and a random graph of the same degrees has none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_second_graph_has_groups_and_its_swaps_have_none(tmp_path: Path, kind:
 
 
 def groups_by_members(run_dir: Path, left: dict[str, str], right: dict[int, int]) -> Counter[tuple[object, ...]]:
-    """Each group as its members, by their first names, and its surprise."""
+    """Count groups by their members, under their original names, and by surprise."""
     members = rows(run_dir, "group_members")
     return Counter(
         (

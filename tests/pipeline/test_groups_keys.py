@@ -1,4 +1,4 @@
-"""Groups of right keys that are tried: the keys, one list of all, what verify sees, and when none is tried."""
+"""Groups of tried right keys: the keys, one list for all, what `mbe verify` checks, and when none is tried."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BEGIN = 1_600_000_000
 
 
 def events(seed: int = 1) -> pa.Table:
-    """Random ratings over 100 days, a ring with one rating within hours, and one of the same items alone."""
+    """Random ratings over 100 days, a ring with one rating within hours, and one that shares only its items."""
     dice = random.Random(seed)
     found = [
         (f"u{dice.randrange(150)}", dice.randrange(80), dice.randrange(1, 6), BEGIN + dice.randrange(100 * DAY))
@@ -78,7 +78,7 @@ def test_keys_are_tried_and_verified(tmp_path: Path, kind: str) -> None:
     assert all(json.loads(key)[1] == "5" for key in of_ring["right"])
     slow = next(group for group in listed_groups(run_dir) if "slow0" in group["left"])
     assert slow["key"] in ("items", "30d")
-    # Narrower keys, the items alone, pairs.
+    # First keys with attributes or time, then the items alone, then pairs.
     tiers = [2 * (group["n_left"] <= 2) + (group["key"] == "items") for group in groups]
     assert tiers == sorted(tiers)
     assert {group["half_later"] is None for group in groups if group["key"] in ("items", "stars")} <= {True}
@@ -91,7 +91,7 @@ def test_keys_are_tried_and_verified(tmp_path: Path, kind: str) -> None:
 
 
 def test_buckets_that_begin_together_list_a_group_once(tmp_path: Path) -> None:
-    """Weeks since 1970 begin on Thursdays: for a ring of one Thursday, days and weeks have the same key value."""
+    """Weeks since 1970 begin on Thursdays, so a ring of one Thursday has one key value for days and weeks."""
     day = BEGIN - BEGIN % (7 * DAY) + 35 * DAY
     ring = [(f"t{u}", 300 + v, 4, day + 3600 * u) for u in range(6) for v in range(5) if (u, v) not in [(0, 0), (5, 4)]]
     names = ("account", "item", "stars", "time")
@@ -147,7 +147,7 @@ def test_a_named_key_is_not_replaced(tmp_path: Path, sections: dict[str, Any]) -
 
 
 def test_an_edge_of_the_items_counts_once_and_a_property_of_accounts_is_no_key(tmp_path: Path) -> None:
-    """Chance graphs whose rows repeat edges with other values, and whose accounts keep to one segment: no group."""
+    """Random graphs in which rows repeat edges with other values and accounts keep to one segment: no group."""
     dice = random.Random(5)
     users = [f"u{i}" for i in range(200)]
     repeated = [
@@ -200,7 +200,7 @@ def test_recognised_columns(tmp_path: Path) -> None:
     ]
     assert found.moments.tolist() == [(BEGIN + i * 2000) * 1_000_000 for i in range(n)]
     keys = keys_of(found, config)
-    # The rows span 4.6 days, so that longer buckets say nothing.
+    # The rows span 4.6 days, so longer buckets are useless.
     assert [key.name for key in keys] == [
         *("country", "stars", "1h", "1d", "country x 1h", "stars x 1h", "country x 1d", "stars x 1d"),
     ]

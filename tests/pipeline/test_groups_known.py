@@ -1,4 +1,4 @@
-"""Known cases, known good and cases: figures by definition, what mutes, what is refused, and that nothing is ranked."""
+"""Known cases, known good and cases: figures by definition, muting and refusals; labels do not change the ranking."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def dice_groups(dice: random.Random, n: int) -> list[tuple[list[int], list[int]]
 
 
 def write(path: Path, listed: list[tuple[str, str, str | None]]) -> str:
-    """A list of side, key and class; of classes that are None no column is written."""
+    """Write a list of keys with side and class, without a class column if every class is None; return its path."""
     columns = {"key": [key for _, key, _ in listed], "side": [side for side, _, _ in listed]}
     if any(name is not None for _, _, name in listed):
         columns["class"] = [name for _, _, name in listed]
@@ -54,7 +54,7 @@ def write(path: Path, listed: list[tuple[str, str, str | None]]) -> str:
 
 
 def dice_labels(dice: random.Random, kinds: tuple[int, int]) -> list[tuple[str, str, str]]:
-    """Of each side none (0), known cases alone (1), or known cases and others (2); and some keys of no vertex."""
+    """Random labels per side: none (0), known cases only (1), or known cases and others (2); plus some unknown keys."""
     listed = [("left", "nobody", "1"), ("right", "u1", "0")]
     for side, keys, kind in zip(("left", "right"), KEYS, kinds, strict=True):
         listed += [
@@ -73,7 +73,7 @@ def known_of(path: str, **asked: Any) -> Known:
 def counted_sides(
     listed: list[tuple[str, str, str]],
 ) -> list[tuple[set[int], set[int], set[int]]]:
-    """Of each side the vertices with a label, the known cases, and the vertices among which these are counted."""
+    """Return for each side the labelled vertices, the known cases, and the vertices among which these are counted."""
     found = []
     for side, keys in zip(("left", "right"), KEYS, strict=True):
         places = {str(key): place for place, key in enumerate(keys.to_pylist())}
@@ -90,7 +90,7 @@ def counted_sides(
 
 @pytest.mark.parametrize("kinds", [(2, 0), (1, 0), (0, 2), (2, 2), (1, 2), (1, 1), (0, 0)])
 def test_known_cases_are_counted_and_their_chance_is_exact(tmp_path: Path, kinds: tuple[int, int]) -> None:
-    """Against binomial coefficients as exact fractions; and what each vertex has to do with known cases."""
+    """Chances equal binomial coefficients in exact fractions; figures of each vertex are checked too."""
     dice = random.Random(sum(kinds) + 7 * kinds[0])
     for seed in range(6):
         listed = dice_labels(dice, kinds)
@@ -141,7 +141,7 @@ def test_known_cases_are_counted_and_their_chance_is_exact(tmp_path: Path, kinds
 
 
 def classes(path: Path, names: Sequence[str | None], **asked: Any) -> dict[str, str]:
-    """How the classes of a list are taken, by class; each key has one of them, u0 the first."""
+    """Return how each class of a list is taken; the first class is that of key u0, and so on."""
     listed = [("left", f"u{row}", name) for row, name in enumerate(names)]
     section = GroupsSection(**{"labels": write(path / "l.parquet", listed), **asked})
     return {each.name: each.taken for each in read_lists(section)["labels"].classes}
@@ -184,8 +184,8 @@ def test_classes_are_taken_as_the_user_or_their_names_say(tmp_path: Path, asked:
         (("1",), ["'1': no class is clearly one"]),
     ],
 )
-def test_a_class_is_never_a_known_case_in_silence(tmp_path: Path, names: tuple[str, ...], parts: list[str]) -> None:
-    """One line that names the classes and both settings; following each remedy reads the list."""
+def test_unclear_classes_are_refused(tmp_path: Path, names: tuple[str, ...], parts: list[str]) -> None:
+    """The refusal names the classes and both settings; following each remedy reads the list."""
     with pytest.raises(InputError) as found:
         classes(tmp_path, names)
     message = str(found.value)
@@ -198,11 +198,11 @@ def test_a_class_is_never_a_known_case_in_silence(tmp_path: Path, names: tuple[s
         asked = {key.removeprefix("groups."): value for key, value in each.items()}
         ways.append(classes(tmp_path, names, **asked))
     for name in names:
-        # Whatever the user meant, one of the ways says it.
+        # Some remedy says whatever the user meant.
         assert len({way[name] for way in ways}) == 2 or name not in parts[0] or "no class" in parts[0]
 
 
-def test_what_is_known_of_other_classes_stays_as_it_is_in_every_remedy(tmp_path: Path) -> None:
+def test_remedies_keep_recognised_classes(tmp_path: Path) -> None:
     with pytest.raises(InputError) as found:
         classes(tmp_path, ("legit", "mule", "partner"))
     taken = [
@@ -261,8 +261,8 @@ def test_classes_are_shown_on_the_screen_in_the_report_and_in_the_manifest(tmp_p
         verify_run(told["run"])
 
 
-def test_the_default_written_out_is_the_default(tmp_path: Path) -> None:
-    """Configurations that were copied from ours name the seven words."""
+def test_the_explicit_default_equals_the_default(tmp_path: Path) -> None:
+    """Configurations copied from ours list the seven words."""
     words = ["0", "false", "no", "negative", "normal", "good", "benign"]
     assert classes(tmp_path, ("trusted", "fraud"), negative=words) == {"trusted": "negative", "fraud": "positive"}
 
@@ -284,7 +284,7 @@ def test_the_refusal_names_the_options_of_the_command(tmp_path: Path) -> None:
     assert not (tmp_path / "o").exists()
 
 
-def test_a_group_is_muted_where_one_side_is_all_known_good(tmp_path: Path) -> None:
+def test_a_group_is_muted_if_one_side_is_all_known_good(tmp_path: Path) -> None:
     allowed = write(
         tmp_path / "a.parquet",
         [("left", "u1", None), ("left", "u2", None), ("right", "3", None), ("right", "u4", None)],
@@ -300,7 +300,7 @@ def test_a_group_is_muted_where_one_side_is_all_known_good(tmp_path: Path) -> No
 
 
 def cases_by_definition(groups: list[tuple[list[int], set[tuple[int, int]]]], is_muted: list[bool]) -> list[int]:
-    """By sets: the first case whose head shares half of the smaller group's left members and edges."""
+    """Compute cases with sets: the first case whose head shares half of the smaller group's left members and edges."""
     heads: list[int] = []
     cases = []
     for row, (left, edges) in enumerate(groups):
@@ -346,7 +346,7 @@ def test_one_popular_account_and_chains_connect_no_cases() -> None:
     for groups in (popular, chain):
         edges = [np.array([1000 * u + v for u in left for v in right]) for left, right in groups]
         numbers = case_numbers(GroupMembers.of(groups), edges, np.zeros(len(groups), np.bool_)).tolist()
-        # Of a chain each group shares half with the next one, and with no other.
+        # In a chain, each group shares half with the next one and with no other.
         assert numbers == (list(range(5)) if groups is popular else [0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
 
 
@@ -358,18 +358,18 @@ def test_a_case_keeps_its_id_while_most_of_it_is_there() -> None:
         return inherited_ids([np.array(each, np.uint64) for each in members], before, names)
 
     assert kept([0, 1, 2, 3, 4, 5]) == {0: "ten"}
-    # Half is not most; of two parts the larger is the case.
+    # Half is not a majority; of two parts, the larger one keeps the id.
     assert kept([0, 1, 2, 3, 4], [5, 6, 7, 8, 9]) == {}
     assert kept([0, 1, 2], [3, 4, 5, 6, 7, 8, 9]) == {1: "ten"}
-    # Two that became one: that which has more of its members there.
+    # Of two merged cases, the one with more of its members there keeps its id.
     assert kept([*range(10), *range(20, 24)]) == {0: "ten"}
     assert kept([*range(6), *range(20, 24), 50]) == {0: "ten"}
-    # However much it grows.
+    # Growth does not matter.
     assert kept(list(range(20, 400)), [50, 500, 501]) == {0: "four", 1: "one"}
     assert kept() == {}
 
 
-def test_ids_are_of_the_members_and_never_twice() -> None:
+def test_ids_depend_on_the_members_and_are_unique() -> None:
     hashes = np.arange(100, 110, dtype=np.uint64)
     members = members_of_cases(np.array([0, 1, 0]), np.array([0, 0, 1, 2]), hashes[[3, 1, 5, 1]])
     assert [each.tolist() for each in members] == [[101, 103], [105]]
@@ -377,7 +377,7 @@ def test_ids_are_of_the_members_and_never_twice() -> None:
     assert first == case_ids(members)
     assert len(set(first)) == 2
     assert all(len(name) == 16 for name in first)
-    # A case that goes by the id that another would get.
+    # A case has the id that another would get.
     other = case_ids(members, {1: first[0]})
     assert other[1] == first[0]
     assert other[0] not in first
@@ -397,7 +397,7 @@ def test_labels_and_allow_in_a_run(tmp_path: Path, kind: str) -> None:
     allow = write(tmp_path / "a.parquet", [("left", f"ring 1 <{u}>", None) for u in range(6)])
     plain = run(settings(tmp_path / "a", "cpu", groups={"kind": kind}), EDGES)
     told = run(settings(tmp_path / "b", "cpu", groups={"kind": kind, "labels": labels}), EDGES)
-    # Labels rank nothing and find nothing.
+    # Labels change neither the ranking nor the groups.
     mine = {"n_known", "known_share", "known_p_value"}
     of_plain, of_told = (
         [{name: value for name, value in row.items() if name not in mine} for row in rows(each.run_dir, "groups")]
@@ -418,7 +418,7 @@ def test_labels_and_allow_in_a_run(tmp_path: Path, kind: str) -> None:
         assert {"groups", "cases", "vertex scores"} <= {check.name for check in verify_run(each.run_dir).checks}
 
 
-def test_writing_and_checking_what_is_known_agree_on_random_graphs(tmp_path: Path) -> None:
+def test_writing_and_checking_labels_agree_on_random_graphs(tmp_path: Path) -> None:
     n_muted = 0
     for seed in range(6):
         dice = random.Random(seed)
@@ -441,7 +441,7 @@ def test_writing_and_checking_what_is_known_agree_on_random_graphs(tmp_path: Pat
     assert n_muted >= 3
 
 
-def test_what_is_not_in_the_graph_is_counted_and_named(tmp_path: Path) -> None:
+def test_keys_that_are_not_in_the_graph_are_counted_and_named(tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_text("key,side,class\n" + "".join(f"<b>{i},right,1\n" for i in range(7)) + "u01,left,0\n")
     result = run(settings(tmp_path / "o", groups={"labels": str(labels)}), EDGES)
@@ -460,7 +460,7 @@ def test_what_is_not_in_the_graph_is_counted_and_named(tmp_path: Path) -> None:
     assert "groups.allow: none of the 1 keys is a vertex of this graph" in warning
 
 
-def test_a_run_is_unchanged_only_where_the_lists_are(tmp_path: Path) -> None:
+def test_a_run_is_unchanged_only_if_the_lists_are(tmp_path: Path) -> None:
     edges, labels = tmp_path / "edges.parquet", tmp_path / "labels.csv"
     pq.write_table(EDGES, edges)
 
@@ -491,7 +491,7 @@ def test_groups_of_a_published_run_take_lists_too(tmp_path: Path) -> None:
     again = regroup(made.run_dir, {"groups": {"labels": labels}, "input": {"path": str(edges)}})
     assert sum(row["n_known"] for row in rows(again.run_dir, "groups")) >= 2
     assert again.manifest.derived_inputs["groups"]["labels"].rows == 4
-    # The same accounts have the same cases.
+    # The same accounts keep their cases.
     assert [row["case"] for row in rows(again.run_dir, "groups")] == [
         row["case"] for row in rows(made.run_dir, "groups")
     ]
@@ -523,7 +523,7 @@ def test_lists_that_cannot_be_used_are_refused_before_anything_is_read(
     labels = tmp_path / "labels.csv"
     if text is not None:
         labels.write_text(text)
-    # There are no edges: that would be the next thing to say.
+    # There are no edges, which would be the next error.
     line = refusal("enumerate", tmp_path / "no.csv", "--out", tmp_path / "o", "--groups-labels", labels, code=2)
     assert message in line
     assert not (tmp_path / "o").exists()
@@ -555,7 +555,7 @@ FORGED = [
 
 @pytest.fixture(scope="module")
 def known_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with both lists; the first group has known cases, and vertex 0 a label."""
+    """A run with both lists; its first group has known cases, and vertex 0 has a label."""
     place = tmp_path_factory.mktemp("known")
     labels = [*((("left", f"ring {ring} <{u}>", "1")) for ring in (0, 1) for u in range(4)), ("left", "u05", "0")]
     allow = [("left", f"ring 1 <{u}>", None) for u in range(6)]
@@ -575,7 +575,7 @@ def copied(known_run: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("table", "change", "message"), FORGED)
-def test_what_is_forged_is_found(copied: Path, table: str, change: Any, message: str) -> None:
+def test_forged_tables_are_found(copied: Path, table: str, change: Any, message: str) -> None:
     forge(copied, f"{table}.parquet", change)
     with pytest.raises(VerificationError, match=message):
         verify_run(copied)

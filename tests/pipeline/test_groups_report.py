@@ -1,4 +1,4 @@
-"""What the report shows of groups."""
+"""Groups in the report."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def html_of(run_dir: Path) -> str:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two columns without names of their own."""
+    """A run whose columns have no names of their own."""
     return run(settings(tmp_path_factory.mktemp("plain")), EDGES).run_dir
 
 
 @pytest.fixture(scope="module")
 def timed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with weights and times, accounts and pages by name."""
+    """A run with weights, times and named columns."""
     source = SOURCE.rename_columns(
         ["account" if name == "l" else "page" if name == "r" else name for name in SOURCE.column_names]
     )
@@ -63,12 +63,12 @@ def test_the_finding_comes_first_and_statistics_last(plain: Path) -> None:
     members = {row["vertex"] for row in rows(plain, "group_members") if row["side"] == "left"}
     cases, n_all = {row["case"] for row in rows(plain, "groups")}, len(set(EDGES["l"].to_pylist()))
     finding = f"<h1>{len(members)} of {n_all} l values act together in {len(cases)} cases.</h1>"
-    # No figure stands before it.
+    # No figure precedes it.
     assert finding in html
     assert "tiles" not in html[html.index("</style>") : html.index('id="statistics"')]
     said = _plain(html)
     assert f"groups{len(rows(plain, 'groups'))}l values in groups{len(members)}" in said
-    # Members are shown by the users' own keys, and each group has its picture.
+    # Members are shown by the user's keys, and each group has a picture.
     assert "ring 0 &lt;0&gt;" in html
     assert html.count('<figure class="pattern">') == len(rows(plain, "groups"))
 
@@ -96,12 +96,12 @@ def test_every_case_group_and_account_has_an_anchor_and_a_heading(timed: Path) -
         shown = shown.replace("the left members'", "the accounts'").replace("these items", "these pages")
         sizes = f"{row['n_left']} accounts × {row['n_right']} pages"
         assert f"{shown.format(sizes)}." in _plain(html)
-    # The sides are called what their columns are called.
+    # Sides are named after their columns.
     first = html[html.index("<body>") : html.index('id="statistics"')]
     assert not re.search(r">[^<]*\b(left|right) (vert|memb|side)", first)
 
 
-def test_without_groups_there_is_no_word_of_them(tmp_path: Path) -> None:
+def test_a_report_without_groups_does_not_mention_them(tmp_path: Path) -> None:
     html = (run(settings(tmp_path, groups=None), EDGES).run_dir / "report.html").read_text(encoding="utf-8")
     assert '<section id="groups">' not in html
     assert "surprise" not in html
@@ -168,7 +168,7 @@ def test_the_page_runs_no_script_but_its_own(tmp_path: Path, plain: Path) -> Non
     assert policy is not None
     assert policy.startswith("default-src 'none'; ")
     assert f"script-src 'sha256-{digest}';" in policy
-    # It makes no markup of what it reads, and asks nobody for anything.
+    # It writes no markup from what it reads, and requests nothing.
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function|fetch|XMLHttp|import", script
     )
@@ -285,7 +285,7 @@ def test_new_and_known_cases_are_marked(rich: Path) -> None:
 
 
 def test_a_case_leads_to_cases_with_common_members(tmp_path: Path) -> None:
-    """Accounts that are in two rings of different pages."""
+    """Some accounts are in two rings of different pages."""
     pairs = [(f"{'both' if u < 4 else ring} {u}", f"{ring}{v}") for ring in "ab" for u in range(9) for v in range(6)]
     pairs += [(f"w{i}", f"x{i % 60}") for i in range(300)]
     source = pa.table({"account": [u for u, _ in pairs], "page": [v for _, v in pairs]})
@@ -301,7 +301,7 @@ def test_a_case_leads_to_cases_with_common_members(tmp_path: Path) -> None:
 
 
 def many(of: Path, to: Path, n_groups: int, n_left: int, n_right: int) -> None:
-    """A run of many groups, each a case of its own, made of the rows of the first group of another."""
+    """Write a run of many groups, each its own case, made of the first group of another run."""
     manifest = read_manifest(of)
     (first,) = (row for row in rows(of, "groups") if row["rank"] == 1)
     schemas = {
@@ -364,7 +364,7 @@ def test_a_thousand_groups_take_at_most_6_mb(timed: Path, tmp_path: Path) -> Non
 def test_the_page_is_accessible(browser: Browser, rich: Path, width: int, scheme: str) -> None:
     size = {"width": width, "height": 800}
     with opened(browser, rich / "report.html", viewport=size, color_scheme=scheme) as page:
-        if width == 360:  # What is folded is looked at once.
+        if width == 360:  # Checking the folded parts once is enough.
             page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -380,7 +380,7 @@ def sections_shown(page: Page) -> list[str]:
     ]
 
 
-def test_filters_and_search_leave_what_they_say(browser: Browser, rich: Path) -> None:
+def test_filters_and_search_select_cases(browser: Browser, rich: Path) -> None:
     from playwright.sync_api import expect
 
     cases = cases_of(rich)
@@ -405,7 +405,7 @@ def test_filters_and_search_leave_what_they_say(browser: Browser, rich: Path) ->
         left_by(lambda case: any(row["key"] == "ring 0 <1>-x" for row in case.members))
         page.fill("#wanted", "ring 0 <1>-x")
         assert all("ring 0 <1>-x" in text for text in page.locator("li.hit:visible").all_inner_texts())
-        # A link to a case that is filtered out ends the filter.
+        # A link to a filtered-out case ends the filter.
         out = next(case for case in cases if not any(row["key"] == "ring 0 <1>-x" for row in case.members))
         page.evaluate("(hash) => (location.hash = hash)", f"case-{out.id}")
         expect(page.locator(f"#case-{out.id}")).to_be_focused()
@@ -450,7 +450,7 @@ def test_keys_lead_from_case_to_case(browser: Browser, rich: Path) -> None:
         assert page.input_value("#wanted") == "jk/"
         page.keyboard.press("Control+A")
         page.keyboard.press("Delete")
-        # They can be switched off.
+        # The keys can be switched off.
         page.uncheck("#use-keys")
         page.keyboard.press("j")
         assert page.evaluate("document.activeElement.id") == "use-keys"

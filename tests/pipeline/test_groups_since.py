@@ -1,4 +1,4 @@
-"""Groups beside those of the run before: what became of each, which are gone, and cases that keep their ids."""
+"""Groups compared with the earlier run: what became of each, which are gone, and cases that keep their ids."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Groups = dict[int, tuple[frozenset[str], int]]
 
 
 def without(edges: pa.Table, *accounts: str) -> pa.Table:
-    """A graph that lacks some accounts."""
+    """Return the edges without those of some accounts."""
     return edges.filter(pa.array([key not in accounts for key in edges["l"].to_pylist()]))
 
 
@@ -40,12 +40,12 @@ def also(edges: pa.Table, account: str, items: list[int]) -> pa.Table:
 
 
 def ring_of(row: dict[str, Any], members: list[dict[str, Any]]) -> str:
-    """``ring 0`` of the group that the accounts of this ring are in."""
+    """Return the ring whose accounts are in the group, such as ``ring 0``."""
     return next(each["key"] for each in members if each["group_key"] == row["group_key"]).split(" <")[0]
 
 
 def told(result: RunResult) -> dict[str, tuple[str | None, str]]:
-    """What became of each ring, and its case."""
+    """Return the status and the case of each ring."""
     members = rows(result.run_dir, "group_members")
     return {ring_of(row, members): (row["since"], row["case"]) for row in rows(result.run_dir, "groups")}
 
@@ -82,14 +82,14 @@ def test_a_ring_over_some_days(tmp_path: Path) -> None:
     assert "<bdi>ring 1 &lt;3&gt;</bdi>" in page
     back = publish(EDGES)
     assert told(back)["ring 1"][0] == "new"
-    # Its members are those with which the case began.
+    # It has the members with which the case began.
     assert told(back)["ring 1"][1] == cases["ring 1"]
     for result in (first, again, grown, shrunk, gone, back):
         verify_run(result.run_dir)
 
 
 def by_definition(old: Groups, new: Groups) -> tuple[dict[int, str], set[int]]:
-    """What each group is since the old run, and the old groups that are gone, by sets of left members."""
+    """Return each group's status since the old run, and the old groups that are gone, by sets of left members."""
 
     def similarity(left: frozenset[str], other: frozenset[str]) -> float:
         found = len(left & other) / len(left | other)
@@ -116,8 +116,7 @@ def by_definition(old: Groups, new: Groups) -> tuple[dict[int, str], set[int]]:
 
 
 @pytest.mark.parametrize("kind", ["short_list", "both"])
-def test_what_became_of_groups_is_told_by_left_members(tmp_path: Path, kind: str) -> None:
-    """On random graphs that change."""
+def test_statuses_follow_the_left_members(tmp_path: Path, kind: str) -> None:
     seen: set[str | None] = set()
     section = {"kind": kind, "max_overlap": 0.9}
     for seed in range(6):
@@ -148,10 +147,10 @@ def groups_of(run_dir: Path) -> Groups:
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 22])
-def test_words_are_those_of_the_definition_whatever_the_groups(
+def test_statuses_equal_their_definition_for_any_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    """Groups that no graph has; with members on both sides that are written alike."""
+    """Groups that no graph has, and members with equal names on both sides."""
     monkeypatch.setattr(overlaps, "PAIRS_AT_ONCE", at_once)
     dice = random.Random(11)
     seen: set[str] = set()
@@ -168,7 +167,7 @@ def test_words_are_those_of_the_definition_whatever_the_groups(
         tables = [read_as_run(tmp_path / f"{trial}-{at}", dice, groups) for at, groups in enumerate(both)]
         found = since_last(*tables)
         wanted, gone = by_definition(*both)
-        # One key always has the same members.
+        # A key always stands for the same members.
         assert dict(zip(tables[1].keys.tolist(), found.words, strict=True)) == wanted
         assert {int(tables[0].keys[row]) for row in found.gone} == gone
         seen |= set(wanted.values())
@@ -176,7 +175,7 @@ def test_words_are_those_of_the_definition_whatever_the_groups(
 
 
 def read_as_run(path: Path, dice: random.Random, groups: Groups) -> GroupRows:
-    """Groups as the tables of a run have them, left members in any order, and right ones with the same names."""
+    """Groups as read from a run's tables: left members in any order, right members with the same names."""
     path.mkdir()
     members = [
         {"group_key": key, "side": side, "key": name}
@@ -197,7 +196,7 @@ def read_as_run(path: Path, dice: random.Random, groups: Groups) -> GroupRows:
 
 
 def test_other_items_and_buckets_make_no_group_new(tmp_path: Path) -> None:
-    """Each week the same accounts act together on items of that week, so no right key is in both runs."""
+    """Each week the same accounts act together on that week's items, so the runs share no right key."""
     dice = random.Random(4)
     week = 7 * 86_400
     noise = [(f"u{dice.randrange(30)}", dice.randrange(30), dice.randrange(4 * week)) for _ in range(200)]
@@ -218,7 +217,7 @@ def test_other_items_and_buckets_make_no_group_new(tmp_path: Path) -> None:
     assert len({case for _, case in of_rings}) == 1
 
 
-def test_of_an_incomplete_run_nobody_knows_what_is_new(tmp_path: Path) -> None:
+def test_groups_of_an_incomplete_run_are_not_called_new(tmp_path: Path) -> None:
     limited = {"engine": "reference", "max_bicliques": 100}
     whole = run(settings(tmp_path, execution=limited), EDGES)
     assert whole.manifest.truncated is None
@@ -240,12 +239,12 @@ def dice_items(seed: int) -> list[int]:
     return random.Random(seed).sample(range(30), 14)
 
 
-def test_members_are_read_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_are_read_only_of_shown_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = settings(tmp_path, groups=SHORT)
     run(config, without(EDGES, *(f"ring 1 <{u}>" for u in range(6))))
     run_dir = run(config, EDGES).run_dir
     both = PUBLICATION.largest(run_dir, 20)
-    # The new one first, whatever its rank.
+    # New groups come first, whatever their rank.
     assert [row["since"] for row in both] == ["new", "same"]
     asked: list[int] = []
     whole = listed_groups.with_members
@@ -255,12 +254,12 @@ def test_members_are_read_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.M
     assert PUBLICATION.largest(run_dir, 0) == []
 
 
-def test_where_nothing_is_compared_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_comparison_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run(settings(tmp_path), EDGES)
     never = run(settings(tmp_path, output={"directory": str(tmp_path), "compare": 0}), EDGES)
     assert never.manifest.derived_comparison == {}
     assert {row["since"] for row in rows(never.run_dir, "groups")} == {None}
-    # Another question, too many groups, and other columns.
+    # Another query, too many groups, and other columns.
     other = run(settings(tmp_path, groups={"max_overlap": 0.3}), EDGES)
     assert comparison(other).run_id is None
     few = run(
@@ -284,7 +283,7 @@ def test_where_nothing_is_compared_nothing_is_said(tmp_path: Path, monkeypatch: 
         verify_run(result.run_dir)
 
 
-def test_a_damaged_run_before_ends_no_run(tmp_path: Path) -> None:
+def test_a_damaged_earlier_run_does_not_fail_a_run(tmp_path: Path) -> None:
     first = run(settings(tmp_path), EDGES)
     path = first.run_dir / "group_members.parquet"
     path.write_bytes(bytes(path.stat().st_size))
@@ -293,10 +292,10 @@ def test_a_damaged_run_before_ends_no_run(tmp_path: Path) -> None:
     assert {row["since"] for row in rows(second.run_dir, "groups")} == {None}
 
 
-def test_muted_groups_alarm_nobody(tmp_path: Path) -> None:
+def test_muted_groups_are_not_reported_as_new(tmp_path: Path) -> None:
     allow = write(tmp_path / "a.parquet", [("left", f"ring 1 <{u}>", None) for u in range(6)])
     calm = {"allow": allow, **SHORT}
-    # The list is no part of the question: a run without it is one to compare with.
+    # The list is not part of the query, so a run without it can be compared.
     run(settings(tmp_path / "o", groups=SHORT), without(EDGES, *(f"ring 1 <{u}>" for u in range(6))))
     second = run(settings(tmp_path / "o", groups=calm), EDGES)
     assert told(second)["ring 1"][0] == "new"
@@ -308,7 +307,7 @@ def test_muted_groups_alarm_nobody(tmp_path: Path) -> None:
     assert comparison(third).counts == {}
 
 
-def test_forged_words_on_the_run_before_are_found(tmp_path: Path) -> None:
+def test_forged_statuses_are_found(tmp_path: Path) -> None:
     result = run(settings(tmp_path), EDGES)
     edit(result.run_dir, lambda values: values.update(comparison=None))
     edit(result.run_dir, lambda values: values["config"]["output"].update(compare=0))

@@ -1,4 +1,4 @@
-"""Weights and times of groups: against plain counting, whatever type the columns have; and what is forged is found."""
+"""Weights and times of groups: compared with plain counting for every type of column; forged tables are found."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Event = tuple[tuple[Any, Any], float | None, int | None]
 def with_events(seed: int = 3) -> pa.Table:
     """`EDGES`, a third of them twice, with weights and seconds.
 
-    The first ring acts within two days, on items that others visit in all of the 300 days.
+    The first ring acts within two days, on items that others visit during all 300 days.
     """
     dice = random.Random(seed)
     table = []
@@ -73,7 +73,7 @@ def asked(out: Path, **sections: Any) -> Config:
 
 
 def counted(events: list[Event], of_items: list[int | None]) -> dict[str, Any]:
-    """By the definitions, of a group's rows, and the times of all rows of its items."""
+    """Compute a group's figures by definition, from its rows and the times of all rows of its items."""
     weights: dict[Any, list[Fraction]] = {}
     for edge, weight, _ in events:
         if weight is not None:
@@ -107,7 +107,7 @@ def epoch(moment: datetime.datetime) -> float:
 
 
 def events_of(run_dir: Path, source: pa.Table) -> list[tuple[list[Event], list[int | None]]]:
-    """Of each group, by the published members, what `counted` takes."""
+    """Return the arguments of `counted` for each group, from the published members."""
     of_groups: dict[int, dict[str, set[str]]] = {}
     for row in rows(run_dir, "group_members"):
         of_groups.setdefault(row["group_key"], {"left": set(), "right": set()})[row["side"]].add(row["key"])
@@ -150,8 +150,8 @@ def test_groups_say_when_and_how_much(run_dir: Path) -> None:
     assert "" in told
 
 
-def test_a_window_does_not_hold_its_end(tmp_path: Path) -> None:
-    """Events of two moments, a day from each other, are within three days and not within one."""
+def test_a_window_excludes_its_end(tmp_path: Path) -> None:
+    """Events at two moments a day apart are within three days, but not within one."""
     moments = [NEW_YEAR + DAY * (number % 2) for number in range(len(EDGES))]
     source = EDGES.append_column("t", pa.array(moments)).append_column("w", pa.array([1.0] * len(EDGES)))
     made = run(asked(tmp_path), source).run_dir
@@ -185,7 +185,7 @@ def test_they_are_verified_from_the_input(run_dir: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_figures_of_random_events(seed: int) -> None:
-    """Groups that share edges, rows without a weight or a time, several rows an edge, in any order."""
+    """Groups share edges; rows lack a weight or a time, repeat an edge, and come in any order."""
     chance = np.random.default_rng(seed)
     n_left, n_right, n = 6, 5, 80
     left, right = chance.integers(0, n_left, n).astype(np.int32), chance.integers(0, n_right, n).astype(np.int32)
@@ -199,7 +199,7 @@ def test_figures_of_random_events(seed: int) -> None:
     none = np.empty(0, np.int64)
     edges = GroupEdges(np.array([len(each) for each in pairs]), ends[:, 0], ends[:, 1], none, none, (none, none))
     order = chance.permutation(n)
-    # Of tried keys, several right vertices have the same item.
+    # As with tried keys, several right vertices have the same item.
     items = None if seed % 2 else chance.integers(0, 3, n_right).astype(np.int32)
     found = figures_of(Events(left, right, weights, times), edges, n_right, items)
     assert found == figures_of(Events(*(part[order] for part in (left, right, weights, times))), edges, n_right, items)
@@ -219,8 +219,8 @@ def test_figures_of_random_events(seed: int) -> None:
         assert sum(group.counts) == sum(time is not None for _, _, time in events)
     assert figures_of(None, edges, n_right) == [NOTHING] * 3
     assert within_words(NOTHING) is None
-    # Less than half of the events is no reason, nor what is so for all events of the items; and nothing is all that
-    # is not.
+    # Nothing is said below half of the events, or if it is true of all events of the items; shares below 1 are
+    # never rounded to all.
     said = [
         explanation(2, 2, 4, 0.2, 1.0, (share, of_items, "7 days")).partition("among them")[2]
         for share, of_items in ((0.15, 0.1), (0.499, 0.1), (0.5, 0.04), (0.9967, 0.8), (1.0, 0.9999), (1.0, 1.0))
@@ -285,7 +285,7 @@ def test_a_missing_weight_or_time_leaves_the_edge_and_counts_for_nothing(tmp_pat
         row["w"] = None if dice.random() < 0.4 else row["w"]
         row["t"] = None if dice.random() < 0.4 else row["t"]
     source = pa.Table.from_pylist(table, SOURCE.schema)
-    # Beyond what calendars have, their last day, and no number at all.
+    # Times that calendars do not have, and an infinite weight.
     never = [{**table[0], "w": float("inf"), "t": time} for time in (300_000_000_000, 253_402_214_400, -62_135_596_800)]
     strange = pa.Table.from_pylist(never, SOURCE.schema)
     given = pa.concat_tables([source, strange])
@@ -299,8 +299,8 @@ def test_a_missing_weight_or_time_leaves_the_edge_and_counts_for_nothing(tmp_pat
     verify_run(found.run_dir, ingest(reading_of(config), given))
 
 
-def test_groups_that_act_for_ages(tmp_path: Path) -> None:
-    """From the first year that counts to the last one: tables, report and check."""
+def test_groups_over_all_valid_years(tmp_path: Path) -> None:
+    """Times reach from the first valid year to the last, in tables, report and check."""
     table = SOURCE.to_pylist()
     ring = [row for row in table if row["l"].startswith("ring 0") and row["r"] <= -100]
     for i, row in enumerate(ring):
@@ -317,13 +317,13 @@ def test_groups_that_act_for_ages(tmp_path: Path) -> None:
     assert (found.run_dir / "report.html").is_file()
 
 
-def test_a_filter_still_refuses_what_it_cannot_judge(tmp_path: Path) -> None:
+def test_a_filter_still_refuses_missing_values(tmp_path: Path) -> None:
     source = SOURCE.set_column(2, "w", pa.array([None, *SOURCE["w"].to_pylist()[1:]]))
     with pytest.raises(InputError, match="no value"):
         run(asked(tmp_path, input={**NAMED, "min_weight": 0.0}), source)
 
 
-def test_times_that_are_none_are_refused_only_where_they_are_wanted(tmp_path: Path) -> None:
+def test_invalid_times_are_refused_only_if_needed(tmp_path: Path) -> None:
     source = SOURCE.set_column(3, "t", pa.array(["yesterday"] * SOURCE.num_rows))
     with pytest.raises(InputError, match=r"'yesterday'; expected a number, or a moment in ISO-8601"):
         run(asked(tmp_path), source)
@@ -332,7 +332,7 @@ def test_times_that_are_none_are_refused_only_where_they_are_wanted(tmp_path: Pa
 
 
 @pytest.mark.parametrize("named", [{}, {"weight": "w"}, {"timestamp": "t"}])
-def test_what_is_not_named_is_null(tmp_path: Path, named: dict[str, str]) -> None:
+def test_figures_of_unnamed_columns_are_null(tmp_path: Path, named: dict[str, str]) -> None:
     config = asked(tmp_path, input=named)
     found = run(config, SOURCE)
     (first, *_) = rows(found.run_dir, "groups")
@@ -342,7 +342,7 @@ def test_what_is_not_named_is_null(tmp_path: Path, named: dict[str, str]) -> Non
     verify_run(found.run_dir, ingest(reading_of(config), SOURCE))
 
 
-def test_without_groups_nothing_is_kept(tmp_path: Path) -> None:
+def test_without_groups_events_are_not_kept(tmp_path: Path) -> None:
     config = asked(tmp_path, groups=None)
     assert ingest(reading_of(config), SOURCE).events is None
     assert run(config, SOURCE).manifest.input.events_fingerprint is None
@@ -409,7 +409,7 @@ def test_rows_that_have_changed_are_found(run_dir: Path) -> None:
         verify_run(run_dir, edges)
 
 
-def test_the_columns_are_of_their_types(run_dir: Path) -> None:
+def test_column_types(run_dir: Path) -> None:
     moment = pa.timestamp("us")
     schema = pq.read_schema(run_dir / "groups.parquet")
     assert [schema.field(name).type for name in ("first_time", "last_time", "busiest_start")] == [moment] * 3

@@ -1,4 +1,4 @@
-"""Groups with buckets of time: both offsets in one list, against two plain graphs whose keys Python has made."""
+"""Groups with buckets of time: both offsets in one list, compared with two plain graphs with hand-made keys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BORDER = 1_600_000_000 // WIDTH * WIDTH
 
 
 def events(seed: int = 1) -> pa.Table:
-    """Random actions over twelve weeks, and three rings, of which one acts in the hours about a bucket's end."""
+    """Random actions over twelve weeks, and three rings, one of which acts around the end of a bucket."""
     dice = random.Random(seed)
     found = [
         (f"u{dice.randrange(25):02}", dice.randrange(20), BORDER + dice.randrange(-6 * WIDTH, 6 * WIDTH))
@@ -42,7 +42,7 @@ def events(seed: int = 1) -> pa.Table:
     ]
     for account in range(6):
         found += [(f"ring{account}", 100 + item, BORDER + dice.randrange(-DAY, DAY)) for item in range(6)]
-        # Across the border of the later buckets; and far from those of either offset.
+        # Around a border of the later buckets, and far from the borders of both offsets.
         found += [(f"cell{account}", 200 + item, BORDER + WIDTH // 2 + dice.randrange(-DAY, DAY)) for item in range(5)]
         found += [(f"core{account}", 300 + item, BORDER + WIDTH // 4 + dice.randrange(99)) for item in range(4)]
         found += [(f"ring{account}", dice.randrange(20), BORDER - 2 * WIDTH)]
@@ -64,7 +64,7 @@ def settings(out: Path, groups: dict[str, Any] | None = None, **of_input: Any) -
 
 
 def with_keys(source: pa.Table, offset: int) -> pa.Table:
-    """The same with keys that have the bucket, made by hand."""
+    """The same edges with hand-made keys that include the bucket."""
     keys = []
     for item, moment in zip(source["r"].to_pylist(), source["t"].to_pylist(), strict=True):
         begin = pa.scalar((moment - offset) // WIDTH * WIDTH + offset, pa.timestamp("s")).as_py().isoformat()
@@ -73,19 +73,19 @@ def with_keys(source: pa.Table, offset: int) -> pa.Table:
 
 
 def plain_runs(tmp_path: Path, source: pa.Table) -> list[Path]:
-    """A run of each graph by itself."""
+    """Publish a run of each of the two graphs."""
     config = settings(tmp_path, {"limit": 1000, "kind": "short_list"}, timestamp=None, time_bucket=None)
     return [run(config, with_keys(source, offset)).run_dir for offset in (0, WIDTH // 2)]
 
 
 def positive(run_dir: Path, later: bool) -> list[tuple[float, int, frozenset[str], bool]]:
-    """The significant bicliques, by the definition: surprise, key, left keys and whose they are."""
+    """Return significant bicliques by definition: surprise, key, left keys, and whether of the later buckets."""
     vertices = [rows(run_dir, f"{side}_vertices") for side in ("left", "right")]
     degrees = [[vertex["degree"] for vertex in side] for side in vertices]
     found = []
     for row in pq.read_table(run_dir / "bicliques").to_pylist():
         sides = set(row["left"]), set(row["right"])
-        # Two graphs are searched.
+        # Searching two graphs costs log 2.
         value = evidence(degrees, sides) - names(degrees, sides) - math.log(2)
         if value > math.log(20):
             found.append((value, row["biclique_key"], frozenset(vertices[0][u]["key"] for u in row["left"]), later))
@@ -93,7 +93,7 @@ def positive(run_dir: Path, later: bool) -> list[tuple[float, int, frozenset[str
 
 
 def expected(runs: list[Path], limit: int = 100) -> list[tuple[float, int, frozenset[str], bool]]:
-    """The short list of both: near copies from a Jaccard index of 3 / 5."""
+    """The short list of both graphs, without near copies (a Jaccard index of at least 3 / 5)."""
     candidates = [one for later, run_dir in enumerate(runs) for one in positive(run_dir, bool(later))]
     kept: list[tuple[float, int, frozenset[str], bool]] = []
     for one in sorted(candidates, key=lambda each: (-round(each[0], 5), each[1])):
@@ -111,7 +111,7 @@ def test_the_list_is_that_of_both_graphs(tmp_path: Path, seed: int) -> None:
     assert [(row["group_key"], row["half_later"]) for row in groups] == [(one[1], one[3]) for one in wanted]
     assert [row["surprise"] for row in groups] == pytest.approx([one[0] for one in wanted], abs=1e-5)
     assert {True, False} <= {row["half_later"] for row in groups}
-    # What one graph says of a group is said here; ranks and near copies are those of both.
+    # A group's figures are those of its own graph; ranks and near copies are those of both.
     alone = [{row["group_key"]: row for row in rows(each, "groups")} for each in runs]
     same = ("n_left", "n_right", "n_edges", "expected_edges", "left_edge_share", "median_right_degree", "evidence")
     for row in groups:
@@ -138,7 +138,7 @@ def test_a_left_vertex_has_the_better_of_its_scores(tmp_path: Path, kind: str) -
         for name in ("share_size", "edge_share", "edge_sqrt"):
             assert row[name] == max(each[name] for each in same)
         assert row["tfidf_eigenvector"] == same[0]["tfidf_eigenvector"]
-        # Groups of two graphs pay for both.
+        # Groups pay for the search of two graphs.
         paid = max(each["grown_surprise"] for each in same) - math.log(2)
         assert row["grown_surprise"] == pytest.approx(max(0, paid), abs=1e-6)
         assert row["degree"] == same[0]["degree"]
@@ -154,7 +154,7 @@ def test_a_left_vertex_has_the_better_of_its_scores(tmp_path: Path, kind: str) -
 
 @pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
 def test_either_offset_may_be_the_first(tmp_path: Path, kind: str) -> None:
-    """Beginning half a bucket later exchanges the two graphs, and finds the same groups."""
+    """Starting half a bucket later swaps the two graphs and finds the same groups."""
     source = events(3)
     one, other = (
         rows(run(settings(tmp_path, {"kind": kind}, time_offset=offset), source).run_dir, "groups")
@@ -165,7 +165,7 @@ def test_either_offset_may_be_the_first(tmp_path: Path, kind: str) -> None:
     }
 
 
-def test_what_falls_between_two_buckets_is_one_group(tmp_path: Path) -> None:
+def test_actions_around_a_border_form_one_group(tmp_path: Path) -> None:
     run_dir = run(settings(tmp_path), events()).run_dir
     members = rows(run_dir, "group_members")
     (ring,) = {row["group_key"] for row in members if row["key"] == "ring0"}
@@ -177,7 +177,7 @@ def test_what_falls_between_two_buckets_is_one_group(tmp_path: Path) -> None:
     (row,) = [row for row in rows(run_dir, "groups") if row["group_key"] == ring]
     assert (row["n_edges"], row["half_later"], row["busiest_share"]) == (36, True, 1.0)
     assert {row["half_later"] for row in rows(run_dir, "groups") if row["n_edges"] == 30} == {False}
-    # In a bucket of both, and listed once.
+    # It is within a bucket of either offset, and listed once.
     assert len({row["group_key"] for row in members if row["key"] == "core0"}) == 1
 
 
@@ -202,7 +202,7 @@ def test_sound_runs_pass(tmp_path: Path, groups: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
 def test_known_keys_are_of_either_graph(tmp_path: Path, kind: str) -> None:
-    """A right key of a later bucket may be listed as well; groups of both offsets make one case."""
+    """Right keys of later buckets may be listed too; groups of both offsets form one case."""
     source = events(2)
     keys = rows(run(settings(tmp_path), source).run_dir, "half_later_vertices")
     labels = [("ring0", "left", "fraud"), ("ring1", "left", "fraud"), ("u01", "left", "good")]
@@ -234,7 +234,7 @@ def test_the_report_shows_both(tmp_path: Path) -> None:
 
 
 def of_later(change: Any) -> Any:
-    """A change to the first group of the later buckets, given as its row."""
+    """Return a change of the first group of the later buckets, made by `change` for its row."""
 
     def forged(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
         row = next(i for i, each in enumerate(table) if each["half_later"])
@@ -275,10 +275,10 @@ def test_forged_tables_are_found(tmp_path: Path, table: str, change: Any, messag
 
 @pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
 @pytest.mark.parametrize("without", ["the sample", "a whole search", "the bicliques of the first"])
-def test_where_the_later_bicliques_are_not_to_be_had(
+def test_later_groups_are_checked_without_their_bicliques(
     tmp_path: Path, kind: str, without: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of its groups is held against its graph all the same, and scores are lower bounds."""
+    """Each later group is still checked against its graph, and scores are lower bounds."""
     config, source = settings(tmp_path, {"kind": kind}), events(2)
     if without == "a whole search":
         whole = searched.enumerate_into
@@ -301,8 +301,8 @@ def test_where_the_later_bicliques_are_not_to_be_had(
 
 
 @pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
-def test_what_the_second_search_missed_is_found(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search that loses the best group of the later buckets, and one that says another number."""
+def test_errors_of_the_second_search_are_found(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One search loses the best later group, and one states another number."""
     source, whole = events(2), searched.enumerate_into
     config = settings(tmp_path, {"kind": kind})
     edges = ingest(reading_of(config), source)
@@ -336,7 +336,7 @@ def test_what_the_second_search_missed_is_found(tmp_path: Path, kind: str, monke
         verify_run(run(config, source).run_dir, edges)
 
 
-def test_both_searches_are_told_of(tmp_path: Path) -> None:
+def test_both_searches_report_progress(tmp_path: Path) -> None:
     heard: list[Any] = []
     result = run(settings(tmp_path), events(), on_progress=heard.append)
     first, later = ([each for each in heard if bool(each.search) == of_later] for of_later in (False, True))
@@ -371,7 +371,7 @@ def test_random_copies_are_searched_with_both_offsets(tmp_path: Path, monkeypatc
         like = own.half_later if place % 2 else own
         assert edges.right_keys.equals(like.right_keys)
         n, n_of_rows = np.bincount(edges.right_ids), np.bincount(like.events.right)
-        # Some rows of a copy may share an edge of later buckets, as some do in the input.
+        # Some rows of a copy may share an edge of the later buckets, as some do in the input.
         assert (n <= n_of_rows).all()
         assert n.sum() >= 0.97 * len(like.left_ids) if place % 2 else np.array_equal(n, np.bincount(like.right_ids))
         assert not np.array_equal(edges.right_ids, like.right_ids)
@@ -401,8 +401,8 @@ def test_edges_between_tasks_keep_both(tmp_path: Path) -> None:
     assert ingest(settings(tmp_path).input, events()).half_later is None
 
 
-def test_half_of_a_search_says_nothing_of_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit that ends the second search alone: the run has all its bicliques, and perhaps not all its groups."""
+def test_an_incomplete_second_search_calls_no_group_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit ends the second search only, so the run has all its bicliques, but perhaps not all its groups."""
     config = settings(tmp_path)
     asked = config.model_copy(update={"output": config.output.model_copy(update={"compare": 1000, "report": True})})
     run(asked, events())

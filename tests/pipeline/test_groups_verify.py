@@ -1,4 +1,4 @@
-"""`mbe verify` of groups: sound runs pass, and what is forged is found, in each table and each column."""
+"""`mbe verify` of groups: sound runs pass, and forgeries are found in every table and every column."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOUR = 3600
 
 
 def changed(column: str, change: Callable[[Any], Any], row: int = 0) -> Callable[[Rows], Rows]:
-    """One value of a table is another."""
+    """Return a change of one value of a table."""
 
     def forged(table: Rows) -> Rows:
         new = [dict(each) for each in table]
@@ -51,12 +51,11 @@ def changed(column: str, change: Callable[[Any], Any], row: int = 0) -> Callable
 
 
 def without_first(table: Rows) -> Rows:
-    """A table that leaves out its first row."""
     return table[1:]
 
 
 def everything(seed: int = 1, hours: int = 36) -> pa.Table:
-    """Random ratings, a ring within hours, one of items alone, and a block that lacks edges, of one rating."""
+    """Random ratings, a ring within hours, one that shares only its items, and a block of one rating with gaps."""
     dice = random.Random(seed)
 
     def row(account: str, item: int, stars: int | None = None, at: int | None = None) -> tuple[str, int, int, int, int]:
@@ -78,7 +77,7 @@ WHOLE = everything()
 
 
 def with_everything(folder: Path, **groups: Any) -> Config:
-    """Settings of a run that has every table but `half_later_vertices`."""
+    """Settings of a run with every table except `half_later_vertices`."""
     classes = {"key": ["block0", "block1", "ring0", "u1"], "class": ["fraud", "fraud", "fraud", "good"]}
     pyarrow.csv.write_csv(pa.table(classes), folder / "labels.csv")
     pyarrow.csv.write_csv(pa.table({"key": [f"slow{i}" for i in range(6)]}), folder / "allow.csv")
@@ -109,7 +108,7 @@ def copied(files: dict[str, bytes], to: Path) -> Path:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], EdgeData]:
     """The files of a sound run with every kind of group, and its input."""
-    # Less than a day: no keys of days, whose graphs each check would search again.
+    # Less than a day, so there are no keys of days, whose graphs each check would search again.
     config, source = with_everything(tmp_path_factory.mktemp("whole")), everything(hours=23)
     run_dir = run(config, source).run_dir
     groups = rows(run_dir, "groups")
@@ -131,7 +130,6 @@ COLUMNS = [
 
 
 def other(value: Any, kind: pa.DataType) -> Any:
-    """Another value of this type."""
     if pa.types.is_boolean(kind):
         return not value
     if pa.types.is_timestamp(kind):
@@ -145,7 +143,7 @@ def other(value: Any, kind: pa.DataType) -> Any:
 
 @pytest.fixture(scope="module")
 def searched_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The graphs of other keys are searched once for each number of bicliques that a table states."""
+    """Search the graphs of other keys only once for each number of bicliques that a table states."""
     found: dict[Any, Path | None] = {}
     search = group_graphs._bicliques_again
 
@@ -166,7 +164,7 @@ def searched_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def test_another_value_of_any_column_is_found(
     whole: tuple[dict[str, bytes], EdgeData], tmp_path: Path, table: str, column: str
 ) -> None:
-    """In the last row, and in the first with a value and without."""
+    """The change is in the last row, and in the first rows with a value and with null."""
     files, edges = whole
     run_dir = copied(files, tmp_path)
     name = f"{table}.parquet"
@@ -174,7 +172,7 @@ def test_another_value_of_any_column_is_found(
     nulls = [row[column] is None for row in content]
     for row in {len(content) - 1, *(nulls.index(is_null) for is_null in set(nulls))}:
         copied(files, tmp_path)
-        # Half of a score alone need not change it.
+        # A small change of one half of a score need not change the score.
         change = (lambda _: 1e6) if column == "grown_surprise" else (lambda value: other(value, kind))
         forge(run_dir, name, changed(column, change, row=row))
         with pytest.raises(VerificationError):
@@ -183,7 +181,7 @@ def test_another_value_of_any_column_is_found(
 
 @pytest.mark.parametrize("table", sorted({table for table, _ in COLUMNS} - {"known_keys"}))
 @pytest.mark.parametrize("change", [without_first, lambda table: [*table, table[-1]]])
-def test_rows_that_are_left_out_or_come_twice_are_found(
+def test_missing_and_duplicate_rows_are_found(
     whole: tuple[dict[str, bytes], EdgeData], tmp_path: Path, table: str, change: Any
 ) -> None:
     files, edges = whole
@@ -210,7 +208,6 @@ FORGED: list[tuple[str, Any, str]] = [
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The files of a sound run of bicliques."""
     run_dir = run(settings(tmp_path_factory.mktemp("sound"), groups={"kind": "short_list"}), EDGES).run_dir
     assert rows(run_dir, "vertex_scores")[1]["group_key"] is not None
     assert rows(run_dir, "vertex_scores")[20]["group_key"] is None
@@ -253,7 +250,7 @@ def test_forged_counts_are_found(run_dir: Path, count: str) -> None:
 
 
 def relisted(run_dir: Path, order: Callable[[list[int]], list[int]]) -> None:
-    """All tables as if other groups, or in another order, had been chosen."""
+    """Rewrite all tables as if other groups, or another order, had been chosen."""
     keys = order([row["group_key"] for row in rows(run_dir, "groups")])
     for name in ("groups", "group_members", "group_edges", "group_halo"):
 
@@ -309,7 +306,7 @@ def test_another_list_than_was_asked_for_is_found(
 
 @pytest.mark.parametrize("n_right", [4001, 601])
 def test_both_round_the_same_logarithms(n_right: int) -> None:
-    """The check rounds what it computes by its own means; here on a graph with thousands of degrees."""
+    """The check rounds by its own means; here on a graph with thousands of degrees."""
     dice = [(i * i * 7919 + 31 * i) % n_right for i in range(60_000)]
     graph = BipartiteCSR.from_edges([i % 311 for i in range(60_000)], dice)
     model = NullModel.of(graph)
@@ -328,7 +325,7 @@ def test_both_round_the_same_logarithms(n_right: int) -> None:
 
 @pytest.mark.parametrize("top", [1, 4, 20_000])
 def test_writing_and_checking_agree_on_random_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, top: int) -> None:
-    """Neither shares code with the other; a small top leaves candidates that are only the best of a vertex."""
+    """The two share no code; a small top leaves candidates that are only the best of a vertex."""
     monkeypatch.setattr(sink, "CandidateSink", partial(CandidateSink, top=top))
     monkeypatch.setattr(reference, "TOP", top)
     n_groups = 0
@@ -344,8 +341,8 @@ def test_writing_and_checking_agree_on_random_graphs(tmp_path: Path, monkeypatch
     assert n_groups >= 16
 
 
-def test_other_candidates_than_are_defined_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the 252 bicliques that tie for the best of a crown, its 20 vertices have at most so many as their best."""
+def test_wrong_candidates_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crown has 252 bicliques that tie for the best, but its 20 vertices keep at most 20 of them."""
     pairs = [*crown_pairs(10), *((u, u) for u in range(10, 1010))]
     source = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
     made = run(settings(tmp_path / "all", "cpu"), source)

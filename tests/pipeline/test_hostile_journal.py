@@ -1,4 +1,4 @@
-"""A journal in a directory that others may write: `--resume` reads, moves and removes nothing outside its room."""
+"""A journal in a directory that others may write: `--resume` touches nothing outside its staging directory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["edges", "whatever_they_cost"]
 
 
 def rewritten(staging_dir: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """With right checksums, as whoever knows the format writes it."""
+    """Change the records of a journal and write it with right checksums."""
     header, *lines = (staging_dir / JOURNAL_NAME).read_bytes().splitlines()
     records = [json.loads(line.partition(b" ")[2]) for line in lines]
     for record in records:
@@ -64,7 +64,7 @@ def test_a_path_that_leads_out_is_not_followed(tmp_path, edges, called, sections
 
 @pytest.mark.parametrize("depth", ["file", "directory", "run"])
 def test_a_part_from_outside_is_not_published(tmp_path, edges, depth) -> None:
-    """What a link leads to is neither read nor removed: the tasks are done again."""
+    """The target of a link is neither read nor removed; its tasks are searched again."""
     undisturbed = run(config_for(tmp_path / "undisturbed", edges))
     config = config_for(tmp_path / "out", edges)
     staging_dir = ended_after(1, config)
@@ -85,7 +85,7 @@ def test_a_part_from_outside_is_not_published(tmp_path, edges, depth) -> None:
     assert result.manifest.content_fingerprint == undisturbed.manifest.content_fingerprint
 
 
-def test_a_part_that_is_named_outside_is_not_taken(tmp_path, edges) -> None:
+def test_a_part_with_a_path_outside_is_ignored(tmp_path, edges) -> None:
     config = config_for(tmp_path / "out", edges)
     undisturbed = run(config_for(tmp_path / "undisturbed", edges))
     staging_dir = ended_after(1, config)
@@ -119,7 +119,7 @@ def test_nothing_is_written_through_a_link_in_a_room(tmp_path, edges, name) -> N
 
 
 @pytest.mark.parametrize("as_what", ["link", "pipe"])
-def test_a_journal_that_is_no_file_is_none(tmp_path, edges, as_what) -> None:
+def test_a_journal_that_is_not_a_file_is_ignored(tmp_path, edges, as_what) -> None:
     config = config_for(tmp_path / "out", edges)
     staging_dir = ended_after(1, config)
     (staging_dir / JOURNAL_NAME).rename(tmp_path / "journal")
@@ -134,7 +134,7 @@ def test_a_journal_that_is_no_file_is_none(tmp_path, edges, as_what) -> None:
 
 
 @pytest.mark.parametrize("store", ["s3://another-bucket/out", "http://127.0.0.1:9/out", "memory://out"])
-def test_parts_of_another_store_are_not_asked_for(tmp_path, edges, store) -> None:
+def test_parts_in_another_store_are_not_requested(tmp_path, edges, store) -> None:
     config = config_for(tmp_path / "out", edges)
     staging_dir = ended_after(1, config)
 
@@ -143,14 +143,14 @@ def test_parts_of_another_store_are_not_asked_for(tmp_path, edges, store) -> Non
         record["files"] = [{**entry, "store": store, "name": f".staging/{staging_dir.name}.parts/a/{entry['path']}"}]
 
     rewritten(staging_dir, change)
-    # What says of a temporary directory of ours which store it is for says nothing here.
+    # The mark of our temporary directories for a store is ignored here.
     (tmp_path / "out/.address").write_text(store)
     with pytest.raises(PublishError, match="its journal names parts in another store"):
         run(config, resume=True)
 
 
 @pytest.mark.parametrize("roots", [{}, {"problem": "bicliques"}, {"problem": 1, "n": "many", "checksum": None}, []])
-def test_records_of_another_shape_are_none(tmp_path, edges, roots) -> None:
+def test_malformed_records_are_ignored(tmp_path, edges, roots) -> None:
     config = config_for(tmp_path / "out", edges)
     staging_dir = ended_after(1, config)
     rewritten(staging_dir, lambda record: record.update(roots=roots))
@@ -159,7 +159,7 @@ def test_records_of_another_shape_are_none(tmp_path, edges, roots) -> None:
     assert_nothing_staged(tmp_path / "out")
 
 
-def test_a_line_that_is_nested_too_deep_is_none(tmp_path, edges) -> None:
+def test_a_deeply_nested_line_is_ignored(tmp_path, edges) -> None:
     staging_dir = ended_after(1, config_for(tmp_path / "out", edges))
     n_records = len(read_journal(staging_dir)[1])
     text = b"[" * 200_000
@@ -168,8 +168,8 @@ def test_a_line_that_is_nested_too_deep_is_none(tmp_path, edges) -> None:
     assert len(read_journal(staging_dir)[1]) == n_records
 
 
-def test_a_record_that_its_checksum_does_not_fit_is_none(tmp_path, edges) -> None:
-    """Valid in every other way: one result more than there are."""
+def test_a_record_with_a_wrong_checksum_is_ignored(tmp_path, edges) -> None:
+    """The record states one result too many and is valid otherwise."""
     staging_dir = ended_after(2, config_for(tmp_path / "out", edges))
     before = read_journal(staging_dir)[1]
     header, *lines = (staging_dir / JOURNAL_NAME).read_bytes().splitlines()
@@ -206,8 +206,8 @@ def with_column(rows: pa.Table, name: str, values: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_rows_of_another_graph_end_before_compiled_code(tmp_path, edges, wrong) -> None:
-    """Their checksums are right: whoever wrote them knows the format."""
+def test_rows_of_another_graph_never_reach_compiled_code(tmp_path, edges, wrong) -> None:
+    """Their checksums are right, since the attacker knows the format."""
     config = config_for(tmp_path / "out", edges)
     staging_dir = ended_after(1, config)
 
@@ -234,7 +234,7 @@ def test_rows_of_another_graph_end_before_compiled_code(tmp_path, edges, wrong) 
         ("run/numbers", lambda _: None, "its sums are of another shape"),
     ],
 )
-def test_sums_of_another_graph_end_before_compiled_code(tmp_path, edges, name, change, said) -> None:
+def test_sums_of_another_graph_never_reach_compiled_code(tmp_path, edges, name, change, said) -> None:
     sections = {"output": {"bicliques": False}, "groups": {}}
     config = Config.from_mapping({**sections, **values(tmp_path / "out", edges, **sections)})
     staging_dir = ended_after(1, config)

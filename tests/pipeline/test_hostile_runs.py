@@ -1,4 +1,4 @@
-"""A published run that others made: no command reads, copies or checks anything outside it, and none waits for ever."""
+"""A published run made by others: no command reads, copies or checks files outside it, or waits forever."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def linked(path: Path, to: Path) -> None:
 
 
 NEW = "bicliques/part-9.parquet"
-# What is made in a run, with a place aside; its name, and what is said of it.
+# How to damage a run, given a path outside; the damaged file; and the word in the refusal.
 ODDITIES: dict[str, tuple[Callable[[Path, Path], object], str, str]] = {
     "table": (lambda run, aside: linked(run / "size_histogram.parquet", aside), "size_histogram.parquet", "link"),
     "part": (lambda run, aside: linked(run / PART, aside), PART, "link"),
@@ -69,7 +69,7 @@ ODDITIES: dict[str, tuple[Callable[[Path, Path], object], str, str]] = {
 
 
 @pytest.mark.parametrize("oddity", ODDITIES)
-def test_what_is_no_file_of_the_run_is_named(run: Path, good: Path, tmp_path: Path, oddity: str) -> None:
+def test_odd_files_in_a_run_are_named(run: Path, good: Path, tmp_path: Path, oddity: str) -> None:
     make, name, what = ODDITIES[oddity]
     make(run, tmp_path / "aside")
     for place in (run, run.parents[1]):
@@ -104,7 +104,7 @@ def test_an_empty_directory_is_named_by_the_check(run: Path, good: Path, tmp_pat
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-def test_a_manifest_names_no_file_outside(run: Path, good: Path, tmp_path: Path, name: str) -> None:
+def test_a_manifest_cannot_name_files_outside(run: Path, good: Path, tmp_path: Path, name: str) -> None:
     edit(run, lambda values: values["files"][0].update(path=name))
     for command in OF_MANIFEST:
         code, said = told(command, run, good, tmp_path)
@@ -116,14 +116,14 @@ def test_a_manifest_names_no_file_outside(run: Path, good: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize("made_of", ["../elsewhere", "{absolute}", "..", ".", "", "a/b"])
-def test_a_run_was_made_of_none_outside(run: Path, good: Path, made_of: str) -> None:
+def test_a_source_run_outside_is_refused(run: Path, good: Path, made_of: str) -> None:
     shutil.rmtree(run / "bicliques")
     edit(run, lambda values: values.update(made_of=made_of.format(absolute=good)))
     with pytest.raises(PublishError, match="made_of"):
         run_with_bicliques(run)
 
 
-def test_the_run_that_another_was_made_of_is_no_link(run: Path, good: Path) -> None:
+def test_a_linked_source_run_is_ignored(run: Path, good: Path) -> None:
     other = "20200101T000000Z-aaaaaa"
     shutil.rmtree(run / "bicliques")
     edit(run, lambda values: values.update(made_of=other))
@@ -144,7 +144,7 @@ def test_an_earlier_run_with_links_is_not_compared_with(run: Path, tmp_path: Pat
     assert read_manifest(again).comparison is None or read_manifest(again).comparison.run_id is None
 
 
-def test_a_manifest_that_is_a_pipe_has_nobody_wait(run: Path) -> None:
+def test_a_manifest_that_is_a_pipe_does_not_block(run: Path) -> None:
     (run / "manifest.json").unlink()
     os.mkfifo(run / "manifest.json")
     with pytest.raises(PublishError, match=r"manifest\.json: cannot be read"):

@@ -1,4 +1,4 @@
-"""What others have put into an output directory: nothing outside is removed, and nothing in it that is not ours."""
+"""Foreign content in an output directory: nothing outside it is removed, and nothing in it that is not ours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUN, OTHER = "20200101T000000Z-aaaaaa", "20200101T000000Z-bbbbbb"
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A directory of somebody's that no command may touch."""
+    """A user's directory that no command may touch."""
     (tmp_path / "home/Documents").mkdir(parents=True)
     (tmp_path / "home/Documents/thesis.tex").write_text("years of work")
     (tmp_path / f"home/{RUN}").mkdir()
@@ -75,7 +75,7 @@ def test_a_link_in_the_place_of_a_directory_is_refused_by_name(
 
 
 @ALL_USES
-def test_a_plain_file_there_has_the_right_remedy(out: Path, use: Callable[[Path], None]) -> None:
+def test_a_file_in_place_of_a_directory_is_refused_with_the_remedy(out: Path, use: Callable[[Path], None]) -> None:
     shutil.rmtree(out / ".staging")
     (out / ".staging").write_text("mine")
     with pytest.raises(PublishError, match=rf"^{out}/\.staging: is a file; expected a directory .*; move it away"):
@@ -84,7 +84,7 @@ def test_a_plain_file_there_has_the_right_remedy(out: Path, use: Callable[[Path]
 
 
 @ALL_USES
-def test_what_is_no_room_is_left_alone(out: Path, home: Path, use: Callable[[Path], None]) -> None:
+def test_foreign_names_in_staging_are_left_alone(out: Path, home: Path, use: Callable[[Path], None]) -> None:
     staging = out / ".staging"
     for name in ("Documents", f"{RUN}.bak", f"x{RUN}", "20200101T000000Z-AAAAAA", "-expired", f"{RUN}-expired-expired"):
         (staging / name).mkdir()
@@ -104,7 +104,7 @@ def test_what_is_no_room_is_left_alone(out: Path, home: Path, use: Callable[[Pat
 
 @ALL_USES
 @pytest.mark.parametrize("place", [".staging/.lock", f".staging/{RUN}/.lock"])
-def test_a_lock_that_is_a_link_makes_no_file_elsewhere(
+def test_a_linked_lock_creates_no_file_elsewhere(
     out: Path, home: Path, use: Callable[[Path], None], place: str
 ) -> None:
     (out / place).parent.mkdir(exist_ok=True)
@@ -120,7 +120,7 @@ def test_a_lock_that_is_a_link_makes_no_file_elsewhere(
     assert everything(home) == before
 
 
-def test_a_pipe_in_the_place_of_a_lock_waits_for_nobody(out: Path) -> None:
+def test_a_pipe_in_place_of_a_lock_does_not_block(out: Path) -> None:
     for place in (out / ".staging" / RUN / ".lock", out / ".staging" / ".lock"):
         place.parent.mkdir(exist_ok=True)
         place.unlink(missing_ok=True)
@@ -131,8 +131,8 @@ def test_a_pipe_in_the_place_of_a_lock_waits_for_nobody(out: Path) -> None:
         begin(out)
 
 
-def test_a_room_that_is_swapped_for_a_link_meanwhile(out: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the look and the removal."""
+def test_a_staging_directory_swapped_for_a_link(out: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The swap happens between the check and the removal."""
     staging_dir, before = out / ".staging" / RUN, everything(home)
     staging_dir.mkdir()
     monkeypatch.setattr(publish_module, "is_unfinished", lambda path: replaced_by(path, home))
@@ -141,7 +141,7 @@ def test_a_room_that_is_swapped_for_a_link_meanwhile(out: Path, home: Path, monk
     assert everything(home) == before
 
 
-def test_staging_that_is_swapped_for_a_link_meanwhile(out: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_staging_folder_swapped_for_a_link(out: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     staging, before = out / ".staging", everything(home)
     (staging / RUN).mkdir()
 
@@ -156,7 +156,7 @@ def test_staging_that_is_swapped_for_a_link_meanwhile(out: Path, home: Path, mon
     assert not (out / "aside" / RUN).exists()
 
 
-# --- what is no output directory ----------------------------------------------------------------------------------
+# --- other directories --------------------------------------------------------------------------------------------
 
 
 def test_only_an_output_directory_is_cleaned(tmp_path: Path, home: Path) -> None:
@@ -187,7 +187,7 @@ def test_runs_alone_are_an_output_directory(out: Path) -> None:
 @pytest.mark.parametrize(
     "target", ["{home}", "../home", "runs", "runs/..", "runs/../../home", "runs/{run}/bicliques", "/"]
 )
-def test_a_pointer_that_leads_elsewhere_is_none(out: Path, home: Path, target: str) -> None:
+def test_a_pointer_outside_the_runs_is_refused(out: Path, home: Path, target: str) -> None:
     run = RunStore(out).runs()[0]
     for place in (home, run / "bicliques"):
         (place / "manifest.json").write_bytes((run / "manifest.json").read_bytes())
@@ -201,7 +201,7 @@ def test_a_pointer_that_leads_elsewhere_is_none(out: Path, home: Path, target: s
     assert not holds_runs(str(out))
 
 
-def test_a_run_that_is_a_link_is_none(out: Path, tmp_path: Path) -> None:
+def test_a_linked_run_is_ignored(out: Path, tmp_path: Path) -> None:
     run = RunStore(out).runs()[0]
     run.rename(tmp_path / "elsewhere")
     run.symlink_to(tmp_path / "elsewhere")
@@ -212,8 +212,8 @@ def test_a_run_that_is_a_link_is_none(out: Path, tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere/manifest.json").exists()
 
 
-def test_a_run_of_another_name_is_removed_as_any_other(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A removal that was cut short is found by its name."""
+def test_a_renamed_run_is_removed_like_any_other(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An incomplete removal is recognised by its name."""
     RunStore(out).runs()[0].rename(out / "runs/1-mine")
 
     def killed(*_: object, **__: object) -> None:

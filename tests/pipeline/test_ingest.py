@@ -57,7 +57,7 @@ def test_ids_are_ranks_of_keys() -> None:
     ]
 
 
-def test_keys_of_text_are_integers_only_where_all_are_written_so(tmp_path: Path) -> None:
+def test_text_keys_are_integers_only_if_all_look_like_integers(tmp_path: Path) -> None:
     assert pairs(read_csv(tmp_path, "7,1\n-8,0\n")) == [(-8, 0), (7, 1)]
     mixed = read_csv(tmp_path, "u,v\n007,1\n7,x\n")
     assert pairs(mixed) == [("007", "1"), ("7", "x")]
@@ -136,7 +136,7 @@ def test_integers_beyond_int64_as_strings(tmp_path: Path) -> None:
     assert pairs(edge) == [(2**63 - 1, -(2**63))]
 
 
-def test_floats_are_keys_only_where_whole() -> None:
+def test_floats_are_keys_only_if_whole() -> None:
     frame = pd.DataFrame({"u": [1.0, None, 3.0], "v": ["x", "y", "z"]})
     edges = ingest(InputConfig(nulls="drop"), source=frame)
     assert pairs(edges) == [(1, "x"), (3, "z")]
@@ -177,7 +177,7 @@ def test_nulls_of_a_filtered_column_count_too(tmp_path: Path) -> None:
         read_csv(tmp_path, text, weight="w", min_weight=1)
     edges = read_csv(tmp_path, text, weight="w", min_weight=1, nulls="drop")
     assert edges.facts.rows_dropped_null == 2
-    # Without a filter the column is not looked into.
+    # Without a filter the column is not read.
     assert read_csv(tmp_path, text, weight="w").facts.n_edges == 3
 
 
@@ -210,7 +210,7 @@ def test_fingerprint_names_the_set_of_edges(rows: list[tuple[int, int]], random:
 
 
 def plain_hashes(texts: list[str], side: str) -> np.ndarray:
-    """As `key_hashes`, from Python's own bytes."""
+    """Compute `key_hashes` from Python's own bytes."""
     encoded = [text.encode() for text in texts]
     offsets = np.cumsum([0, *map(len, encoded)])
     return vertex_hashes(hash_text(offsets, np.frombuffer(b"".join(encoded), np.uint8)), side)
@@ -305,7 +305,7 @@ def test_windows_of_numbers(times: list[object]) -> None:
     ).left_keys.to_pylist() == [2, 3]
 
 
-def test_windows_are_exact_where_floats_are_not() -> None:
+def test_windows_are_exact_beyond_the_precision_of_floats() -> None:
     start = 2**62
     config = InputConfig(timestamp=2, time_from=start + 1, time_until=start + 2)
     times = [start, start + 1, start + 2]
@@ -333,7 +333,7 @@ def test_unquoted_yaml_dates_are_bounds() -> None:
     assert pairs(ingest(config.input, source=([1, 2, 3], [1, 1, 1], DAYS))) == [(2, 1), (3, 1)]
 
 
-# What was taken
+# How the input was read
 
 
 def test_how_an_input_was_read_is_one_line(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_every_place_says_how_an_input_was_read(tmp_path: Path) -> None:
         more = ("--engine", "reference", "--trial", 0) if command == "inspect" else ("--out", out)
         shown = mbe(command, edges, *more)
         assert f"input      {taken}\n" in shown.stdout, command
-        # Once on stdout, and once where the log is.
+        # Once on stdout and once in the log.
         assert shown.stdout.count("no column was named, and there are 3") == 1
         assert shown.stderr.count("no column was named, and there are 3") == 1
         assert f"read {edges} ({taken})" in shown.stderr
@@ -381,7 +381,7 @@ def test_every_place_says_how_an_input_was_read(tmp_path: Path) -> None:
 
 
 def doubts(rows: Iterable[Sequence[object]], config: InputConfig | None = None, **columns: str) -> str:
-    """The warning about a frame with these rows; nothing without one."""
+    """Return the warning about a frame with these rows; empty without one."""
     names = list(columns.values()) or ["u", "v", "w", "x"]
     frame = pd.DataFrame(list(rows))
     frame.columns = names[: frame.shape[1]]
@@ -404,7 +404,7 @@ def test_more_columns_than_were_asked_for_are_doubtful(tmp_path: Path, caplog: p
         assert not doubts(three, InputConfig(**named)), named
     assert not doubts(MANY)
     assert not doubts(MANY, InputConfig().of_one_set())
-    # Where the place says what a column is, there is nothing to choose.
+    # If positions define the columns, there is no choice.
     left, right, weight = map(list, zip(*((1, i, 2) for i in range(5)), (2, 1, 2), strict=True))
     assert ingest(InputConfig(), (left, right, weight)).facts.warnings == ()
     konect = tmp_path / "out.x"
@@ -428,22 +428,22 @@ def test_more_columns_than_were_asked_for_are_doubtful(tmp_path: Path, caplog: p
     ],
     ids=["digits", "words", "X", "days", "YYYYMMDD", "times", "types"],
 )
-def test_what_is_no_name_of_a_vertex_is_doubtful(values: list[object], says: str) -> None:
+def test_unlikely_keys_are_doubtful(values: list[object], says: str) -> None:
     rows = [(f"user{i}", values[i % len(values)]) for i in range(2000)]
     assert says in doubts(rows)
     assert says.replace("right = 1 'v'", "left = 0 'u'").replace("right", "left") in doubts(row[::-1] for row in rows)
     of_one_set = doubts(rows, InputConfig().of_one_set())
     assert says.removeprefix("the right side has one vertex; ") in of_one_set
-    # Who names the column means it.
+    # A user who names the column means it.
     assert "holds" not in doubts(rows, InputConfig(right="v"))
     assert not doubts((user, f"item{i % 50}") for i, (user, _) in enumerate(rows))
 
 
-def test_few_rows_tell_flags_where_each_vertex_has_one() -> None:
+def test_flags_are_recognised_in_few_rows() -> None:
     assert "holds flags (0, 1)" in doubts([("a", 0), ("b", 1), ("c", 1)])
     assert not doubts([("a", 0), ("b", 1), ("b", 0), ("c", 1)])
     assert not doubts([(0, 0), (1, 1)])
-    # Numbers that are no days.
+    # Numbers that are not days.
     assert not doubts([("a", 20240131), ("b", 20240132), ("c", 20240133)])
 
 
@@ -452,12 +452,12 @@ def test_one_vertex_on_a_side_is_doubtful_in_every_format() -> None:
     assert not doubts([("a", "x")])
     (found,) = ingest(InputConfig(), (["a", "a"], ["x", "y"])).facts.warnings
     assert found.endswith("check the input and input.format")
-    # Of a star without direction the hub is no side.
+    # In an undirected star, the hub is not a side.
     assert not doubts([("a", "x"), ("a", "y")], InputConfig().of_one_set())
 
 
 def test_real_graphs_raise_no_doubts(data_dir: Path) -> None:
-    # Larger ones only take longer.
+    # Larger graphs only take longer.
     paths = [path for path in data_dir.rglob("*.npz") if path.stat().st_size < 400_000]
     assert paths
     for path in paths:

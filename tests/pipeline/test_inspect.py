@@ -68,7 +68,7 @@ def test_star() -> None:
     assert beside == writers_bytes(None) > 0
 
 
-def test_the_memory_holds_what_sampling_takes_beside_the_engine() -> None:
+def test_expected_memory_includes_the_sampler() -> None:
     edges = edge_data([0, 1, 2, 3], [0, 0, 0, 0])
     found = inspect_edges(edges, Config.from_mapping({"execution": {"engine": "cpu"}}), trial_seconds=0)
     beside = found.expected_memory_bytes - found.read_memory_bytes - (1 << 30) - writers_bytes(None)
@@ -103,7 +103,7 @@ def test_two_hop_degrees_and_bytes_of_a_star() -> None:
     assert found.right.two_hop_degrees == TwoHopFacts(0.0, 0.0, 0.0, 0.0, 0)
     assert found.estimate is not None
     assert found.estimate.bicliques == Interval(1, 1, 1)
-    # A row of `bicliques` is 32 bytes and 4 a member, a row of `members` 13.
+    # A row of `bicliques` takes 32 bytes and 4 per member; a row of `members` takes 13.
     assert found.estimate.bytes == Interval.exactly(32 + 5 * 4 + 5 * 13)
     without = inspected(edge_data([0, 1], [0, 0]), two_hop_steps=0)
     assert without.left.two_hop_degrees is None
@@ -155,7 +155,7 @@ def test_a_trial_that_is_cut_short_is_followed_by_an_estimate(monkeypatch: pytes
             yield block
 
     monkeypatch.setattr(reference, "run", slow)
-    # Steps instead of seconds: the machine may be busy.
+    # Count steps instead of seconds, since the machine may be busy.
     monkeypatch.setattr(trial_module, "Effort", lambda **_: Effort(None, 10_000_000))
     left, right = np.nonzero(np.random.default_rng(3).random((14, 12)) < 0.5)
     graph = BipartiteCSR.from_edges(left, right)
@@ -163,11 +163,11 @@ def test_a_trial_that_is_cut_short_is_followed_by_an_estimate(monkeypatch: pytes
     trial, found = try_and_estimate(graph, BicliqueQuery(), 0.1, "reference", Execution(block_bytes=1))
     assert not trial.complete
     assert 0 < trial.n_bicliques < total
-    # The tree of so small a graph is walked to its end.
+    # So small a tree is searched completely.
     assert found.exact
     assert found.bicliques == Interval.exactly(total)
     assert trial.expected_bicliques == total
-    # Too few for a pace.
+    # Too few results to estimate the pace.
     assert trial.expected_seconds is found.seconds is None
 
 
@@ -181,7 +181,7 @@ def test_no_time_and_no_bytes_from_an_open_interval() -> None:
     assert found.bytes == Interval(36 * 4000, 36 * 5000, 36 * 6000)
 
 
-def test_the_question_is_that_of_enumerate(tmp_path: Path) -> None:
+def test_the_query_is_that_of_enumerate(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("a,x,3\na,y,3\nb,x,3\nb,z,1\nc,z,3\n")
     columns = f"input: {{path: {tmp_path / 'edges.csv'}, weight: 2, min_weight: 2}}\n"
     (tmp_path / "asked.yaml").write_text(columns + "query: {min_left: 1}\n")
@@ -216,7 +216,7 @@ def test_a_configuration_without_input_is_named(tmp_path: Path) -> None:
     assert "asked.yaml: no input.path" in result.stderr
 
 
-def test_what_is_switched_off_does_not_take_too_long(tmp_path: Path) -> None:
+def test_disabled_two_hop_degrees_are_not_counted(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("left,right\na,x\n")
     (tmp_path / "asked.yaml").write_text(
         f"input: {{path: {tmp_path / 'edges.csv'}}}\nexecution: {{engine: reference}}\noutput: {{two_hop_steps: 0}}\n"
@@ -227,8 +227,8 @@ def test_what_is_switched_off_does_not_take_too_long(tmp_path: Path) -> None:
     assert "1 biclique: counted" in result.stdout
 
 
-def test_compiling_is_in_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the trial, whose own warnings are not shown."""
+def test_compiling_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling is reported before the trial, whose own warnings are hidden."""
     compiled: list[int] = []
     step = CompileStep("slow", lambda: bool(compiled), lambda: False, lambda: compiled.append(1))
     monkeypatch.setattr(reference, "compile_steps", lambda *_: (step,))
@@ -273,14 +273,14 @@ def test_a_trial_hides_that_it_was_cut_short_and_no_other_warning(caplog: pytest
     assert [record.getMessage() for record in caplog.records] == ["engine auto: cpu takes over"]
 
 
-def test_another_problem_is_looked_at_too(tmp_path: Path, packages: Installed) -> None:
+def test_another_problem_is_inspected(tmp_path: Path, packages: Installed) -> None:
     packages.add("sky", "stars")
     (tmp_path / "edges.csv").write_text("1,7\n1,8\n2,7\n2,9\n3,9\n")
     arguments = ["inspect", str(tmp_path / "edges.csv"), "--problem", "stars", "--engine", "reference"]
     result = CliRunner().invoke(app, [*arguments, "--set", "stars.points=2", "--json"])
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout.splitlines()[-1])
-    # Both of 7, and both of 9; 8 has one alone.
+    # The stars around 7 and 9 have two points, the one around 8 only one.
     assert facts["trial"]["n_found"] == 2
     assert facts["trial"]["complete"] is True
     assert facts["trial"]["table_bytes"] == 2 * (8 + 4)
@@ -320,13 +320,13 @@ def test_a_trial_of_another_problem_that_is_cut_short_says_so(
 
 
 @pytest.mark.usefixtures("installed")
-def test_butterflies_are_looked_at(tmp_path: Path) -> None:
+def test_butterflies_are_inspected(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("1,7\n1,8\n2,7\n2,8\n3,8\n")
     arguments = ["inspect", str(tmp_path / "edges.csv"), "--problem", "butterflies", "--engine", "reference", "--json"]
     result = CliRunner().invoke(app, [*arguments, "--set", "butterflies.min_butterflies=1"])
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout.splitlines()[-1])
-    # One butterfly, and an edge beside it.
+    # One butterfly and one further edge.
     assert facts["trial"]["n_found"] == 4
     assert (facts["left"]["max"], facts["left"]["two_hop_degrees"]["max"]) == (2, 2)
 

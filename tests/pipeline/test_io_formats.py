@@ -1,4 +1,4 @@
-"""The same graph comes out of every format, every compression and every object in memory."""
+"""Every format, every compression and every object in memory gives the same graph."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_konect_directory_and_unipartite_warning(tmp_path: Path, caplog: pytest.
     assert "one kind of vertex (sym)" in caplog.text
 
 
-def test_compression_is_told_by_bytes_not_by_name(tmp_path: Path) -> None:
+def test_compression_is_detected_by_bytes_not_by_name(tmp_path: Path) -> None:
     plain_named_gz, gz_named_plain = tmp_path / "a.csv.gz", tmp_path / "b.csv"
     plain_named_gz.write_bytes(to_text(LEFT, RIGHT))
     gz_named_plain.write_bytes(gzip.compress(to_text(LEFT, RIGHT)))
@@ -192,9 +192,7 @@ def test_headers(tmp_path: Path, text: str, settings: dict[str, object], n_edges
         "alice,apples,\nbob,pears,5\n",
     ],
 )
-def test_where_nothing_tells_a_header_or_columns_contradict_each_other_it_is_asked_for(
-    tmp_path: Path, text: str
-) -> None:
+def test_an_unclear_header_is_asked_for(tmp_path: Path, text: str) -> None:
     path = tmp_path / "e.csv"
     path.write_text(text)
     with pytest.raises(InputError, match="which may be a header or an edge"):
@@ -256,8 +254,8 @@ _NAMED = {"parquet": ("user", "item"), "csv_header": ("user", "item"), "npz": ("
 
 
 @pytest.mark.parametrize("case", FORMATS)
-def test_the_columns_that_were_meant(tmp_path: Path, case: str) -> None:
-    """By position, and by name where the file has names; those that the format gives are none."""
+def test_columns_are_recorded(tmp_path: Path, case: str) -> None:
+    """Columns by position, and by name if the file has names; names supplied by the format do not count."""
     name, _, write = FORMATS[case]
     (tmp_path / name).write_bytes(write(LEFT, RIGHT))
     left, right = _NAMED.get(case, (None, None))
@@ -267,7 +265,7 @@ def test_the_columns_that_were_meant(tmp_path: Path, case: str) -> None:
     assert swapped == (InputColumn("left", 1, right), InputColumn("right", 0, left))
 
 
-def test_columns_that_were_meant_and_not_read() -> None:
+def test_columns_of_weights_and_times_are_recorded() -> None:
     table = pa.table({"w": [0.5] * 7, "a": LEFT, "b": RIGHT, "c": RIGHT, "t": [7] * 7})
     settings = InputConfig(left="a", right=["c", 2], weight=0, timestamp="t")
     assert ingest(settings, source=table).facts.columns == (
@@ -327,7 +325,7 @@ def test_graph_sides_by_attribute(made: Callable[[nx.Graph], Any]) -> None:
     assert set(pairs(edges)) == expected
 
 
-def test_networkx_graphs_of_a_class_derived_from_theirs() -> None:
+def test_subclasses_of_networkx_graphs() -> None:
     class OfAUser(nx.Graph):
         pass
 
@@ -493,7 +491,7 @@ def test_a_million_lines_are_read_without_a_call_for_each(tmp_path: Path, name: 
     left, right = rng.integers(0, 200_000, 1_000_000), rng.integers(0, 300_000, 1_000_000)
     path = tmp_path / name
     path.write_bytes(to_text(left, right, "," if name.endswith("csv") else " \t "))
-    # Calls of this thread, not seconds: a loop over lines would make one for each, however fast the machine.
+    # Count this thread's calls instead of time: a loop over lines would make one call per line.
     calls = itertools.count()
     sys.setprofile(lambda _frame, event, _what: event.endswith("call") and next(calls))
     try:

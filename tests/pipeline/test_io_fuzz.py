@@ -1,4 +1,4 @@
-"""Malformed input of every kind ends in edges or in a refusal, never in another exception."""
+"""Malformed input of every kind gives edges or a refusal, never another exception."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.pipeline.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar
 VALID = {case: write(LEFT, RIGHT) for case, (_, _, write) in FORMATS.items()}
 VALID["tar"] = tar({"g/README": b"x", "g/out.g": to_konect(LEFT, RIGHT)})
 NAMES = {case: name for case, (name, _, _) in FORMATS.items()} | {"tar": "g.tar"}
-# What damages text formats most.
+# The tokens that damage text formats most.
 TOKENS = (b"\n", b"\r", b'"', b",", b" ", b"\t", b"%", b"#", b"-", b"1e9", b"99999999999999999999", b"\x00", b"\xff")
 
 fuzz = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def check_outcome(path: Path, **options: object) -> None:
-    """Edges that hold together, or a refusal in one line that names the file."""
+    """Assert consistent edges, or a one-line refusal that names the file."""
     try:
         edges = ingest(InputConfig(path=str(path), **options))
     except InputError as error:
@@ -54,7 +54,7 @@ def check_sound(edges: EdgeData) -> None:
 
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes) -> bytes:
-    """A valid file with a few cuts, insertions and overwritten bytes."""
+    """Damage a valid file by a few cuts, insertions and overwritten bytes."""
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(data)))
         size = draw(st.integers(0, 12))

@@ -134,7 +134,7 @@ def test_a_lattice_is_that_of_the_library(tmp_path: Path, max_len: int | None, m
     assert len(found) == len(set(found)) == result.manifest.counts["covers"] > 50
     source, shares = ingest(result.manifest.config.input, pairs), list[float]()
     with monkeypatch.context() as patch:
-        # The rows are read twice, and progress goes on.
+        # The rows are read twice, and progress must not go back.
         patch.setattr("mbe_stage.pipeline.verify.rows._ROWS_PER_BATCH", 50)
         verify_run(result.run_dir, source, 0 if max_len else None, on_progress=shares.append)
     assert shares == sorted(shares)
@@ -200,7 +200,7 @@ def test_a_wrong_table_is_found(
 
 
 def test_a_missing_set_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its counts and its fingerprint fit the rows."""
+    """The checks of its counts and its fingerprint are bypassed."""
     result = run(config(tmp_path, min_count=3), edges())
     monkeypatch.setattr("mbe_stage.pipeline.verify.itemsets._Itemsets.check_sums", lambda _: None)
     monkeypatch.setattr("mbe_stage.pipeline.verify.job.check_files", lambda *_: "")

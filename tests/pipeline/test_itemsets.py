@@ -1,4 +1,4 @@
-"""Closed itemsets, rules and lattices equal their definitions, and other packages where these are installed."""
+"""Closed itemsets, rules and lattices equal their definitions, and the results of other packages if installed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def baskets(seed: int, most_rows: int = 14, most_items: int = 8) -> list[list[in
 
 
 def frequent(transactions: list[list[int]], least: int) -> Sets:
-    """Every frequent itemset with its support, the empty one too."""
+    """Return every frequent itemset with its support, including the empty one."""
     items = sorted(set().union(*transactions))
     found = {}
     for size in range(len(items) + 1):
@@ -85,7 +85,7 @@ def test_closed_and_maximal_sets_are_those_of_the_definition(engine: str) -> Non
     ("n_left", "n_right", "density"), [(40, 24, 0.3), (9, 40, 0.5), (300, 12, 0.6), (150, 90, 0.1)]
 )
 def test_left_sizes_are_those_of_all_members(n_left: int, n_right: int, density: float) -> None:
-    """With columns that are merged, twins on both sides, either side as rows, and lists of more than 64 columns."""
+    """Graphs with merged columns, twins on both sides, either side as rows, and more than 64 columns."""
     for seed in range(3):
         matrix = random_matrix(seed, n_left, n_right, density)
         rows, columns = np.nonzero(np.repeat(np.repeat(matrix, 1 + seed % 2, axis=0), 1 + seed % 3, axis=1))
@@ -184,7 +184,7 @@ def test_wrong_input_is_refused(data: object, options: dict[str, object], messag
 
 
 def rules_of(transactions: list[list[int]], least: int, min_confidence: float) -> set[tuple[object, ...]]:
-    """Rules that no rule of the same support and confidence, with less before and more behind, makes redundant."""
+    """Rules not made redundant by one of equal support and confidence with a smaller left and larger right side."""
     sets = frequent(transactions, least)
     pairs = [(before, whole) for whole in sets for before in sets if before < whole]
     found = [(a, b - a, sets[a], sets[b]) for a, b in pairs if sets[b] / sets[a] >= min_confidence]
@@ -224,7 +224,7 @@ def test_rules_are_the_minimal_non_redundant_ones() -> None:
 
 
 def lattice_of(matrix: np.ndarray) -> tuple[set[tuple[tuple[int, ...], tuple[int, ...]]], set[tuple[int, ...]]]:
-    """All concepts, and the pairs of extents where one covers the other, by the definition."""
+    """Return all concepts, and the pairs of extents of which one covers the other, by definition."""
     n_rows, n_columns = matrix.shape
     concepts = set()
     for size in range(n_columns + 1):
@@ -284,7 +284,7 @@ def test_contexts_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_sets_are_those_of_pyfim() -> None:
-    """It leaves out the closure of the empty set, of the support of all transactions."""
+    """pyfim omits the closure of the empty set, whose support is the number of transactions."""
     fim = pytest.importorskip("fim")
     for seed in range(200):
         transactions = baskets(seed, 40, 12)

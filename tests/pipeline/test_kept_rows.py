@@ -1,4 +1,4 @@
-"""Rows that are taken back come in their order, whoever reads them, and what fails comes out."""
+"""Rows read back from disk keep their order with any number of readers, and errors are raised."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N_FILES, N_ROWS, N_GROUP = 5, 1000, 64
 
 @pytest.fixture
 def kept(tmp_path: Path) -> KeptRows:
-    """Parts of two data sets, of some row groups each."""
+    """Parts of two data sets, each with several row groups."""
     files = []
     for k in range(N_FILES):
         for name in ("rows", "others"):
@@ -46,7 +46,7 @@ def test_all_rows_come_once_and_in_order(kept: KeptRows, n_threads: int) -> None
     assert len(taken_by) <= n_threads
 
 
-def test_what_fails_comes_out_and_no_thread_stays(kept: KeptRows) -> None:
+def test_errors_are_raised_and_no_thread_stays(kept: KeptRows) -> None:
     before = threading.active_count()
 
     def take(batch: pa.RecordBatch) -> None:

@@ -1,4 +1,4 @@
-"""What stays in the room of a run that was ended early: what its journal names, and nothing that fills the disk."""
+"""An interrupted run's staging directory keeps what its journal names, and nothing else that fills the disk."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def booked(staging_dir: Path) -> set[str]:
 
 
 def files_in(staging_dir: Path) -> set[str]:
-    """Of what fills a disk: neither the lock nor the journal does."""
+    """Return the files that fill a disk: all but the lock and the journal."""
     paths = (path.relative_to(staging_dir) for path in staging_dir.rglob("*") if not path.is_dir())
     return {path.as_posix() for path in paths} - {".lock", JOURNAL_NAME}
 
 
-def left_unbooked(staging_dir: Path) -> list[Path]:
-    """What a killed process leaves: an open part, the edges of a flow, a spill, half a journal."""
+def add_leftovers(staging_dir: Path) -> list[Path]:
+    """Add the leftovers of a killed process: an open part, the edges of a flow, a spill, half a journal."""
     names = (f"{staging_dir.name}/bicliques/part-00099.parquet", "scratch/edges.arrow", "sort/spill-00099.arrow")
     paths = [staging_dir / name for name in (*names, f"{JOURNAL_NAME}.new")]
     for path in paths:
@@ -45,16 +45,16 @@ def left_unbooked(staging_dir: Path) -> list[Path]:
     [{}, {"output": {"sort": True}}, {"output": {"bicliques": False}, "groups": {}}],
     ids=["as found", "sorted", "sums"],
 )
-def test_a_run_that_ends_early_leaves_what_is_booked(tmp_path, edges, sections) -> None:
+def test_an_interrupted_run_keeps_recorded_files(tmp_path, edges, sections) -> None:
     staging_dir = ended_after(1, Config.from_mapping({**sections, **values(tmp_path, edges, **sections)}))
     kept = booked(staging_dir)
     assert files_in(staging_dir) == kept != set()
     with RunStore(tmp_path).begin(staging_dir=staging_dir):
-        left_unbooked(staging_dir)
+        add_leftovers(staging_dir)
     assert files_in(staging_dir) == kept
 
 
-def test_a_limit_that_ends_a_run_leaves_what_is_booked(tmp_path, edges) -> None:
+def test_a_run_ended_by_a_limit_keeps_recorded_files(tmp_path, edges) -> None:
     result = run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}))
     assert result.manifest.truncated is not None
     (staging_dir,) = RunStore(tmp_path).unfinished()
@@ -63,9 +63,7 @@ def test_a_limit_that_ends_a_run_leaves_what_is_booked(tmp_path, edges) -> None:
 
 
 @pytest.mark.parametrize("sort", [False, True], ids=["as found", "sorted"])
-def test_a_truncated_run_that_was_killed_once_it_was_moved_can_be_gone_on_with(
-    tmp_path, edges, monkeypatch, sort
-) -> None:
+def test_a_truncated_run_killed_after_its_move_can_be_resumed(tmp_path, edges, monkeypatch, sort) -> None:
     output, limit = {"sort": sort}, {"max_bicliques": 5000}
     with monkeypatch.context() as patched:
         for removal in ("_keep", "_remove"):
@@ -86,24 +84,24 @@ def test_a_truncated_run_that_was_killed_once_it_was_moved_can_be_gone_on_with(
     assert_nothing_staged(tmp_path)
 
 
-def test_what_a_killed_process_left_is_removed_before_anything_is_written(tmp_path, edges) -> None:
+def test_leftovers_of_a_killed_process_are_removed_first(tmp_path, edges) -> None:
     staging_dir = ended_after(1, config_for(tmp_path, edges))
-    left_unbooked(staging_dir)
+    add_leftovers(staging_dir)
     with RunStore(tmp_path).begin(staging_dir=staging_dir) as staging:
         assert files_in(staging_dir) == booked(staging_dir)
         assert list(staging.scratch.iterdir()) == []
 
 
-def test_nothing_is_removed_where_somebody_else_writes(tmp_path, edges) -> None:
+def test_nothing_is_removed_while_another_process_writes(tmp_path, edges) -> None:
     staging_dir = ended_after(1, config_for(tmp_path, edges))
     with RunStore(tmp_path).begin(staging_dir=staging_dir):
-        paths = left_unbooked(staging_dir)
+        paths = add_leftovers(staging_dir)
         with pytest.raises(RunIsBeingWritten), RunStore(tmp_path).begin(staging_dir=staging_dir):
             pass
         assert all(path.exists() for path in paths)
 
 
-def test_nothing_is_removed_where_nobody_knows_what_is_booked(tmp_path, edges) -> None:
+def test_nothing_is_removed_if_the_journal_is_unreadable(tmp_path, edges) -> None:
     staging_dir = ended_after(1, config_for(tmp_path, edges))
     journal = staging_dir / JOURNAL_NAME
     journal.write_bytes(journal.read_bytes()[3:])
@@ -113,11 +111,11 @@ def test_nothing_is_removed_where_nobody_knows_what_is_booked(tmp_path, edges) -
     assert files_in(staging_dir) == before != set()
 
 
-def test_a_file_that_cannot_be_removed_does_not_hide_what_ended_the_run(tmp_path, edges, monkeypatch, caplog) -> None:
+def test_a_file_that_cannot_be_removed_does_not_hide_the_error(tmp_path, edges, monkeypatch, caplog) -> None:
     staging_dir = ended_after(1, config_for(tmp_path, edges))
 
     def end() -> None:
-        left_unbooked(staging_dir)
+        add_leftovers(staging_dir)
         monkeypatch.setattr(Path, "unlink", refused(errno.EROFS))
         raise Killed
 
@@ -126,8 +124,8 @@ def test_a_file_that_cannot_be_removed_does_not_hide_what_ended_the_run(tmp_path
     assert any("could not be removed (Read-only file system)" in text for text in caplog.messages)
 
 
-def test_a_journal_that_cannot_be_written_is_an_error_of_the_room(tmp_path, edges, monkeypatch) -> None:
-    """And comes behind the removal of what is damaged, which makes room."""
+def test_an_unwritable_journal_is_reported(tmp_path, edges, monkeypatch) -> None:
+    """The error comes after the removal of damaged files, which frees space."""
     config = config_for(tmp_path, edges)
     staging_dir = ended_after(2, config)
     first = staging_dir / read_journal(staging_dir)[1][0].files[0].path
@@ -141,7 +139,7 @@ def test_a_journal_that_cannot_be_written_is_an_error_of_the_room(tmp_path, edge
     assert_nothing_staged(tmp_path)
 
 
-def test_beginning_anew_removes_what_is_no_directory(tmp_path, edges) -> None:
+def test_starting_over_removes_files_and_links(tmp_path, edges) -> None:
     staging_dir = ended_after(1, config_for(tmp_path, edges))
     with RunStore(tmp_path).begin(staging_dir=staging_dir) as staging:
         (staging.scratch / "edges.arrow").touch()

@@ -1,4 +1,4 @@
-"""What Arrow says when it is short of memory, by whatever name, is no judgement on what was read."""
+"""Arrow's errors about lack of memory, whatever their type, are raised as MemoryError."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def test_a_lack_of_memory_is_passed_on_as_one(error: Exception) -> None:
     assert error in (raised.value, raised.value.__cause__)
 
 
-def test_other_errors_stay_with_whoever_caught_them() -> None:
+def test_other_errors_are_left_to_the_caller() -> None:
     lack_of_memory.pass_on(pa.ArrowInvalid("CSV parse error: row #3"))

@@ -1,4 +1,4 @@
-"""The largest bicliques that are kept while all stream past are those that the table would say."""
+"""The largest bicliques, kept while streaming, equal those of the table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.mbe_stage import graphs
 
 
 class Made:
-    """Random bicliques in blocks, with few distinct sizes: many are level."""
+    """Random bicliques in blocks, with few distinct sizes and so with many ties."""
 
     def __init__(self, seed: int, n: int, widest: int = 6) -> None:
         rng = np.random.default_rng(seed)
@@ -43,7 +43,7 @@ class Made:
         return BicliqueBlock(end - first, *sizes, left, right), self.edges[first:end], self.keys[first:end]
 
     def best(self, fewest: int) -> list[tuple[int, int, int]]:
-        """Key, edges and first left member of all, the best first."""
+        """Return key, edges and first left member of every biclique, the best first."""
         rows = [i for i in range(self.keys.size) if min(self.sizes[0][i], self.sizes[1][i]) >= fewest]
         rows.sort(key=lambda i: (-self.edges[i], self.keys[i]))
         return [(int(self.keys[i]), int(self.edges[i]), i) for i in rows]
@@ -57,7 +57,7 @@ def told(kept: Largest, fewest: int) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("members", [1 << 20, 60])
 @pytest.mark.parametrize("seed", range(6))
-def test_in_parts_that_merge_there_is_no_gap(seed: int, members: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merged_parts_have_no_gap(seed: int, members: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(largest, "_MOST", 12)
     monkeypatch.setattr(largest, "_MOST_MEMBERS", members)
     made = Made(seed, 300)
@@ -75,7 +75,7 @@ def test_in_parts_that_merge_there_is_no_gap(seed: int, members: int, monkeypatc
         assert not whole.first(fewest)[1]
 
 
-def test_few_are_all() -> None:
+def test_few_bicliques_are_all_kept() -> None:
     made = Made(1, 9, widest=3)
     kept = Largest()
     kept.add(*made.block(0, 5))
@@ -116,13 +116,13 @@ def test_a_run_reads_no_table_for_its_report(published: tuple[Path, Any], monkey
     assert "Near copies are left out" in (run(manifest.config).run_dir / "report.html").read_text()
 
 
-def test_where_too_many_are_near_copies_the_table_is_read(published: tuple[Path, Any]) -> None:
+def test_the_table_is_read_if_too_many_are_near_copies(published: tuple[Path, Any]) -> None:
     run_dir, _ = published
     sizes = read_sizes(run_dir / "size_histogram.parquet")
     nothing = Largest()
     made = Made(2, 2000)
     nothing.add(*made.block(0, 2000))
-    # A thousand that are the same.
+    # A thousand copies of one biclique.
     for kept in nothing._kept.values():
         kept.members = [kept.members[0]] * len(kept.members)
     found = report._Largest(run_dir, sizes, 20, nothing).distinct(2)

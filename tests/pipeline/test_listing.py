@@ -1,4 +1,4 @@
-"""Runs listed: in the order of publication, with what they were asked, and damaged ones among them."""
+"""Lists of runs: in the order of publication, with their queries, including damaged runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mbe(*arguments: object) -> Result:
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """Three runs: of everything, of large ones, and one cut short."""
+    """Three runs: of everything, of large bicliques, and a truncated one."""
     edges = edge_data(random_pairs(1))
     for sections in (
         {},
@@ -89,7 +89,7 @@ def test_damaged_runs_are_listed_as_such(out: Path) -> None:
     assert answer["runs"][3]["latest"] is True
 
 
-def test_a_directory_without_runs_and_what_is_no_directory(out: Path, tmp_path: Path) -> None:
+def test_directories_without_runs(out: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     empty = mbe("runs", tmp_path / "empty")
     assert (empty.exit_code, empty.stdout) == (0, f"{tmp_path / 'empty'}: no published run\n")

@@ -1,4 +1,4 @@
-"""Locks on open files: one holder, who waits is told, and a file that could not be locked is closed."""
+"""Locks on open files: one holder, waiting is reported, and a file that could not be locked is closed."""
 
 import fcntl
 import threading
@@ -17,16 +17,16 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_lock_ends_where_the_file_is_closed(path: Path) -> None:
+def test_a_lock_ends_when_the_file_is_closed(path: Path) -> None:
     assert not is_locked(path)
     with locked(path.open("ab")):
         assert is_locked(path)
-        assert is_locked(path), "looking takes nothing away"
+        assert is_locked(path), "checking does not release it"
     assert not is_locked(path)
 
 
 @pytest.mark.parametrize("mode", ["rb", "ab"])
-def test_who_waits_is_told_and_gets_it_next(path: Path, mode: str) -> None:
+def test_waiting_is_reported_and_the_waiter_is_next(path: Path, mode: str) -> None:
     waits, has = threading.Event(), threading.Event()
 
     def take() -> None:
@@ -43,7 +43,7 @@ def test_who_waits_is_told_and_gets_it_next(path: Path, mode: str) -> None:
     assert not is_locked(path)
 
 
-def test_nobody_is_told_where_it_is_free(path: Path) -> None:
+def test_a_free_lock_reports_no_waiting(path: Path) -> None:
     told = threading.Event()
     with locked(path.open("ab"), told.set):
         assert is_locked(path)
@@ -62,7 +62,7 @@ def test_a_file_that_cannot_be_locked_is_closed(path: Path, monkeypatch: pytest.
     assert file.closed
 
 
-def test_nobody_has_a_file_that_is_gone(path: Path) -> None:
+def test_a_missing_file_is_not_locked(path: Path) -> None:
     path.unlink()
     assert not is_locked(path)
-    assert not path.exists(), "looking makes none"
+    assert not path.exists(), "checking does not create it"

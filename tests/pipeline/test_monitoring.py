@@ -1,4 +1,4 @@
-"""JSON lines on stderr, and the metrics file: each line is an object, each sample is well-formed, whatever happens."""
+"""JSON lines on stderr and the metrics file: every line is an object, every sample is well-formed, at any time."""
 
 from __future__ import annotations
 
@@ -128,13 +128,11 @@ def test_json_has_no_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def values_of(path: Path, **labels: str) -> dict[str, float]:
-    """The samples with just these labels, by name."""
+    """Return the samples with exactly these labels, by name."""
     return {name: value for name, found, value in metrics_in(path.read_text()) if found == labels}
 
 
-def test_metrics_of_a_run_of_one_without_news_and_of_one_that_fails(
-    tmp_path: Path, edges: Path, commands: Commands
-) -> None:
+def test_metrics_of_a_run_an_unchanged_run_and_a_failed_run(tmp_path: Path, edges: Path, commands: Commands) -> None:
     file = tmp_path / "mbe.prom"
     run = ("enumerate", edges, "--out", tmp_path / "out", "--json")
     done = json.loads(commands.mbe(*run, "--metrics", file).stdout)
@@ -195,7 +193,7 @@ def test_an_empty_file_is_filled_and_keeps_its_permissions(tmp_path: Path, edges
 
 
 @pytest.mark.parametrize("arguments", [["--bad"], ["--log-format", "json", "enumerate", "edges.csv"], []])
-def test_what_is_wrong_before_a_command_is_known_is_an_object(
+def test_errors_before_the_command_is_known_are_objects(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, commands: Commands
 ) -> None:
     monkeypatch.setenv("MBE_LOG_FORMAT", "json")
@@ -222,5 +220,5 @@ def test_an_interrupt_leaves_the_outcome_and_no_other_file(tmp_path: Path, endle
 
 
 def samples(file: Path) -> Iterator[tuple[str, dict[str, str], float]]:
-    # As a scraper does at any moment: there is never a part of a file.
+    # As a scraper reads it at any moment; the file is never partial.
     yield from metrics_in(file.read_text(), of_a_writer=False)

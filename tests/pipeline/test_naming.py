@@ -1,4 +1,4 @@
-"""Messages name options to whoever came by options, and configuration keys to whoever came by a configuration."""
+"""Messages name options to users of options, and configuration keys to users of configurations."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sections(path: Path, values: dict[str, object]) -> dict[str, dict[str, objec
 
 
 def configured(path: Path, values: dict[str, object]) -> list[str]:
-    """The arguments that set the same by a configuration."""
+    """Return the arguments that set the same values by a configuration."""
     file = path.with_name("job.yaml")
     file.write_text(
         "".join(
@@ -81,7 +81,7 @@ def test_the_same_refusal_both_ways(tmp_path: Path, case: str) -> None:
     assert not any(f"{section}." in by_options.stderr for section in ("input", "query", "execution", "output"))
     assert key in by_keys.stderr
     assert option not in by_keys.stderr
-    # Pydantic's words before ours.
+    # The words that Pydantic puts before ours.
     assert not any(said in by_options.stderr + by_keys.stderr for said in ("Value error", "Assertion failed"))
 
 
@@ -111,7 +111,7 @@ def test_a_library_gets_keys() -> None:
         ("run", "output.directory", "output.directory"),
     ],
 )
-def test_what_a_command_calls_a_setting(command: str, key: str, name: str) -> None:
+def test_option_names_of_settings(command: str, key: str, name: str) -> None:
     assert option_of(key, COMMANDS[command]) == name
 
 

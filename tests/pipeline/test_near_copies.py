@@ -1,4 +1,4 @@
-"""The largest bicliques without near copies: by definition on random rows, on the command line, and in the report."""
+"""The largest bicliques without near copies: by definition on random rows, in the command and in the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.pipeline.test_problem_seam import mbe, refusal, said
 
 
 def by_definition(run_dir: Path, limit: int, by: Measure, conditions: Conditions) -> tuple[list[int], int]:
-    """Keys, and how many were left out before the last of them."""
+    """Return the keys, and how many were left out before the last of them."""
     kept: list[Biclique] = []
     left_out = 0
     for one in largest_bicliques(run_dir, 10**6, by, conditions):
@@ -43,7 +43,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_largest_without_near_copies_by_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Also where more have to be looked through than at first, and whatever counts as wide."""
+    """More rows may have to be read than at first, and any threshold of wide rows gives the same."""
     monkeypatch.setattr(near_copies, "LOOKED_THROUGH", 1)
     monkeypatch.setattr(near_copies, "_MORE", 2)
     run_dir = run(settings(tmp_path, groups=None), planted(seed)).run_dir
@@ -58,8 +58,8 @@ def test_largest_without_near_copies_by_definition(tmp_path: Path, monkeypatch: 
     assert largest_distinct(run_dir, 1000).n_copies > 0
 
 
-def test_no_more_than_a_bound_is_looked_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a crown the largest sides differ in two members each."""
+def test_the_search_for_copies_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest left sides of a crown differ in two members each."""
     pairs = crown_pairs(6)
     crown = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
     run_dir = run(settings(tmp_path, groups=None), crown).run_dir
@@ -81,7 +81,7 @@ def test_no_more_than_a_bound_is_looked_through(tmp_path: Path, monkeypatch: pyt
 
 
 def test_half_in_common_is_a_copy_and_less_is_none(tmp_path: Path) -> None:
-    """Left sides of four and three: two in common of five are less than half, three of four are more."""
+    """Left sides of four and three members: two in common of five are less than half, three of four are more."""
     pairs = [(u, "a") for u in range(4)] + [(u, "b") for u in (0, 1, 2)] + [(u, "c") for u in (2, 3, 9)]
     source = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
     out = run(settings(tmp_path, groups=None), source).run_dir
@@ -117,13 +117,13 @@ def test_the_report_lists_each_family_once(run_dir: Path) -> None:
     assert all(f"<code>{key}</code>" in section for key in shown)
 
 
-def test_the_essence_too(run_dir: Path) -> None:
+def test_the_essence_lists_each_family_once(run_dir: Path) -> None:
     lines = essence(run_dir, read_manifest(run_dir))
     listed = lines[lines.index("## The largest, by edges, near copies left out") + 4 :]
     sizes = [f"{len(one.left):,} × {len(one.right):,}" for one in largest_distinct(run_dir, 5).bicliques]
     assert [line.split("|")[1].strip() for line in listed if line.startswith("|")] == sizes
 
 
-def test_a_page_looks_through_few_of_a_large_result() -> None:
+def test_few_of_a_large_result_are_searched() -> None:
     assert near_copies.affordable(10_000_000, 20) == near_copies.MOST
     assert near_copies.affordable(10_000_001, 20) == 40

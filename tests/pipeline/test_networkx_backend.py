@@ -1,4 +1,4 @@
-"""networkx on this package's engines: its own tests with the fallback off, and what its functions promise."""
+"""networkx on this package's engines: its own tests without fallback, and what its functions promise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mbe_stage.pipeline.networkx_backend.interface import MbeGraph
 from mbe_stage.problem import problem_named
 from tests.pipeline.networkx_backend_support import in_a_new_process
 
-# Counts the calls of the backend's own function, and tells the number at the end; networkx's own would end the test.
+# Counts calls of the backend's function and prints the number at the end; networkx's own function fails the test.
 COUNTING = """
 from networkx.utils.backends import _registered_algorithms
 from mbe_stage.pipeline.networkx_backend import interface
@@ -119,7 +119,7 @@ def test_directed_and_small_graphs_are_declined_with_a_reason() -> None:
     assert interface.should_run("find_cliques", (), {"G": nx.complete_graph(70)}) is True
 
 
-def test_a_graph_comes_back_as_it_was() -> None:
+def test_graphs_survive_a_round_trip() -> None:
     graph = nx.gnp_random_graph(9, 0.4, seed=1)
     graph.add_nodes_from(["alone", (1, 2)])
     back = interface.convert_to_nx(interface.convert_from_nx(graph))
@@ -129,7 +129,7 @@ def test_a_graph_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(("function", "problem"), [("find_cliques", "cliques"), ("butterflies", "pq_counts")])
-def test_networkx_is_told_every_engine(function: str, problem: str) -> None:
+def test_networkx_knows_every_engine(function: str, problem: str) -> None:
     (words,) = get_info()["functions"][function]["additional_parameters"].values()
     assert set(re.findall(r"\w+", words)) - {"or"} == {"auto", *problem_named(problem).engines}
     assert all(f"``{name}``" in (getattr(interface, function).__doc__ or "") for name in problem_named(problem).engines)

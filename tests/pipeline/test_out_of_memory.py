@@ -1,4 +1,4 @@
-"""An address space that is too small is reported as memory, whoever asks for the bytes."""
+"""A too small address space is reported as lack of memory, whichever library allocates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 N_ROWS = 20_000_000
 MOST_ABORTED = 3
 
-# Everything is loaded before the limit is set: 64 MiB more than that, where a column takes 160.
+# The limit is set after everything is loaded: 64 MiB more are allowed, and a column takes 160.
 LIMITED = """
 import resource
 from pathlib import Path
@@ -47,17 +47,17 @@ def write_csv(path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux how large the process is")
 @pytest.mark.parametrize(("name", "write"), [("edges.parquet", write_parquet), ("edges.csv", write_csv)])
-def test_too_small_an_address_space_is_no_damaged_file(tmp_path: Path, name: str, write) -> None:
+def test_a_small_address_space_is_not_called_a_damaged_file(tmp_path: Path, name: str, write) -> None:
     path = tmp_path / name
     write(path)
     for _ in range(MOST_ABORTED):
         done = completed(
             [sys.executable, "-c", LIMITED, "enumerate", path, "--count-only", "--engine", "reference", "--quiet"],
             cwd=ROOT,
-            # Arrow's own allocators have reserved room of which the limit knows nothing.
+            # Arrow's own allocators have reserved memory that the limit does not see.
             env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
         )
-        # In a thread of its CSV reader Arrow ends the process itself, once in a hundred times, and asks nobody.
+        # About once in a hundred times, Arrow aborts the process in a thread of its CSV reader.
         if done.returncode != -signal.SIGABRT or "ValueOrDie called on an error: Out of memory" not in done.stderr:
             break
     assert done.returncode == 4, done.stderr
@@ -66,8 +66,8 @@ def test_too_small_an_address_space_is_no_damaged_file(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("kilobytes", [100_000, 600_000])
-def test_an_address_space_in_which_libraries_would_not_load_is_refused_at_once(kilobytes: int) -> None:
-    """In some of them OpenBLAS never ends asking for memory."""
+def test_an_address_space_too_small_for_libraries_is_refused_at_once(kilobytes: int) -> None:
+    """Within some of these limits, OpenBLAS would ask for memory forever."""
     done = completed(
         [
             "sh",

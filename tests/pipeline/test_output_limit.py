@@ -1,4 +1,4 @@
-"""What a run may write is looked at wherever it writes."""
+"""The limit of a run's output covers every place where it writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.execution.output_limit import output_limit
 
 
-def test_what_workers_write_beside_the_run_counts(tmp_path: Path) -> None:
+def test_parts_of_workers_count(tmp_path: Path) -> None:
     config = Config.model_validate({"input": {"path": "edges.csv"}, "execution": {"max_output_bytes": 1_000}})
     run_path, beside = tmp_path / "run", tmp_path / "run.0123abcd.parts" / "lease"
     run_path.mkdir()
@@ -19,7 +19,7 @@ def test_what_workers_write_beside_the_run_counts(tmp_path: Path) -> None:
     assert output_limit(config, run_path, None)() == "stopped at max_output_bytes = 1000"
 
 
-def test_how_much_of_it_is_used_up_is_told_of_what_this_process_may_write(tmp_path: Path, monkeypatch) -> None:
+def test_the_used_share_counts_only_what_this_process_may_write(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("mbe_stage.pipeline.execution.output_limit._LOOK_SECONDS", 0.0)
     config = Config.model_validate({"input": {"path": "edges.csv"}, "execution": {"max_output_bytes": 1_000}})
     run_path = tmp_path / "run"

@@ -1,4 +1,4 @@
-"""Page checksums of Parquet: verified where the input has them, written with every table."""
+"""Page checksums of Parquet: verified if the input has them, written with every table."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ KEYS = {
     "integers": [17 * i % 1009 for i in range(2000)],
     "text": [f"key {17 * i % 1009}" for i in range(2000)],
 }
-# Longer than the header of a page; no checksum covers it.
+# Longer than a page header, which no checksum covers.
 HEADER = 150
 
 
 def page_contents(path: Path) -> list[range]:
-    """Where the contents of the pages are, one data page a column, as the footer tells."""
+    """Return the byte ranges of the page contents, one data page per column, from the footer."""
     contents = []
     for chunk in chunks(path):
         starts = [start for start in (chunk.dictionary_page_offset, chunk.data_page_offset) if start is not None]
@@ -49,9 +49,7 @@ def flipped(path: Path, position: int, damaged: Path) -> Path:
     "options", [{}, {"use_dictionary": False}, {"compression": "none"}, {"data_page_version": "2.0"}], ids=str
 )
 @pytest.mark.parametrize("directory", [False, True])
-def test_no_flipped_byte_of_a_page_is_taken_for_data(
-    tmp_path: Path, case: str, options: dict[str, object], directory: bool
-) -> None:
+def test_flipped_bytes_are_found(tmp_path: Path, case: str, options: dict[str, object], directory: bool) -> None:
     whole, damaged = tmp_path / "whole.parquet", tmp_path / "damaged" / "part.parquet"
     damaged.parent.mkdir()
     table = pa.table({"left": KEYS[case], "right": list(range(2000))})
@@ -62,7 +60,7 @@ def test_no_flipped_byte_of_a_page_is_taken_for_data(
             flipped(whole, position, damaged)
             with pytest.raises(InputError, match=r"not readable as Parquet .*CRC checksum verification failed"):
                 ingest(InputConfig(path=str(damaged.parent if directory else damaged)))
-    # Nothing but the byte was at fault.
+    # Only the byte was at fault.
     damaged.write_bytes(whole.read_bytes())
     assert ingest(InputConfig(path=str(damaged))).facts.rows_read == 2000
 
@@ -81,7 +79,7 @@ def test_every_published_table_has_them(tmp_path: Path) -> None:
     tables = sorted(tmp_path.rglob("*.parquet"))
     assert len(tables) == 5
     for path in tables:
-        # The last byte of each column is one of a page's content.
+        # The last byte of each column belongs to a page's content.
         for chunk in chunks(path):
             end = (chunk.dictionary_page_offset or chunk.data_page_offset) + chunk.total_compressed_size
             damaged = flipped(path, end - 1, tmp_path / "damaged")

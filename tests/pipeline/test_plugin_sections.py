@@ -1,4 +1,4 @@
-"""Sections of the configuration that problems and derived outputs of other packages bring."""
+"""Configuration sections of problems and derived outputs from other packages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def refused(values: dict) -> str:
     return message.removeprefix("job.yaml: ")
 
 
-def test_the_section_of_the_problem_is_what_is_asked() -> None:
+def test_the_section_of_the_problem_is_its_query() -> None:
     config = Config.from_mapping({"problem": "paths", "paths": {"length": 4, "through": [7, "x"]}})
     assert config.problem_section == PathsSection(length=4, through=(7, "x"))
     assert Config(problem="paths").problem_section == PathsSection()
@@ -121,7 +121,7 @@ def test_overrides_set_keys_of_such_sections(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_configuration_survives_its_journeys(values: dict) -> None:
+def test_configurations_survive_serialisation(values: dict) -> None:
     config = Config.from_mapping(values)
     assert Config.model_validate(config.model_dump()) == config
     assert Config.model_validate_json(config.model_dump_json()) == config
@@ -133,7 +133,7 @@ def test_a_configuration_survives_its_journeys(values: dict) -> None:
     assert type(published.problem_section) is type(config.problem_section)
 
 
-def test_what_another_installation_has_published_is_read(installed: Installed) -> None:
+def test_configurations_of_missing_packages_are_read(installed: Installed) -> None:
     theirs = Config.from_mapping({"problem": "paths", "paths": {"length": 4}}).model_dump(mode="json")
     derived = Config.from_mapping({"ranked_groups": {"by": "left"}}).model_dump(mode="json")
     (installed.directory / "walks-1.dist-info" / "entry_points.txt").unlink()
@@ -155,7 +155,7 @@ def test_a_run_published_before_there_was_another_problem_is_read() -> None:
     assert PUBLISHED.validate_python(values) == Config()
 
 
-def test_a_configuration_of_ours_looks_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_configurations_read_no_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     def looked(*_: object) -> None:
         raise AssertionError("entry points were read")
 
@@ -165,7 +165,7 @@ def test_a_configuration_of_ours_looks_for_no_other(monkeypatch: pytest.MonkeyPa
         assert Config().section("ranked_groups") is None
 
 
-def test_a_broken_package_is_told_and_the_rest_works(installed: Installed, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_package_is_reported(installed: Installed, caplog: pytest.LogCaptureFixture) -> None:
     (installed.directory / "gone_astray.py").write_text(
         "from mbe_stage.problem import DerivedOutput, Problem\n"
         "LOST = Problem('lost', {}, print, None, 'gone_astray_publication:PUBLICATION')\n"
@@ -183,7 +183,7 @@ def test_a_broken_package_is_told_and_the_rest_works(installed: Installed, caplo
     assert "cannot be imported: RuntimeError: no such drive" in refused({"problem": "lost", "lost": {}})
 
 
-def test_a_name_of_ours_is_left_out(installed: Installed, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_output_named_like_our_key_is_left_out(installed: Installed, caplog: pytest.LogCaptureFixture) -> None:
     (installed.directory / "like_ours.py").write_text(
         "from mbe_stage.problem import DerivedOutput\n"
         "OUTPUT = DerivedOutput('output', 'bicliques', 'nowhere:PUBLICATION')\n"
@@ -213,7 +213,7 @@ class Nested(BaseModel):
 
 
 class Roomy(BaseModel):
-    """Fields within which a boolean is meant, or may be."""
+    """Fields in which a boolean is meant or allowed."""
 
     flags: dict[str, bool] = {}
     nested: dict[str, Nested] = {}
@@ -222,7 +222,7 @@ class Roomy(BaseModel):
     numbers: set[float] = set()
 
 
-def test_a_boolean_is_taken_where_one_is_meant() -> None:
+def test_booleans_are_accepted_in_boolean_fields() -> None:
     values = {"flags": {"a": True}, "nested": {"b": {"strict": False}}, "several": [{"strict": False}]}
     read = read_section(Roomy, "roomy", values | {"anything": {"c": True}})
     assert read.model_dump() == {**values, "several": ({"strict": False},), "anything": {"c": True}, "numbers": set()}

@@ -1,4 +1,4 @@
-"""Runs of (p, q)-counts: the tables against a brute force of their own, what is told, refused, limited and checked."""
+"""Runs of (p, q)-counts: tables compared with a brute force; output, refusals, limits and checks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ EDGES = made()
 
 
 def bicliques(source: pa.Table, cell: Cell, held: tuple[tuple, tuple] = ((), ())) -> list[BICLIQUES]:
-    """Every (p, q)-biclique of a graph, by keys: all pairs of sets that have all edges."""
+    """Return every (p, q)-biclique of a graph, by keys: all pairs of sets that have all edges."""
     edges = set(zip(source["l"].to_pylist(), source["r"].to_pylist(), strict=True))
     left, right = ({edge[side] for edge in edges} for side in (0, 1))
     return [
@@ -183,7 +183,7 @@ def test_engines_publish_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("held", [(("<1>",), ()), ((), (1,)), (("<1>", "<3>"), (8,)), (("<0>",), (1, 15))])
 @pytest.mark.parametrize("engine", ["reference", "cpu"])
-def test_those_that_hold_some_vertices(tmp_path: Path, engine: str, held: tuple[tuple, tuple]) -> None:
+def test_bicliques_that_contain_given_vertices(tmp_path: Path, engine: str, held: tuple[tuple, tuple]) -> None:
     asked = {"p": 3, "q": 3, "table": True, "containing_left": held[0], "containing_right": held[1]}
     result = published(tmp_path, engine, **asked)
     assert counts_of(result.run_dir) == {
@@ -202,7 +202,7 @@ def test_filters_of_edges_are_those_of_all(tmp_path: Path) -> None:
 
 
 def test_counts_beyond_38_digits_are_null_and_have_a_text(tmp_path: Path) -> None:
-    """As many as C(70, 35)^2, and of a star C(140, 70): 41 digits each; and of a larger star 6,019 digits."""
+    """C(70, 35)^2 and, for a star, C(140, 70) have 41 digits each; a larger star has 6,019 digits."""
     square = published(tmp_path / "a", "cpu", complete(70, 70), p=35, q=35)
     (row,) = rows(square.run_dir, "pq_counts")
     assert row["count"] is None
@@ -293,7 +293,7 @@ def test_local_counts_that_do_not_fit_are_refused_before_the_search(tmp_path: Pa
         (Detail.EDGES, 8, "raise it, ask for one count instead of 64, or set pq_counts.local to vertices"),
     ],
 )
-def test_a_refusal_of_local_counts_says_what_takes_less(detail: Detail, size: int, remedy: str) -> None:
+def test_a_refusal_of_local_counts_names_cheaper_settings(detail: Detail, size: int, remedy: str) -> None:
     query = PqQuery.of(3, 3) if size == 1 else PqQuery(1, size, 1, size)
     with pytest.raises(MemoryBudgetExceeded) as refused:
         check_local_memory(query, detail, (np.array([2, 3]), np.array([1, 1, 3])), 10)
@@ -301,7 +301,7 @@ def test_a_refusal_of_local_counts_says_what_takes_less(detail: Detail, size: in
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_bound_of_a_cell_is_one(seed: int) -> None:
+def test_the_bound_of_a_cell_is_an_upper_bound(seed: int) -> None:
     graph = ingest(Config().input, made(seed, 7, 6, 0.7)).graph()
     source = made(seed, 7, 6, 0.7)
     for p in range(1, 5):
@@ -311,9 +311,7 @@ def test_the_bound_of_a_cell_is_one(seed: int) -> None:
     assert most_of_cell(1, 1, graph.left_degrees, graph.right_degrees) == graph.n_edges
 
 
-def test_an_engine_that_says_nothing_of_vertices_publishes_no_zeros(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_local_counts_are_not_published_as_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mbe_stage.pq_counts import reference
 
     whole = reference.run
@@ -327,7 +325,7 @@ def test_an_engine_that_says_nothing_of_vertices_publishes_no_zeros(
     assert not (tmp_path / "latest").exists()
 
 
-# --- what is asked ------------------------------------------------------------------------------------------------
+# --- settings -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -342,14 +340,14 @@ def test_an_engine_that_says_nothing_of_vertices_publishes_no_zeros(
         ({"table": 3}, "pq_counts.table is 3"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_in_one_line(section: dict[str, Any], words: str) -> None:
+def test_invalid_settings_are_refused_in_one_line(section: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError) as refused:
         settings("out", **section)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_what_is_asked_of_bicliques_is_refused_with_the_reason(edges_file: Path) -> None:
+def test_options_of_bicliques_are_refused_with_the_reason(edges_file: Path) -> None:
     reason = "where results are numbers and no list, and p and q are the only sizes; leave it out"
     for option in ("--min-left", "--min-right", "--max-left", "--max-right", "--min-edges", "--max-bicliques"):
         message = refusal("count-pq", edges_file, option, 3)
@@ -359,7 +357,7 @@ def test_what_is_asked_of_bicliques_is_refused_with_the_reason(edges_file: Path)
         Config.from_mapping({"problem": "pq_counts", "query": {"min_edges": 3}})
 
 
-def test_a_key_that_is_nowhere_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no left vertex 'nobody' \(pq_counts\.containing_left\)"):
         published(tmp_path, containing_left="nobody")
 
@@ -449,13 +447,13 @@ def refusal_of_top(run_dir: Path) -> str:
     return mbe("top", run_dir, code=3).stderr
 
 
-def test_json_has_null_where_readers_would_round(edges_file: Path) -> None:
+def test_json_has_null_for_counts_that_readers_would_round(edges_file: Path) -> None:
     pq.write_table(complete(30, 30), edges_file)
     (row,) = said("count-pq", edges_file, "-p", 15, "-q", 15, "--engine", "cpu")["counts"]
     assert row == {"p": 15, "q": 15, "count": None, "count_text": str(comb(30, 15) ** 2)}
 
 
-def test_a_graph_is_looked_at(edges_file: Path) -> None:
+def test_a_graph_is_inspected(edges_file: Path) -> None:
     asked = ["--problem", "pq_counts", "--set", "pq_counts.p=3", "--set", "pq_counts.local=edges", "--engine", "cpu"]
     facts = said("inspect", edges_file, *asked)
     tried, graph = facts["trial"], ingest(Config().input, EDGES).graph()
@@ -477,8 +475,8 @@ def test_a_graph_is_looked_at(edges_file: Path) -> None:
     assert "at least" in mbe("inspect", edges_file, *asked, *larger).stdout
 
 
-def test_a_trial_counts_what_each_vertex_is_in(edges_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine is asked for as much as by a run."""
+def test_a_trial_includes_local_counts(edges_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is asked for the same detail as by a run."""
     asked_for, whole = [], engine_cpu.run
 
     def noted(*given: Any, **more: Any) -> Any:
@@ -492,7 +490,7 @@ def test_a_trial_counts_what_each_vertex_is_in(edges_file: Path, monkeypatch: py
         assert asked_for.pop() == detail
 
 
-def test_a_run_that_would_be_refused_is_told_of_beforehand(edges_file: Path) -> None:
+def test_inspect_predicts_a_refusal(edges_file: Path) -> None:
     pq.write_table(made(3, 300, 300, 0.1), edges_file)
     size = ["--set", "pq_counts.p=40", "--set", "pq_counts.q=40", "--set", "pq_counts.table=true"]
     asked = ["inspect", edges_file, "--problem", "pq_counts", "--engine", "cpu", *size, "--memory-budget", "64MiB"]
@@ -511,7 +509,7 @@ def test_a_run_that_would_be_refused_is_told_of_beforehand(edges_file: Path) -> 
     assert "a run of this ends here" in mbe(*asked, "--quiet", "--trial", 0).stdout
 
 
-def test_what_the_engine_has_no_room_for_is_left_out_of_the_trial(
+def test_local_counts_without_memory_are_left_out_of_the_trial(
     edges_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = engine_cpu.run
@@ -543,7 +541,7 @@ def test_the_pace_is_that_of_the_second_half(told_of: list[tuple[float, float]],
 
 
 def test_the_pace_of_counts_says_nothing_of_local_counts() -> None:
-    """Half of the work is done within a second and a half, then a hundredth each quarter of a second."""
+    """Half of the work takes a second and a half; then each hundredth takes a quarter of a second."""
     told_of = [(0.0, 0.0), (1.0, 0.4), (1.5, 0.5), (1.75, 0.51), (2.0, 0.52)]
     assert trial.expected_seconds(told_of, 0.5) == pytest.approx(2.0 + 48 * 0.25)
     assert trial.expected_seconds(told_of[:3], 0.5) is None
@@ -553,7 +551,7 @@ def test_the_pace_of_counts_says_nothing_of_local_counts() -> None:
 # --- the report ---------------------------------------------------------------------------------------------------
 
 
-def test_the_report_has_the_table_and_who_is_in_most(tmp_path: Path) -> None:
+def test_the_report_has_the_table_and_the_busiest_vertices(tmp_path: Path) -> None:
     result = published(tmp_path, p=4, q=4, table=True, local="edges")
     page = (result.run_dir / "report.html").read_text()
     for p in range(1, 5):
@@ -581,7 +579,7 @@ def test_a_report_of_zeros(tmp_path: Path) -> None:
 
 
 def forge(run_dir: Path, name: str, change: Any) -> None:
-    """Write a table anew, and make the manifest agree with its bytes."""
+    """Rewrite a table and make the manifest agree with it."""
     path = run_dir / f"{name}.parquet"
     table = pq.read_table(path)
     pq.write_table(pa.Table.from_pylist(change(table.to_pylist()), table.schema), path, compression="zstd")
@@ -630,13 +628,13 @@ def test_forged_tables_are_found(tmp_path: Path, name: str, change: Any, words: 
     forge(run_dir, name, change)
     with pytest.raises(VerificationError) as found:
         verify_run(run_dir, ingest(Config().input, EDGES) if with_input else None)
-    # Without it, what a table first says is what the rest is held against.
+    # Without the input, tables are checked against each other, and another one may be blamed.
     if with_input:
         assert words in str(found.value)
 
 
 def test_numbers_that_add_up_and_are_wrong_are_found(tmp_path: Path) -> None:
-    """One more of one left vertex and one fewer of another, in all tables: only the input tells."""
+    """One vertex has one more and another one fewer in all tables, so only the input reveals it."""
     run_dir = published(tmp_path, p=2, q=2, local="vertices").run_dir
     forge(run_dir, "pq_vertices", lambda table: with_number(1, -1)(with_number(0, 1)(table)))
     with pytest.raises(VerificationError, match="left vertex 0 is in"):
@@ -645,7 +643,7 @@ def test_numbers_that_add_up_and_are_wrong_are_found(tmp_path: Path) -> None:
         verify_run(run_dir)
 
 
-def test_without_the_input_the_tables_are_held_against_each_other(tmp_path: Path) -> None:
+def test_without_the_input_tables_are_checked_against_each_other(tmp_path: Path) -> None:
     report = verify_run(published(tmp_path, p=3, q=3, table=True, local="edges").run_dir)
     assert "local counts" in [check.name for check in report.checks]
     assert report.n_against_input == 0
@@ -653,8 +651,8 @@ def test_without_the_input_the_tables_are_held_against_each_other(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_what_is_too_much_to_count_anew_is_said(tmp_path: Path) -> None:
-    """With 3 or more on both sides there is neither a closed form nor a product of matrices."""
+def test_counts_too_expensive_to_recount_are_listed(tmp_path: Path) -> None:
+    """There is neither a closed form nor a matrix product with 3 or more on both sides."""
     source = made(4, 250, 250, 0.6)
     result = published(tmp_path, "cpu", source, p=3, q=3, table=True)
     report = checked(result, source)
@@ -673,7 +671,7 @@ def test_numbers_of_any_length_are_written_and_read() -> None:
 
 
 def test_the_shipped_defaults_are_those_of_the_model() -> None:
-    """In `configs/default.yaml` the section is a comment: bicliques have another."""
+    """The section is a comment in `configs/default.yaml`, since bicliques have another one."""
     root = Path(__file__).parents[2] / "configs"
     lines = (root / "default.yaml").read_text(encoding="utf-8").splitlines()
     first = lines.index("# pq_counts:")
@@ -690,7 +688,7 @@ def test_the_shipped_defaults_are_those_of_the_model() -> None:
     )
 
 
-def test_a_search_that_was_stopped_names_what_passed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stopped_search_names_its_progress(caplog: pytest.LogCaptureFixture) -> None:
     source = made(2, 60, 50, 0.5)
     with caplog.at_level("WARNING"):
         count(settings("out", "cpu", p=4, q=4, execution={"time_limit_seconds": 1e-9, "threads": 1}), source)
@@ -699,7 +697,7 @@ def test_a_search_that_was_stopped_names_what_passed(caplog: pytest.LogCaptureFi
 
 
 def test_auto_takes_the_gpu_for_local_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine with a GPU."""
+    """Simulates a machine with a GPU."""
     monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: "no cuDF here")
     monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: None)
 

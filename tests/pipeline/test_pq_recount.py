@@ -1,4 +1,4 @@
-"""What `mbe verify` counts anew of (p, q)-counts: closed forms, products of matrices and walks equal a brute force."""
+"""Recounts of (p, q)-counts by `mbe verify`: closed forms, matrix products and walks equal a brute force."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bicliques(
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("part", [1, 5, 10_000_000])
 def test_every_way_of_counting(monkeypatch: pytest.MonkeyPatch, seed: int, part: int) -> None:
-    """The product of matrices in parts of any size."""
+    """Matrix products are computed in parts of any size."""
     monkeypatch.setattr(pq_recount, "_PART_PRODUCTS", part)
     rng = np.random.default_rng(seed)
     joined = (rng.random(rng.integers(1, 8, 2)) < rng.choice([0.3, 0.6, 0.9])).astype(np.int64)
@@ -58,7 +58,7 @@ def _in_order(numbers: dict[int, int]) -> dict[int, int]:
     return dict(sorted(numbers.items()))
 
 
-def test_what_would_take_too_long_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expensive_counts_are_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
     joined = csr_array(np.ones((30, 30), np.int64))
     assert Recount(joined).walked([(5, 5)], with_local=False) is not None
     monkeypatch.setattr(pq_recount, "_MOST_STEPS", 1000)

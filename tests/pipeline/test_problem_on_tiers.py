@@ -1,4 +1,4 @@
-"""Problems and derived outputs of other packages on the tier `rapids`: who is asked before it is chosen."""
+"""Problems and derived outputs of other packages on the tier `rapids`: they are asked before it is chosen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("installed")
 
 
 def replaced_publication(monkeypatch: pytest.MonkeyPatch, where: str, **changes: Any) -> None:
-    """Let the publication that stands there have other members."""
+    """Replace members of the publication at this place."""
     module, _, name = where.partition(":")
     for member, value in changes.items():
         monkeypatch.setattr(getattr(importlib.import_module(module), name), member, value)
@@ -41,7 +41,7 @@ def step(what: str, is_kept: bool = False) -> CompileStep:
 
 @pytest.fixture
 def compiling(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What the tier compiles, of kernels that are their names; the toy problem has tables in device memory too."""
+    """The names of the steps that the tier compiles; the toy problem has tables in device memory too."""
     name = "mbe_stage.pipeline.backends.cudf.compiling"
     kernels = SimpleNamespace(text_hash_thread_per_string="texts", integer_hash_thread_per_value="integers")
     monkeypatch.setitem(sys.modules, "mbe_stage.bicliques.cuda.keys", kernels)
@@ -69,7 +69,7 @@ def compiling(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda *asked: {each.what for each in module.device_steps(*asked)}
 
 
-def test_what_is_compiled_on_rapids_is_what_the_run_needs_and_all_of_ours(compiling: Any) -> None:
+def test_rapids_compiles_what_the_run_needs_and_all_of_ours(compiling: Any) -> None:
     ours = {"rehearsal", "texts", "integers", "cuda of bicliques", "tables of bicliques"}
     theirs = {"cuda of butterflies", "tables of butterflies"}
     assert compiling("publish", Config()) == ours
@@ -81,7 +81,7 @@ def test_what_is_compiled_on_rapids_is_what_the_run_needs_and_all_of_ours(compil
     assert compiling() == ours | theirs | of_cliques | {"sides", "groups", "their sink", "cuda of pq_counts"}
 
 
-def test_where_everything_is_kept_a_run_loads_what_it_needs(compiling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_loads_only_what_it_needs(compiling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["mbe_stage.pipeline.backends.cudf.compiling"]
     monkeypatch.setattr(module, "all_at_once", lambda needed, _everything: needed)
     assert compiling("publish", Config.from_mapping({"smaller_sides": {}})) == {
@@ -127,7 +127,7 @@ def test_a_problem_without_the_cuda_engine_is_not_for_rapids(monkeypatch: pytest
         tier_named("rapids", "butterflies")
 
 
-def test_the_engine_that_is_asked_whether_it_runs_is_the_problems_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_problems_own_engine_is_asked_whether_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers.importlib.util, "find_spec", lambda _module: object())
     monkeypatch.setattr(engines, "unavailable_reason", None)
     monkeypatch.setattr(tiers, "unavailable_reason", lambda problem, name: f"{name} of {problem} says no")

@@ -1,7 +1,7 @@
-"""The seams of the pipeline: a problem and a derived output of another package, through everything.
+"""The extension points of the pipeline: a problem and a derived output of another package, end to end.
 
-The toys are found by their entry points (`tests/conftest.py`, `installed`); their checks share no code with what wrote
-their tables.
+The toys are found by their entry points (`tests/conftest.py`, `installed`); their checks share no code with the
+writers of their tables.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def butterflies(out: Path, engine: str = "reference", source: object = EDGES, **
 
 
 def expected(section: dict[str, Any], source: pa.Table = EDGES) -> dict[tuple, int]:
-    """The butterflies of the edges that are asked for, by keys, from the specification."""
+    """Return the butterflies of the selected edges, by keys, from the specification."""
     edges = ingest(Config().input, source)
     graph = edges.graph()
     query = EdgeQuery(**{key: value for key, value in section.items() if key not in ("order", "degrees")})
@@ -156,7 +156,7 @@ def test_a_run_of_another_problem(tmp_path: Path, engine: str, section: dict[str
     assert [check.name for check in report.checks][-3:] == ["nothing missing", "manifest fields", "reading"]
 
 
-def test_its_report_has_the_frame_of_all_and_no_word_of_bicliques(tmp_path: Path) -> None:
+def test_its_report_does_not_mention_bicliques(tmp_path: Path) -> None:
     page = (butterflies(tmp_path).run_dir / "report.html").read_text()
     assert "<h2>The edges in most butterflies</h2>" in page
     assert "<th><bdi>&lt;" in page
@@ -224,7 +224,7 @@ def test_wrong_options_are_one_line(tmp_path: Path, edges_file: Path, option: st
     assert not (tmp_path / "o" / "runs").exists()
 
 
-def test_text_of_a_run_and_of_a_directory_is_in_its_words(tmp_path: Path, edges_file: Path) -> None:
+def test_texts_use_the_words_of_the_problem(tmp_path: Path, edges_file: Path) -> None:
     out = tmp_path / "o"
     told = mbe("butterflies", edges_file, "--out", out, "--engine", "reference", "--quiet").stdout
     assert f"{EDGES.num_rows} edges counted in" in told
@@ -239,7 +239,7 @@ def test_text_of_a_run_and_of_a_directory_is_in_its_words(tmp_path: Path, edges_
     assert "found" in mbe("runs", out).stdout
 
 
-def test_what_is_for_bicliques_alone_refuses_its_runs(tmp_path: Path) -> None:
+def test_commands_for_bicliques_refuse_its_runs(tmp_path: Path) -> None:
     mine = butterflies(tmp_path / "a").run_dir
     ours = run(settings(tmp_path / "b"), EDGES).run_dir
     for arguments in (
@@ -255,7 +255,7 @@ def test_what_is_for_bicliques_alone_refuses_its_runs(tmp_path: Path) -> None:
         )
 
 
-def test_runs_of_two_problems_in_one_directory_are_not_taken_for_each_other(tmp_path: Path) -> None:
+def test_runs_of_two_problems_in_one_directory_are_kept_apart(tmp_path: Path) -> None:
     for config in (settings(tmp_path), settings(tmp_path, problem="butterflies")):
         first = run(config, EDGES)
         assert not first.unchanged
@@ -266,9 +266,7 @@ def test_runs_of_two_problems_in_one_directory_are_not_taken_for_each_other(tmp_
     assert (compared.n_same, compared.counts) == (sides().total(), {})
 
 
-def test_auto_passes_over_what_has_no_tables_or_no_engine_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_auto_skips_tiers_that_do_not_support_the_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: None)
     assert tiers.choose_tier(Config().execution).name == "rapids"
     assert tiers.choose_tier(Config().execution, "butterflies").name in ("cuda", "cpu")
@@ -277,7 +275,7 @@ def test_auto_passes_over_what_has_no_tables_or_no_engine_for_it(
 
 
 class TooSmall:
-    """In the place of the CUDA engine."""
+    """Stands in for a CUDA engine on a GPU that is too small."""
 
     unavailable_reason = staticmethod(lambda: None)
     device = staticmethod(lambda _: "a small GPU")
@@ -337,7 +335,7 @@ def test_an_input_without_edges_is_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def sides(source: pa.Table = EDGES) -> Counter[int]:
-    """How many bicliques there are of each smaller side, from the specification."""
+    """Count the bicliques by their smaller side, from the specification."""
     return Counter(
         min(len(left), len(right)) for left, right in maximal_bicliques(ingest(Config().input, source).graph())
     )
@@ -381,7 +379,7 @@ def test_its_options_and_its_section_ask_the_same(tmp_path: Path, edges_file: Pa
     assert fingerprints != {config_fingerprint(settings(tmp_path, smaller_sides={}))}
 
 
-def test_where_it_is_not_asked_for_nothing_differs(tmp_path: Path) -> None:
+def test_an_output_that_is_not_requested_changes_nothing(tmp_path: Path) -> None:
     without = run(settings(tmp_path / "a"), EDGES)
     asked = run(settings(tmp_path / "b", smaller_sides={}), EDGES)
     assert {path.name for path in asked.run_dir.iterdir()} - {path.name for path in without.run_dir.iterdir()} == {
@@ -389,7 +387,7 @@ def test_where_it_is_not_asked_for_nothing_differs(tmp_path: Path) -> None:
     }
     assert without.manifest.derived == {}
     assert without.manifest.content_fingerprint == asked.manifest.content_fingerprint
-    # The fingerprint of the defaults, as published before there were other problems.
+    # The fingerprint of the defaults from before there were other problems.
     assert config_fingerprint(Config()) == "764213ca21744c074f8c5caf5c1824ba2af4798b03f67bc83725cef4d58bd86c"
     section = '<section id="smaller-sides">'
     before, after = ((each.run_dir / "report.html").read_text() for each in (without, asked))
@@ -397,7 +395,7 @@ def test_where_it_is_not_asked_for_nothing_differs(tmp_path: Path) -> None:
     assert after.count("<section") == before.count("<section") + 1
 
 
-def test_a_truncated_run_has_the_derived_output_of_what_it_holds(tmp_path: Path) -> None:
+def test_a_truncated_run_has_the_derived_output_of_its_results(tmp_path: Path) -> None:
     limits = {"engine": "cpu", "max_bicliques": 7}
     result = run(settings(tmp_path, smaller_sides={}, execution=limits), EDGES)
     assert result.manifest.truncated == "stopped at max_bicliques = 7"
@@ -407,7 +405,7 @@ def test_a_truncated_run_has_the_derived_output_of_what_it_holds(tmp_path: Path)
     verify_run(result.run_dir, ingest(Config().input, EDGES))
 
 
-def test_what_is_compiled_ahead_is_of_every_problem(tmp_path: Path) -> None:
+def test_every_problem_is_compiled_ahead(tmp_path: Path) -> None:
     own = {step.what for step in engine_cpu.compile_steps()}
     assert own <= {step.what for step in host_steps("cpu")}
     assert own <= {step.what for step in host_steps("cpu", but_with="cudf")}
@@ -422,7 +420,7 @@ def test_what_is_compiled_ahead_is_of_every_problem(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["reference", "cpu"])
 @pytest.mark.parametrize("method", ["accept", "finish", "__init__"])
-def test_one_that_raises_ends_the_run_in_one_line(
+def test_an_output_that_raises_fails_the_run_in_one_line(
     tmp_path: Path, edges_file: Path, monkeypatch: pytest.MonkeyPatch, engine: str, method: str
 ) -> None:
     def fail(*_: object) -> None:
@@ -437,14 +435,16 @@ def test_one_that_raises_ends_the_run_in_one_line(
     assert_nothing_staged(out)
 
 
-def test_one_that_counts_in_words_ends_the_run_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_with_invalid_counts_fails_the_run_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sides_collector.SidesCollector, "finish", lambda _: {"sizes": "many"})
     with pytest.raises(PublishError, match=r"derived output 'smaller_sides': gives .* expected counts by name"):
         run(settings(tmp_path, smaller_sides={}), EDGES)
     assert_nothing_staged(tmp_path)
 
 
-# --- what else can go wrong ---------------------------------------------------------------------------------------
+# --- further failures ---------------------------------------------------------------------------------------------
 
 
 def add_entry(installed: Path, line: str) -> None:
@@ -488,7 +488,7 @@ def test_a_broken_entry_point_is_left_out_with_a_warning(
     assert said("enumerate", edges_file, "--out", tmp_path / "p", "--engine", "reference", "--quiet")["bicliques"]
 
 
-def test_a_publication_that_cannot_be_imported_ends_only_what_needs_it(
+def test_a_publication_that_cannot_be_imported_fails_only_its_users(
     tmp_path: Path, installed: Path, edges_file: Path
 ) -> None:
     (installed / "second.py").write_text(SECOND.replace("second:PUBLICATION", "nowhere:PUBLICATION"))
@@ -497,7 +497,7 @@ def test_a_publication_that_cannot_be_imported_ends_only_what_needs_it(
     assert said("verify", told["run"], "--quiet")["verified"]
 
 
-def test_a_run_of_what_is_not_installed_is_listed_and_not_checked(
+def test_a_run_of_a_missing_package_is_listed_but_not_checked(
     tmp_path: Path, installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = butterflies(tmp_path / "a").run_dir
@@ -518,7 +518,7 @@ def test_a_run_of_what_is_not_installed_is_listed_and_not_checked(
 
 
 def forge(run_dir: Path, name: str, change: Any) -> None:
-    """Write a table anew, and make the manifest agree with its bytes."""
+    """Rewrite a table and make the manifest agree with it."""
     table = pq.read_table(run_dir / name)
     pq.write_table(pa.Table.from_pylist(change(table.to_pylist()), table.schema), run_dir / name)
     values = json.loads((run_dir / "manifest.json").read_text())
@@ -618,9 +618,9 @@ def test_a_run_with_the_cuda_engine_on_the_emulator(tmp_path: Path, installed: P
     assert reference_run[2] == reference_run[3] > 20
 
 
-# --- no caller knows one ------------------------------------------------------------------------------------------
+# --- callers know no problem --------------------------------------------------------------------------------------
 
-# What networkx calls its functions: the backend answers for them by their names.
+# The backend has to use networkx's names of functions.
 _OF_NETWORKX = "networkx_backend/"
 
 

@@ -1,4 +1,4 @@
-"""Publication: what is seen when, what is refused and how, and what is cleaned up."""
+"""Publication: what readers see and when, what is refused and how, and what is cleaned up."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_publishing_needs_a_manifest(tmp_path):
     assert RunStore(tmp_path).runs() == []
 
 
-def test_begin_spares_the_living_and_removes_the_dead(tmp_path):
+def test_begin_removes_only_abandoned_staging(tmp_path):
     store = RunStore(tmp_path)
     dead = tmp_path / ".staging/20200101T000000Z-aaaaaa"
     (dead / dead.name / "bicliques").mkdir(parents=True)
@@ -95,8 +95,8 @@ def test_begin_spares_the_living_and_removes_the_dead(tmp_path):
 @pytest.mark.parametrize(
     ("call", "nth"), [*(("mkdir", nth) for nth in range(4)), *(("flock", nth) for nth in range(3)), ("rmtree", 0)]
 )
-def test_ctrl_c_while_the_room_is_made_or_removed(tmp_path, monkeypatch, call, nth):
-    """It comes up right behind a call to the system, which has done its work."""
+def test_ctrl_c_while_staging_is_created_or_removed(tmp_path, monkeypatch, call, nth):
+    """Ctrl-C arrives right after a system call has done its work."""
     store, calls, place = RunStore(tmp_path), 0, {"mkdir": Path, "flock": fcntl, "rmtree": shutil}[call]
     real = getattr(place, call)
 
@@ -137,7 +137,7 @@ def test_many_writers_at_once(tmp_path):
 def test_keep_runs_removes_the_oldest_and_never_the_latest(tmp_path):
     edges = edge_data(random_pairs(0))
     published = [publish(edges, settings(tmp_path)) for _ in range(3)]
-    # The latest may be the one that began first.
+    # The latest run may have begun first.
     store = RunStore(tmp_path)
     with store.begin() as early:
         fill(early)
@@ -268,7 +268,7 @@ def test_a_file_in_the_way(tmp_path, below):
 
 
 @pytest.mark.parametrize("place", ["runs", "latest", "latest/bicliques", "runs/another", "latest/../new"])
-def test_published_runs_take_nothing_in(tmp_path, place):
+def test_nothing_is_written_into_published_runs(tmp_path, place):
     run_dir = publish(edge_data(random_pairs(0)), settings(tmp_path))
     before = sorted(tmp_path.rglob("*"))
     lies = re.escape(f"lies in {tmp_path / 'runs'}, the directory of published runs; ")
@@ -283,7 +283,7 @@ def test_published_runs_take_nothing_in(tmp_path, place):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_folder_called_runs_is_a_place_like_any_other(tmp_path):
+def test_a_folder_named_runs_is_an_ordinary_place(tmp_path):
     place = tmp_path / "runs" / "mine"
     (tmp_path / "latest").symlink_to("runs/mine")
     run_dir = publish(edge_data(random_pairs(0)), settings(place))
@@ -401,7 +401,7 @@ def mounted(directory: Path, size: str):
 
 
 def unmount(directory: Path) -> None:
-    """Arrow's threads may close what was read a moment after the reading call returns; the mount is busy until then."""
+    """Unmount, with retries, since Arrow's threads may close files a moment after the read returns."""
     for _ in range(50):
         done = completed(["umount", directory])
         if done.returncode == 0:
@@ -438,7 +438,7 @@ def test_a_read_only_file_system(tmp_path):
 def test_a_directory_without_permission(tmp_path, monkeypatch):
     (tmp_path / "out").mkdir(mode=0o555)
     if os.access(tmp_path / "out", os.W_OK):
-        # The super-user may write anywhere: let the question be answered as for anyone else.
+        # Root may write anywhere, so answer as for other users.
         monkeypatch.setattr(publish_module.os, "access", lambda path, _: Path(path).stat().st_mode & 0o222 != 0)
     with pytest.raises(PublishError, match=r"Permission denied.*give this user write permission"):
         RunStore(tmp_path / "out").begin()
@@ -476,7 +476,7 @@ def test_tables_are_synced_while_the_report_is_made(tmp_path, monkeypatch):
 
 
 def test_a_table_that_cannot_be_synced_is_not_published(tmp_path, monkeypatch):
-    """Told once: a second fsync of the same file would find nothing wrong."""
+    """The error is reported only once: a second fsync of the same file would succeed."""
     real_sync, failed = publish_module.sync, []
 
     def fail_once(path):
@@ -492,7 +492,7 @@ def test_a_table_that_cannot_be_synced_is_not_published(tmp_path, monkeypatch):
     assert_nothing_staged(tmp_path)
 
 
-def test_an_interruption_does_not_wait_for_what_is_not_yet_synced(tmp_path, monkeypatch):
+def test_an_interruption_does_not_wait_for_syncing(tmp_path, monkeypatch):
     for number in range(40):
         (tmp_path / str(number)).touch()
     synced = []
@@ -503,7 +503,7 @@ def test_an_interruption_does_not_wait_for_what_is_not_yet_synced(tmp_path, monk
 
 
 def test_runs_of_one_second_sort_as_they_were_published(tmp_path, monkeypatch):
-    """In whatever order they began: `keep_runs` removes those that were published first."""
+    """Whatever order they began in; `keep_runs` removes those published first."""
     monkeypatch.setattr(publish_module, "datetime", clock_at(datetime(2026, 11, 20, 6, 0, 1, tzinfo=UTC)))
     edges, store = edge_data(random_pairs(0)), RunStore(tmp_path)
     with ExitStack() as staging_dirs:
@@ -530,7 +530,7 @@ def test_a_clock_set_back_does_not_remove_the_newest(tmp_path, monkeypatch):
         assert store.latest() == published[-1]
 
 
-def test_runs_of_before_sort_before(tmp_path):
+def test_older_runs_sort_first(tmp_path):
     old = [tmp_path / "runs" / name for name in ("20260101T000000Z-ffffff", "20260101T000001Z-000000")]
     for run in old:
         run.mkdir(parents=True)
@@ -552,7 +552,7 @@ def test_names_of_runs_always_grow(n):
 
 @pytest.mark.parametrize("report", [False, True])
 def test_report_and_manifest_state_the_published_name(tmp_path, report):
-    """Also where the first attempt at publishing fails, and the second takes another name."""
+    """The first attempt to publish may fail, and the second may take another name."""
     store, edges, config = RunStore(tmp_path), edge_data(random_pairs(0)), settings(tmp_path, output={"report": report})
     with store.begin() as staging:
         finish(staging.path, edges.facts, config, enumerate_to(edges, config, staging.path))
@@ -575,5 +575,5 @@ def test_report_and_manifest_state_the_published_name(tmp_path, report):
 
 
 def clock_at(now: datetime) -> type:
-    """A class that stands in for `datetime` and always tells the same moment."""
+    """A stand-in for `datetime` that always tells the same time."""
     return type("Clock", (datetime,), {"now": classmethod(lambda _, zone=None: now.astimezone(zone))})

@@ -1,4 +1,4 @@
-"""What a manifest says of those that shared a search."""
+"""Statistics of workers in a manifest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def facts(*ranks: Any, seconds: float = 0.0) -> StreamFacts:
 
 @dataclass
 class Device:
-    """Of a runner that makes no parts."""
+    """Statistics of a worker whose runner makes no parts."""
 
     address: str
     busy_seconds: float
@@ -47,7 +47,7 @@ def test_busy_ratios_and_skew() -> None:
     ]
 
 
-def test_nobody_was_at_work() -> None:
+def test_idle_workers_have_no_skew() -> None:
     found = worker_stats_of(facts(Device("0", 0.0), Device("1", 0.0)))
     assert found is not None
     assert found.skew == 0.0

@@ -1,4 +1,4 @@
-"""Reading within a memory budget: the same keys, facts and results, or a refusal with the figure that would do."""
+"""Reading within a memory budget: the same keys, facts and results, or a refusal that names a sufficient budget."""
 
 from __future__ import annotations
 
@@ -41,13 +41,12 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts and pieces of a few rows."""
     in_pieces(monkeypatch, 8, 32)
 
 
 @pytest.fixture
 def larger_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Still many of them, of the rows of a test that needs many rows."""
+    """Larger parts, but still many, for tests that need many rows."""
     in_pieces(monkeypatch, 1_000, 4_000)
 
 
@@ -104,7 +103,7 @@ def outcome(read: Callable[[], EdgeData]) -> EdgeData | str:
 
 
 def in_core(edges: EdgeData, least: tuple[int, int]) -> set[tuple[int, int]]:
-    """The edges that remain once vertices with too few neighbours are gone."""
+    """Return the edges that are left after removing vertices with too few neighbours."""
     left = set(zip(edges.left_ids.tolist(), edges.right_ids.tolist(), strict=True))
     while True:
         of_left, of_right = Counter(u for u, _ in left), Counter(v for _, v in left)
@@ -215,7 +214,6 @@ def wide(random: np.random.Generator) -> pa.Table:
 
 
 def asked(random: np.random.Generator) -> InputConfig:
-    """Random filters and keys."""
     settings: list[dict[str, Any]] = [
         {"right": ["v", "v2"]},
         {"by": "g"},
@@ -233,7 +231,6 @@ def asked(random: np.random.Generator) -> InputConfig:
 
 
 def everything(edges: EdgeData | str) -> Any:
-    """Return all that the edges hold, as plain values."""
     if isinstance(edges, str):
         return edges
     events = edges.events
@@ -322,7 +319,7 @@ def config_of(tmp_path: Path, path: Path, name: str, sizes: tuple[int, int], **o
 
 @pytest.fixture
 def few_edges_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows do not fit into memory; 200 edges fit into the least budget."""
+    """No rows fit into memory; 200 edges fit into the smallest budget."""
     monkeypatch.setattr(within, "_ROW_BYTES", MIB)
     monkeypatch.setattr(core, "_EDGE_BYTES", MIB // 200)
 
@@ -434,7 +431,7 @@ def test_counting_gives_the_same_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("few_edges_fit")
-def test_the_refusal_has_the_figure_that_would_do(tmp_path: Path) -> None:
+def test_the_refusal_names_a_sufficient_budget(tmp_path: Path) -> None:
     path = tmp_path / "e.csv"
     csv.write_csv(pa.table(dict(zip("uv", np.divmod(np.arange(400), 20), strict=True))), path)
     with pytest.raises(MemoryBudgetExceeded, match=r"400 of 400 edges .* raise it to 3MiB, or raise the minimum"):
@@ -452,7 +449,9 @@ def test_the_refusal_has_the_figure_that_would_do(tmp_path: Path) -> None:
         ("e.csv", {"input": {"trim": True}}, "'u' has blanks around values"),
     ],
 )
-def test_what_cannot_stay_on_disk_is_refused(tmp_path: Path, name: str, others: dict[str, Any], reason: str) -> None:
+def test_inputs_that_must_be_in_memory_are_refused(
+    tmp_path: Path, name: str, others: dict[str, Any], reason: str
+) -> None:
     path = tmp_path / name
     table = {"u": [1, 2, 3, 4], "v": [1, 2, 3, 4], "a": [1, 1, 2, 2], "t": [1_700_000_000] * 4}
     pq.write_table(pa.table(table), path) if path.suffix == ".parquet" else path.write_text(
@@ -477,7 +476,7 @@ def test_objects_in_memory_are_refused_and_standard_input_is_not(
     assert (found.n_found, found.input.source) == (1, "standard input")
 
 
-def test_without_a_budget_of_its_own_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_budget_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(within, "_ROW_BYTES", 1 << 40)
     config = config_of(tmp_path, Path("-"), "out", (1, 1))
     assert count(config, pa.table({"u": [1, 2], "v": [1, 2]})).n_found == 2
@@ -485,7 +484,7 @@ def test_without_a_budget_of_its_own_nothing_is_refused(tmp_path: Path, monkeypa
 
 @pytest.mark.usefixtures("larger_pieces")
 @pytest.mark.parametrize("kind", ["text", "scattered", "csv", "tuples", "wide tuples", "vertices"])
-def test_keys_beyond_the_budget_end_reading_with_a_figure_that_works(tmp_path: Path, kind: str) -> None:
+def test_keys_beyond_the_budget_are_refused_with_a_sufficient_budget(tmp_path: Path, kind: str) -> None:
     random, n = np.random.default_rng(5), 60_000
     numbers = random.permutation(n)
     table = {"u": numbers % 7, "v": numbers // 100, "w": numbers % 100}
@@ -517,7 +516,7 @@ def test_keys_beyond_the_budget_end_reading_with_a_figure_that_works(tmp_path: P
         messages.append(str(found))
         found = read(found.needed_bytes + MIB)
     assert re.search(message, messages[0])
-    # Further refusals are of what comes after these keys.
+    # Further refusals concern what comes after these keys.
     assert len(messages) < 4
     assert not any("tables of distinct keys" in each for each in messages[1:])
     assert found.facts.fingerprint == ingest(InputConfig(**columns)).facts.fingerprint
@@ -562,7 +561,7 @@ def test_degrees_of_all_edges_are_saved_between_steps(tmp_path: Path) -> None:
     assert load_edges(save_edges(expected, tmp_path / "others")).degrees is None
 
 
-def test_files_have_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spooled_files_have_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     numbers = Spooled()
     numbers.write(0, np.arange(3, dtype=np.int32))
@@ -570,7 +569,7 @@ def test_files_have_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert numbers.whole().tolist() == [0, 1, 2]
 
 
-def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -609,7 +608,7 @@ print(json.dumps([status("VmHWM") - base, *found]))
 
 
 def read_in_256_mebibytes(directory: Path, case: str, **settings: str) -> tuple[Path, list[Any]]:
-    """Read 20 million edges in a process; return the file, and what was found in at most 256 MiB above the process."""
+    """Read 20 million edges in a process that grows by at most 256 MiB; return the file and the results."""
     paths = [write_edges(case, n, directory) for n in (40_000, 20_000_000)]
     ended = completed([sys.executable, "-c", _MEASURED, *map(str, paths), json.dumps(settings)], check=True)
     peak, *found = json.loads(ended.stdout)

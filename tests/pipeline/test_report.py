@@ -1,4 +1,4 @@
-"""`report.html`: what it says, that it holds whatever keys it meets, and that it needs nothing but itself."""
+"""`report.html`: its content, its robustness against hostile keys, and that it needs no other file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DRAWN = {"path", "rect", "circle", "text", "title"}
 
 
 class _Page(HTMLParser):
-    """The text of a page and its tags; refuses tags that do not match."""
+    """The text of a page and its tags; unbalanced tags are refused."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self.tags and self.tags[-1][0] == "wbr" and self.open and self.text:
-            self.text[-1] += data  # the key goes on
+            self.text[-1] += data  # continues the key
         else:
             self.text.append(data)
 
@@ -98,10 +98,10 @@ def test_southern_women(tmp_path: Path) -> None:
     assert "89 edges between 18 left and 14 right vertices: 35.3 % of all pairs have an edge." in said
     assert "63 maximal bicliques from 89 edges." in said
     assert sum(_counts_in_heat_map(html)) == 63
-    assert said.count("5 × 4") >= 2  # the tile and the first of the largest
+    assert said.count("5 × 4") >= 2  # in the tile and in the first of the largest
     for name in ("Evelyn Jefferson", "Theresa Anderson", "E8"):
         assert name in page.text
-    # Theresa Anderson is in most bicliques: she heads the table of her side.
+    # Theresa Anderson is in most bicliques, so she heads the table of her side.
     first = re.search(r'<tbody><tr><th scope="row"><bdi>([^<]+)</bdi></th><td>8</td><td>17</td><td>(\d+)</td>', html)
     assert first is not None
     assert first.groups() == ("Theresa Anderson", "33")
@@ -132,7 +132,7 @@ HOSTILE = [
 
 def test_hostile_keys_are_shown_as_text(tmp_path: Path) -> None:
     html = _report(tmp_path, [(text, other) for text in HOSTILE for other in ("r1", "<i>r2</i>")])
-    page = _Page(html)  # raises where a key broke the structure
+    page = _Page(html)  # raises if a key broke the structure
     assert not {tag for tag, _ in page.tags} & {"script", "img"}
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
     shown = {code: 0x2400 + code for code in range(0x20)} | {0x202E: "⟨U+202E⟩"}
@@ -152,7 +152,7 @@ def test_very_long_keys_are_cut(tmp_path: Path) -> None:
 def test_a_star_lists_a_part_of_its_leaves(tmp_path: Path) -> None:
     html = _report(tmp_path, [("hub", f"leaf{i}") for i in range(5000)])
     assert "and 4,700 more in the table bicliques" in _plain(html)
-    # Once each among the members of the only biclique, and the first 20 again among the busiest vertices.
+    # Once each as members of the only biclique; the first 20 again as the busiest vertices.
     assert len(re.findall(r"<bdi>leaf\d+</bdi>", html)) == pytest.approx(300 + 20, abs=1)
 
 
@@ -190,7 +190,7 @@ def test_complete_runs_have_no_banner(tmp_path: Path) -> None:
     assert "Query: every maximal biclique, without filter or limit." in _plain(html)
 
 
-def test_what_was_asked(tmp_path: Path) -> None:
+def test_the_query_is_stated(tmp_path: Path) -> None:
     query = {"min_left": 3, "min_right": 2, "max_right": 3, "min_edges": 7, "containing_left": ["Evelyn Jefferson"]}
     html = _report(tmp_path, _southern_women(), query=query)
     said = _plain(html)
@@ -202,7 +202,7 @@ def test_what_was_asked(tmp_path: Path) -> None:
         "containing on the left: Evelyn Jefferson",
     ):
         assert condition in said
-    # Minimum sizes that the run itself had would leave everything: they are no choice to offer.
+    # Minimum sizes of the run itself would leave everything, so they are not offered.
     assert '<th scope="row">2</th>' not in html
     assert '<th scope="row">3</th>' in html
 
@@ -248,7 +248,7 @@ def test_writing_again_gives_the_same_page(tmp_path: Path) -> None:
     manifest = read_manifest(run_dir)
     first = write_report(run_dir, manifest, top=5).read_text(encoding="utf-8")
     assert write_report(run_dir, manifest, top=5).read_text(encoding="utf-8") == first
-    # Without near copies most of the largest are narrow: those with three on both sides come before them.
+    # Without near copies most of the largest are narrow, so those with three on both sides come first.
     assert first.count('<span class="rank">') == 2 * 5
 
 
@@ -351,7 +351,7 @@ def test_wording() -> None:
 
 
 def test_no_percentage_claims_all_or_nothing() -> None:
-    """Every place that writes one goes by the same rule: 100 only for all, 0 only for none."""
+    """Every place follows the same rule: 100 only for all, 0 only for none."""
     dice = random.Random(3)
     shares = [1 / 3, 0.9967, 0.995, 0.9995, 0.00001, 1 - 1e-12, 1e-300, *(dice.random() for _ in range(2000))]
     shares += [1 - 10 ** -(12 * dice.random()) for _ in range(2000)] + [
@@ -362,18 +362,18 @@ def test_no_percentage_claims_all_or_nothing() -> None:
         for text in (*written, percent(share, 1.0)):
             number = float(re.findall(r"[\d.]+", text)[0])
             assert 0 < number < 100
-            # And is near: to the last digit that is shown, or to the bound.
+            # It is also close: to the last digit shown, or to the bound.
             assert abs(number - 100 * share) <= 1
     for share, number in ((0, 0.0), (1, 100.0)):
         assert {float(percent_text(share, digits).rstrip(" %")) for digits in (None, 0, 1)} == {number}
-    # Counts of more digits than a float has.
+    # Counts with more digits than a float has.
     assert percent(1, 10**400) == "under\u00a00.1\u00a0%"
     assert percent(10**400 - 1, 10**400) == "over\u00a099.9\u00a0%"
     assert percent(0, 10**400) == "0\u00a0%"
 
 
 def test_percentages_are_written_by_one_function() -> None:
-    """In pipeline/ and flows/: elsewhere a share would be rounded as it comes."""
+    """Other code in pipeline/ and flows/ would round shares in its own way."""
     own = re.compile(r"\{[^{}]*:[^{}]*%\}|\* ?100[^{}]*:[^{}]*\} ?%|100 ?\*[^{}]*:[^{}]*\} ?%")
     allowed = {"pipeline/wording.py", "pipeline/verify/groups.py"}
     allowed |= {"pipeline/report/bicliques.py"}

@@ -1,4 +1,4 @@
-"""Runs that are ended early and gone on with: nothing is lost, nothing comes twice, and what has changed is refused."""
+"""Runs ended early and resumed: nothing is lost, nothing comes twice, and changed queries or inputs are refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.pipeline.test_cli import mbe
 __all__ = ["edges", "undisturbed", "whatever_they_cost"]
 
 
-def test_what_was_kept_is_not_searched_again(tmp_path, edges, undisturbed, caplog) -> None:
+def test_saved_results_are_not_searched_again(tmp_path, edges, undisturbed, caplog) -> None:
     config = config_for(tmp_path, edges, output=output_of_run(undisturbed))
     staging_dir = ended_after(2, config)
     (begun,) = list_unfinished(tmp_path)
@@ -61,7 +61,7 @@ def test_what_was_kept_is_not_searched_again(tmp_path, edges, undisturbed, caplo
     assert_nothing_staged(tmp_path)
 
 
-def test_what_is_booked_is_not_read_again_for_the_manifest(tmp_path, edges, monkeypatch) -> None:
+def test_recorded_files_are_not_read_again_for_the_manifest(tmp_path, edges, monkeypatch) -> None:
     read = []
     real = manifest.file_entry
     monkeypatch.setattr(manifest, "file_entry", lambda run, path: read.append(path.name) or real(run, path))
@@ -96,16 +96,16 @@ def test_an_engine_with_another_order_of_roots_is_refused(tmp_path, edges) -> No
         ({"output": {"compression": "snappy"}}, "compression was 'zstd' and is 'snappy'"),
     ],
 )
-def test_another_question_is_refused(tmp_path, edges, sections, changed) -> None:
+def test_another_query_is_refused(tmp_path, edges, sections, changed) -> None:
     staging_dir = ended_after(1, config_for(tmp_path, edges))
     with pytest.raises(PublishError) as refusal:
         run(config_for(tmp_path, edges, **sections), resume=True)
     assert changed in str(refusal.value)
     assert "without --resume" in str(refusal.value)
-    assert RunStore(tmp_path).unfinished() == [staging_dir], "it is left as it was"
+    assert RunStore(tmp_path).unfinished() == [staging_dir], "it is left unchanged"
 
 
-def test_what_is_too_old_is_in_nobodys_way(tmp_path, edges) -> None:
+def test_expired_runs_are_removed_when_resuming(tmp_path, edges) -> None:
     staging_dir = ended_after(1, config_for(tmp_path, edges))
     for path in (*staging_dir.rglob("*"), staging_dir):
         os.utime(path, (time.time() - 8 * 86_400,) * 2)
@@ -123,7 +123,7 @@ def test_other_edges_are_refused(tmp_path, edges) -> None:
     with pytest.raises(PublishError, match=r"the edges of .*edges.csv have changed since"):
         run(config, resume=True)
     assert RunStore(tmp_path / "out").unfinished() == [staging_dir]
-    # Without being asked to resume, a run begins anew, and leaves it.
+    # Without `--resume`, a run starts over and leaves the interrupted one alone.
     assert run(config).manifest.warnings == ()
     assert RunStore(tmp_path / "out").unfinished() == [staging_dir]
 
@@ -137,13 +137,13 @@ def test_other_software_is_refused(tmp_path, edges, monkeypatch) -> None:
         run(config, resume=True)
 
 
-def test_nothing_to_resume_begins_anew(tmp_path, edges, caplog) -> None:
+def test_nothing_to_resume_starts_over(tmp_path, edges, caplog) -> None:
     assert run(config_for(tmp_path, edges), resume=True).manifest.counts.bicliques
     assert any("no run to resume" in text for text in caplog.messages)
 
 
 @pytest.mark.usefixtures("installed")
-def test_problems_that_keep_nothing_say_so(tmp_path, edges) -> None:
+def test_problems_without_checkpoints_say_so(tmp_path, edges) -> None:
     config = Config.from_mapping({**values(tmp_path, edges), "problem": "butterflies"})
     with pytest.raises(ConfigError, match="whose runs write no checkpoints"):
         run(config, resume=True)
@@ -185,12 +185,12 @@ def test_a_full_disk_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) ->
     with pytest.raises(PublishError, match=r"[Nn]o space left"):
         run(config, resume=True)
     is_full["value"] = False
-    assert len(read_journal(staging_dir)[1]) >= n_kept, "what was kept stays"
+    assert len(read_journal(staging_dir)[1]) >= n_kept, "saved results stay"
     result = run(config, resume=True)
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
 
 
-def test_what_somebody_is_writing_is_left_alone(tmp_path, edges) -> None:
+def test_runs_of_other_processes_are_left_alone(tmp_path, edges) -> None:
     config = config_for(tmp_path, edges)
     staging_dir = ended_after(1, config)
     with RunStore(tmp_path).begin(staging_dir=staging_dir):
@@ -201,13 +201,13 @@ def test_what_somebody_is_writing_is_left_alone(tmp_path, edges) -> None:
         ):
             pass
         assert RunStore(tmp_path).clean() == []
-        # Nothing is free: it begins anew.
+        # Nothing can be resumed, so the run starts over.
         assert run(config, resume=True).manifest.warnings == ()
     assert RunStore(tmp_path).unfinished() == [staging_dir]
 
 
 def test_another_process_is_quicker(tmp_path, edges, monkeypatch) -> None:
-    """What was free when it was looked for is being written once the edges are read."""
+    """The interrupted run is free when it is found, but is being written once the edges are read."""
     config = config_for(tmp_path, edges)
     staging_dir = ended_after(1, config)
     found = iter([staging_dir])
@@ -217,7 +217,7 @@ def test_another_process_is_quicker(tmp_path, edges, monkeypatch) -> None:
     assert RunStore(tmp_path).unfinished() == [staging_dir]
 
 
-def test_what_is_old_is_removed_by_the_next_run(tmp_path, edges) -> None:
+def test_expired_runs_are_removed_by_the_next_run(tmp_path, edges) -> None:
     config = config_for(tmp_path, edges)
     staging_dir = ended_after(1, config)
     run(config)
@@ -227,7 +227,7 @@ def test_what_is_old_is_removed_by_the_next_run(tmp_path, edges) -> None:
 
 
 @pytest.mark.parametrize(("days", "is_kept"), [(4.9, True), (5.1, False)])
-def test_it_is_kept_for_as_many_days_as_are_asked_for(tmp_path, edges, days, is_kept) -> None:
+def test_unfinished_runs_are_kept_for_the_configured_days(tmp_path, edges, days, is_kept) -> None:
     staging_dir = ended_after(1, config_for(tmp_path, edges))
     written = time.time() - days * 24 * 3600
     os.utime(staging_dir / JOURNAL_NAME, (written, written))
@@ -257,7 +257,7 @@ def test_the_commands(tmp_path, edges) -> None:
     assert mbe("enumerate", edges, *options, "--resume", "--count-only").exit_code == 2
 
 
-def test_what_is_no_output_directory_is_not_cleaned(tmp_path, edges) -> None:
+def test_only_output_directories_are_cleaned(tmp_path, edges) -> None:
     missing = tmp_path / "nonexistent"
     for place, reason in {missing: "does not exist", edges: "is a file"}.items():
         refused = mbe("clean", place)
@@ -268,7 +268,7 @@ def test_what_is_no_output_directory_is_not_cleaned(tmp_path, edges) -> None:
 
 
 class DeviceThatTakesBarriers(SmallGpu):
-    """In the place of the CUDA engine, with the roots and the barriers of the engine `cpu`."""
+    """Stands in for the CUDA engine, with the roots and barriers of the engine `cpu`."""
 
     TAKES_BARRIER = True
 
@@ -276,8 +276,8 @@ class DeviceThatTakesBarriers(SmallGpu):
         return engine_cpu.run(graph, query, execution, detail, tasks, barrier=barrier)
 
 
-def test_what_one_engine_has_begun_another_goes_on_with(tmp_path, edges, undisturbed, monkeypatch) -> None:
-    """Between `cuda` and `cpu`, tables in host memory; each keeps more."""
+def test_another_engine_resumes_a_run(tmp_path, edges, undisturbed, monkeypatch) -> None:
+    """Between `cuda` and `cpu`, with tables in host memory; each saves more results."""
     engine, load = DeviceThatTakesBarriers(), registry._load
     monkeypatch.setattr(registry, "_load", lambda problem, name: engine if name == "cuda" else load(problem, name))
     output = output_of_run(undisturbed)

@@ -1,4 +1,4 @@
-"""A clock that jumps, while a run is at work and between two: what is kept stays, but for what then looks too old."""
+"""A clock that jumps during and between runs: saved results stay unless they then look expired."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from tests.pipeline.resume_support import (
 __all__ = ["edges", "undisturbed", "whatever_they_cost"]
 
 DAY = 86_400.0
-# Around the days for which what is unfinished is kept, and years.
+# Days: around the limit for unfinished runs, and years.
 JUMPS = (10.0, 4000.0)
 KEPT_DAYS = run_files.KEPT_DAYS
 
 
 class Clock:
-    """The time that this process takes from the machine, with so many days added.
+    """The time of the machine plus a number of days, as this process sees it.
 
     Attributes
     ----------
     off : callable
-        Called at every look; gives days.
+        Returns the days; called whenever the time is read.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ class Clock:
             monkeypatch.setattr(module, "datetime", JumpingTime)
 
     def jumps(self, dice: random.Random) -> None:
-        """To and fro, at every look."""
+        """Jump back and forth whenever the time is read."""
         self.off = lambda: some_days(dice)
 
     def is_off(self, days: float) -> None:
@@ -80,7 +80,7 @@ def some_days(dice: random.Random) -> float:
 
 
 def jump_and_resume(out: Path, edges: Path, undisturbed: Path, clock: Clock, dice: random.Random) -> None:
-    """One round: it jumps while a run is at work, then to some time at which another begins, and in the resumed one."""
+    """One round: the clock jumps during a run, before another run begins, and during the resumed run."""
     config = config_for(out, edges, output=output_of_run(undisturbed))
     clock.jumps(random.Random(dice.random()))
     staging_dir = ended_after(2, config)
@@ -91,14 +91,14 @@ def jump_and_resume(out: Path, edges: Path, undisturbed: Path, clock: Clock, dic
     if dice.random() < 0.6:
         clock.is_off(looked)
         others = [run(config_for(out, edges, query={"min_left": 2})).run_dir]
-    # Only what looks old is removed, and only by a run that begins anew.
+    # Only runs that look expired are removed, and only by a run that starts over.
     is_removed = bool(others) and looked - written >= KEPT_DAYS
     assert RunStore(out).unfinished() == ([] if is_removed else [staging_dir])
     clock.jumps(random.Random(dice.random()))
     result = run(config, resume=True)
     told = [f"and resumed: {n_kept:,} results" in text for text in result.manifest.warnings]
     assert told == ([] if is_removed else [True])
-    # Names sort as runs were published.
+    # Names sort in the order of publication.
     assert RunStore(out).runs() == [*others, result.run_dir]
     assert RunStore(out).latest() == result.run_dir
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))

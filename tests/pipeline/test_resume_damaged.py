@@ -1,4 +1,4 @@
-"""What was kept is damaged before it is gone on with: it is found, and only what it held is searched again."""
+"""Saved results are damaged before resuming: the damage is found, and only the lost results are searched again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEAST_RECORDS, MOST_RECORDS, MOST_FILES = 2, 8, 3
 
 
 def flipped(content: bytes, dice: random.Random) -> bytes:
-    """With a bit of a random byte the other way, but for that which makes a letter of a checksum a capital."""
+    """Flip a bit of a random byte, but not the bit that changes the case of a letter in a checksum."""
     place = dice.randrange(len(content))
     return b"%b%c%b" % (content[:place], content[place] ^ 1 << dice.randrange(5), content[place + 1 :])
 
@@ -43,14 +43,14 @@ def cut_short(content: bytes, dice: random.Random) -> bytes:
 
 
 def removed(_content: bytes, _dice: random.Random) -> None:
-    """Nothing is left."""
+    """Remove everything."""
 
 
 HARMS: list[Callable[[bytes, random.Random], bytes | None]] = [flipped, cut_short, removed]
 
 
 def harm_files(staging_dir: Path, records: list[Record], n: int, dice: random.Random) -> set[int]:
-    """Each in a random way; the numbers of the records that they are of."""
+    """Damage `n` files in random ways; return the numbers of their records."""
     files = [(number, staging_dir / entry.path) for number, record in enumerate(records) for entry in record.files]
     chosen = dice.sample(files, min(n, len(files)))
     for _, path in chosen:
@@ -63,11 +63,11 @@ def harm_files(staging_dir: Path, records: list[Record], n: int, dice: random.Ra
 
 
 def harm_a_line(staging_dir: Path, dice: random.Random) -> set[int]:
-    """Of the journal, but for the first; the number of the record that is lost."""
+    """Damage a line of the journal other than the first; return the number of the lost record."""
     journal = staging_dir / JOURNAL_NAME
     header, *lines = journal.read_bytes().splitlines(keepends=True)
     number = dice.randrange(len(lines))
-    # Where it ends stays, or the next line would be harmed too.
+    # Keep the end of the line, or the next line would be damaged too.
     content = dice.choice(HARMS)(lines[number].removesuffix(b"\n"), dice)
     lines[number] = b"" if content is None else content + b"\n"
     journal.write_bytes(b"".join([header, *lines]))
@@ -75,13 +75,13 @@ def harm_a_line(staging_dir: Path, dice: random.Random) -> set[int]:
 
 
 def tear_the_journal(staging_dir: Path, dice: random.Random) -> set[int]:
-    """At a random byte behind the first line; the numbers of the records that are lost."""
+    """Cut the journal at a random byte after its first line; return the numbers of the lost records."""
     journal = staging_dir / JOURNAL_NAME
     header, *lines = journal.read_bytes().splitlines(keepends=True)
     ends = [len(b"".join([header, *lines[: number + 1]])) for number in range(len(lines))]
     cut = dice.randrange(len(header), ends[-1] - 1)
     journal.write_bytes(journal.read_bytes()[:cut])
-    # A line that lacks nothing but its end is whole.
+    # A line that lacks only its end is intact.
     return {number for number, end in enumerate(ends) if cut < end - 1}
 
 
@@ -90,7 +90,7 @@ def nothing_lost(_staging_dir: Path, _dice: random.Random) -> set[int]:
 
 
 def damage_and_resume(out: Path, edges: Path, undisturbed: Path, dice: random.Random, caplog: Any) -> None:
-    """One round: up to three files, a line of the journal, or its end."""
+    """One round: damage up to three files, a line of the journal, or its end."""
     config = config_for(out, edges, output=output_of_run(undisturbed))
     staging_dir = ended_after(dice.randint(LEAST_RECORDS, MOST_RECORDS), config)
     _, records = read_journal(staging_dir)
@@ -101,7 +101,7 @@ def damage_and_resume(out: Path, edges: Path, undisturbed: Path, dice: random.Ra
     caplog.clear()
     result = run(config, resume=True)
     assert sum("are searched again" in text for text in caplog.messages) == len(damaged - lost)
-    # What is whole is not searched again, or it would be there twice; the rest is, or it would be missing.
+    # Intact results are not searched again (they would come twice); the others are (they would be missing).
     n_kept = sum(record.n_found for record in whole)
     told = [text for text in result.manifest.warnings if f"and resumed: {n_kept:,} results" in text]
     assert len(told) == len(result.manifest.warnings) == (len(whole) > 0)
@@ -113,18 +113,18 @@ def damage_and_resume(out: Path, edges: Path, undisturbed: Path, dice: random.Ra
 
 
 @IN_ROUNDS
-def test_what_is_damaged_is_found_again(tmp_path, edges, undisturbed, caplog, rounds) -> None:
+def test_damaged_results_are_searched_again(tmp_path, edges, undisturbed, caplog, rounds) -> None:
     with caplog.at_level(logging.WARNING, "mbe_stage.pipeline"):
         in_rounds(rounds, tmp_path, lambda out, dice: damage_and_resume(out, edges, undisturbed, dice, caplog))
 
 
-def test_a_torn_first_line_stands_in_nobodys_way(tmp_path, edges) -> None:
+def test_a_torn_first_line_blocks_no_run(tmp_path, edges) -> None:
     config = config_for(tmp_path, edges)
     staging_dir = ended_after(1, config)
     journal = staging_dir / JOURNAL_NAME
     journal.write_bytes(journal.read_bytes()[3:])
     with pytest.raises(PublishError, match="its first line is damaged"):
         read_journal(staging_dir)
-    # Nobody knows what it asked: it stands in nobody's way.
+    # Its query is unknown, so it blocks no run.
     assert run(config, resume=True).manifest.counts.bicliques
     assert RunStore(tmp_path).clean() == [str(staging_dir)]

@@ -1,5 +1,6 @@
-"""Processes that are killed while they hold a GPU; what goes on with their runs does so on the same device. Run with
-`make test-gpu`: a hundred rounds, of which ``pytest -m "gpu and not slow"`` has ten.
+"""Processes that are killed while they hold a GPU; their runs are resumed on the same device.
+
+Run with `make test-gpu`: a hundred rounds, of which ``pytest -m "gpu and not slow"`` has ten.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from tests.pipeline.resume_support import assert_as_undisturbed, in_rounds, valu
 pytestmark = pytest.mark.gpu
 
 ROUNDS = 10
-# Seconds, of a run that holds the device for two.
+# Seconds; a run holds the device for two.
 LONGEST_DELAY = 1.5
-# What began at a checkpoint that had not come is begun again each time: the next one comes to its end.
+# A run killed before its next checkpoint repeats the same work, so the run after these kills may finish.
 MOST_KILLED = 3
 
 
 @pytest.fixture(scope="module")
 def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Fifteen graphs side by side: 600 roots, so that checkpoints come, and 12,000 bicliques that are large enough."""
+    """Fifteen separate graphs: 600 roots, so that checkpoints are saved, and 12,000 bicliques that are large enough."""
     dice = random.Random(7)
     path = tmp_path_factory.mktemp("input") / "edges.csv"
     pairs = [(n, u, v) for n in range(15) for u in range(80) for v in range(40) if dice.random() < 0.5]
@@ -45,21 +46,21 @@ def settings_for(out: Path, edges: Path, engine: str, **output: Any) -> dict[str
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Path:
-    """By another engine."""
+    """A run of another engine."""
     out = tmp_path_factory.mktemp("undisturbed")
     return run(Config.from_mapping(settings_for(out, edges, "cpu", checkpoint_seconds=None))).run_dir
 
 
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Iterator[RunNursery]:
-    # What is compiled for the host can be loaded ahead; the device is not asked for.
+    # Load what is compiled for the host ahead, without using the device.
     settings = settings_for(tmp_path_factory.mktemp("nobody"), edges, "cpu")
     nursery = RunNursery(settings, script="gpu_nursery.py")
     yield nursery
     nursery.end()
 
 
-# Ten in each of ten tests, which processes share.
+# Ten rounds in each of ten tests, which processes share.
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 10))])
 def test_killed_while_it_holds_a_device_and_resumed(
     nursery: RunNursery, tmp_path: Path, edges: Path, undisturbed: Path, part: int
@@ -82,9 +83,9 @@ def test_killed_while_it_holds_a_device_and_resumed(
             assert code in (0, -signal.SIGKILL)
             n_killed += code != 0
         assert_as_undisturbed(latest, undisturbed, edges)
-        # Killed while it published, it may have left its room, which is nothing to go on with.
+        # A run killed while it published may leave its staging directory, which cannot be resumed.
         assert RunStore(out).unfinished() == []
 
     in_rounds(ROUNDS, tmp_path, kill_and_resume)
     assert n_killed, f"part {part}: no run was killed, the delays are too long"
-    assert n_kept, f"part {part}: nothing was kept of any run, checkpoints come too late"
+    assert n_kept, f"part {part}: no run saved a checkpoint, checkpoints come too late"

@@ -1,4 +1,4 @@
-"""Runs that are killed at random moments or told to end, and resumed: what is published is what nothing happened to."""
+"""Runs killed or told to end at random moments and resumed: the published run equals an undisturbed one."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from tests.pipeline.resume_support import (
 
 __all__ = ["edges", "undisturbed", "whatever_they_cost"]
 
-# Seconds: a whole run takes somewhat longer; what is left of a resumed one is shorter and shorter.
+# Seconds: a whole run takes somewhat longer; resumed runs get shorter and shorter.
 LONGEST_DELAY = 0.8
-# Of a signal that is to come while the search goes on, and of one that follows it.
+# Delays of a signal during the search, and of one that follows it.
 LONGEST_IN_SEARCH, LONGEST_BETWEEN = 0.4, 0.05
-# What the command leaves at before it hears signals.
+# Exit code of the command before it handles signals.
 LEFT = 128 + signal.SIGTERM
-# Rounds in which nothing of what a test is about has happened may be followed by so many more.
+# Extra rounds if the tested event has not happened by then.
 MOST_MORE = 10
 
 
@@ -57,7 +57,7 @@ def settings_for(out: Path, edges: Path, undisturbed: Path, **execution: Any) ->
 
 
 def kill_and_resume(nursery: RunNursery, out: Path, edges: Path, undisturbed: Path, rounds: int) -> None:
-    """Kill -9 at random moments, the resumed runs too, until one comes to its end."""
+    """Kill -9 runs at random moments, resumed runs too, until one finishes."""
     seed = random.randrange(10**6)
     dice, n_killed, n_resumed = random.Random(seed), 0, 0
     for attempt in range(rounds):
@@ -67,20 +67,20 @@ def kill_and_resume(nursery: RunNursery, out: Path, edges: Path, undisturbed: Pa
             while (latest := RunStore(directory).latest()) is None:
                 n_resumed += sum(each.n_found for each in list_unfinished(directory)) > 0
                 nursery.begin(settings)
-                # Most of them while they search or publish, some while they read the input and what was kept.
+                # Most runs are killed while they search or publish, some while they read the input and saved results.
                 if dice.random() < 0.8:
                     nursery.wait_for("running")
                 time.sleep(dice.random() * delay)
                 code = nursery.ended_by(signal.SIGKILL)
                 assert code in (0, -signal.SIGKILL)
                 n_killed += code != 0
-                # On a slow machine it has to come to its end too.
+                # Runs have to finish on a slow machine too.
                 delay *= 1.1
             assert_as_undisturbed(latest, undisturbed, edges, same_bytes=is_sorted(undisturbed))
-            # Killed while it published, it may have left its room, which is nothing to go on with.
+            # A run killed while it published may leave its staging directory, which cannot be resumed.
             assert RunStore(directory).unfinished() == []
     assert n_killed, f"no run was killed: the delays are too long; seed {seed}"
-    assert n_resumed, f"nothing was kept of any run: checkpoints come too late; seed {seed}"
+    assert n_resumed, f"no run saved a checkpoint: checkpoints come too late; seed {seed}"
 
 
 @IN_ROUNDS
@@ -89,7 +89,7 @@ def test_killed_at_random_moments_and_resumed(nursery, tmp_path, edges, undistur
 
 
 def told_to_end(nursery: RunNursery, settings: dict[str, Any], dice: random.Random, n_signals: int) -> int:
-    """Begin a run and send it SIGTERM at some moment; its exit code."""
+    """Start a run and send it SIGTERM at some moment; return its exit code."""
     nursery.begin(settings)
     if n_signals == 2 or dice.random() < 0.8:
         nursery.wait_for("running")
@@ -104,10 +104,10 @@ def told_to_end(nursery: RunNursery, settings: dict[str, Any], dice: random.Rand
 def end_and_resume(
     nursery: RunNursery, out: Path, edges: Path, undisturbed: Path, grace_seconds: float, dice: random.Random
 ) -> bool:
-    """One round: a run is told to end at some moment, once or twice; whether a last checkpoint was waited for."""
+    """One round: send a run SIGTERM at some moment, once or twice; return whether a last checkpoint was awaited."""
     settings = settings_for(out, edges, undisturbed, grace_seconds=grace_seconds)
     if is_last := dice.random() < 0.7:
-        # No other checkpoint comes.
+        # There are no other checkpoints.
         settings["output"]["checkpoint_seconds"] = 3600
     n_signals = dice.choice([1, 1, 2])
     code = told_to_end(nursery, settings, dice, n_signals)
@@ -116,7 +116,7 @@ def end_and_resume(
     assert RunStore(out).runs() == [] or code == 0
     assert not has_waited or grace_seconds > 0
     if code == INTERRUPTED and has_waited and grace_seconds == PATIENCE:
-        # All that was found by then is kept; a second signal so soon is the first one once more.
+        # Everything found so far is saved; a second signal so soon counts as the first one.
         (found,) = (int(line.split()[1]) for line in nursery.said if line.startswith("interrupted"))
         assert [each.n_found for each in kept] == [found]
         assert found > 0
@@ -131,8 +131,8 @@ def end_and_resume(
 
 
 @IN_ROUNDS
-def test_sigterm_at_random_moments_with_a_time_of_grace(nursery, tmp_path, edges, undisturbed, rounds) -> None:
-    """A long one, a short one, which is over before the checkpoint or after it, and none."""
+def test_sigterm_at_random_moments_with_grace_time(nursery, tmp_path, edges, undisturbed, rounds) -> None:
+    """A long grace time, a short one that ends before or after the checkpoint, and none."""
     seed = random.randrange(10**6)
     dice, n_waited, attempt = random.Random(seed), 0, 0
     while attempt < rounds or (not n_waited and attempt < rounds + MOST_MORE):
@@ -145,7 +145,7 @@ def test_sigterm_at_random_moments_with_a_time_of_grace(nursery, tmp_path, edges
     assert n_waited, f"no last checkpoint was waited for, seed {seed}"
 
 
-def begin_and_wait_until_something_is_kept(nursery: RunNursery, settings: dict[str, Any]) -> None:
+def begin_and_wait_for_a_checkpoint(nursery: RunNursery, settings: dict[str, Any]) -> None:
     nursery.begin(settings)
     begun_at = time.monotonic()
     while not list_unfinished(settings["output"]["directory"]):
@@ -154,9 +154,9 @@ def begin_and_wait_until_something_is_kept(nursery: RunNursery, settings: dict[s
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_what_is_told_to_end_keeps_what_was_found(nursery, tmp_path, edges, undisturbed, number) -> None:
+def test_a_signalled_run_keeps_its_results(nursery, tmp_path, edges, undisturbed, number) -> None:
     settings = settings_for(tmp_path, edges, undisturbed)
-    begin_and_wait_until_something_is_kept(nursery, settings)
+    begin_and_wait_for_a_checkpoint(nursery, settings)
     assert nursery.ended_by(number) == INTERRUPTED
     (kept,) = list_unfinished(tmp_path)
     assert not kept.is_running
@@ -171,7 +171,7 @@ def test_ctrl_c_waits_for_no_last_checkpoint(nursery, tmp_path, edges, undisturb
     settings["output"]["checkpoint_seconds"] = 3600
     nursery.begin(settings)
     nursery.wait_for("running")
-    # Some blocks more, each of which takes a hundredth of a second: there is something that could be kept.
+    # Some more blocks, each of which takes a hundredth of a second, so there are results to save.
     time.sleep(0.1)
     assert nursery.ended_by(signal.SIGINT) == INTERRUPTED
     assert RunStore(tmp_path).runs() == []
@@ -179,7 +179,7 @@ def test_ctrl_c_waits_for_no_last_checkpoint(nursery, tmp_path, edges, undisturb
 
 
 def several_at_once(nursery: RunNursery, out: Path, edges: Path, undisturbed: Path, dice: random.Random) -> None:
-    """One round: two or three runs, all told to resume, in a directory in which something may be unfinished."""
+    """One round: two or three runs with `--resume` in a directory that may hold an interrupted run."""
     settings = settings_for(out, edges, undisturbed)
     n_kept = 0
     if dice.random() < 0.5:
@@ -191,7 +191,7 @@ def several_at_once(nursery: RunNursery, out: Path, edges: Path, undisturbed: Pa
     published = RunStore(out).runs()
     assert len(published) == len(after)
     warnings = [text for each in published for text in read_manifest(each).warnings]
-    # One goes on with what was kept, and the others begin anew.
+    # One run resumes the saved results, and the others start over.
     assert [f"and resumed: {n_kept:,} results" in text for text in warnings] == [True] * (n_kept > 0)
     for each in published:
         assert_as_undisturbed(each, undisturbed, edges, same_bytes=is_sorted(undisturbed))

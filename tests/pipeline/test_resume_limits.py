@@ -1,4 +1,4 @@
-"""Runs that a limit has ended, and that go on with a larger one: the whole is published, and nothing of it twice."""
+"""Runs ended by a limit and resumed with a larger one: the whole result is published, without duplicates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["edges", "undisturbed_as_found", "whatever_they_cost"]
 
 
 def slowly(_: object) -> None:
-    """So that there are checkpoints before the end."""
+    """Leave time for checkpoints before the end."""
     time.sleep(0.002)
 
 
@@ -45,7 +45,7 @@ def keys_of(run_dir: Path) -> set[int]:
 
 
 def assert_cut(result: RunResult, reason: str, undisturbed: Path) -> None:
-    """Published as a run without checkpoints is: some of the results, and marked; what is kept is there twice."""
+    """Assert a sound, truncated run with some of the results, and saved results that can be resumed."""
     assert result.manifest.truncated == reason
     assert_sound(result.run_dir)
     verify_run(result.run_dir)
@@ -56,7 +56,7 @@ def assert_cut(result: RunResult, reason: str, undisturbed: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.2, 0.95))])
-def test_a_number_of_results(tmp_path, edges, undisturbed, share) -> None:
+def test_a_limit_of_results(tmp_path, edges, undisturbed, share) -> None:
     n = read_manifest(undisturbed).counts.bicliques
     output, most = output_of_run(undisturbed), int(share * n)
     limited = config_for(tmp_path, edges, output=output, execution={"max_bicliques": most})
@@ -64,7 +64,7 @@ def test_a_number_of_results(tmp_path, edges, undisturbed, share) -> None:
     assert_cut(first, f"stopped at max_bicliques = {most}", undisturbed)
     assert first.manifest.n_found == most
     bytes_before = {path: path.read_bytes() for path in first.run_dir.rglob("*") if path.is_file()}
-    # The same limit ends it there again; a larger one later.
+    # The same limit ends it there again; a larger one ends it later.
     for larger in (most, (most + n) // 2):
         config = config_for(tmp_path, edges, output=output, execution={"max_bicliques": larger})
         again = run(config, on_progress=slowly, resume=True)
@@ -77,34 +77,34 @@ def test_a_number_of_results(tmp_path, edges, undisturbed, share) -> None:
     assert bytes_before == {path: path.read_bytes() for path in first.run_dir.rglob("*") if path.is_file()}
 
 
-def test_fewer_than_are_kept_is_refused(tmp_path, edges) -> None:
+def test_a_limit_below_the_saved_results_is_refused(tmp_path, edges) -> None:
     run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
     (kept,) = list_unfinished(tmp_path)
     with pytest.raises(PublishError, match=rf"it already has {kept.n_found:,} results, and execution\.max_bicliques"):
         run(config_for(tmp_path, edges, execution={"max_bicliques": kept.n_found - 1}), resume=True)
     assert RunStore(tmp_path).unfinished() == [kept.staging_dir]
-    # As many as are kept are within it.
+    # A limit of exactly the saved number is accepted.
     result = run(config_for(tmp_path, edges, execution={"max_bicliques": kept.n_found}), resume=True)
     assert result.manifest.n_found == kept.n_found
 
 
-def test_a_time(tmp_path, edges, undisturbed) -> None:
+def test_a_limit_of_time(tmp_path, edges, undisturbed) -> None:
     output = output_of_run(undisturbed)
     limited = config_for(tmp_path, edges, output=output, execution={"time_limit_seconds": 0.05})
     n_before = 0
-    # The time is that of each process: with the same limit every one gets further.
+    # The limit is per process, so each one gets further with the same limit.
     for _ in range(4):
         cut = run(limited, on_progress=slowly, resume=bool(n_before))
         if cut.manifest.truncated is None:
             break
         if not n_before and not list_unfinished(tmp_path):
-            # A machine so busy that no barrier came in time.
+            # The machine was too busy for a barrier in time.
             continue
         assert_cut(cut, "stopped at time_limit_seconds = 0.05", undisturbed)
         assert cut.manifest.n_found > n_before
         n_before = cut.manifest.n_found
         (kept,) = list_unfinished(tmp_path)
-        # It ended at a barrier: all that is published is kept.
+        # The run ended at a barrier, so all published results are saved.
         assert kept.n_found == n_before
     assert n_before
     if RunStore(tmp_path).unfinished():
@@ -112,7 +112,7 @@ def test_a_time(tmp_path, edges, undisturbed) -> None:
     assert_as_undisturbed(cut.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
 
 
-def test_bytes_of_output(tmp_path, edges, undisturbed, monkeypatch) -> None:
+def test_a_limit_of_bytes(tmp_path, edges, undisturbed, monkeypatch) -> None:
     monkeypatch.setattr("mbe_stage.pipeline.execution.output_limit._LOOK_SECONDS", 0.0)
     output = output_of_run(undisturbed)
     limited = config_for(tmp_path, edges, output=output, execution={"max_output_bytes": 60_000})
@@ -120,7 +120,7 @@ def test_bytes_of_output(tmp_path, edges, undisturbed, monkeypatch) -> None:
     assert_cut(cut, "stopped at max_output_bytes = 60000", undisturbed)
     (kept,) = list_unfinished(tmp_path)
     assert kept.n_found == cut.manifest.n_found, "it ended at a barrier"
-    # What is there counts: the same limit ends it at once.
+    # Existing output counts, so the same limit ends the run at once.
     again = run(limited, on_progress=slowly, resume=True)
     assert again.manifest.truncated == cut.manifest.truncated
     larger = config_for(tmp_path, edges, output=output, execution={"max_output_bytes": "1GB"})
@@ -135,13 +135,13 @@ def test_bytes_of_output(tmp_path, edges, undisturbed, monkeypatch) -> None:
         ({"groups": {}, "output": {"bicliques": False}}, r"max_output_bytes: .* output\.bicliques leaves them out"),
     ],
 )
-def test_bytes_of_what_is_not_written_are_refused(values, message) -> None:
+def test_a_limit_of_bytes_without_output_is_refused(values, message) -> None:
     with pytest.raises(ConfigError, match=message):
         Config.from_mapping({**values, "execution": {"max_output_bytes": 10}})
 
 
 class FullBudget:
-    """Refuses memory from the so-manieth block on, as a search does that has outgrown its budget."""
+    """Refuses memory from the `n`-th block on, like a search that has outgrown its budget."""
 
     def __init__(self, n: int) -> None:
         self.n_left = n
@@ -156,7 +156,7 @@ class FullBudget:
         return flushed
 
 
-def test_memory_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) -> None:
+def test_memory_runs_out_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) -> None:
     output, reason = output_of_run(undisturbed), "stopped at the memory budget: the CPU engine needs 9,000 bytes"
     staging_dir = ended_after(1, config_for(tmp_path, edges, output=output))
     with monkeypatch.context() as patch:
@@ -176,7 +176,7 @@ def test_memory_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) -> None
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
 
 
-def test_what_memory_has_cut_short_is_not_taken_for_unchanged(tmp_path, edges, monkeypatch) -> None:
+def test_a_run_cut_short_by_memory_is_not_unchanged(tmp_path, edges, monkeypatch) -> None:
     config = config_for(tmp_path, edges)
     with monkeypatch.context() as patch:
         patch.setattr(Worker, "_flush", FullBudget(20).in_place_of(Worker._flush))
@@ -187,7 +187,7 @@ def test_what_memory_has_cut_short_is_not_taken_for_unchanged(tmp_path, edges, m
     assert run(config, if_changed=True).unchanged
 
 
-def test_memory_before_the_first_result(tmp_path, edges, monkeypatch) -> None:
+def test_memory_runs_out_before_the_first_result(tmp_path, edges, monkeypatch) -> None:
     def refused(_worker: Any) -> None:
         raise MemoryBudgetExceeded("the CPU engine needs 9,000 bytes of working memory, more than its budget")
 
@@ -197,7 +197,7 @@ def test_memory_before_the_first_result(tmp_path, edges, monkeypatch) -> None:
     assert RunStore(tmp_path).runs() == []
 
 
-def test_what_a_limit_fails_is_kept(tmp_path, edges, undisturbed) -> None:
+def test_results_of_a_run_failed_by_a_limit_are_kept(tmp_path, edges, undisturbed) -> None:
     output = output_of_run(undisturbed)
     limited = {"max_bicliques": 5000, "on_limit": "fail"}
     with pytest.raises(PublishError, match=r"max_bicliques = 5000, and execution\.on_limit is 'fail'"):
@@ -208,8 +208,8 @@ def test_what_a_limit_fails_is_kept(tmp_path, edges, undisturbed) -> None:
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
 
 
-def test_the_published_run_may_go(tmp_path, edges, undisturbed) -> None:
-    """Its files have a second name, as long as they can be gone on with."""
+def test_the_published_run_may_be_removed(tmp_path, edges, undisturbed) -> None:
+    """Its files have a second name as long as they can be resumed."""
     output = {**output_of_run(undisturbed), "keep_runs": 1}
     cut = run(config_for(tmp_path, edges, output=output, execution={"max_bicliques": 5000}), on_progress=slowly)
     run(config_for(tmp_path, edges, output=output, query={"min_left": 5}))
@@ -218,7 +218,7 @@ def test_the_published_run_may_go(tmp_path, edges, undisturbed) -> None:
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
 
 
-def test_a_file_system_without_second_names(tmp_path, edges, monkeypatch, caplog) -> None:
+def test_a_file_system_without_hard_links(tmp_path, edges, monkeypatch, caplog) -> None:
     def refused(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
@@ -229,7 +229,7 @@ def test_a_file_system_without_second_names(tmp_path, edges, monkeypatch, caplog
     assert_nothing_staged(tmp_path)
 
 
-def test_a_run_is_published_where_what_is_kept_cannot_be_moved(tmp_path, edges, monkeypatch, caplog) -> None:
+def test_a_run_is_published_even_if_saved_results_cannot_be_moved(tmp_path, edges, monkeypatch, caplog) -> None:
     usual = publish_module.os.rename
 
     def refused(source: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs of every problem and output that are ended early and gone on with: what is published is the undisturbed run."""
+"""Runs of every problem and output, ended early and resumed: the published run equals the undisturbed one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.pipeline.resume_support import Killed, ended_after, whatever_they_cos
 
 __all__ = ["whatever_they_cost"]
 
-# What is asked, and whether the rows of the result are files of the journal; without them there is one file of sums.
+# The configuration, and whether result rows are files of the journal; otherwise there is one file of sums.
 ASKED: dict[str, tuple[dict[str, Any], bool]] = {
     "cliques": ({"problem": "cliques"}, True),
     "cliques, sorted": ({"problem": "cliques", "output": {"sort": True}}, True),
@@ -43,7 +43,7 @@ ASKED: dict[str, tuple[dict[str, Any], bool]] = {
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Of bicliques, some ten thousand of them; of cliques, a graph whose vertices are one set."""
+    """Edges with some ten thousand bicliques, and a graph of one set of vertices for cliques."""
     dice, directory = random.Random(7), tmp_path_factory.mktemp("input")
     pairs = {
         "bicliques": [(f"u{u}", f"v{v}") for u in range(50) for v in range(22) if dice.random() < 0.55],
@@ -68,7 +68,7 @@ def config_for(out: Path, inputs: dict[str, Path], asked: dict[str, Any], **sect
 
 @pytest.fixture(params=ASKED, scope="module")
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, inputs: dict[str, Path]) -> Any:
-    """What is asked, whether its rows are kept, and the run that nothing happened to."""
+    """The configuration, whether its rows are saved, and an undisturbed run."""
     asked, has_rows = ASKED[request.param]
     out = tmp_path_factory.mktemp("undisturbed")
     return asked, has_rows, run(config_for(out, inputs, asked, output={"checkpoint_seconds": None})).run_dir
@@ -119,7 +119,7 @@ def test_resumed_runs_are_ended_and_resumed(tmp_path, inputs, case) -> None:
 
 
 def ended_again(config: Config) -> None:
-    """Resume, and end it behind the first checkpoint, or at its very end."""
+    """Resume a run and end it after the first checkpoint, or at its very end."""
     staging_dirs = RunStore(config.output.directory).unfinished()
     before = (staging_dirs[-1] / JOURNAL_NAME).read_bytes() if staging_dirs else b""
 
@@ -135,7 +135,7 @@ def ended_again(config: Config) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 @pytest.mark.parametrize(("problem", "n"), [("cliques", 1), ("pq_counts", 2)])
-def test_what_an_emulated_device_has_kept_is_gone_on_with(tmp_path, problem, n) -> None:
+def test_runs_of_an_emulated_device_are_resumed(tmp_path, problem, n) -> None:
     """The engine `cuda` itself, with barriers between its quanta."""
     lines = run_module("tests.pipeline.emulated_resume", str(tmp_path), problem).splitlines()
     cases = [json.loads(line) for line in lines]
@@ -182,7 +182,7 @@ def test_killed_at_random_moments_and_resumed(nursery, tmp_path, inputs, name, r
 
 
 @pytest.mark.parametrize("harm", ["flipped", "removed"])
-def test_sums_that_are_damaged_are_summed_up_again(tmp_path, inputs, caplog, harm) -> None:
+def test_damaged_sums_are_recomputed(tmp_path, inputs, caplog, harm) -> None:
     asked, _ = ASKED["counts"]
     config = config_for(tmp_path, inputs, asked)
     staging_dir = ended_after(1, config)
@@ -201,8 +201,8 @@ def test_sums_that_are_damaged_are_summed_up_again(tmp_path, inputs, caplog, har
     assert_as(result.run_dir, undisturbed.run_dir)
 
 
-def test_sums_do_not_gather(tmp_path, inputs) -> None:
-    """Each takes the place of the one before."""
+def test_old_sums_are_removed(tmp_path, inputs) -> None:
+    """Each file of sums replaces the one before."""
     asked, _ = ASKED["groups alone"]
     names = set()
 
@@ -229,8 +229,8 @@ def test_other_files_beside_the_edges_are_refused(tmp_path, inputs) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_an_output_that_gives_no_sums_has_checkpoints_where_there_are_rows(tmp_path, inputs) -> None:
-    """One of another package: it takes the rows in once more."""
+def test_an_output_without_sums_has_checkpoints_only_with_rows(tmp_path, inputs) -> None:
+    """An output of another package reads the rows again."""
     asked = {"smaller_sides": {}}
     without = config_for(tmp_path / "without", inputs, {**asked, "output": {"bicliques": False}})
     seen = []
@@ -250,8 +250,8 @@ def test_an_output_that_gives_no_sums_has_checkpoints_where_there_are_rows(tmp_p
         ("counts", {"time_limit_seconds": 1.5}, "stopped at time_limit_seconds = 1.5"),
     ],
 )
-def test_a_limit_and_then_the_whole(tmp_path, inputs, name, limit, reason) -> None:
-    """Counts end themselves: what the last checkpoint has is kept."""
+def test_a_run_ended_by_a_limit_is_resumed(tmp_path, inputs, name, limit, reason) -> None:
+    """Counts end by themselves; the results of the last checkpoint are saved."""
     asked, _ = ASKED[name]
     execution = {"engine": "cpu", "threads": 2, "block_bytes": 2000}
     limited = config_for(tmp_path, inputs, asked, execution={**execution, **limit})

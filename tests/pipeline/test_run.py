@@ -1,4 +1,4 @@
-"""The whole job: in-memory or file in, published run out, read by the tools people have."""
+"""The whole job: a file or an object in memory in, a published run out, read by common tools."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_wish_for_an_outlook_reaches_the_engine(tmp_path, monkeypatch, job, 
 
 
 @pytest.mark.parametrize("job", [run, count])
-def test_what_is_expected_reaches_who_asked(tmp_path, job):
+def test_expected_results_reach_the_listener(tmp_path, job):
     seen = []
     job(settings(tmp_path), table(crown_pairs(4)), on_progress=seen.append)
     assert (seen[-1].expected, seen[-1].share, seen[-1].seconds_left) == (Outlook.exactly(14), 1.0, 0.0)
@@ -129,7 +129,7 @@ def test_the_same_edges_in_any_order_give_the_same_fingerprints(tmp_path):
     assert first.content_fingerprint == second.content_fingerprint
 
 
-def test_if_changed_enumerates_only_where_something_changed(tmp_path):
+def test_if_changed_enumerates_only_if_something_changed(tmp_path):
     pairs = random_pairs(6)
     first = run(settings(tmp_path), table(pairs), if_changed=True)
     assert not first.unchanged
@@ -257,7 +257,7 @@ def test_interrupted_before_the_engine_starts_no_thread_stays(tmp_path, monkeypa
 
 @pytest.mark.parametrize(("cause", "raised"), [(KeyboardInterrupt(), KeyboardInterrupt), (ValueError(), SystemError)])
 def test_ctrl_c_while_compiled_code_is_loaded(tmp_path, monkeypatch, cause, raised):
-    """What Numba's call of a function gives then; a SystemError of another kind stays what it is."""
+    """Ctrl-C may surface as a SystemError of Numba's call; a SystemError of another kind stays what it is."""
 
     def interrupted(*_arguments, **_options):
         raise SystemError("CPUDispatcher(...) returned a result with an exception set") from cause

@@ -1,4 +1,4 @@
-"""A run whose search a Dask cluster does publishes what a run of this process does."""
+"""A run searched by a Dask cluster publishes the same as a run of one process."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_the_published_tables_are_the_same(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_rows_in_no_order_are_the_same_too(cluster: Any, tmp_path: Path, edges: Path, problem: str) -> None:
+def test_unsorted_rows_are_the_same_too(cluster: Any, tmp_path: Path, edges: Path, problem: str) -> None:
     shared = by_cluster(cluster, tmp_path / "cluster", edges, sort=False, problem=problem)
     alone = run(settings(tmp_path / "alone", edges, sort=False, problem=problem))
     assert rows(shared) == rows(alone)
@@ -133,7 +133,7 @@ def test_rows_in_no_order_are_the_same_too(cluster: Any, tmp_path: Path, edges: 
 
 
 @pytest.mark.parametrize("sort", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["as found", "sorted"])
-def test_groups_are_made_of_what_workers_wrote(cluster: Any, tmp_path: Path, sort: bool) -> None:
+def test_groups_are_made_of_workers_parts(cluster: Any, tmp_path: Path, sort: bool) -> None:
     def published(name: str, **execution: Any) -> RunResult:
         asked = {"engine": "cpu", "threads": 1, **execution}
         return run(group_settings(tmp_path / name, execution=asked, output={"sort": sort}), EDGES)
@@ -151,11 +151,11 @@ def test_groups_are_made_of_what_workers_wrote(cluster: Any, tmp_path: Path, sor
 
 
 @pytest.mark.parametrize("sums", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["summed up", "sent"])
-def test_groups_alone_are_made_of_what_workers_sum_up(
+def test_groups_alone_are_made_of_workers_sums(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sums: bool
 ) -> None:
     if not sums:
-        # As the output of a package that knows nothing of workers.
+        # Like the output of a package that does not support workers.
         monkeypatch.delattr(GroupsCollector, "for_workers")
     without = {"bicliques": False}
     asked = {"engine": "cpu", "threads": 1, "runner": "dask", "cluster": cluster.scheduler_address}
@@ -215,7 +215,7 @@ def test_a_worker_is_killed_with_parts_half_written(
     }
 
 
-def test_what_does_not_fit_together_is_refused(tmp_path: Path, edges: Path) -> None:
+def test_contradictory_settings_are_refused(tmp_path: Path, edges: Path) -> None:
     for execution, message in (
         ({"workers": 2}, "execution.workers needs execution.runner dask"),
         ({"cluster": "tcp://host:8786"}, "execution.cluster needs execution.runner dask"),
@@ -226,14 +226,16 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path, edges: Path) -> N
             settings(tmp_path, edges, **execution)
 
 
-def test_no_scheduler_there_publishes_nothing(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_scheduler_nothing_is_published(
+    tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     soon = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
     config = settings(tmp_path / "out", edges, runner="dask", cluster="tcp://127.0.0.1:1")
     with soon, pytest.raises(ClusterLost, match=r"tcp://127\.0\.0\.1:1: no scheduler answers there") as caught:
         run(config, on_progress=lambda progress: logging.getLogger(__name__).info("told of %d", progress.n_found))
     assert exit_code(caught.value) == 4
-    # Whoever watches is not told that the input is read, for as long as a scheduler is waited for.
+    # No progress of reading is reported while a scheduler is awaited.
     said = [text for text in caplog.messages if text.startswith(("told of", "connecting"))]
     assert said == ["told of 0", "connecting to the scheduler at tcp://127.0.0.1:1"]
     assert not (tmp_path / "out" / "latest").exists()
@@ -262,9 +264,7 @@ def test_options_of_the_command_line_name_the_runner() -> None:
 
 
 @pytest.mark.slow
-def test_what_workers_have_summed_up_is_gone_on_with(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_sums_are_resumed(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
     monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
     long = written(tmp_path / "long.csv", 90, 26, 0.6)
@@ -292,7 +292,7 @@ def test_what_workers_have_summed_up_is_gone_on_with(
 
 @pytest.mark.parametrize("resumed_by", ["the cluster", pytest.param("this process", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("problem", "graph"), [("bicliques", (90, 26, 0.6)), ("cliques", (120, 120, 0.4))])
-def test_what_workers_have_written_is_gone_on_with(
+def test_workers_parts_are_resumed(
     cluster: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

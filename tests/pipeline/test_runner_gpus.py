@@ -1,4 +1,4 @@
-"""A cluster of this machine has a worker for each GPU where the engine is that of GPUs; here with a stand-in."""
+"""A local cluster has a worker for each GPU if the engine runs on GPUs; here with a stand-in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[da
 
 
 class Made:
-    """In the place of a cluster and of its client."""
+    """Stands in for a cluster and for its client."""
 
     def __init__(self, *_: object, **given: Any) -> None:
         self.given = given
@@ -34,7 +34,7 @@ class Made:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
-    """Which clusters were made, and with what."""
+    """Record which clusters are made, and with which arguments."""
     found: list[tuple[str, dict[str, Any]]] = []
 
     def maker(name: str) -> Any:
@@ -58,7 +58,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         ("cpu", True, 3, ("cores", 3)),
     ],
 )
-def test_workers_are_of_what_the_engine_runs_on(
+def test_workers_match_the_hardware_of_the_engine(
     made: list[tuple[str, dict[str, Any]]],
     monkeypatch: pytest.MonkeyPatch,
     engine: str,

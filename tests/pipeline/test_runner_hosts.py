@@ -1,4 +1,4 @@
-"""Clusters as they are elsewhere: workers on hosts with disks of their own, behind TLS."""
+"""Realistic clusters: workers on hosts with disks of their own, behind TLS."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def tables(found: RunResult) -> dict[str, str]:
 
 
 class Host:
-    """A network namespace with an address of its own, and one here by which it reaches this machine."""
+    """A network namespace with an address of its own, and a local address at which it reaches this machine."""
 
     def __init__(self, number: int) -> None:
         self.name = f"mbe{os.getpid() % 100_000}-{number}"
@@ -83,9 +83,9 @@ class Host:
         completed(["ip", "netns", "delete", self.name])
 
     def start_worker(self, port: int, room: Path, own_disk: Path | None) -> None:
-        """A worker with a home, a temporary directory and a cache of machine code of its own.
+        """Start a worker with its own home, temporary directory and cache of machine code.
 
-        `own_disk` is a directory in the place of which the host has another one, empty.
+        The host replaces the directory `own_disk` by an empty one of its own.
         """
         room.mkdir()
         mount = "" if own_disk is None else f"mount -t tmpfs none {own_disk} && "
@@ -117,7 +117,7 @@ def hosts() -> Iterator[list[Host]]:
 
 
 def test_hosts_that_share_the_directory_write_and_others_send(hosts: list[Host], tmp_path: Path, edges: Path) -> None:
-    """Both problems whose results are rows, by the same workers."""
+    """Both problems whose results are rows, on the same workers."""
     out, port = tmp_path / "out", free_port()
     out.mkdir()
     scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "0.0.0.0", "--no-dashboard"]
@@ -155,7 +155,7 @@ def certificates(tmp_path: Path) -> dict[str, Any]:
     return told
 
 
-def test_what_dask_is_told_of_tls_holds(tmp_path: Path, edges: Path, certificates: dict[str, Any]) -> None:
+def test_tls_settings_of_dask_apply(tmp_path: Path, edges: Path, certificates: dict[str, Any]) -> None:
     alone = run(settings(tmp_path / "alone", edges))
     with (
         dask.config.set(certificates),
@@ -166,7 +166,7 @@ def test_what_dask_is_told_of_tls_holds(tmp_path: Path, edges: Path, certificate
         address = made.scheduler_address
         assert address.startswith("tls://")
         shared = run(settings(tmp_path / "out", edges, runner="dask", cluster=address))
-        # Whoever has no certificate is not let in.
+        # A client without a certificate is refused.
         without = dict.fromkeys(certificates) | {"distributed.comm.timeouts.connect": "2s"}
         with dask.config.set(without), pytest.raises(ClusterLost, match="no scheduler answers there"):
             run(settings(tmp_path / "no", edges, runner="dask", cluster=address))

@@ -1,4 +1,4 @@
-"""Names that others wrote: a path of one stays below its directory, or it is refused."""
+"""Untrusted names: a path made of one stays below its directory, or is refused."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ def test_names_that_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "...", "..a", "a b", "ünï/part-0.parquet", "a" * 255, ".lock", "%2e%2e/x"])
-def test_names_that_are_taken(name: str) -> None:
+def test_names_that_are_accepted(name: str) -> None:
     assert is_path_within(name)
 
 
 @given(st.lists(st.sampled_from(["..", ".", "", "a", "b/..", "..a", "/", "\0"]), max_size=6).map("/".join))
-def test_a_name_that_is_taken_never_leads_out(name: str) -> None:
+def test_an_accepted_name_stays_inside(name: str) -> None:
     inside = "\0" not in name and os.path.normpath(f"/top/{name}") == f"/top/{name}"
     assert is_path_within(name) == (inside and name != "")
 
 
-def test_links_on_the_way_and_what_is_no_file(tmp_path: Path) -> None:
+def test_links_and_irregular_files(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/file").write_text("theirs")
     top = tmp_path / "top"
@@ -95,7 +95,7 @@ def test_links_on_the_way_and_what_is_no_file(tmp_path: Path) -> None:
             pass
 
 
-def test_what_cannot_be_read_and_what_is_too_deep(tmp_path: Path) -> None:
+def test_unreadable_and_too_deep_directories(tmp_path: Path) -> None:
     assert dict(entries_below(tmp_path / "missing")) == {".": "cannot be read (No such file or directory)"}
     deep = tmp_path
     for _ in range(600):
@@ -121,7 +121,7 @@ def test_a_run_id_has_one_form() -> None:
         assert not is_run_id(name), name
 
 
-def test_no_name_that_others_chose_keeps_runs_from_names() -> None:
+def test_foreign_names_do_not_block_new_run_ids() -> None:
     now = datetime(2026, 11, 20, 6, tzinfo=UTC)
     for name in ("99991231T235959Z-ffffff", "20261399T999999Z-ffffff", "latest"):
         assert next_run_id([name], now).startswith("20261120T060000Z-")

@@ -1,4 +1,4 @@
-"""Saved work in the journal: whatever is lost or damaged, each result is in one file, or still to be found, once."""
+"""Saved work in the journal: whatever is lost or damaged, each result is in a file or still to be found, once."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ on_the_emulator = pytest.mark.skipif(
 
 
 class MadeUpSearch:
-    """A search with four results below each root, which are numbers.
+    """A search with four results below each root; results are numbers.
 
     Attributes
     ----------
     ahead : list of int
         Roots that have not begun.
     open_results : list of int
-        Results below others that are not found yet.
+        Results below the other roots that are not found yet.
     """
 
     def __init__(self, remaining: Any, dice: random.Random) -> None:
@@ -49,11 +49,10 @@ class MadeUpSearch:
 
     @property
     def rest(self) -> list[int]:
-        """All results that are not found yet."""
         return self.open_results + [N_BELOW * root + k for root in self.ahead for k in range(N_BELOW)]
 
     def found(self, *, is_at_barrier: bool) -> list[int]:
-        """Begin some roots, and find some results below them; all of them at a barrier."""
+        """Begin some roots and find some results below them; at a barrier, find all of them."""
         self._dice.shuffle(self.ahead)
         for _ in range(min(len(self.ahead), self._dice.randrange(4))):
             self.open_results += [N_BELOW * self.ahead[-1] + k for k in range(N_BELOW)]
@@ -64,7 +63,7 @@ class MadeUpSearch:
         return found
 
     def marked(self, *, is_at_barrier: bool) -> list[Task | OpenWork]:
-        """The remaining tasks at a barrier, or the work saved in the middle."""
+        """Return the remaining tasks at a barrier, or the work saved in the middle."""
         if is_at_barrier:
             return [Task(ROOTS, root, root + 1, 0.0) for root in sorted(self.ahead)]
         arrays = {"order": np.array(self.ahead, np.int64), "nodes": np.array(self.open_results, np.int64)}
@@ -76,7 +75,7 @@ def results_in(journal: Journal) -> list[int]:
 
 
 def assert_nothing_is_lost(journal: Journal) -> None:
-    """The results in files, and those that are still to be found, are all of them, each once."""
+    """Assert that each result is in a file or still to be found, once."""
     every = results_in(journal) + MadeUpSearch(journal.remaining(), random.Random()).rest
     assert Counter(every) == Counter(range(N_ROOTS * N_BELOW))
     assert journal.n_found == len(results_in(journal))
@@ -101,7 +100,7 @@ def damage(staging_dir: Path, dice: random.Random) -> None:
 
 
 def history(directory: Path, dice: random.Random) -> None:
-    """A run of several processes, each ended at some time, with damage between some of them."""
+    """Simulate a run of several processes, each ended at some time, with damage between some of them."""
     staging_dir = directory / "run"
     run_path = staging_dir / "run"
     run_path.mkdir(parents=True)
@@ -134,15 +133,15 @@ def history(directory: Path, dice: random.Random) -> None:
             search = MadeUpSearch(journal.remaining(), dice)
 
 
-def test_every_result_is_in_a_file_or_still_to_be_found_once(tmp_path, monkeypatch) -> None:
-    # No power fails here.
+def test_no_result_is_lost_or_duplicated(tmp_path, monkeypatch) -> None:
+    # Power does not fail here, so skip fsync.
     monkeypatch.setattr(os, "fsync", lambda _: None)
     for seed in range(25):
         with noted(seed, seed):
             history(tmp_path / str(seed), random.Random(seed))
 
 
-def test_a_journal_of_the_version_before_is_refused(tmp_path) -> None:
+def test_a_journal_of_an_earlier_version_is_refused(tmp_path) -> None:
     staging_dir = tmp_path / "run"
     (staging_dir / "run").mkdir(parents=True)
     journal = Journal(staging_dir, HEADER.model_copy(update={"version": 1}))

@@ -1,4 +1,4 @@
-"""Runs of shared neighbours: tables against the specification, the check against forged tables, the command."""
+"""Runs of shared neighbours: tables compared with the specification, checks of forged tables, the command."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_nothing_at_all(tmp_path: Path) -> None:
 
 
 def forged(result: RunResult, change: Callable[[pa.Table], pa.Table], **counts: int) -> None:
-    """Rewrite the table and all that the manifest says of the file."""
+    """Rewrite the table and make the manifest agree with the file."""
     (part,) = (result.run_dir / "pairs").glob("*.parquet")
     pq.write_table(change(pq.read_table(part)), part, compression="zstd")
     path = result.run_dir / "manifest.json"
@@ -144,7 +144,7 @@ def test_forged_tables(tmp_path: Path, asked: dict, change: Any, counts: dict[st
 
 
 def test_missing_pairs_are_found(tmp_path: Path) -> None:
-    """Tables that agree with their manifest: a run of fewer edges, in the place of one of all."""
+    """A run of fewer edges in place of the whole one; its tables agree with its manifest."""
     edges, fewer = as_table(EDGES), as_table([pair for pair in EDGES if pair[0] != "person 3"])
     for asked in ({}, {"top": 4, "by": "shared"}):
         whole = run(settings(tmp_path / f"all{len(asked)}", **asked), edges)
@@ -184,7 +184,7 @@ def test_counting(tmp_path: Path) -> None:
     assert count(settings(tmp_path, side="right"), as_table(EDGES)).n_found == len(expected(EDGES, "right", 1))
 
 
-def test_what_cannot_be_asked(tmp_path: Path) -> None:
+def test_invalid_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"shared_neighbours.by ranks the best pairs: set shared_neighbours.top"):
         settings(tmp_path, by="jaccard")
     with pytest.raises(ConfigError, match="top"):

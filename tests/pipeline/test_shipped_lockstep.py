@@ -1,4 +1,4 @@
-"""`configs/fraud_lockstep.yaml` on a log of reviews: it finds the planted ring, and the next day the same case."""
+"""`configs/fraud_lockstep.yaml` on a log of reviews: it finds the planted ring, and the same case the next day."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START = datetime(2026, 11, 2)
 
 
 def reviews(days: int) -> pa.Table:
-    """So many days of 300 customers, and of eight accounts that give five stars to most of ten items on the seventh."""
+    """Reviews of `days` days by 300 customers; on the seventh, eight accounts give five stars to most of ten items."""
     dice = random.Random(17)
     rows = [
         (f"customer {dice.randrange(300)}", f"item {dice.randrange(60)}", dice.randrange(1, 6), dice.uniform(0, 14))
@@ -47,7 +47,7 @@ def test_the_ring_is_found_with_ratings_and_weeks(tmp_path: Path) -> None:
         assert all(account.startswith("ring ") for account in accounts)
         assert result.manifest.counts.bicliques
         assert not (result.run_dir / "bicliques").exists()
-    # What is grown has all but one, who rated half of the items: the others miss one or two at most.
+    # The grown group lacks only account 2, which rated half of the items; the others miss one or two at most.
     assert accounts == {f"ring {account}" for account in range(8) if account != 2}
 
 

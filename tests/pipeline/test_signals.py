@@ -1,4 +1,4 @@
-"""Signals in the midst of Numba's work."""
+"""Signals during Numba's work."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from numba.core.registry import cpu_target
 from mbe_stage.pipeline.execution.signals import ended_by, signals_are_heard
 from tests.patience import completed
 
-# Each moment in a process of its own: a crash is an exit code. Arrays are made of the results by Numba's Python, which
-# compiled code calls, and of which it takes nothing for an array that it cannot be given.
+# Each moment in a process of its own, so a crash is an exit code. Compiled code calls Numba's Python to make arrays of
+# the results, and cannot use anything else as an array.
 AT_EVERY_MOMENT_OF_A_FIRST_CALL = """
 import os, signal, sys, time
 import numba, numpy as np
@@ -73,7 +73,7 @@ def _end(*_: object) -> None:
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """Both signals as Ctrl-C in a program of its own; as before at the end."""
+    """Handle both signals like Ctrl-C in a plain program; restore the handlers at the end."""
     before = {number: signal.getsignal(number) for number in BOTH}
     for number in BOTH:
         signal.signal(number, signal.default_int_handler)
@@ -85,7 +85,7 @@ def handlers() -> Iterator[None]:
 @pytest.mark.parametrize("number", BOTH)
 @pytest.mark.parametrize("times", [1, 2])
 def test_signal_while_llvm_calls_numba(number: signal.Signals, times: int) -> None:
-    """What is raised there, ctypes prints and drops: compilation goes on as if nothing had been said."""
+    """ctypes prints and drops exceptions raised there, and compilation continues."""
     add_one = numba.njit(lambda x: x + 1)
     n_signals = 0
 
@@ -110,7 +110,7 @@ def test_signal_while_llvm_calls_numba(number: signal.Signals, times: int) -> No
 
 
 def test_signal_while_compiled_code_calls_numba() -> None:
-    """It was lost, became a SystemError, or the process crashed: a tuple without its arrays was taken apart."""
+    """Otherwise the signal is lost, becomes a SystemError, or crashes the process: a tuple lacks its arrays."""
     done = completed([sys.executable, "-c", AT_EVERY_MOMENT_OF_A_FIRST_CALL], check=True)
     *heard, last = map(int, done.stdout.split())
     assert len(heard) > 10
@@ -118,7 +118,7 @@ def test_signal_while_compiled_code_calls_numba() -> None:
 
 
 def test_a_signal_that_waits_to_the_end_is_heard_then() -> None:
-    """Handlers of before come back, and nobody would have sent it to them."""
+    """The earlier handlers are restored, and would never receive the signal."""
     within_numba: dict[str, Any] = {"__name__": "numba.of_this_test", "signal": signal, "is_over": False}
     exec("def call():\n    global is_over\n    signal.raise_signal(signal.SIGINT)\n    is_over = True", within_numba)
 
@@ -129,7 +129,7 @@ def test_a_signal_that_waits_to_the_end_is_heard_then() -> None:
     with pytest.raises(KeyboardInterrupt):
         run()
     assert within_numba["is_over"]
-    # It came once.
+    # It is raised only once.
     time.sleep(0.2)
 
 
@@ -168,13 +168,13 @@ def test_handlers_are_as_before_afterwards() -> None:
 
 @pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN, _end])
 def test_other_handlers_stay(handler: object) -> None:
-    """Prefect asks whether its own is in place before it cancels a run."""
+    """Prefect checks whether its own handler is in place before it cancels a run."""
     signal.signal(signal.SIGTERM, handler)
     with signals_are_heard():
         assert signal.getsignal(signal.SIGTERM) is handler
 
 
-def test_beside_the_main_thread_nothing_changes() -> None:
+def test_other_threads_change_nothing() -> None:
     found = []
 
     def look() -> None:
@@ -188,7 +188,7 @@ def test_beside_the_main_thread_nothing_changes() -> None:
 
 
 def test_signal_in_a_finaliser_is_heard_afterwards() -> None:
-    """What is raised there is printed and dropped."""
+    """Exceptions raised in a finaliser are printed and dropped."""
 
     class Finalised:
         def __del__(self) -> None:
@@ -205,7 +205,7 @@ def test_signal_in_a_finaliser_is_heard_afterwards() -> None:
 
 
 def test_signal_during_an_import_waits_until_it_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module may take what comes up in it for its own."""
+    """A module may catch exceptions during its import as its own."""
     (tmp_path / "module_that_is_interrupted.py").write_text(
         "import signal\ntry:\n    signal.raise_signal(signal.SIGINT)\nexcept BaseException:\n    lost = True\n"
     )
@@ -223,7 +223,7 @@ def test_signal_during_an_import_waits_until_it_is_over(tmp_path: Path, monkeypa
     assert not hasattr(sys.modules.pop("module_that_is_interrupted"), "lost")
 
 
-def test_who_cleans_up_hears_no_second_sigterm() -> None:
+def test_cleanup_hears_no_second_sigterm() -> None:
     cleaned = False
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""The writer thread: it runs beside the caller, never outlives it, and what goes wrong in it is heard."""
+"""The writer thread runs beside the caller and ends with it, and its failures are raised."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def block(first: int = 0) -> BicliqueBlock:
 
 
 def feed(sink: ParquetSink) -> None:
-    """Blocks without end; a sink whose writer has failed has to end it."""
+    """Feed endless blocks; a sink whose writer has failed has to stop this."""
     deadline = time.monotonic() + PATIENCE
     with sink:
         while time.monotonic() < deadline:
@@ -122,7 +122,7 @@ def test_an_error_of_the_caller_stops_the_writer_and_stays_the_error(tmp_path, m
 
 @pytest.fixture
 def eager_encoders(monkeypatch):
-    """Another encoder for every block that has to wait, as if there were eight cores."""
+    """Start another encoder for every block that has to wait, as on eight cores."""
     monkeypatch.setattr(block_writer, "ROW_GROUP_BYTES", 1)
     monkeypatch.setattr(block_writer.Execution, "worker_count", 8)
 
@@ -159,11 +159,11 @@ def test_there_are_as_many_encoders_as_memory_and_cores_allow(tmp_path, monkeypa
         real_write(self, batch)
 
     monkeypatch.setattr(PartWriter, "write", write_once_released)
-    # Blocks of 4 MiB: sixteen of them may wait.
+    # With blocks of 4 MiB, sixteen may wait.
     with ParquetSink(tmp_path, *HASHES, memory_budget=memory_budget, block_bytes=4 << 20) as sink:
         for k in range(15):
             sink.accept(block(k % 6))
-            # Time for whoever has nothing to do to take it.
+            # Give an idle encoder time to take it.
             time.sleep(0.01)
         assert len(writer_threads()) == n_encoders
         released.set()

@@ -1,4 +1,4 @@
-"""Many runs in one process: memory, threads and open files are after two hundred what they were after forty."""
+"""Many runs in one process: memory, threads and open files are the same after two hundred runs as after forty."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.pipeline.resume_support import Killed, whatever_they_cost
 __all__ = ["whatever_they_cost"]
 
 N_BEFORE, N_RUNS = 40, 200
-# What an allocator keeps of freed pages comes and goes: a run whose memory stayed would add its megabytes each time.
+# Freed pages kept by the allocator vary; a leak would add a run's megabytes each time.
 MOST_GROWTH = 24 << 20
 
 ASKED: tuple[dict[str, Any], ...] = (
@@ -33,14 +33,14 @@ ASKED: tuple[dict[str, Any], ...] = (
 
 
 def held() -> tuple[int, int, int]:
-    """Bytes of memory, threads and open files of this process."""
+    """Return the bytes of memory, threads and open files of this process."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE"), threading.active_count(), len(os.listdir("/proc/self/fd"))
 
 
 def configs(out: Path, edges: Path) -> Iterator[Config]:
-    """Every kind of run in turn, into one directory."""
+    """Yield every kind of run in turn, into one directory."""
     while True:
         for asked in ASKED:
             values = {
@@ -83,7 +83,7 @@ def test_two_hundred_runs_in_one_process(tmp_path: Path) -> None:
 
 
 def ended(config: Config) -> None:
-    """End a run in the middle, with something to go on with where it comes to that."""
+    """End a run in the middle, after a checkpoint if it has any."""
 
     def on_progress(_: object) -> None:
         if RunStore(config.output.directory).unfinished():

@@ -1,4 +1,4 @@
-"""Several sources that are one table: files, patterns, directories of text files, and standard input."""
+"""Several sources as one table: files, patterns, directories of text files, and standard input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MTX = "%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 1\n2 2\n"
 
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with two CSV files of one table, and what writers leave beside them, in the working directory."""
+    """A directory with two CSV files of one table and by-products of writers; its parent is the working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "parts").mkdir()
     for name, rows in {"a.csv": FIRST, "b.csv": SECOND}.items():
@@ -82,7 +82,7 @@ def test_the_library_takes_lists_of_paths(parts: Path) -> None:
     for source in (files, tuple(files), list(map(str, files)), [files[0], files[1].as_uri()]):
         assert pairs(ingest(InputConfig(), source)) == EDGES
     assert pairs(ingest(InputConfig(), [parts / "a.csv"])) == [("ann", 7), ("bob", 7)]
-    # Texts in a tuple are two columns, as ever.
+    # Lists in a tuple are two columns.
     assert pairs(ingest(InputConfig(), (["a.csv"], ["b.csv"]))) == [("a.csv", "b.csv")]
 
 
@@ -131,7 +131,7 @@ def test_parquet_files_of_several_types(tmp_path: Path) -> None:
     message = refusal(str(tmp_path / "*.parquet"))
     assert message.startswith(f"{tmp_path / 'c.parquet'}: columns of other types (")
     assert message.endswith(f"; expected those of {tmp_path / 'a.parquet'}; correct the file, or leave it out")
-    # A number is never rounded on the way.
+    # Numbers are never rounded on the way.
     pq.write_table(pa.table({"u": [0.5], "v": ["b"]}), tmp_path / "c.parquet")
     pq.write_table(pa.table({"u": [2**53 + 1], "v": ["b"]}), tmp_path / "b.parquet")
     assert "c.parquet: columns of other types" in refusal(str(tmp_path / "*.parquet"))
@@ -154,7 +154,7 @@ def test_an_error_names_the_file_and_its_line(parts: Path) -> None:
         ("c.mtx", MTX, "the format matrix_market, while parts/a.csv is csv"),
     ],
 )
-def test_what_is_not_of_one_table_is_refused_by_name(parts: Path, name: str, text: str, says: str) -> None:
+def test_files_of_other_tables_are_refused_by_name(parts: Path, name: str, text: str, says: str) -> None:
     (parts / name).write_text(text)
     assert refusal("parts").startswith(f"parts/{name}: {says}")
 
@@ -175,11 +175,11 @@ def test_keys_that_are_numbers_of_rows_do_not_collide(tmp_path: Path, monkeypatc
         (tmp_path / f"{name}.npz").write_bytes(input_support.to_sparse_npz(np.array([1, 2]), np.array([1, 2])))
     for suffix in ("fimi", "mtx", "npz"):
         assert "keys are row numbers; expected one file" in refusal(f"*.{suffix}")
-    # The way out that it names.
+    # The remedy in the refusal.
     assert "cat FILES | mbe enumerate --format fimi -" in refusal("*.fimi")
     joined = "".join(path.read_text() for path in sorted(tmp_path.glob("*.fimi")))
     assert answer("enumerate", "--format", "fimi", "-", "--count-only", stdin=joined)["input"]["n_left"] == 4
-    # Arrays with names are keys.
+    # Named arrays hold keys.
     for name in "ab":
         (tmp_path / f"{name}.npz").write_bytes(input_support.to_npz(np.array([1, 2]), np.array([1, ord(name)])))
     assert ingest(InputConfig(path="*.npz")).facts.n_edges == 3
@@ -190,12 +190,12 @@ def test_a_pattern_without_files_is_one_error(parts: Path) -> None:
         "parts/x*.csv: no file that matches this pattern; expected at least one; correct input.path"
     )
     assert mbe("enumerate", "parts/x*.csv").stderr.splitlines()[-1].endswith("at least one; correct INPUT")
-    # A file of that very name is that file.
+    # A file of exactly this name is read.
     (parts / "[x].csv").write_text(HEADER + "dan,1\n")
     assert pairs(ingest(InputConfig(path="parts/[x].csv"))) == [("dan", 1)]
 
 
-def test_directories_within_are_not_overlooked(parts: Path) -> None:
+def test_subdirectories_are_not_overlooked(parts: Path) -> None:
     (parts / "more").mkdir()
     (parts / "more" / "c.csv").write_text(HEADER + "dan,1\n")
     assert "a directory of 'a.csv', 'b.csv', 'more'" in refusal("parts").replace("'.a.csv.crc', '_SUCCESS', ", "")
@@ -220,7 +220,7 @@ def test_standard_input_is_read_like_a_file(tmp_path: Path, content: bytes) -> N
     assert answer("enumerate", "-", "--out", tmp_path / "out", "--key-type", "string", stdin=content)["bicliques"] == 3
     again = mbe("enumerate", "-", "--out", tmp_path / "out", "--key-type", "string", "--if-changed", stdin=content)
     assert again.exit_code == 5
-    # The paths of the copy are nobody's business.
+    # The paths of the temporary copy are not recorded.
     everything = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
     assert b"mbe-input-" not in everything
 
@@ -230,13 +230,13 @@ def test_a_configuration_and_other_files_with_standard_input(parts: Path) -> Non
     assert answer("run", "c.yaml", "--count-only", stdin=HEADER + FIRST)["input"]["n_edges"] == 2
     facts = answer("enumerate", "-", "parts/b.csv", "--count-only", stdin=HEADER + FIRST)["input"]
     assert (facts["n_edges"], facts["source"]) == (4, "standard input, parts/b.csv")
-    # A file of that name has a path.
+    # A file of this name needs a path.
     Path("-").write_text(HEADER + SECOND)
     assert answer("enumerate", "./-", "--count-only", stdin=HEADER + FIRST)["input"]["n_left"] == 2
     assert pairs(ingest(InputConfig(), Path("./-"))) == [("ann", 8), ("cid", 9)]
 
 
-def test_what_is_wrong_in_standard_input_is_said_of_it() -> None:
+def test_errors_in_standard_input_name_it() -> None:
     for stdin, says in {
         HEADER + "ann,\nbob,1\n": "error: standard input, line 2, column 'item': no value",
         HEADER + "ann,7,8\n": "error: standard input, line 2: 3 fields in the line",
@@ -252,7 +252,7 @@ def test_a_closed_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert refusal("-") == "standard input: closed; expected edges; correct input.path"
 
 
-def test_a_run_of_standard_input_is_not_waited_for_again(tmp_path: Path) -> None:
+def test_standard_input_is_not_read_again(tmp_path: Path) -> None:
     out = tmp_path / "out"
     answer("enumerate", "-", "--out", out, stdin=HEADER + FIRST)
     checked = mbe("verify", out, "--json", stdin=HEADER + SECOND)
@@ -262,7 +262,7 @@ def test_a_run_of_standard_input_is_not_waited_for_again(tmp_path: Path) -> None
     assert "a run of standard input, which no longer exists" in mbe("groups", out, stdin=HEADER + FIRST).stderr
 
 
-def test_another_tier_that_takes_over_has_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fallback_tier_reads_standard_input_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rapids: SmallRapids = small_rapids.install(monkeypatch, "enumerate")
     stdin = io.TextIOWrapper(io.BytesIO((HEADER + FIRST + SECOND).encode()))
     monkeypatch.setattr(sys, "stdin", stdin)

@@ -1,4 +1,4 @@
-"""What `mbe` imports, and when."""
+"""Modules that `mbe` imports, and when."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.patience import completed
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"numba", "numpy", "prefect", "pyarrow", "rich", "scipy", "yaml"}
-# What commands do without that only read what is published, and of these what a list of runs needs neither.
+# Modules not imported by commands that only read runs, and further ones that a list of runs does not need.
 NOT_TO_READ = {"asyncio", "llvmlite", "numba", "pandas", "prefect", "scipy", "yaml"}
 NOT_TO_LIST = NOT_TO_READ | {"numpy", "pyarrow"}
-# What finds the problems of other packages.
+# Modules that find the problems of other packages.
 LIGHT = {
     "mbe_stage.bicliques",
     "mbe_stage.bicliques.best",
@@ -36,7 +36,7 @@ LIGHT = {
     "mbe_stage.shared_neighbours.problem",
 }
 
-# The names of the packages of which a step has imported something.
+# Prints the packages of which a step has imported something.
 _NEW_IN_READING = """
 import sys
 from mbe_stage.pipeline import Config, count

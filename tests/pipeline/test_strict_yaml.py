@@ -1,4 +1,4 @@
-"""What YAML lets pass in silence is refused: booleans for names, keys that stand twice, text without bounds."""
+"""Things that YAML accepts silently are refused: booleans as names, duplicate keys, text without limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_boolean_is_no_key(value: Any) -> None:
         Config.from_mapping({"query": {"containing_right": value}})
 
 
-def test_where_a_boolean_is_meant_it_stays_one() -> None:
+def test_booleans_stay_in_boolean_fields() -> None:
     config = load_config(None, ["input.header=no", "output.sort=yes", "input.left='no'"])
     assert (config.input.header, config.output.sort, config.input.left) == (False, True, "no")
 
@@ -54,15 +54,15 @@ def test_one_key_is_a_list_of_one(text: str, key: int | str) -> None:
 @pytest.mark.parametrize(
     ("text", "number"), [("010", 8), ("-007", -7), ("12:30", 750), ("[A001, 0x1f]", 31), ("0b11", 3), ("1:30.5", 90.5)]
 )
-def test_a_number_of_another_base_is_none(text: str, number: float) -> None:
-    """`010` would be the vertex 8."""
+def test_numbers_of_other_bases_are_refused(text: str, number: float) -> None:
+    """`010` would mean the vertex 8."""
     written = text.strip("[]").rpartition(" ")[2]
     with pytest.raises(ConfigError, match=f'line 2: YAML reads {written} as {number}; .*; write "{written}" for'):
         parse_yaml(f"query:\n  containing_left: {text}\n", "job.yaml")
 
 
 @pytest.mark.parametrize("text", ["2024-01-31", "1.5", "[a]"])
-def test_what_is_neither_number_nor_text_is_named_by_its_key(text: str) -> None:
+def test_other_types_are_refused_by_key(text: str) -> None:
     with pytest.raises(ConfigError, match=r"input\.left is .*: expected a whole number or text"):
         load_config(None, [f"input.left={text}"])
 
@@ -126,7 +126,7 @@ def test_the_same_for_an_option(value: str, part: str) -> None:
         ("1: a\n'1': b\n", {1: "a", "1": "b"}),
     ],
 )
-def test_yaml_is_read_as_ever(text: str, values: Any) -> None:
+def test_plain_yaml_is_read(text: str, values: Any) -> None:
     assert parse_yaml(text, "here") == values
 
 
@@ -134,12 +134,12 @@ def test_yaml_is_read_as_ever(text: str, values: Any) -> None:
     ("key", "kind"),
     [("yes", "a boolean"), ("on", "a boolean"), ("False", "a boolean"), ("~", "nothing")],
 )
-def test_a_key_that_is_no_name_to_yaml_is_refused_as_it_is_spelt(key: str, kind: str) -> None:
+def test_keys_that_are_no_text_in_yaml_are_refused(key: str, kind: str) -> None:
     expected = f"f.yaml, line 2: the key {key!r} is {kind} in YAML; expected the name of a section or key; write"
     with pytest.raises(ConfigError, match=re.escape(f'{expected} "{key}" if')):
         parse_yaml(f"shares:\n  {key}: 0.5\n", "f.yaml")
     assert parse_yaml(f'shares:\n  "{key}": 0.5\n', "f.yaml") == {"shares": {key: 0.5}}
 
 
-def test_a_merge_key_is_one() -> None:
+def test_merge_keys_are_applied() -> None:
     assert parse_yaml("a: &a {b: 1}\nc: {<<: *a}\n", "f.yaml")["c"] == {"b": 1}

@@ -1,4 +1,4 @@
-"""Sums of several threads become those of all blocks, however many of them may be there."""
+"""Sums of several threads add up to the sum of all blocks, however many sums there may be."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def nothing() -> Summary:
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make further sums pay from the first key on."""
+    """Let further sums pay off from the first key on."""
     monkeypatch.setattr(summaries, "_LEAST_SHARE", 0)
 
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("most_bytes", [0, 3 << 20, 64 << 20])
-def test_what_threads_add_is_what_there_is(most_bytes: int) -> None:
+def test_sums_of_threads_equal_the_whole(most_bytes: int) -> None:
     chance = np.random.default_rng(most_bytes % 97)
     parts = [random_block(chance, 40) for _ in range(60)]
     sums = Summaries(nothing, most_bytes)
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda part: sums.add(*part), parts[:50]))
     assert plain(sums.whole()) == plain(summed(*parts[:50]))
-    # It goes on from there, with what another process has summed up beside it.
+    # Adding continues from there, after a merge with the sums of another process.
     sums.merge(summed(*parts[50:55]))
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda part: sums.add(*part), parts[55:]))
@@ -58,7 +58,7 @@ def test_as_many_threads_add_at_once_as_memory_allows(
         with lock:
             inside += 1
             most_inside = max(most_inside, inside)
-        # As many as may have to be here together.
+        # Wait for as many threads as may be inside together.
         meet()
         add(self, *part)  # type: ignore[arg-type]
         with lock:
@@ -76,7 +76,7 @@ def test_as_many_threads_add_at_once_as_memory_allows(
 
 
 class Counted:
-    """A sum of numbers that remembers how many were merged into it, and keeps each thread until all are inside."""
+    """A sum of numbers that counts merged sums, and holds each thread until all are inside."""
 
     n_bytes = 800
 
@@ -104,7 +104,7 @@ def test_few_results_have_one_sum_and_many_have_more() -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: sums.add(number, np.empty(0, np.int64)), range(100)))
     assert len(made) == 1
-    # Two threads wait inside for each other, so a second sum has to be made: 400 bytes of keys are half of its size.
+    # Two threads wait inside for each other, so a second sum is needed: 400 bytes of keys are half of its size.
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda number: sums.add(number, np.empty(50, np.int64)), [7, 8]))
     assert len(made) == 2

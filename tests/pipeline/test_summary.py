@@ -1,4 +1,4 @@
-"""Sums of disjoint parts, merged, are the sums of the whole."""
+"""Merged sums of disjoint parts equal the sums of the whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ N_LEFT, N_RIGHT = 40, 700
 
 
 def random_block(chance: np.random.Generator, n: int) -> tuple[BicliqueBlock, np.ndarray]:
-    """Bicliques of few sizes, so that many have as many edges; one is larger than what is counted in an array."""
+    """Bicliques of few sizes, so with many ties; one is larger than the sizes counted in an array."""
     left_sizes = chance.integers(1, 4, n).astype(np.int32)
     right_sizes = chance.integers(1, 4, n).astype(np.int32)
     right_sizes[:1] = DENSE_SIZES + 1
@@ -67,7 +67,7 @@ def test_fingerprints_merge_as_they_wrap() -> None:
     assert str(whole).startswith("1000-")
 
 
-def test_of_as_large_bicliques_the_smallest_key_wins() -> None:
+def test_the_smallest_key_wins_ties() -> None:
     def of(key: int, edges: int) -> VertexStatistics:
         statistics = VertexStatistics.of(2)
         statistics.add(

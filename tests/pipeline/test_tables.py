@@ -1,4 +1,4 @@
-"""The published tables against the reference and against plain Python."""
+"""The published tables, compared with the reference and with plain Python."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_histogram_is_sorted_and_complete(tmp_path, seed):
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_vertex_tables(tmp_path, seed, side):
     edges = edge_data(random_pairs(seed))
-    # A minimum leaves some vertices without any biclique: those have null for their largest.
+    # A minimum size leaves some vertices without any biclique; their largest is null.
     run_dir = publish(edges, settings(tmp_path, execution=SMALL_BLOCKS, query={"min_left": 3, "min_right": 3}))
     bicliques = published_rows(run_dir)
     ids = getattr(edges, f"{side}_ids").tolist()
@@ -97,7 +97,7 @@ def test_vertex_tables(tmp_path, seed, side):
 
 
 @pytest.mark.parametrize(("most_steps", "left_counted", "right_counted"), [(0, 0, 0), (7, 1, 0), (8, 1, 1)])
-def test_two_hop_degrees_are_left_out_where_they_cost_too_much(tmp_path, most_steps, left_counted, right_counted):
+def test_two_hop_degrees_are_left_out_if_they_cost_too_much(tmp_path, most_steps, left_counted, right_counted):
     # The base of all left vertices is right 0; beside it, left 0 has neighbours of degree 1 and 2, the others 2, 1, 1.
     # The base of right 0, 1 and 2 is left 0; beside it, right 0 has three neighbours of degree 2, and right 2 one.
     pairs = [(u, 0) for u in range(4)] + [(u, u + 1) for u in range(4)] + [(0, 2)]
@@ -218,7 +218,7 @@ def test_sizes_beyond_the_dense_counts():
 def test_keys_and_fingerprint_follow_the_users_keys_alone(tmp_path):
     pairs = random_pairs(8)
     first = publish(edge_data(pairs), settings(tmp_path / "a"))
-    # One more vertex that sorts first moves every dense id; the groups that it does not touch keep their keys.
+    # A new first vertex shifts every dense id; groups that it does not touch keep their keys.
     second = publish(edge_data([*pairs, ("a newcomer", -10_000)]), settings(tmp_path / "b"))
     keys = [{row["biclique_key"] for row in published_rows(run)} for run in (first, second)]
     assert len(keys[1] - keys[0]) == 1

@@ -1,4 +1,4 @@
-"""Where `auto` chose the tier `rapids` and its memory is too small: what is published instead. Needs no GPU."""
+"""`auto` chose the tier `rapids` and its memory is too small: the run of the next tier. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_named_tier_keeps_its_error(tmp_path, rapids, job):
 
 
 @pytest.mark.parametrize("rapids", ["ingest"], indirect=True)
-def test_an_error_of_the_next_tier_is_its_own(tmp_path, rapids, monkeypatch):
+def test_an_error_of_the_next_tier_is_raised(tmp_path, rapids, monkeypatch):
     monkeypatch.setattr(registry, "_AUTO_PREFERENCE", ("cuda",))
     with pytest.raises(MemoryBudgetExceeded, match="the CUDA engine needs"):
         run(settings(tmp_path, execution={"engine": "auto"}), crown())

@@ -1,4 +1,4 @@
-"""What is printed cannot act upon the terminal: keys, paths and column names hold whatever files hold."""
+"""Output cannot act on the terminal, whatever keys, paths and column names contain."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def assert_safe(text: str) -> None:
 
 @pytest.fixture
 def evil_run(tmp_path: Path) -> Path:
-    """A run whose keys, output directory and input hold escape sequences."""
+    """A run whose keys, output directory and input contain escape sequences."""
     pairs = [(EVIL, "x"), (EVIL, f"{EVIL}2"), ("m" * 1_000_000, "x"), *((f"p{i}", "x") for i in range(1000))]
     return publish(edge_data(pairs), settings(tmp_path / f"out{EVIL[:20]}")).parent.parent
 
@@ -89,7 +89,7 @@ def test_top_cuts_long_keys_and_says_how_many_members_more(evil_run: Path) -> No
     stdout = mbe("top", evil_run, "--by", "left").stdout
     text = re.sub(r"[\s│]+", " ", stdout)
     assert "994 more" in text
-    # The table folds its cells: how a long key is cut shows before that.
+    # The table wraps its cells, so check how a long key is cut before that.
     cell = str(tables.table(["key"], [["m" * 1_000_000]]).columns[0]._cells[0])
     assert "1,000,000 characters" in cell
     assert len(cell) < 1_100
@@ -202,7 +202,7 @@ def test_a_file_of_hostile_parquet_keys_through_the_whole_command(tmp_path: Path
 
 
 def test_nothing_is_printed_but_through_these_functions() -> None:
-    """A bare `print` of a path or a key is a hole: `say`, `print_json` and `table` are there for all of it."""
+    """A bare `print` of a path or a key is unsafe; `say`, `print_json` and `table` are there instead."""
     root = Path(__file__).parents[2]
     allowed = {
         "terminal.py": {"say", "print_json"},

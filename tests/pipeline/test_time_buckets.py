@@ -1,4 +1,4 @@
-"""Right keys with a bucket of time, against Python's own arithmetic of days and seconds."""
+"""Right keys with a time bucket, compared with Python's arithmetic of days and seconds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CSV = "user,item,time\nann,x,2024-01-01\nbob,x,2024-01-03T23:59:59\nann,x,2024-0
 
 
 def begin_of(moment: datetime, width: int, offset: int) -> str:
-    """The beginning of the bucket, in whole numbers of Python."""
+    """Return the start of the bucket, computed with Python's integers."""
     seconds = (moment - EPOCH) // timedelta(seconds=1)
     start = EPOCH + timedelta(seconds=(seconds - offset) // width * width + offset)
     return start.isoformat().replace("+00:00", "Z")
@@ -122,14 +122,14 @@ def test_a_row_without_time_is_refused_or_dropped(tmp_path: Path) -> None:
         (pa.array(["2024-01-01", "soon"]), "row 2.*'soon'.*a number, or a moment in ISO-8601"),
     ],
 )
-def test_times_that_no_bucket_holds(times: pa.Array, says: str) -> None:
+def test_times_without_a_bucket_are_refused(times: pa.Array, says: str) -> None:
     source = pa.table({"u": [1, 2], "v": [7, 7], "t": times})
     with pytest.raises(InputError, match=says):
         ingest(InputConfig(timestamp="t", time_bucket="7d"), source)
 
 
 @pytest.mark.parametrize("text", ["", "7", "d", "7 d", "-7d", "+7d", "1.5d", "7D", "7y", "d7", "7d7", "٧d", "9999w"])
-def test_what_is_no_length_of_time(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a"):
         parse_duration(text)
     for key in ("time_bucket", "time_offset"):
@@ -169,14 +169,14 @@ def config_of(tmp_path: Path, **changed: object) -> Config:
 def test_a_run_and_its_checks(tmp_path: Path) -> None:
     config = config_of(tmp_path, time_offset=0)
     run_dir = run(config).run_dir
-    # Those of 7 days begin on Thursdays.
+    # Buckets of 7 days begin on Thursdays.
     keys = pq.read_table(run_dir / "right_vertices.parquet")["key"].to_pylist()
     assert keys == ['["x","2023-12-28T00:00:00Z"]', '["x","2024-01-04T00:00:00Z"]', '["y","2023-12-28T00:00:00Z"]']
     assert "a right vertex for each right key and <bdi>7d</bdi> of time" in (run_dir / "report.html").read_text()
     assert "input" in [check.name for check in verify_run(run_dir, ingest(config.input)).checks]
 
 
-def test_other_buckets_are_another_question(tmp_path: Path) -> None:
+def test_other_buckets_are_another_query(tmp_path: Path) -> None:
     one, two = run(config_of(tmp_path)).run_dir, run(config_of(tmp_path, time_offset="4d")).run_dir
     said = diff_runs(one, two).comparability
     assert not said.knows_gone
@@ -197,7 +197,7 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert says in refused.stderr
 
 
-def test_columns_are_given_up_before_edges_are_ordered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_are_released_before_edges_are_ordered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table({"u": [1, 2], "v": [3, 3], "t": TIMES["timestamps"][:2]}), path := tmp_path / "e.parquet")
     read, order, alive = arrow.read_edges, ARROW.distinct_pairs, []
 

@@ -1,4 +1,4 @@
-"""Numbers that are times: the window, the buckets and the times of groups take the same ones for seconds since 1970."""
+"""Numbers as times: windows, buckets and times of groups take the same ones for seconds since 1970."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_bounds_in_iso_are_compared_or_refused_with_the_bounds_that_do_it(unit: 
 
 @pytest.mark.parametrize("of_bound", UNITS)
 @pytest.mark.parametrize("of_column", UNITS)
-def test_a_bound_of_another_unit_is_refused_with_the_one_that_does_it(of_column: str, of_bound: str) -> None:
+def test_a_bound_of_another_unit_is_refused_with_a_correct_one(of_column: str, of_bound: str) -> None:
     window = {"time_from": UNITS[of_bound](MOMENTS[1]), "time_until": UNITS[of_bound](MOMENTS[3])}
     if of_bound == of_column:
         assert kept(column(of_column), **window) == [1, 2]
@@ -100,7 +100,7 @@ def test_times_of_groups_are_seconds_alone(unit: str) -> None:
 
 
 @pytest.mark.parametrize("last", [0, 99991231, 20241399])
-def test_some_dates_may_be_none(last: int) -> None:
+def test_some_numbers_may_be_no_dates(last: int) -> None:
     times = pa.array([20231230, 20231231, 20240101, last])
     assert "dates written as YYYYMMDD" in settings_of(times, time_bucket="1d")[0]
 
@@ -108,13 +108,13 @@ def test_some_dates_may_be_none(last: int) -> None:
 @pytest.mark.parametrize(
     ("times", "window", "expected"),
     [
-        # Counts of anything, which no unit is told of.
+        # Counts of anything, without a unit of time.
         ([5, 6, 7], {"time_from": 6}, [1, 2]),
         ([5, 6, 7], {"time_from": 10**9}, None),
         ([5, 6, 7], {"time_until": 20240131}, [0, 1, 2]),
         ([20_240_131, 3, 4, 5], {"time_from": 4}, [0, 2, 3]),
         ([1_700_000_000, 5], {"time_from": 0}, [0, 1]),
-        # What is no number to a calendar is a bound like any other.
+        # A number that is no date is an ordinary bound.
         ([1_700_000_000, 5], {"time_from": 20241331}, [0]),
         ([1_700_000_000, 5], {"time_until": 2**70}, [0, 1]),
         ([-1_700_000_000, 5], {"time_from": "1960-01-01"}, [1]),
@@ -135,7 +135,7 @@ def test_numbers_of_no_unit_are_compared_as_they_stand(
 @pytest.mark.parametrize(
     ("times", "instead"), [([2022, 2023, 2024], 2023), ([202211, 202301, 202312], 202301), ([19_700, 19_800], None)]
 )
-def test_what_is_too_small_for_seconds_is_refused(times: list[int], instead: int | None) -> None:
+def test_numbers_too_small_for_seconds_are_refused(times: list[int], instead: int | None) -> None:
     message, found = settings_of(pa.array(times), time_from="2023-01-01")
     assert "not seconds since 1970" in message
     assert found == ([] if instead is None else [{"time_from": instead}])

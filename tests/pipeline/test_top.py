@@ -1,4 +1,4 @@
-"""The largest bicliques, streamed over many row groups, are those that sorting everything gives."""
+"""The largest bicliques, streamed over many row groups, equal those of a full sort."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N_LEFT, N_RIGHT = 30, 12
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict]:
-    """Rows as a run has them; members are random, for reading them does not ask for maximality."""
+    """Rows as a run has them; members are random, since reading does not need maximality."""
     rng = np.random.default_rng(5)
     keys = rng.choice(10**6, 900, replace=False) - 5 * 10**5
     return [_row(rng, int(key)) for key in keys]
@@ -65,7 +65,7 @@ def test_row_groups_that_hold_nothing_large_are_not_read(
     monkeypatch.setattr(top, "_batches", lambda *asked: (read.append(asked), batches(*asked))[1])
     found = largest_bicliques(run, 7)
     assert [(b.n_edges, b.key) for b in found] == _expected(rows, 7)
-    # Of each part the last of its five row groups holds the large ones.
+    # In each part, the last of its five row groups holds the large ones.
     assert 1 <= len(read) <= 3
 
 

@@ -1,4 +1,4 @@
-"""Columns that carry a type: what comes out is the file's graph, however its writer stored keys and values."""
+"""Columns with types: reading gives the file's graph, however its writer stored keys and values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Pairs = set[tuple[object, object]]
 
 
 def pairs(source: object, **settings: object) -> Pairs:
-    """The edges of a path or of an object, by the keys."""
+    """Return the edges of a path or an object, by key."""
     config = InputConfig(path=str(source), **settings) if isinstance(source, Path) else InputConfig(**settings)
     edges = ingest(config, source=None if isinstance(source, Path) else source)
     left, right = edges.left_keys.to_pylist(), edges.right_keys.to_pylist()
@@ -58,7 +58,7 @@ def lefts(found: Pairs) -> set[object]:
         (("acct=7/day=1", "acct=8/day=2", "acct=8/day=02"), {}, {7, 8}),
     ],
 )
-def test_partitions_are_what_the_directories_say(
+def test_partitions_come_from_directory_names(
     tmp_path: Path, names: tuple[str, ...], settings: dict[str, object], expected: set[object]
 ) -> None:
     source = partitioned(tmp_path, *names)
@@ -108,7 +108,7 @@ def test_a_column_in_files_and_directories_is_asked_about(tmp_path: Path) -> Non
     ids=str,
 )
 def test_files_of_one_column_in_several_encodings(tmp_path: Path, first: pa.Array, second: pa.Array) -> None:
-    # The columns that are not read may be anything.
+    # Columns that are not read may have any type.
     pq.write_table(pa.table({"u": first, "v": ["x"], "note": [1]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"note": ["text"], "v": ["y"], "u": second}), tmp_path / "2.parquet")
     keys = [as_plain(pa.chunked_array([each]))[0].as_py() for each in (first, second)]
@@ -225,7 +225,7 @@ def test_polars_frames(tmp_path: Path, name: str) -> None:
     assert pairs(tmp_path / "text.parquet") == {(str(key), item) for key, item in expected}
 
 
-def test_what_polars_cannot_hand_over_is_refused() -> None:
+def test_polars_types_that_cannot_be_converted_are_refused() -> None:
     frame = pl.DataFrame({"u": [1], "^v$": [2], "o": [object()]})
     assert pairs(frame) == {(1, 2)}
     assert "column 'o' holds Python objects" in refusal(source=frame, left=0, right="o")
@@ -267,7 +267,7 @@ def test_arrays_of_two_rows_may_be_either(width: int, kind: type) -> None:
 
 
 VALUES = {
-    # field: values of entries (1, 1), (2, 1) and so on, and which of them are not zero
+    # field: values of entries (1, 1), (2, 1) and so on, and the numbers of those that are not zero
     "integer": (["9223372036854775808", "0", "-99999999999999999999", "0.5", "1e-9", "-0"], [1, 3, 4, 5]),
     "unsigned-integer": (["18446744073709551616", "0", "1"], [1, 3]),
     "real": (["1e-400", "0", "-0.0", "0e7", "0x10", "0,5", ".0", "1D5", "0d5", "+3", "nan"], [1, 5, 6, 8, 10, 11]),
@@ -322,7 +322,7 @@ def test_matrix_market_weights_are_what_the_file_says(tmp_path: Path, value: str
     assert "foo" in refusal(path)
 
 
-def test_npz_reads_only_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_npz_reads_only_requested_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "e.npz"
     np.savez(path, u=[1, 2], v=[3, 4], huge=np.zeros(10), things=np.array([{}, {}], object), cube=np.zeros((2, 2, 2)))
     read = []

@@ -1,4 +1,4 @@
-"""`verify_run` passes what is right, and names what is not, however well the damage is covered up."""
+"""`verify_run` accepts correct runs, and names what is wrong, however well the damage is covered up."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def edit_manifest(run: Path, edit: Callable[[dict], None]) -> None:
 
 
 def refresh_files(run: Path) -> None:
-    """Make sizes, checksums and rows in the manifest right again."""
+    """Correct the sizes, checksums and rows in the manifest."""
     entries = [entry.model_dump() for entry in file_entries(run)]
     edit_manifest(run, lambda values: values.update(files=entries))
 
@@ -165,7 +165,7 @@ def _participate(vertices: list[dict], side: int, rows: Rows, keys: list[int]) -
 
 
 def refused(run: Path, edges: EdgeData | None, *parts: str, **options: int) -> None:
-    """The check fails, and its one-line message has every part."""
+    """Assert that the check fails with a one-line message that has every part."""
     with pytest.raises(VerificationError) as caught:
         verify_run(run, edges, **options)
     message = str(caught.value)
@@ -174,7 +174,7 @@ def refused(run: Path, edges: EdgeData | None, *parts: str, **options: int) -> N
         assert part in message
 
 
-# --- what is right passes -----------------------------------------------------------------------------------------
+# --- correct runs pass --------------------------------------------------------------------------------------------
 
 
 def test_a_good_run_passes(run: Path, edges: EdgeData) -> None:
@@ -210,7 +210,7 @@ def test_forging_nothing_passes(run: Path, edges: EdgeData) -> None:
     verify_run(run, edges)
 
 
-def test_without_the_input_it_says_what_it_could_not_check(run: Path) -> None:
+def test_without_the_input_open_checks_are_listed(run: Path) -> None:
     report = verify_run(run)
     assert report.n_against_input == 0
     assert any("the input is not given" in text for text in report.not_checked)
@@ -255,8 +255,10 @@ def test_truncated_runs_pass_and_say_so(tmp_path: Path, edges: EdgeData) -> None
         ("", None),
     ],
 )
-def test_a_run_may_not_excuse_itself(run: Path, edges: EdgeData, truncated: str, most: int | None) -> None:
-    """A finished run that calls itself incomplete would not be searched for what is missing."""
+def test_a_finished_run_cannot_call_itself_incomplete(
+    run: Path, edges: EdgeData, truncated: str, most: int | None
+) -> None:
+    """Otherwise a finished run could call itself incomplete and avoid the search for missing rows."""
     edit_manifest(run, lambda values: values.update(truncated=truncated))
     if most is not None:
         edit_manifest(run, lambda values: values["config"]["execution"].update(max_bicliques=most))
@@ -275,7 +277,7 @@ def test_a_sample_is_stated(run: Path, edges: EdgeData) -> None:
     assert any(f"{report.n_bicliques - 7} bicliques outside" in text for text in report.not_checked)
 
 
-# --- what is wrong is named ---------------------------------------------------------------------------------------
+# --- errors are named ---------------------------------------------------------------------------------------------
 
 
 def test_flipped_byte(run: Path, edges: EdgeData) -> None:
@@ -398,7 +400,7 @@ def test_vertex_table(run: Path, edges: EdgeData, side: str, column: str) -> Non
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_two_hop_degrees_are_there_all_or_none(tmp_path: Path, run: Path, edges: EdgeData, side: str) -> None:
+def test_two_hop_degrees_are_complete_or_absent(tmp_path: Path, run: Path, edges: EdgeData, side: str) -> None:
     path = run / f"{side}_vertices.parquet"
     edit_rows(path, lambda rows: rows[3].update(two_hop_degree=None))
     refresh_files(run)
@@ -451,7 +453,7 @@ def test_steps_of_two_hop_degrees_are_recomputed(seed: int, density: float, has_
     assert recomputed == two_hop_steps(graph)
 
 
-def test_largest_key_is_null_where_there_is_none(tmp_path: Path, edges: EdgeData) -> None:
+def test_largest_key_is_null_if_there_is_none(tmp_path: Path, edges: EdgeData) -> None:
     run = publish(tmp_path / "out", edges, query={"containing_left": ["person 03"], "min_right": 2})
     path = run / "right_vertices.parquet"
     idle = pq.read_table(path)["n_bicliques"].to_pylist().index(0)
@@ -586,7 +588,7 @@ def test_promised_order(run: Path, edges: EdgeData) -> None:
     refused(run, edges, "bicliques row 6 ", "out of order")
 
 
-def test_the_sample_decides_what_is_held_against_the_graph(run: Path, edges: EdgeData) -> None:
+def test_the_sample_decides_which_rows_are_checked(run: Path, edges: EdgeData) -> None:
     rows = read_bicliques(run)
     for left, right in rows:
         if len(left) > 1:
@@ -608,8 +610,8 @@ def test_no_run(tmp_path: Path) -> None:
 WRITERS = ("bicliques", "both_sides", "cliques", "derived.", "groups", "pq_counts", "sink_collector")
 
 
-def test_it_shares_no_code_with_the_engines() -> None:
-    """But for what an engine finds anew where a run has no bicliques, which is checked as published rows are."""
+def test_verification_shares_no_code_with_the_engines() -> None:
+    """Except for searching runs without bicliques again; those results are checked like published rows."""
     imported, asked = set(), set()
     for path in Path(mbe_stage.pipeline.verify.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -627,7 +629,7 @@ def test_it_shares_no_code_with_the_engines() -> None:
         "mbe_stage.bicliques.results.BicliqueBlock",
         "mbe_stage.bicliques.results.Detail",
     }
-    # Compiling is not what compiled functions compute. A contract keeps the specification of groups apart from engines.
+    # Compiling does not compute results. A contract keeps the specification of groups apart from engines.
     tools = ("mbe_stage.runtime.jit", "mbe_stage.runtime.compile_ahead")
     apart = (*tools, "mbe_stage.groups.reference", "mbe_stage.pipeline")
     assert {name for name in imported if name and name.startswith("mbe_stage") and not name.startswith(apart)} == {
@@ -637,7 +639,7 @@ def test_it_shares_no_code_with_the_engines() -> None:
     }
     assert not imported & {"mbe_stage.pipeline.execution.steps"}
     what_wrote_it = [f"mbe_stage.pipeline.{name}" for name in ("backends", *(f"problems.{each}" for each in WRITERS))]
-    # It makes graphs of rows, as the reader does.
+    # This module makes graphs of rows, as the reader does.
     imported = {name for name in imported if name and "problems.groups.tried_keys" not in name}
     assert not [name for name in imported if name.startswith(tuple(what_wrote_it))]
 

@@ -1,4 +1,4 @@
-"""Every field of the manifest is recomputed by `verify_run`, or listed as something that nothing tells."""
+"""Every field of the manifest is recomputed by `verify_run`, or listed as not verifiable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mbe_stage.pipeline.verify.fields import (
 )
 from tests.pipeline.test_verify import edge_data, edit_manifest, edit_rows, matrix, publish, refresh_files
 
-# Values of a field that are valid, one of which is not what it is.
+# Valid values of fields, at least one of them other than the field's own.
 _OTHERS = {
     str: ["other", "1GiB", "no", "integer", "csv", "0" * 64, "cpu", "drop", "none", "fail"],
     int: [1, 2, 3, 77, 1 << 29],
@@ -46,7 +46,7 @@ def _names(fields: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
 
 _UNTOLD = _names(UNTOLD)
-# What says nothing of a run without derived outputs: no value of these is valid.
+# Sections without any valid value in a run without derived outputs.
 _OF_DERIVED = {"derived", "derived_inputs", "derived_comparison"}
 
 
@@ -62,7 +62,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, edges: EdgeData) -> Path:
 
 
 def leaves(value: Any, path: tuple = ()) -> Iterator[tuple]:
-    """The places of all values that hold no others; an empty list or object counts as one."""
+    """Yield the paths of all leaf values; an empty list or object counts as one."""
     if isinstance(value, dict | list) and value:
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(inner, (*path, key))
@@ -71,7 +71,7 @@ def leaves(value: Any, path: tuple = ()) -> Iterator[tuple]:
 
 
 def forgeries(value: Any) -> list[Any]:
-    """Other values: some are valid in this place."""
+    """Return other values, some of which are valid in this place."""
     if isinstance(value, list):
         return [["forged"]]
     if isinstance(value, dict):
@@ -87,9 +87,9 @@ def put(values: Any, path: tuple, new: Any) -> None:
 
 @pytest.mark.parametrize("recomputed", [False, True], ids=["fingerprint as it was", "fingerprint recomputed"])
 def test_every_field_is_checked_or_listed(tmp_path: Path, run: Path, edges: EdgeData, recomputed: bool) -> None:
-    """Where this fails for a new field: recompute it, or list it in `UNTOLD` of pipeline/verify/fields.py.
+    """If this fails for a new field: recompute it, or list it in `UNTOLD` of pipeline/verify/fields.py.
 
-    The fingerprint is another where the configuration is, and must not be all that finds a forged setting.
+    Another configuration has another fingerprint; a forged setting must also be found without it.
     """
     copy = tmp_path / "runs" / run.name
     shutil.copytree(run, copy)
@@ -97,7 +97,7 @@ def test_every_field_is_checked_or_listed(tmp_path: Path, run: Path, edges: Edge
     assert verify_run(copy, edges).not_checked == standing_notes(read_manifest(copy))
     text = (copy / "manifest.json").read_text()
     values = json.loads(text)
-    # Whatever is no setting leaves the fingerprint as it is: forged once is enough.
+    # Other fields do not change the fingerprint, so forging them once is enough.
     places = [path for path in leaves(values) if not recomputed or path[0] == "config"]
     names = {path: ".".join(key for key in path if isinstance(key, str)) for path in places}
     passed, seen = set(), set()
@@ -108,46 +108,46 @@ def test_every_field_is_checked_or_listed(tmp_path: Path, run: Path, edges: Edge
             except VerificationError:
                 seen.add(name)
                 if path[0] == "config" and not recomputed:
-                    # By the fingerprint, which finds the others too.
+                    # Found by the fingerprint, which finds the others too.
                     break
                 continue
             except PublishError:
-                # No valid value of this field: the next.
+                # Not a valid value of this field: try the next.
                 continue
             listed = any(name == field or name.startswith(f"{field}.") for field in (*_UNTOLD, *by_effect))
             listed = listed or any(_lists(note, name) for note in report.not_checked)
             assert listed, f"{name}: {forged!r} instead of {_at(values, path)!r} is neither found nor listed"
             passed.add(name)
-    # What is listed as untold is never found, but by a fingerprint that was left.
+    # Fields listed in `UNTOLD` are found at most by an outdated fingerprint.
     assert {"config.input.path", "config.execution.engine", "config.output.keep_runs"} <= passed
     assert not recomputed or not seen & set(_UNTOLD)
-    # What is listed by its effect is found where the result contradicts it. This run is complete, whatever the time.
+    # Settings listed by their effect are found if the result contradicts them. This run is complete at any limit.
     assert set(by_effect) - {"config.execution.time_limit_seconds"} <= seen
     assert {"config.output.members", "config.output.report", "config.output.compression"} <= seen
-    # Refused by every reader, whatever it is; a problem that is not installed; filters that no configuration has
-    # without their columns; nothing that is published; the limit of another problem. Of what is no setting: counts that
-    # are none; facts of a graph without sides.
+    # Readers refuse any other value: a problem that is not installed, filters without their columns, a run without
+    # output, the limit of another problem. Outside of the configuration: counts of missing outputs, and facts of a
+    # graph without sides.
     never = {"config.problem", "config.input.min_weight", "config.output.bicliques", "config.execution.max_cliques"}
     never.add("config.input.decimal")
     never |= {f"config.input.time_{name}" for name in ("from", "until", "bucket", "offset")}
-    # Who did the search: what does not fit together is refused by every reader, and the rest is of one string.
+    # How the search was run: readers refuse contradictions, and the other values are alike.
     never |= {f"config.execution.{name}" for name in ("runner", "cluster", "workers", "devices")}
     assert set(names.values()) - seen - passed == never | (set() if recomputed else {"input.undirected", *_OF_DERIVED})
     if not recomputed:
         assert {"config_fingerprint", "run_id", "input.rows_read", "input.duplicate_edges"} <= seen
         assert {"content_fingerprint", "counts.max_edges", "config.output.top"} <= seen
         assert {"created_at", "engine", "device"} <= passed
-        # Nothing is listed that is no field.
+        # Only fields are listed.
         listed_names = (*_UNTOLD, *by_effect)
         assert all(any(f"{name}.".startswith(f"{field}.") for name in names.values()) for field in listed_names)
 
 
 def _forged(run: Path, text: str, path: tuple, new: Any, recomputed: bool) -> Path:
-    """The run with another value in its manifest, and the fingerprint that goes with it."""
+    """Return the run with another value in its manifest, and the fingerprint that goes with it."""
     values = json.loads(text)
     put(values, path, new)
     (run / "manifest.json").write_text(json.dumps(values))
-    # Only a problem that is installed says what is asked of it.
+    # Only an installed problem can tell its query.
     if recomputed and is_here(read_manifest(run).problem):
         fingerprint = config_fingerprint(read_manifest(run).config)
         (run / "manifest.json").write_text(json.dumps({**values, "config_fingerprint": fingerprint}))
@@ -196,7 +196,7 @@ def test_the_footers_say_the_codec(tmp_path: Path, edges: EdgeData, codec: str) 
     for other in {"zstd", "snappy", "lz4", "none"} - {codec}:
         _forged(run, text, ("config", "output", "compression"), other, recomputed=True)
         if codec == "none":
-            # Stored as they are, values may have been too few to get smaller.
+            # Uncompressed columns may just not have become smaller.
             note = "config.output: compression: no column of the tables is compressed"
             assert note in verify_run(run).not_checked
         else:
@@ -211,13 +211,13 @@ def test_one_table_with_another_codec_is_refused(tmp_path: Path, edges: EdgeData
     refresh_files(run)
     with pytest.raises(VerificationError, match=r"size_histogram\.parquet, column 'n_left': is compressed with GZIP"):
         verify_run(run)
-    # A column that would not get smaller.
+    # A column that compression would not make smaller.
     pq.write_table(pq.read_table(path), path, compression="none")
     refresh_files(run)
     verify_run(run)
 
 
-def test_without_the_input_two_hop_degrees_are_all_there_or_none(tmp_path: Path, edges: EdgeData) -> None:
+def test_without_the_input_two_hop_degrees_are_complete_or_absent(tmp_path: Path, edges: EdgeData) -> None:
     run = publish(tmp_path, edges)
     text = (run / "manifest.json").read_text()
     _forged(run, text, ("config", "output", "two_hop_steps"), 0, recomputed=True)
@@ -230,14 +230,14 @@ def test_without_the_input_two_hop_degrees_are_all_there_or_none(tmp_path: Path,
         verify_run(run)
 
 
-def test_no_comparison_where_none_was_asked_for(tmp_path: Path, edges: EdgeData) -> None:
+def test_an_unrequested_comparison_is_refused(tmp_path: Path, edges: EdgeData) -> None:
     run = publish(tmp_path, edges, output={"compare": 0})
     edit_manifest(run, lambda values: values.update(comparison={"run_id": "forged"}))
     with pytest.raises(VerificationError, match=r"comparison is set, but output\.compare of its config is 0"):
         verify_run(run)
 
 
-def test_counts_of_a_derived_output_that_was_not_asked_for(tmp_path: Path, run: Path) -> None:
+def test_counts_of_an_unrequested_output_are_refused(tmp_path: Path, run: Path) -> None:
     shutil.copytree(run, tmp_path / "runs" / run.name)
     edit_manifest(tmp_path / "runs" / run.name, lambda values: values.update(derived={"forged": {"rows": 1}}))
     with pytest.raises(VerificationError, match="derived holds forged; expected nothing, by its config"):
@@ -251,7 +251,7 @@ def _at(values: Any, path: tuple) -> Any:
 
 
 def _lists(note: str, name: str) -> bool:
-    """Whether an entry of `not_checked` names a field: `section: field, field: why`."""
+    """Return whether an entry of `not_checked` names a field: `section: field, field: why`."""
     section, _, field = name.rpartition(".")
     return note.startswith(f"{section}: ") and field in note.removeprefix(f"{section}: ").split(":")[0].split(", ")
 
@@ -266,8 +266,8 @@ def test_the_note_names_every_untold_field() -> None:
 @pytest.mark.parametrize(
     "name", ["rows_read", "rows_dropped_null", "rows_dropped_weight", "rows_dropped_time", "duplicate_edges", "n_edges"]
 )
-def test_what_became_of_the_rows_is_held_against_the_input(tmp_path: Path, name: str) -> None:
-    """Also where the figures still add up."""
+def test_row_counts_are_checked_against_the_input(tmp_path: Path, name: str) -> None:
+    """Wrong figures are found even if they still add up."""
     path = tmp_path / "e.csv"
     path.write_text("l,r,w\na,1,5\na,1,6\nb,1,5\nb,2,5\n,2,5\nc,2,1\n")
     config = Config.from_mapping(
@@ -295,7 +295,7 @@ def test_what_became_of_the_rows_is_held_against_the_input(tmp_path: Path, name:
         verify_run(run, ingest(config.input))
 
 
-def test_without_the_input_what_it_would_tell_is_listed(run: Path) -> None:
+def test_without_the_input_its_fields_are_listed(run: Path) -> None:
     notes = verify_run(run).not_checked
     note = next(note for note in notes if note.startswith("input: "))
     assert {"rows_read", "duplicate_edges", "fingerprint", "source"} <= set(note.split(": ")[1].split(", "))
@@ -309,10 +309,8 @@ def test_another_file_of_the_same_edges_is_named(run: Path, edges: EdgeData) -> 
     assert set(READING) >= {"format", "rows_read"}
 
 
-def test_a_manifest_that_does_not_say_its_columns_is_read_and_that_is_listed(
-    tmp_path: Path, run: Path, edges: EdgeData
-) -> None:
-    """As those of earlier versions."""
+def test_a_manifest_without_columns_is_read_and_listed(tmp_path: Path, run: Path, edges: EdgeData) -> None:
+    """Manifests of earlier versions do not state columns."""
     copy = tmp_path / "runs" / run.name
     shutil.copytree(run, copy)
     edit_manifest(copy, lambda values: values["input"].pop("columns"))
@@ -341,7 +339,7 @@ def test_progress_reaches_the_end(run: Path, edges: EdgeData) -> None:
 
 
 def test_long_keys_are_hashed_without_a_step_of_python_per_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten megabytes took two minutes; the number of NumPy calls must not grow with the length of a key."""
+    """The number of NumPy calls must not grow with the length of a key."""
     from mbe_stage.pipeline.verify import recipe
 
     calls = []

@@ -1,4 +1,4 @@
-"""What a run had to do otherwise than asked, or could not check: in manifest, report and on the command line."""
+"""Warnings of a run, about deviations from its settings and skipped checks: in the manifest, report and command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def staged(directory: Path, **sections: dict) -> RunResult:
     return RunResult(run_dir, finish(run_dir, input_facts, config, facts))
 
 
-def test_the_manifest_has_those_of_the_input_and_of_the_enumeration(tmp_path):
+def test_the_manifest_has_warnings_of_input_and_enumeration(tmp_path):
     result = staged(tmp_path)
     assert result.manifest.warnings == (UNCHECKED, "cpu took over")
     manifest = read_manifest(result.run_dir)
@@ -40,7 +40,7 @@ def test_the_manifest_has_those_of_the_input_and_of_the_enumeration(tmp_path):
     assert manifest.input.warnings == (UNCHECKED,)
 
 
-def test_a_manifest_of_before_is_read(tmp_path):
+def test_a_manifest_without_warnings_is_read(tmp_path):
     run_dir = staged(tmp_path).run_dir
     path = run_dir / "manifest.json"
     values = json.loads(path.read_text())
@@ -50,13 +50,13 @@ def test_a_manifest_of_before_is_read(tmp_path):
     assert read_manifest(run_dir).input.warnings == ()
 
 
-def test_the_report_shows_them(tmp_path):
+def test_the_report_shows_warnings(tmp_path):
     page = (staged(tmp_path, output={"directory": str(tmp_path), "report": True}).run_dir / "report.html").read_text()
     assert "p.parquet was read without &lt;page&gt; checks" in page
     assert "cpu took over" in page
 
 
-def test_the_command_line_shows_them(tmp_path, capsys):
+def test_the_command_line_shows_warnings(tmp_path, capsys):
     result = staged(tmp_path)
     show.run(result, as_json=False)
     assert f"\nwarning    {UNCHECKED}\nwarning    cpu took over\n" in capsys.readouterr().out
@@ -64,14 +64,14 @@ def test_the_command_line_shows_them(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["warnings"] == [UNCHECKED, "cpu took over"]
 
 
-def test_they_survive_between_the_steps_of_a_flow(tmp_path):
+def test_warnings_survive_between_the_steps_of_a_flow(tmp_path):
     edges = edge_data(crown_pairs(4))
     edges = replace(edges, facts=replace(edges.facts, warnings=(UNCHECKED,)))
     assert load_edges(save_edges(edges, tmp_path)).facts == edges.facts
 
 
 @pytest.mark.parametrize("engine", ["auto", "reference"])
-def test_an_engine_that_took_anothers_place_is_one(tmp_path, monkeypatch, capsys, engine):
+def test_an_engine_fallback_is_a_warning(tmp_path, monkeypatch, capsys, engine):
     small_gpu.install(monkeypatch)
     monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: "not here")
     left, right = zip(*crown_pairs(4), strict=True)

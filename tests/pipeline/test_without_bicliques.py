@@ -1,4 +1,4 @@
-"""Runs that leave their bicliques out: all else is that of a run that has them, and is checked as far as it goes."""
+"""Runs that leave out their bicliques: everything else equals a full run, and is checked as far as possible."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def edges_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def left_out(tmp_path: Path) -> Path:
-    """A run that has groups alone."""
+    """A run with groups only."""
     return run(settings(tmp_path / "out", **LEFT_OUT), EDGES).run_dir
 
 
-# --- what is published --------------------------------------------------------------------------------------------
+# --- published content --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_all_but_the_bicliques_is_the_same(tmp_path: Path, section: dict[str, An
     assert {"complete and maximal", "manifest counts and content fingerprint", "groups"} <= checks
 
 
-def test_nothing_is_kept_of_what_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No rows are made, no file is opened, and no block stays."""
 
     def fail(*_: object) -> None:
@@ -96,8 +96,8 @@ def test_nothing_is_kept_of_what_passes(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_runs_that_have_them_are_called_what_they_were_called() -> None:
-    """The key is new: of runs that keep the table the fingerprint of the question is that of before."""
+def test_fingerprints_of_full_runs_are_unchanged() -> None:
+    """The key is new, and runs that keep the table have the same fingerprint as before."""
     output = {"members": False, "sort": False, "two_hop_steps": 2_000_000_000, "report": True, "top": 20}
     asked = {
         "schema_version": PLAIN_VERSION,
@@ -125,7 +125,7 @@ def test_a_run_without_bicliques_at_all(tmp_path: Path) -> None:
     verify_run(result.run_dir)
 
 
-# --- how it is asked for ------------------------------------------------------------------------------------------
+# --- settings -----------------------------------------------------------------------------------------------------
 
 
 def test_the_option_is_the_key(tmp_path: Path, edges_file: Path) -> None:
@@ -147,26 +147,26 @@ def test_the_option_is_the_key(tmp_path: Path, edges_file: Path) -> None:
         (("--no-bicliques", "--groups", "--sort"), "--sort needs the table of bicliques, but --no-bicliques"),
     ],
 )
-def test_what_contradicts_itself_is_refused(tmp_path: Path, edges_file: Path, options: Any, message: str) -> None:
+def test_contradictory_options_are_refused(tmp_path: Path, edges_file: Path, options: Any, message: str) -> None:
     assert message in refusal("enumerate", edges_file, "--out", tmp_path / "out", *options, code=2)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("installed")
-def test_another_problem_does_not_know_it() -> None:
+def test_other_problems_refuse_the_option() -> None:
     with pytest.raises(ConfigError, match=r"output\.bicliques.*is for the problem bicliques"):
         Config.from_mapping({"problem": "butterflies", **LEFT_OUT})
 
 
 @pytest.mark.usefixtures("installed")
-def test_an_output_of_another_package_is_something_too(tmp_path: Path) -> None:
+def test_outputs_of_other_packages_count_as_output(tmp_path: Path) -> None:
     config = settings(tmp_path, groups=None, smaller_sides={}, **LEFT_OUT)
     result = run(config, EDGES)
     verify_run(result.run_dir, ingest(Config().input, EDGES))
     assert any("smaller sides" in text for text in verify_run(result.run_dir).not_checked)
 
 
-def test_where_that_package_is_not_installed_the_run_is_still_read(left_out: Path) -> None:
+def test_the_run_is_read_without_that_package(left_out: Path) -> None:
     edit(left_out, lambda values: values["config"].update(foreign={"key": 1}))
     edit(left_out, lambda values: values["config"].pop("groups"))
     manifest = read_manifest(left_out)
@@ -183,10 +183,10 @@ def test_the_shipped_default_keeps_them() -> None:
     assert load_config(None).output.bicliques
 
 
-# --- who has to do without them -----------------------------------------------------------------------------------
+# --- readers ------------------------------------------------------------------------------------------------------
 
 
-def test_what_reads_bicliques_is_refused(left_out: Path) -> None:
+def test_readers_of_bicliques_are_refused(left_out: Path) -> None:
     with pytest.raises(PublishError, match=r"was published without its bicliques .*; run it again with them"):
         bicliques_parts(left_out)
 
@@ -197,7 +197,7 @@ def test_groups_are_exported_instead(left_out: Path) -> None:
     assert exported.startswith('"group"')
 
 
-def test_what_lists_bicliques_is_refused(left_out: Path) -> None:
+def test_exports_of_bicliques_are_refused(left_out: Path) -> None:
     message = r"was published without its bicliques \(output.bicliques: false\).*run it again with them"
     with pytest.raises(PublishError, match=message):
         export_run(left_out, io.BytesIO())
@@ -227,7 +227,7 @@ def test_the_report_says_so(left_out: Path) -> None:
     assert "bicliques/*.parquet" not in page
 
 
-def test_a_run_that_lost_its_table_is_another_thing(tmp_path: Path) -> None:
+def test_a_lost_table_has_its_own_message(tmp_path: Path) -> None:
     result = run(settings(tmp_path), EDGES)
     for part in bicliques_parts(result.run_dir):
         part.unlink()
@@ -236,11 +236,11 @@ def test_a_run_that_lost_its_table_is_another_thing(tmp_path: Path) -> None:
     assert_nothing_staged(tmp_path)
 
 
-# --- what verify finds --------------------------------------------------------------------------------------------
+# --- verification -------------------------------------------------------------------------------------------------
 
 
 def put(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    """Another value in the manifest."""
+    """Return a change of a value in the manifest."""
 
     def change(values: dict[str, Any]) -> None:
         for key in path[:-1]:
@@ -297,7 +297,7 @@ def test_forged_counts_are_found(left_out: Path, change: Any, given: str) -> Non
         verify_run(left_out, None if given == "nothing" else ingest(Config().input, EDGES))
 
 
-def test_a_forged_fingerprint_is_found_by_enumerating_anew_and_listed_without(left_out: Path) -> None:
+def test_a_forged_fingerprint_is_found_by_enumerating_again(left_out: Path) -> None:
     edit(left_out, put("content_fingerprint", value=lambda text: text[:-1] + ("0" if text[-1] != "0" else "1")))
     with pytest.raises(VerificationError, match="content_fingerprint is"):
         verify_run(left_out, ingest(Config().input, EDGES))
@@ -324,8 +324,8 @@ def test_forged_groups_are_found(left_out: Path, name: str, change: Any, message
         verify_run(left_out, edges, sample=0 if given == "sample" else None)
 
 
-def test_a_better_group_that_is_left_out_is_found_by_enumerating_anew(tmp_path: Path) -> None:
-    """Two groups are there; a run that says there is one is found out with the bicliques only."""
+def test_a_better_group_that_is_left_out_is_found_by_enumerating_again(tmp_path: Path) -> None:
+    """There are two groups; a run that states only one is caught with the bicliques only."""
     run_dir = run(settings(tmp_path, groups={"limit": 1}, **LEFT_OUT), EDGES).run_dir
     edit(run_dir, put("config", "groups", "limit", value=2))
     manifest = Manifest.model_validate_json((run_dir / "manifest.json").read_text())
@@ -336,7 +336,7 @@ def test_a_better_group_that_is_left_out_is_found_by_enumerating_anew(tmp_path: 
 
 
 def test_a_group_that_is_no_biclique_of_the_input_is_found_without_the_bicliques(left_out: Path) -> None:
-    """The input is another than the run's by one edge of a group: whoever forges could make the rest agree with it."""
+    """The input lacks one edge of a group; a forger could make everything else agree with it."""
     groups = rows(left_out, "groups")
     keys = {row["key"] for row in rows(left_out, "group_members") if row["group_key"] == groups[0]["group_key"]}
     pairs = list(zip(*(column.to_pylist() for column in EDGES.columns), strict=True))

@@ -1,4 +1,4 @@
-"""What workers write of a run: the same rows, sums and bytes, whoever is late or lost."""
+"""Parts written by workers: the same rows, sums and bytes, even if workers are late or lost."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Found:
     Attributes
     ----------
     name, key : str
-        Also of the data set, and of its column of keys.
+        Name of the problem and its data set, and of its column of keys.
     sink : callable
-        Takes a directory and what a sink may be told, and gives one.
+        Makes a sink from a directory and the options of a sink.
     leases : list of list of block
-        What some leases have found, of which one has found nothing.
+        Results of some leases, one of which has none.
     """
 
     name: str
@@ -91,7 +91,7 @@ def found(request: pytest.FixtureRequest) -> Found:
 
 
 def made_by(directory: Path, sink: Callable[..., RowSink[Any]], **asked: Any) -> WorkerParts:
-    # As a worker gets it.
+    # As a worker receives it.
     return pickle.loads(pickle.dumps(WorkerParts(directory, partial(sink, **asked))))
 
 
@@ -120,7 +120,7 @@ def sort(request: pytest.FixtureRequest) -> Iterator[bool]:
     return request.param
 
 
-def test_what_workers_wrote_is_what_one_process_writes(tmp_path: Path, found: Found, sort: bool) -> None:
+def test_workers_write_the_same_as_one_process(tmp_path: Path, found: Found, sort: bool) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     ours.mkdir()
     theirs.mkdir()
@@ -129,7 +129,7 @@ def test_what_workers_wrote_is_what_one_process_writes(tmp_path: Path, found: Fo
             alone.accept(block)
     parts = made_by(tmp_path / "theirs.parts", found.sink, sort=sort)
     with found.sink(theirs, sort=sort, parts=parts) as sink:
-        # One worker sends what it finds, and one finds what nobody waits for any more.
+        # One worker sends its results, and one finds results that are no longer needed.
         for block in found.leases[0]:
             sink.accept(block)
         for i, blocks in enumerate(found.leases[1:]):
@@ -147,12 +147,12 @@ def test_what_workers_wrote_is_what_one_process_writes(tmp_path: Path, found: Fo
 
 @dataclass
 class Recorder:
-    """Stands for the collector of a derived output.
+    """Stands in for the collector of a derived output.
 
     Attributes
     ----------
     seen : list of (int, members)
-        Key and members, of every result that it was handed.
+        Key and members of every result that it received.
     """
 
     seen: list[tuple[int, Any]] = field(default_factory=list)
@@ -169,7 +169,7 @@ def _left_of(block: Any) -> tuple[np.ndarray, np.ndarray]:
     return block.left_offsets, block.left_members
 
 
-def test_derived_outputs_take_in_what_workers_wrote_once(tmp_path: Path, found: Found, sort: bool) -> None:
+def test_derived_outputs_receive_workers_results_once(tmp_path: Path, found: Found, sort: bool) -> None:
     both = {}
     for name in ("alone", "shared"):
         (tmp_path / name).mkdir()
@@ -204,7 +204,7 @@ def test_rows_are_read_back_a_row_group_at_a_time(
     assert derived.most_rows < len(derived.seen)
 
 
-def test_what_a_derived_output_fails_at_ends_the_run(tmp_path: Path, found: Found, sort: bool) -> None:
+def test_a_failing_derived_output_ends_the_run(tmp_path: Path, found: Found, sort: bool) -> None:
     class Failing:
         def accept(self, *_: Any) -> None:
             raise PublishError("no room for groups")
@@ -247,7 +247,7 @@ def test_without_bicliques_sums_travel_alone(tmp_path: Path, sort: bool) -> None
 
 
 def test_without_bicliques_derived_outputs_are_summed_up(tmp_path: Path) -> None:
-    """And no directory is needed for it."""
+    """No directory is needed."""
     found = bicliques()
     matrix = graphs.random_matrix(2, 14, 17, 0.4)
     make = partial(CandidateSink, NullModel.of(graphs.from_matrix(matrix)), 14, 17, 30)
@@ -258,7 +258,7 @@ def test_without_bicliques_derived_outputs_are_summed_up(tmp_path: Path) -> None
     together, alone = make(), make()
 
     def guarded(collector: CandidateSink) -> GuardedCollector:
-        """As in a run: the sink's threads and this one take turns."""
+        """Guard it as in a run, where the sink's threads and this one take turns."""
         collecting: Any = SimpleNamespace(run_path=tmp_path / "run")
         return GuardedCollector("groups", collecting, lambda _: collector)  # type: ignore[arg-type, return-value]
 
@@ -286,13 +286,13 @@ def test_without_bicliques_derived_outputs_are_summed_up(tmp_path: Path) -> None
     assert not list((tmp_path / "run").iterdir())
 
 
-def test_only_who_shares_the_directory_writes(tmp_path: Path) -> None:
+def test_only_workers_that_share_the_directory_write(tmp_path: Path) -> None:
     parts, elsewhere = (made_by(tmp_path / name, CliqueSink, hashes=RIGHT) for name in ("here", "there"))
     with parts.opened():
         assert proven(parts, parts.prove())
         assert not proven(parts, None)
         proof = parts.prove()
-        # What is in it cannot be read as text.
+        # Its content is not valid text.
         (parts.directory / proof.name).write_bytes(b"\xff")
         assert not proven(parts, proof)
         proof = parts.prove()
@@ -301,14 +301,14 @@ def test_only_who_shares_the_directory_writes(tmp_path: Path) -> None:
         assert not proven(parts, proof)
         assert "there: cannot be written on" in parts.what_is_sent(proof)
         with elsewhere.opened():
-            # A directory by the same name, on another disk.
+            # A directory of the same name on another disk.
             proof = elsewhere.prove()
             assert not proven(parts, proof)
             assert "here: is another directory there" in parts.what_is_sent(proof)
 
 
 @pytest.mark.parametrize("how", ["elsewhere", "up", "link"])
-def test_a_part_that_lies_elsewhere_is_not_taken_over(tmp_path: Path, found: Found, sort: bool, how: str) -> None:
+def test_a_part_outside_of_its_directory_is_refused(tmp_path: Path, found: Found, sort: bool, how: str) -> None:
     run_path, outside = tmp_path / "run", tmp_path / "outside"
     run_path.mkdir()
     parts = made_by(tmp_path / "run.parts", found.sink, sort=sort)
@@ -336,7 +336,7 @@ def test_a_part_that_has_not_arrived_is_refused(
     parts = made_by(tmp_path / "run.parts", found.sink, sort=sort)
     with found.sink(run_path, sort=sort, parts=parts) as sink:
         made = (part := written(parts, "lease", found.leases[0])).made
-        # Of the last one: what has arrived of the same lease is not taken over either.
+        # The last file is missing; the files of the lease that have arrived are not taken over either.
         path = made.spills[-1].path if sort else list(made.files.values())[-1][-1][0]
         path.unlink()
         if change == "cut":
@@ -346,7 +346,7 @@ def test_a_part_that_has_not_arrived_is_refused(
         assert not files_of(run_path)
 
 
-def test_nothing_of_a_part_is_taken_over_by_nobody() -> None:
+def test_the_first_results_of_a_part() -> None:
     for n in (0, 3):
         assert Part(n, "made", 0.5).first(0) == Part(0, None, 0.5)
     assert Part(3, "made").first(3) == Part(3, "made")

@@ -1,4 +1,4 @@
-"""`mbe cases`: verdicts that the next run shows and `mbe verify` recomputes, and cases exported with their rows."""
+"""`mbe cases`: verdicts shown by the next run and recomputed by `mbe verify`; export of cases with their rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WIDTHS = {"1h": HOUR, "1d": 24 * HOUR, "7d": 168 * HOUR, "30d": 720 * HOUR}
 
 
 def actions(seed: int = 1) -> list[dict[str, Any]]:
-    """Random rows, one ring of one rating within hours and one over weeks, with odd keys; some rows lack an account."""
+    """Random rows with odd keys, some without an account; a ring of one rating within hours, another over weeks."""
     dice = random.Random(seed)
     found = []
 
@@ -85,12 +85,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(made: Path, tmp_path: Path) -> Path:
-    """The same, to change."""
+    """A copy of `made` that a test may change."""
     return Path(shutil.copytree(made, tmp_path / "copy", symlinks=True))
 
 
 def two_cases(out: Path) -> tuple[str, str]:
-    """The cases of the two rings."""
+    """Return the ids of the cases of the two planted rings."""
     found = {}
     for case in cases_of(out / "latest"):
         found.setdefault(case.members[0]["key"].split()[0], case.id)
@@ -148,7 +148,7 @@ def test_a_case_that_grew_by_a_third_is_open_again(folder: Path) -> None:
     assert [(case.row["verdict"], case.row["is_muted"], case.row["n_left"]) for case in grown] == [("open", False, 10)]
 
 
-def test_groups_made_again_read_the_verdicts_beside_them(folder: Path) -> None:
+def test_regrouping_reads_the_verdicts(folder: Path) -> None:
     out = folder / "out"
     ring, _ = two_cases(out)
     mbe("cases", "label", out, ring, "fraud")
@@ -157,7 +157,7 @@ def test_groups_made_again_read_the_verdicts_beside_them(folder: Path) -> None:
     mbe("verify", out, "--input", folder / "edges.csv")
 
 
-def test_a_run_elsewhere_needs_the_name_of_the_file(folder: Path) -> None:
+def test_a_copied_run_needs_the_verdicts_option(folder: Path) -> None:
     copy = shutil.copytree((folder / "out/latest").resolve(), folder / "copied run")
     ring, _ = two_cases(folder / "out")
     told = refusal("cases", "label", copy, ring, "fraud", code=2)
@@ -170,13 +170,13 @@ def test_a_run_elsewhere_needs_the_name_of_the_file(folder: Path) -> None:
     config = of_input(folder / "edges.csv", folder / "out", groups={"verdicts": str(file)})
     result = run(config)
     assert {row["verdict"] for row in rows(result.run_dir, "groups")} == {"fraud", None}
-    # This run reads another file than the one beside it.
+    # This run reads verdicts from another file than the one beside it.
     assert f"reads the verdicts in {file}" in refusal("cases", "label", folder / "out", ring, "fine", code=2)
     with pytest.raises(InputError, match=r"no such file, named by groups\.verdicts"):
         run(of_input(folder / "edges.csv", folder / "out", groups={"verdicts": str(folder / "none")}))
 
 
-def test_a_damaged_file_ends_the_run_before_it_begins(folder: Path) -> None:
+def test_a_damaged_verdicts_file_is_refused_before_the_run(folder: Path) -> None:
     (folder / "out/verdicts.sqlite").write_bytes(b"torn" * 500)
     with pytest.raises(InputError, match=r"verdicts\.sqlite: cannot be read"):
         run(of_input(folder / "none.csv", folder / "out"))
@@ -187,7 +187,7 @@ def test_a_damaged_file_ends_the_run_before_it_begins(folder: Path) -> None:
     assert not (folder / "exported").exists()
 
 
-def test_what_is_not_a_case_is_refused(made: Path) -> None:
+def test_an_unknown_case_is_refused(made: Path) -> None:
     out = made / "out"
     assert "no case 'ffff'" in refusal("cases", "label", out, "ffff", "fine", code=2)
     assert "does not exist" in refusal("cases", "list", made / "none", code=3)
@@ -199,7 +199,7 @@ def test_what_is_not_a_case_is_refused(made: Path) -> None:
 
 
 def expected(run_dir: Path, case: str, table: list[dict[str, Any]]) -> dict[int, str]:
-    """The ranks of the groups with each row, by its number, from the definition of keys."""
+    """Map each row number to the ranks of the groups that contain the row, by the definition of keys."""
     groups = {row["group_key"]: row for row in rows(run_dir, "groups") if row["case"] == case}
     vertices = {side: {r["vertex"]: r["key"] for r in rows(run_dir, f"{side}_vertices")} for side in ("left", "right")}
     if (run_dir / "half_later_vertices.parquet").exists():
@@ -304,7 +304,7 @@ def test_other_inputs_and_full_directories_are_refused_and_nothing_is_left(made:
 
 
 def test_a_column_beside_the_edges_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
-    """Two files whose further columns differ in kind; the run reads neither."""
+    """The extra columns of the two files have different types; the run reads neither."""
     half = len(ROWS) // 2
     folder = tmp_path / "edges"
     folder.mkdir()
@@ -336,7 +336,7 @@ def test_the_history_of_a_case_is_in_its_summary(folder: Path) -> None:
     assert summary["case"]["verdict"] == "fraud"
 
 
-def test_tables_without_a_column_are_refused_as_such(folder: Path) -> None:
+def test_tables_that_lack_a_column_are_refused(folder: Path) -> None:
     edges = (folder / "out/latest").resolve() / "group_edges.parquet"
     pq.write_table(pq.read_table(edges).drop_columns(["right"]), edges)
     case = two_cases(folder / "out")[0]

@@ -1,4 +1,4 @@
-"""`mbe explore`: its gate by plain HTTP, its pages, and both in a real browser."""
+"""`mbe explore`: access control over plain HTTP, its pages, and both in a real browser."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ SQL = ("' OR 1=1 --", "%", "_", "'; DROP TABLE group_members; --", "\\", "\x00",
 
 
 def edges() -> pa.Table:
-    """The planted groups, with one account of a hostile name in the first ring."""
+    """The planted groups; one account of the first ring has a hostile name."""
     left = [HOSTILE if key == "ring 0 <0>" else key for key in EDGES["l"].to_pylist()]
     return EDGES.set_column(0, "l", pa.array(left))
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two runs of one directory: the first has an account less in the second ring."""
+    """Two runs in one directory; in the first one, the second ring lacks an account."""
     out = tmp_path_factory.mktemp("explore") / "out"
     table = edges()
     table = table.append_column("paid", pa.array([f"<b>{at}</b>" for at in range(table.num_rows)]))
@@ -63,7 +63,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 class Client:
-    """A client that sends exactly what it is told to."""
+    """An HTTP client that sends exactly the given headers."""
 
     def __init__(self, address: str) -> None:
         found = re.fullmatch(r"http://(127\.0\.0\.1:([0-9]+))(/\?token=[\w-]{43})", address)
@@ -74,7 +74,7 @@ class Client:
     def ask(
         self, path: str, method: str = "GET", body: str | None = None, host: str | None = None, **headers: str | None
     ) -> tuple[int, str, Any]:
-        """Ask with the cookie, if there is one; a header of None is left out."""
+        """Send a request with the cookie, if there is one; omit headers that are None."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         connection.putrequest(method, path, skip_host=True)
         given = {"host": host or self.host, "cookie": self.cookie or None, **headers}
@@ -141,12 +141,12 @@ def test_the_token_is_exchanged_once_for_a_strict_cookie(runs: tuple[Path, Path]
         name, *attributes = headers["set-cookie"].split("; ")
         assert sorted(map(str.lower, attributes)) == ["httponly", "path=/", "samesite=strict"]
         assert client.entrance.partition("=")[2] not in str(headers)
-        # Another browser, or whoever read the address later.
+        # The token works once: another browser is refused.
         status, text, headers = client.ask(client.entrance)
         assert status == 403
         assert "not known yet" in text
         assert "set-cookie" not in headers
-        # The same browser again.
+        # The browser that used the token is let in again.
         status, _, headers = client.ask(client.entrance, cookie=name)
         assert (status, headers["location"]) == (303, "/")
         assert client.ask("/", cookie=name)[0] == 200
@@ -182,7 +182,7 @@ def test_two_names_of_the_host_are_refused(entered: Client) -> None:
         {"cookie": "mbe-explore=1"},
     ],
 )
-def test_other_pages_cannot_decide(entered: Client, cases: list[Case], headers: dict[str, str | None]) -> None:
+def test_other_sites_cannot_post_verdicts(entered: Client, cases: list[Case], headers: dict[str, str | None]) -> None:
     assert entered.decide(cases[0].id, "fraud", **headers) == 403
     if "cookie" not in headers and headers.get("origin", "x") is not None:
         assert entered.ask("/", **headers)[0] == 403
@@ -222,14 +222,14 @@ def test_every_answer_has_the_headers(entered: Client, server: Server) -> None:
         "/cases/%ff/rows",
     ],
 )
-def test_paths_lead_nowhere(entered: Client, path: str) -> None:
+def test_unknown_paths_are_not_found(entered: Client, path: str) -> None:
     status, text, _ = entered.ask(path)
     assert status == 404
     assert "root:" not in text
     assert '"run_id"' not in text
 
 
-def test_the_gate_passes_nothing_else_on() -> None:
+def test_the_gate_passes_only_http() -> None:
     async def app(*_: Any) -> None:
         raise AssertionError("passed on")
 
@@ -246,7 +246,7 @@ def test_a_taken_port_is_refused(server: Server, runs: tuple[Path, Path]) -> Non
 # --- the search ---------------------------------------------------------------------------------------------------
 
 
-def test_duckdb_reaches_nothing_else(tmp_path: Path) -> None:
+def test_duckdb_reads_only_the_given_tables(tmp_path: Path) -> None:
     secret = pa.table({"secret": [1]})
     scores = pa.table({"score": [1.0]}).to_reader()
     database = closed_database(vertex_scores=scores)
@@ -270,7 +270,7 @@ def test_duckdb_reaches_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", SQL)
-def test_text_of_sql_is_text(entered: Client, text: str) -> None:
+def test_sql_in_a_request_is_plain_text(entered: Client, text: str) -> None:
     status, page, _ = entered.ask(f"/search?{urlencode({'q': text})}")
     assert status == 200
     assert "No member has" in page or "Give a key" in page
@@ -282,7 +282,7 @@ def test_a_search_finds_members_in_any_case(entered: Client) -> None:
     assert "7 members" in page
     assert entered.ask("/search?q=drop+table")[1].count("/member?side=left") == 1
     assert "Give a key" in entered.ask("/search")[1]
-    # Keys of integers.
+    # Integer keys.
     assert "/member?side=right&amp;key=-203" in entered.ask("/search?q=-203")[1]
 
 
@@ -299,7 +299,7 @@ def test_the_first_page_is_the_first_case(entered: Client, cases: list[Case]) ->
         assert entered.ask(f"/cases/{case.id}")[0] == 200
 
 
-def test_keys_are_text_everywhere(entered: Client, cases: list[Case]) -> None:
+def test_keys_are_escaped_everywhere(entered: Client, cases: list[Case]) -> None:
     member = f"/member?side=left&key={quote(HOSTILE)}"
     holder = next(case for case in cases if any(each["key"] == HOSTILE for each in case.members))
     for path in (f"/cases/{holder.id}", f"/cases/{holder.id}/rows", member, f"/search?q={quote(HOSTILE)}"):
@@ -329,7 +329,7 @@ def test_a_decision_is_kept_with_its_note(entered: Client, cases: list[Case], ru
     assert len(verdicts.history(cases[1].id)) == 2
 
 
-def test_verdicts_that_cannot_be_read_end_no_page_in_an_error(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_unreadable_verdicts_are_reported_on_the_page(runs: tuple[Path, Path], tmp_path: Path) -> None:
     verdicts = Verdicts.open(tmp_path / "verdicts.sqlite")
     started = Server(Explorer(runs[1], verdicts, {}).app(), 0)
     started.start()
@@ -367,7 +367,7 @@ def test_the_page_says_why_there_are_no_rows(runs: tuple[Path, Path], tmp_path: 
         assert (found, why) == (None, f"{path}: the input of the run is no longer there")
     finally:
         path.write_bytes(before)
-    # The input of the first run was replaced by that of the second.
+    # The second run replaced the input of the first one.
     started = Server(Explorer(runs[0], Verdicts.open(tmp_path / "none"), {}).app(), 0)
     started.start()
     client = Client(started.address)
@@ -460,7 +460,7 @@ def test_the_pages_in_a_browser(browser: Browser, runs: tuple[Path, Path], cases
             page.goto(f"{home}cases/{cases[0].id}/rows")
             assert_readable(page)
             page.goto(f"{home}cases/{cases[0].id}")
-            # The list of cases stands beside the case from 801 pixels on.
+            # From a width of 801 pixels, the list of cases is beside the case.
             for width in (801, 900):
                 page.set_viewport_size({"width": width, "height": 740})
                 assert page.evaluate("document.documentElement.scrollWidth") == width

@@ -1,4 +1,4 @@
-"""The graph of a run for other systems, by the rules of each, and members of groups as CSV."""
+"""Export of a run's graph in the formats of other systems, and of group members as CSV."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from mbe_stage.pipeline.views.export import export_rows
 from tests.pipeline.groups_support import rows, settings
 from tests.pipeline.test_problem_seam import mbe
 
-# Keys that CSV, spreadsheets and headers could take for something else; one of them is an account and an item.
+# Keys that CSV, spreadsheets or headers could misread; `Both` is an account and an item.
 HOSTILE = ("=1+1", 'a "quoted", b', "line\nbreak", "a;b", "größe", "\x1b[31m", " ", "Both")
 SPLIT = 1_700_000_000
 
 
 def table() -> pa.Table:
-    """Rings of accounts whose items agree in a rating, in a sparse random graph, before and after the split."""
+    """Rings of accounts that give the same ratings, in a sparse random graph, before and after the split."""
     dice = random.Random(4)
     found = []
 
@@ -80,7 +80,7 @@ def composite(tmp_path_factory: pytest.TempPathFactory, edges_file: Path) -> Run
 
 @pytest.fixture(scope="module")
 def buckets(tmp_path_factory: pytest.TempPathFactory, edges_file: Path) -> RunResult:
-    """A run with time buckets, and so with groups of two graphs."""
+    """A run with time buckets, so its groups come from two graphs."""
     return made(tmp_path_factory.mktemp("buckets") / "out", edges_file, time_bucket="30d", weight=None)
 
 
@@ -92,7 +92,7 @@ def train(tmp_path_factory: pytest.TempPathFactory, edges_file: Path) -> RunResu
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory, composite: RunResult) -> Callable[[str], Path]:
-    """The run with composite keys for a system, written once."""
+    """Export the run with composite keys for a system, once for all tests."""
     below = tmp_path_factory.mktemp("exported")
 
     def directory(system: Any) -> Path:
@@ -109,7 +109,7 @@ def export_groups(run_dir: Path, output: io.BytesIO, limit: int | None = None) -
 
 
 def strict(path: Path) -> tuple[list[str], list[list[str]]]:
-    """The header and the rows of CSV by RFC 4180."""
+    """Read the header and rows of CSV by RFC 4180."""
     text = path.read_bytes().decode("utf-8")
     header, *found = csv.reader(io.StringIO(text, newline=""), strict=True)
     assert len(set(header)) == len(header)
@@ -154,7 +154,7 @@ def test_the_graph_is_that_of_the_tables(which: str, request: pytest.FixtureRequ
 
 
 def assert_edges_of_groups(run_dir: Path, found: set[tuple[str, str]]) -> None:
-    """Each edge joins members of one group, and there are as many as the table has."""
+    """Assert that each edge joins members of one group and that no edge of the table is missing."""
     of_group: dict[int, tuple[set[str], set[str]]] = {}
     for row in rows(run_dir, "group_members"):
         of_group.setdefault(row["group_key"], (set(), set()))[row["side"] == "right"].add(row["key"])
@@ -178,7 +178,7 @@ def test_frames_are_what_graphistry_takes(composite: RunResult) -> None:
         composite.graph("dask")  # type: ignore[arg-type]
 
 
-def test_a_column_of_a_key_may_be_called_like_ours(edges_file: Path, tmp_path: Path) -> None:
+def test_key_columns_may_have_names_that_the_export_uses(edges_file: Path, tmp_path: Path) -> None:
     every = pq.read_table(edges_file).rename_columns(["account", "page", "kind", "time", "amount", "fraud"])
     path = tmp_path / "edges.parquet"
     pq.write_table(every, path)
@@ -259,7 +259,7 @@ def test_csv_for_neo4j_admin_has_an_id_space_for_each_label(exported: Callable[[
         assert set(found[f":START_ID({kind.source})"]) <= set(ids[kind.source])
         assert set(found[f":END_ID({kind.target})"]) <= set(ids[kind.target])
         assert set(found[":TYPE"]) == {kind.name}
-    # No guard against formulas, and nothing lost.
+    # Keys have no guard against formulas, so none changes.
     assert set(HOSTILE) <= set(ids["Account"])
     items = columns(folder / "items.csv")
     assert {"page:string", "rating:long"} <= set(items)
@@ -367,7 +367,7 @@ def test_the_twins_of_train_and_test(train: RunResult, edges_file: Path, tmp_pat
     ]
 
 
-def test_groups_that_know_the_test_are_refused(composite: RunResult, train: RunResult, tmp_path: Path) -> None:
+def test_groups_made_with_test_rows_are_refused(composite: RunResult, train: RunResult, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"no others.*mbe groups with --time-until {SPLIT}"):
         for_gnn(composite, tmp_path / "out")
     with pytest.raises(InputError, match=f"before {SPLIT}, while .* before {SPLIT - 86400}"):
@@ -392,7 +392,7 @@ def test_other_labels_and_splits_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_groups_that_know_the_label_are_refused(edges_file: Path, tmp_path: Path) -> None:
+def test_groups_made_with_the_label_are_refused(edges_file: Path, tmp_path: Path) -> None:
     every = pq.read_table(edges_file)
     path = tmp_path / "edges.parquet"
     pq.write_table(every.set_column(2, "rating", pa.array([row % 2 for row in range(len(every))])), path)
@@ -443,7 +443,7 @@ def test_members_of_groups_with_a_column_for_each_part_of_their_keys(composite: 
     assert output.getvalue().startswith(limited.getvalue())
 
 
-def test_what_a_group_adds_to_the_key_is_a_column(train: RunResult) -> None:
+def test_tried_key_columns_are_exported(train: RunResult) -> None:
     output = io.BytesIO()
     export_groups(train.run_dir, output)
     found = list(csv.DictReader(io.StringIO(output.getvalue().decode(), newline="")))

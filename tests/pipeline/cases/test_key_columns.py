@@ -1,4 +1,4 @@
-"""Columns of a side's key, and published keys split into them."""
+"""Names of a side's key columns, and published keys split into these columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_column_selected_by_number_has_its_name_in_the_input() -> None:
     assert key_columns(of(right=[1, 2]), "right", columns) == ("right_1", "stars")
 
 
-def test_keys_of_a_group_name_what_they_add() -> None:
+def test_names_of_tried_key_columns() -> None:
     assert (tried_keys.PLAIN, tuple(tried_keys.BUCKETS)) == (PLAIN, BUCKETS)
     assert value_columns(None) == value_columns("items") == ()
     assert value_columns("a x b x 1d") == ("a x b", "time_bucket")

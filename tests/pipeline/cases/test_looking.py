@@ -1,4 +1,4 @@
-"""`mbe show`, `mbe accounts`, and `mbe top` and `mbe diff` of runs with groups: what they show; they only look."""
+"""`mbe show`, `mbe accounts`, and `mbe top` and `mbe diff` for runs with groups: their output; they write nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEWCOMERS = {(f"newcomer {account}", f"shop {shop}") for account in range(4) for
 
 
 def edges(*rings: set[tuple[str, str]]) -> pa.Table:
-    """Accounts at random, a ring whose first account has a key that spreadsheets and terminals would obey."""
+    """Random edges and a ring; its first account has a key that acts on spreadsheets and terminals."""
     dice = random.Random(5)
     pairs = {(f"account {dice.randrange(60)}", f"page {dice.randrange(6, 60)}") for _ in range(150)}
     accounts = [HOSTILE, *(f"ring {number}" for number in range(1, 6))]
@@ -45,19 +45,19 @@ def publish(out: Path, table: pa.Table, right: str | list[str] = "page", **outpu
 
 @pytest.fixture(scope="module")
 def days(tmp_path_factory: pytest.TempPathFactory) -> list[RunResult]:
-    """The ring alone, and then with newcomers."""
+    """Two runs: the ring alone, then with a second ring of newcomers."""
     out = tmp_path_factory.mktemp("days")
     return [publish(out, edges()), publish(out, edges(NEWCOMERS))]
 
 
 @pytest.fixture(scope="module")
 def of_parts(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    """Right keys of two columns."""
+    """A run whose right keys have two columns."""
     return publish(tmp_path_factory.mktemp("parts"), edges(), ["page", "stars"])
 
 
 def content(run_dir: Path) -> dict[str, tuple[int, int]]:
-    """Size and time of change of every file of a run."""
+    """Return the size and modification time of every file of a run."""
     return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in run_dir.rglob("*")}
 
 
@@ -160,7 +160,7 @@ def test_keys_of_several_columns_are_shown_part_by_part(of_parts: RunResult) -> 
     assert "page, stars" in mbe("show", run_dir).stdout
 
 
-def test_top_shows_groups_where_there_are_no_bicliques(days: list[RunResult]) -> None:
+def test_top_shows_groups_if_there_are_no_bicliques(days: list[RunResult]) -> None:
     run_dir = days[1].run_dir
     found = said("top", run_dir, "--limit", 1)
     assert (found["by"], [group["rank"] for group in found["groups"]]) == ("rank", [1])
@@ -173,7 +173,7 @@ def test_top_shows_groups_where_there_are_no_bicliques(days: list[RunResult]) ->
     assert "--copies: only applies to bicliques" in refusal("top", run_dir, "--copies", code=2)
 
 
-def test_diff_compares_groups_where_there_are_no_bicliques(days: list[RunResult], tmp_path: Path) -> None:
+def test_diff_compares_groups_if_there_are_no_bicliques(days: list[RunResult], tmp_path: Path) -> None:
     old, new = (each.run_dir for each in days)
     found = said("diff", old, new, "--out", tmp_path / "d")
     assert (found["counts"], found["groups"]) == ({"new": 1}, {"old": 1, "new": 2, "same": 1})
@@ -188,7 +188,7 @@ def test_diff_compares_groups_where_there_are_no_bicliques(days: list[RunResult]
     assert "is not empty" in refusal("diff", old, new, "--out", tmp_path / "d", code=3)
 
 
-def test_nothing_is_written_by_looking(days: list[RunResult]) -> None:
+def test_reading_commands_write_nothing(days: list[RunResult]) -> None:
     run_dir = days[1].run_dir
     before = content(run_dir.parent.parent)
     for command in (("show",), ("show", "--group", 1), ("show", "--vertex", "ring 1"), ("accounts",), ("top",)):
@@ -213,7 +213,7 @@ def test_what_cannot_be_shown_is_refused(days: list[RunResult], tmp_path: Path) 
     assert mbe("show", empty).stdout.endswith(f"next       mbe verify {empty}\n")
 
 
-def test_sides_that_have_no_name_and_those_that_are_no_word() -> None:
+def test_plurals_of_column_names() -> None:
     assert several("Customer ID", 2) == "2 Customer ID values"
     assert several("address", 2) == "2 addresses"
     assert several("right", 1) == "1 right vertex"
@@ -238,7 +238,7 @@ def test_the_day_of_the_last_run_has_its_year_if_it_is_another_one(days: list[Ru
         ("groups", None, b""),
     ],
 )
-def test_a_damaged_table_is_one_line(
+def test_a_damaged_table_is_reported_in_one_line(
     days: list[RunResult], tmp_path: Path, table: str, column: str | None, values: Any
 ) -> None:
     run_dir = shutil.copytree(days[0].run_dir, tmp_path / "runs" / days[0].run_dir.name)
@@ -254,8 +254,8 @@ def test_a_damaged_table_is_one_line(
     assert str(run_dir) in refused
 
 
-def test_what_no_run_has_is_not_believed(days: list[RunResult], tmp_path: Path) -> None:
-    """A null where a table has none, and an id that is no text."""
+def test_impossible_values_in_tables_are_refused(days: list[RunResult], tmp_path: Path) -> None:
+    """A null in a column without nulls, and an id that is not text."""
     run_dir = shutil.copytree(days[0].run_dir, tmp_path / "runs" / days[0].run_dir.name)
     by_case = ("show", run_dir, "--case", "0" * 16)
     commands: dict[tuple[str, str, Any], list[tuple[object, ...]]] = {
@@ -287,7 +287,7 @@ def test_what_no_run_has_is_not_believed(days: list[RunResult], tmp_path: Path) 
 
 
 def test_runs_without_edges_of_bicliques_and_halos_are_shown(days: list[RunResult], tmp_path: Path) -> None:
-    """As those of earlier versions."""
+    """Runs of earlier versions lack these tables."""
     run_dir = shutil.copytree(days[0].run_dir, tmp_path / "runs" / days[0].run_dir.name)
     for name in ("group_edges", "group_halo"):
         (run_dir / f"{name}.parquet").unlink()

@@ -1,4 +1,4 @@
-"""Verdicts: one file that several processes write, what is refused, and the cases that verdicts follow."""
+"""Verdicts: concurrent writers of one file, refusals, and how verdicts follow cases into later runs."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_other_files_are_refused_in_one_line_and_stay_as_they_are(
         ({"who": " "}, "an empty name of the author"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
+def test_invalid_verdicts_are_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     verdicts = Verdicts(tmp_path / "verdicts.sqlite")
     with pytest.raises(InputError, match=message):
         verdicts.label(CASE, "run", **{"verdict": "fine", **values})
@@ -192,8 +192,8 @@ def test_a_read_only_directory_is_read_and_not_written(tmp_path: Path) -> None:
         folder.chmod(stat.S_IRWXU)
 
 
-def test_without_access_to_write_the_file_is_read_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a directory of another user, whoever runs this test."""
+def test_a_file_without_write_access_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate a directory of another user; this also works for root."""
     verdicts = Verdicts(tmp_path / "verdicts.sqlite")
     verdicts.label(CASE, "run", "fine")
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -220,7 +220,7 @@ def decided(tmp_path: Path, *decisions: tuple[str, str, list[str]], **labels: st
 
 
 def cases(**lefts: str) -> list[Case]:
-    """Cases with one left member for each character; an upper-case one is a known case."""
+    """Cases with one left member for each character; upper case marks a known case."""
     return [
         case_with(name, left.lower(), **{key.lower(): "fraud" for key in left if key.isupper()})
         for name, left in lefts.items()
@@ -248,11 +248,11 @@ def test_fine_follows_half_of_the_members_and_reopens(tmp_path: Path, now: str, 
         )
 
 
-def test_a_known_case_that_was_known_reopens_nothing(tmp_path: Path) -> None:
+def test_an_already_known_case_reopens_nothing(tmp_path: Path) -> None:
     table = decided(tmp_path, ("c", "fine", [*"abcdef"]), f="fraud")
     assert verdicts_of(cases(c="abcdeF"), table, {"fraud"}) == {"c": "fine"}
     assert verdicts_of(cases(c="abcdEF"), table, {"fraud"}) == {"c": "open"}
-    # A class of other cases.
+    # The label's class is no class of known cases.
     assert verdicts_of(cases(c="abcdEF"), table, set()) == {"c": "fine"}
 
 
@@ -263,7 +263,7 @@ def test_fraud_stays_fraud_while_half_of_the_members_stay(tmp_path: Path) -> Non
 
 
 def test_a_verdict_follows_one_case(tmp_path: Path) -> None:
-    """Two cases may have the same accounts with other items: only one of them was decided on."""
+    """Two cases may have the same accounts but different items; the verdict belongs to one of them."""
     table = decided(tmp_path, ("c", "fine", [*"abcd"]))
     assert verdicts_of(cases(b="abcd", c="abcd"), table, set()) == {"c": "fine"}
     assert verdicts_of(cases(a="ab", b="abcd", d="abc"), table, set()) == {"b": "fine"}
@@ -295,7 +295,7 @@ def test_each_case_has_at_most_one_verdict_of_a_decision_that_fits(
         left = decisions[int(place)][1]
         assert Fraction(len(now[case] & left), len(left)) >= Fraction(1, 2)
     for place, (name, left) in enumerate(decisions):
-        # A case with the id of a decision that fits has this decision.
+        # A case keeps the decision with its own id if that decision fits.
         if name in now and 2 * len(now[name] & left) >= len(left):
             assert found[name] == f"{place}"
 

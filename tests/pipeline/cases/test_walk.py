@@ -1,6 +1,6 @@
-"""An investigation from a file to a verdict, and on the next day: by the README, printed next steps and links alone.
+"""An investigation from input to verdict and on the next day, using only the README, printed commands and links.
 
-With ``MBE_PICTURES=DIR`` the generated half also takes the pictures of the guides (`make pictures`).
+With ``MBE_PICTURES=DIR``, the generated half also saves the pictures of the guides (`make pictures`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ pytest.importorskip("starlette", reason="the extra explore is not installed")
 
 ROOT = Path(__file__).parents[3]
 PICTURES = os.environ.get("MBE_PICTURES")
-# Sizes of the planted rings, the last one of the next day; and the days on which they act.
+# Sizes of the planted rings (the last one appears on the next day), and the days on which they act.
 RINGS, DAYS = ((8, 6), (9, 5), (4, 6), (6, 5)), (3, 13, 8, 23)
 NAMES = ("account", "page", "rating", "time", "amount")
 
@@ -41,7 +41,7 @@ NAMES = ("account", "page", "rating", "time", "amount")
 def reviews(n_rings: int) -> list[tuple[str, ...]]:
     """Random reviews of November, and rings that give five stars to the same pages within ten hours.
 
-    With the last ring, the third one has an account more.
+    If the last ring is included, the third one has one more account.
     """
     dice, start = random.Random(4), datetime(2026, 11, 1)
     found: list[tuple[str, ...]] = []
@@ -73,7 +73,7 @@ def write(path: Path, names: tuple[str, ...], table: Any) -> Path:
 
 @dataclass
 class Analyst:
-    """Runs commands in a folder, and knows the next one that the last one has printed."""
+    """Runs commands in a folder and remembers the next command that the output suggests."""
 
     folder: Path
     commands: Commands
@@ -81,7 +81,7 @@ class Analyst:
     shown: dict[str, str] = field(default_factory=dict)
 
     def run(self, line: str) -> dict[str, str]:
-        """Run a command, and return the lines with a label that it prints."""
+        """Run a command and return its labelled output lines."""
         name, *arguments = shlex.split(line, comments=True)
         assert name == "mbe"
         done = self.commands.mbe(*arguments, cwd=self.folder)
@@ -91,13 +91,13 @@ class Analyst:
         return self.shown
 
     def follow(self, *beginning: str) -> dict[str, str]:
-        """Run the printed next command, which begins like this."""
+        """Run the suggested next command, which must start with these words."""
         assert shlex.split(self.shown["next"])[: len(beginning)] == list(beginning), self.shown["next"]
         return self.run(self.shown["next"])
 
 
 def first_command(file: str, left: str, right: str) -> str:
-    """Return the first command of the guide that the README names for groups, with a file and columns of one's own."""
+    """Return the first command of the README's guide to groups, with another file and columns."""
     readme = (ROOT / "README.md").read_text()
     link = re.search(r"a short list of significant groups.*?\]\((\S+?)\)", readme)
     assert link is not None
@@ -108,7 +108,7 @@ def first_command(file: str, left: str, right: str) -> str:
 
 
 def picture(page: Page, name: str, until: str | None = None) -> None:
-    """Save the page, down to the end of an element."""
+    """Save a screenshot of the page, down to the end of an element."""
     if PICTURES is None:
         return
     page.set_viewport_size({"width": 900, "height": 640})
@@ -118,7 +118,7 @@ def picture(page: Page, name: str, until: str | None = None) -> None:
 
 
 def read_report(browser: Browser, analyst: Analyst, *, planted: bool) -> str:
-    """Go through the report from its finding to a case, an account and back; return the id of the case."""
+    """Follow the report from its finding to a case, an account and back; return the id of the case."""
     with opened(browser, analyst.folder / analyst.shown["report"]) as page:
         finding = page.locator("h1").inner_text()
         assert re.fullmatch(r"[\d,]+ of [\d,]+ \w+ act together in \d+ cases\.", finding)
@@ -142,7 +142,7 @@ def read_report(browser: Browser, analyst: Analyst, *, planted: bool) -> str:
 
 @contextmanager
 def explored(browser: Browser, analyst: Analyst) -> Iterator[Page]:
-    """The page of `mbe explore`, which ends with Ctrl-C."""
+    """Open the page of `mbe explore`; end the command with Ctrl-C."""
     entry = [sys.executable, "-m", "mbe_stage.pipeline.cli.entry"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = begun([*entry, "explore", "out"], text=True, cwd=analyst.folder, env=environment)
@@ -155,7 +155,7 @@ def explored(browser: Browser, analyst: Analyst) -> Iterator[Page]:
 
 
 def walk(browser: Browser, analyst: Analyst, source: Path, command: str, *, planted: bool = False) -> list[str]:
-    """Investigate a file; return the ids of the case that is fraud, and of the one that is fine."""
+    """Investigate a file; return the ids of the cases decided as fraud and as fine."""
     analyst.run(command)
     case = read_report(browser, analyst, planted=planted)
     assert analyst.follow("mbe", "show", "out", "--case")["case"].startswith(f"{case}: ")
@@ -165,7 +165,7 @@ def walk(browser: Browser, analyst: Analyst, source: Path, command: str, *, plan
         names, *lines = csv.reader(file)
     with (exported / "rows.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    # Rows are counted from 1, and the row of names is none.
+    # Rows are counted from 1, without the header.
     assert rows
     assert all([row[name] for name in names] == lines[int(row["row"]) - 1] for row in rows)
     if planted:
@@ -198,7 +198,7 @@ def walk(browser: Browser, analyst: Analyst, source: Path, command: str, *, plan
 
 
 def decided(analyst: Analyst, command: str) -> dict[str, dict[str, str]]:
-    """Run the command of the day before again, and return the cases by id."""
+    """Run the previous day's command again; return the cases by id."""
     analyst.run(command)
     finding = analyst.follow("mbe", "show", "out")["finding"]
     next_command = analyst.shown["next"]

@@ -1,4 +1,4 @@
-"""Servers for all tests of stores, and a place of its own on each of them for every test."""
+"""Servers shared by all tests of stores, and a fresh place on each of them for every test."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where temporary files go; nothing may be left there."""
+    """Directory for temporary files; tests must leave it empty."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     monkeypatch.setenv("TMPDIR", str(temporary))
     yield temporary
     if any(temporary.iterdir()):
-        # What an error came up in keeps it, until it is collected.
+        # An exception keeps its objects alive until it is collected.
         gc.collect()
     assert list(temporary.iterdir()) == []
 
@@ -41,7 +41,7 @@ def server() -> Server:
 
 @pytest.fixture
 def bucket(server: Server, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """A new bucket, with the environment that leads there."""
+    """A new bucket, with the environment variables to reach it."""
     from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket
 
     del temporary
@@ -66,12 +66,12 @@ def sftp_server() -> SftpServer:
 
 @pytest.fixture
 def sftp(sftp_server: SftpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OnServer:
-    """A new directory on a server of SFTP, with the password that leads there."""
+    """A new directory on an SFTP server, with the password to reach it."""
     import fsspec.config
 
     from tests.pipeline.stores.file_servers import PASSWORD, OnServer
 
-    # The variable is for processes: here fsspec has read it when it was imported.
+    # fsspec has already read the variable when it was imported, so change its configuration too.
     monkeypatch.setenv("FSSPEC_SFTP_PASSWORD", PASSWORD)
     monkeypatch.setitem(fsspec.config.conf, "sftp", {"password": PASSWORD})
     (tmp_path / "served").mkdir()

@@ -1,4 +1,4 @@
-"""Workers of a cluster that do not see the directory of a run, as those of other hosts. They import this file."""
+"""Cluster workers that do not see the directory of a run, like those of other hosts. Workers import this file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
 class FarWorkers(WorkerPlugin):
-    """With an environment that leads to a store, and temporary files of their own."""
+    """Gives workers the environment for a store, and temporary directories of their own."""
 
     name = "far-workers"
 
@@ -43,7 +43,7 @@ def elsewhere(path: Path, *given: Any, **beside: Any) -> int:
 def without_credentials() -> None:
     for name in _CREDENTIALS:
         os.environ.pop(name, None)
-    # Where the library then looks for those of a machine, nobody listens.
+    # Nothing listens at the address where the library then looks for the machine's credentials.
     os.environ["AWS_METADATA_ENDPOINT"] = "http://127.0.0.1:1"
 
 
@@ -51,7 +51,7 @@ _upload = Objects._upload
 
 
 def refuse_uploads() -> None:
-    """As where what a worker was allowed to write it no more is; small objects are written as before."""
+    """Refuse uploads, as if the worker had lost its permission; small objects are still written."""
     Objects._upload = _refused  # type: ignore[method-assign]
 
 

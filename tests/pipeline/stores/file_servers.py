@@ -1,4 +1,4 @@
-"""A server of SFTP as a process, and a directory that it serves."""
+"""An SFTP server in its own process, and a directory that it serves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ USER, PASSWORD = "tester", "the-password-that-nobody-may-read"
 
 
 class SftpServer:
-    """Of paramiko; killed with the tests, or by `kill`."""
+    """paramiko's SFTP server; killed with the tests, or by `kill`."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -27,14 +27,12 @@ class SftpServer:
         wait_for(self.process, self.port)
 
     def kill(self) -> None:
-        """As a machine that is switched off."""
+        """Stop like a machine that is switched off."""
         self.process.kill()
         self.process.wait(PATIENCE)
 
 
 class OnServer:
-    """A directory that a server serves."""
-
     def __init__(self, server: SftpServer, directory: Path) -> None:
         self.server, self.directory, self.url = server, directory, f"{server.url}{directory}"
 

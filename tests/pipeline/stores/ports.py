@@ -1,4 +1,4 @@
-"""Servers as processes on loopback: a port for each, and when it answers there."""
+"""Server processes on loopback: a free port for each, and waiting until it answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.patience import PATIENCE, output_of
 
 __all__ = ["SILENT", "free_port", "wait_for"]
 
-# A log of requests would fill the pipes.
+# A request log would fill the pipes.
 SILENT = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
@@ -23,7 +23,7 @@ def free_port() -> int:
 
 
 def wait_for(server: subprocess.Popen, port: int) -> None:
-    """Until a server answers at a port; the test fails where it has ended."""
+    """Wait until a server answers at a port; fail the test if the server has ended."""
     begin = time.monotonic()
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A real S3 server, of moto, as a process on loopback, and buckets without the code under test."""
+"""A real S3 server (moto) in its own process on loopback, and buckets that do not use the code under test."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        """Begin, also again after `kill`: then without what it held."""
+        """Start the server; after `kill` it starts empty."""
         self.process = begun([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", self.port], **SILENT)
         wait_for(self.process, self.port)
 
     def kill(self) -> None:
-        """As a machine that is switched off."""
+        """Stop like a machine that is switched off."""
         self.process.kill()
         self.process.wait(PATIENCE)
 
     def ask_for_credentials(self, *, anybodys: bool) -> None:
-        """Whether requests with any key are served, as at first, or none."""
+        """Serve requests with any key (the default), or none."""
         self.post("/moto-api/reset-auth", b"inf" if anybodys else b"0")
 
     def post(self, path: str, content: bytes = b"", method: str = "POST") -> bytes:
@@ -48,8 +48,6 @@ class Server:
 
 
 class Bucket:
-    """A bucket of its own for a test."""
-
     def __init__(self, server: Server, name: str) -> None:
         self.server, self.name, self.url = server, name, f"s3://{name}"
         server.post(f"/{name}", method="PUT")

@@ -1,6 +1,6 @@
-"""A server of SFTP as a process: ``python sftp_child.py PORT USER PASSWORD``; it serves this machine's paths to read.
+"""An SFTP server: ``python sftp_child.py PORT USER PASSWORD`` serves the files of this machine read-only.
 
-A file below a directory called ``denied`` may not be read.
+Files below a directory called ``denied`` cannot be read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import paramiko
 
 
 class Users(paramiko.ServerInterface):
-    """One user with a password, who may do nothing but SFTP."""
+    """One user with a password, allowed only SFTP."""
 
     def __init__(self, user: str, password: str) -> None:
         self.user, self.password = user, password
@@ -39,7 +39,7 @@ class Handle(paramiko.SFTPHandle):
 
 
 class Files(paramiko.SFTPServerInterface):
-    """Requests as calls of the operating system."""
+    """Answers requests with calls of the operating system."""
 
     def list_folder(self, path: str) -> list[paramiko.SFTPAttributes] | int:
         return answered(path, lambda: [described(os.path.join(path, name), name) for name in os.listdir(path)])
@@ -74,12 +74,12 @@ def main() -> None:
     listening = socket.create_server(("127.0.0.1", int(port)))
     while True:
         connection, _ = listening.accept()
-        # As sshd does: or each piece of 32 KB waits 40 ms for an acknowledgement.
+        # As sshd does; otherwise each piece of 32 KB waits 40 ms for an acknowledgement.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport = paramiko.Transport(connection)
         transport.add_server_key(key)
         transport.set_subsystem_handler("sftp", paramiko.SFTPServer, Files)
-        # With an event it returns at once, and the next connection is served meanwhile.
+        # With an event it returns at once, so the next connection is served meanwhile.
         transport.start_server(threading.Event(), Users(user, password))
 
 

@@ -1,4 +1,4 @@
-"""What an address is; none of this needs the library of object stores."""
+"""Parsing of addresses, without the library of object stores."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def test_the_parts_of_an_address(text: str, root: str, key: str) -> None:
         ("s3://b/../a", "does not name a place in a store"),
     ],
 )
-def test_what_is_refused_and_never_repeats_a_secret(text: str, said: str) -> None:
+def test_refusals_do_not_repeat_secrets(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)) as error:
         parse_address(text)
     assert "secret" not in str(error.value)
 
 
-def test_a_file_of_this_machine_is_its_path(tmp_path: Path) -> None:
+def test_file_urls_become_local_paths(tmp_path: Path) -> None:
     path = tmp_path / "a b#1?.csv"
     assert place_of(path.as_uri()) == str(path)
     for text in ("file:/data/x", "FILE://localhost/data/x", "file:///data/x"):
@@ -84,7 +84,7 @@ def test_a_file_of_this_machine_is_its_path(tmp_path: Path) -> None:
         assert "secret" not in str(error.value)
 
 
-def test_places_from_anywhere() -> None:
+def test_absolute_places() -> None:
     assert absolute_place("s3://b/a/") == "s3://b/a"
     assert absolute_place("/data/x") == "/data/x"
     with pytest.raises(ConfigError):

@@ -1,4 +1,4 @@
-"""Workers that do not see the directory of a run bring what they find to its object store themselves."""
+"""Workers that do not see the run's directory upload their results to its object store themselves."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def cluster(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     temporary = tmp_path_factory.mktemp("of-workers")
     with far_cluster(server, temporary) as made:
         yield made
-        # A worker that was asked twice for the same roots may still be at them.
+        # A worker that was given the same roots twice may still be searching.
         end = time.monotonic() + 60
         while (left := sorted(temporary.rglob("*"))) and time.monotonic() < end:
             time.sleep(0.1)
@@ -127,7 +127,7 @@ def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def moved(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """The names of rows that this process has written to a store and read there."""
+    """Names of the row files that this process uploads and downloads."""
     names: dict[str, list[str]] = {"up": [], "down": []}
     upload, download = Objects._upload, Objects._download
 
@@ -174,7 +174,7 @@ def rows_of(names: list[str]) -> list[str]:
 
 
 def assert_published(bucket: Bucket, result: RunResult) -> None:
-    """The bucket holds what the manifests say, and nothing else; the run is sound."""
+    """Assert that the bucket holds exactly the files of the manifests and that the run is sound."""
     of_runs = {key for key in bucket.listed("out/runs") if key.endswith("/manifest.json")}
     assert len(of_runs) >= 1
     below = f"out/runs/{result.manifest.run_id}"
@@ -198,7 +198,7 @@ def test_parts_go_from_workers_to_the_run(
     assert shared.manifest.ranks is not None
     assert all(rank.writes and rank.bytes > 0 for rank in shared.manifest.ranks.each)
     assert_published(bucket, shared)
-    # Whoever asks for the run has all of it.
+    # A reader of the run gets all rows.
     assert rows(shared, problem) == rows(alone, problem)
     assert rows_of(moved["down"])
     assert sorted(shared.tables) == sorted(alone.tables)
@@ -206,7 +206,7 @@ def test_parts_go_from_workers_to_the_run(
 
 
 @pytest.mark.parametrize("sort", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["as found", "sorted"])
-def test_groups_are_made_of_what_is_fetched(
+def test_groups_are_made_of_fetched_parts(
     cluster: Any, bucket: Bucket, tmp_path: Path, moved: dict[str, list[str]], sort: bool
 ) -> None:
     def published(out: object, **execution: Any) -> RunResult:
@@ -227,7 +227,7 @@ def test_groups_are_made_of_what_is_fetched(
     assert bucket.listed("out/.staging") == []
 
 
-def test_what_is_put_in_order_is_fetched(
+def test_parts_to_sort_are_fetched(
     cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, moved: dict[str, list[str]]
 ) -> None:
     shared = by_cluster(cluster, f"{bucket.url}/out", edges, output={"sort": True})
@@ -239,7 +239,7 @@ def test_what_is_put_in_order_is_fetched(
     assert_published(bucket, shared)
 
 
-def test_a_run_that_found_the_same_is_compared_with_and_no_row_is_fetched(
+def test_equal_runs_are_compared_without_fetching_rows(
     cluster: Any, bucket: Bucket, edges: Path, moved: dict[str, list[str]]
 ) -> None:
     first = by_cluster(cluster, f"{bucket.url}/out", edges)
@@ -252,13 +252,13 @@ def test_a_run_that_found_the_same_is_compared_with_and_no_row_is_fetched(
 
 
 def one_edge_less(edges: Path, tmp_path: Path) -> Path:
-    """A copy of the edges that has changed since: the file is another, and the question the same."""
+    """A copy of the edges without the last one: another input, the same query."""
     path = tmp_path / edges.name
     path.write_text("".join(edges.read_text().splitlines(keepends=True)[:-1]))
     return path
 
 
-def test_a_run_that_found_others_is_compared_with(
+def test_different_runs_are_compared(
     cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, moved: dict[str, list[str]]
 ) -> None:
     first = by_cluster(cluster, f"{bucket.url}/out", edges)
@@ -267,17 +267,17 @@ def test_a_run_that_found_others_is_compared_with(
     assert found is not None
     assert found.run_id == first.manifest.run_id
     assert sum(found.counts.values()) > 0
-    # Its own parts were fetched to be compared, and yet copied within the store.
+    # Its own parts were downloaded for the comparison, but copied within the store.
     assert any(".staging" in name for name in rows_of(moved["down"]))
     assert rows_of(moved["up"]) == []
     assert_published(bucket, second)
 
 
 @pytest.mark.parametrize("fails", ["of this run", "of the run before"])
-def test_a_comparison_that_cannot_be_made_ends_nothing(
+def test_a_failed_comparison_does_not_fail_the_run(
     cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, fails: str
 ) -> None:
-    """Half of a part has come, and counts for nothing."""
+    """Half of a part has been downloaded and is ignored."""
     by_cluster(cluster, f"{bucket.url}/out", edges)
     where, download = ".staging" if fails == "of this run" else "runs/", Objects._download
 
@@ -298,7 +298,7 @@ def test_a_comparison_that_cannot_be_made_ends_nothing(
     assert_published(bucket, second)
 
 
-def test_workers_without_credentials_send(
+def test_workers_without_credentials_send_their_results(
     cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with distributed.Client(cluster) as client:
@@ -323,7 +323,7 @@ def test_workers_without_credentials_send(
     assert_published(bucket, shared)
 
 
-def test_credentials_travel_nowhere(
+def test_credentials_are_not_sent(
     cluster: Any, bucket: Bucket, edges: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     sent: list[bytes] = []
@@ -344,11 +344,11 @@ def test_credentials_travel_nowhere(
     assert all(rank.writes for rank in shared.manifest.ranks.each)
 
 
-# --- what fails ----------------------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------------------------
 
 
 def at_publication(monkeypatch: pytest.MonkeyPatch, happens: Any) -> None:
-    """Something happens when all is found, and nothing of it is published yet."""
+    """Call `happens` once all results are found and none is published."""
     claim = RemoteStaging._claim
 
     def and_then(staging: RemoteStaging, before: Any) -> str:
@@ -394,7 +394,7 @@ def test_of_two_runs_at_once_one_wins(
     assert_published(bucket, results.pop())
 
 
-def test_what_comes_late_or_twice_counts_once(bucket: Bucket, tmp_path: Path) -> None:
+def test_late_and_duplicate_parts_count_once(bucket: Bucket, tmp_path: Path) -> None:
     found, below = bicliques(), ".staging/run.parts/attempt"
     (tmp_path / "run").mkdir()
     parts = WorkerParts(tmp_path / "run.parts", found.sink, tmp_path / "run", StoredParts(f"{bucket.url}/out", below))
@@ -427,7 +427,7 @@ def test_what_comes_late_or_twice_counts_once(bucket: Bucket, tmp_path: Path) ->
 
 
 def far_parts(bucket: Bucket, tmp_path: Path) -> WorkerParts:
-    """Of a run whose directory a worker does not see."""
+    """Parts of a run whose directory a worker does not see."""
     (tmp_path / "run").mkdir(exist_ok=True)
     store = StoredParts(f"{bucket.url}/out", ".staging/run.parts/attempt")
     return WorkerParts(tmp_path / "run.parts", bicliques().sink, tmp_path / "run", store)
@@ -437,8 +437,7 @@ def proven(parts: WorkerParts, proof: Proof | None) -> bool:
     return "worker" in parts.proven({"worker": proof})
 
 
-def test_why_a_worker_does_not_write_into_the_store(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
-    """In its own words where the library has none."""
+def test_reasons_why_a_worker_sends_its_results(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
     here = far_parts(bucket, tmp_path)
     parts = replace(here, directory=tmp_path / "elsewhere")
     with here.opened():
@@ -446,7 +445,7 @@ def test_why_a_worker_does_not_write_into_the_store(bucket: Bucket, tmp_path: Pa
         assert proof.is_stored
         assert proven(parts, proof)
         assert not proven(parts, replace(proof, name="another"))
-        assert not here.prove().is_stored, "who sees the directory writes there"
+        assert not here.prove().is_stored, "a worker that sees the directory writes there"
         assert "objects written there cannot be read here; its results are sent" in parts.what_is_sent(proof)
         monkeypatch.setitem(sys.modules, "obstore.store", None)
         missing = parts.prove()
@@ -454,7 +453,7 @@ def test_why_a_worker_does_not_write_into_the_store(bucket: Bucket, tmp_path: Pa
         assert str(missing.why_not) in parts.what_is_sent(missing)
 
 
-def test_what_a_store_answers_a_worker_that_proves(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
+def test_failed_proofs_are_explained(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
     parts = replace(here := far_parts(bucket, tmp_path), directory=tmp_path / "elsewhere")
     goes_on = threading.Event()
     create = Objects.create
@@ -474,7 +473,7 @@ def test_what_a_store_answers_a_worker_that_proves(bucket: Bucket, tmp_path: Pat
         slow = parts.prove()
         assert not proven(parts, slow)
         assert "(no answer within 0 s); its results are sent" in parts.what_is_sent(slow)
-    # It is answered when the run is over.
+    # The request is answered after the run.
     (thread,) = [each for each in threading.enumerate() if each.name == "prove"]
     goes_on.set()
     thread.join(PATIENCE)
@@ -498,14 +497,14 @@ def test_the_store_is_asked_once_for_all_proofs(bucket: Bucket, tmp_path: Path, 
     assert len(asked) == 1
 
 
-def test_what_is_uploaded_while_the_run_ends_is_removed(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
+def test_uploads_during_the_end_of_a_run_are_removed(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
     parts, leases, there = far_parts(bucket, tmp_path), bicliques().leases, Proof("worker", "", is_stored=True)
     upload = Objects.upload
     with ExitStack() as run_of_parts:
         run_of_parts.enter_context(parts.opened())
 
         def while_it_ends(*given: Any) -> None:
-            # Nothing was there to be removed by the run.
+            # The run had nothing to remove.
             run_of_parts.close()
             assert bucket.listed() == []
             upload(*given)
@@ -516,8 +515,8 @@ def test_what_is_uploaded_while_the_run_ends_is_removed(bucket: Bucket, tmp_path
     assert bucket.listed() == []
 
 
-def test_what_arrives_while_the_run_removes_parts_is_removed(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
-    """Though nothing is booked, and its worker dies of it."""
+def test_uploads_during_the_removal_of_parts_are_removed(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
+    """The part is not recorded, and its worker fails."""
     parts, delete = far_parts(bucket, tmp_path), Objects.delete
     late = iter(["late"])
 
@@ -535,7 +534,7 @@ def test_what_arrives_while_the_run_removes_parts_is_removed(bucket: Bucket, tmp
     assert bucket.listed() == []
 
 
-def test_what_a_worker_cannot_store_is_its_own_failure(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_failed_upload_fails_the_lease(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
     parts, leases, there = far_parts(bucket, tmp_path), bicliques().leases, Proof("worker", "", is_stored=True)
     upload, uploaded = Objects._upload, []
 
@@ -552,12 +551,12 @@ def test_what_a_worker_cannot_store_is_its_own_failure(bucket: Bucket, tmp_path:
             with pytest.raises(PartFailed, match=r"\.parquet: access denied \(403\)$"):
                 written(parts, "refused", leases[0], there)
         assert uploaded
-        assert len(bucket.listed()) == 1, "what was uploaded of it is removed at once"
+        assert len(bucket.listed()) == 1, "its uploaded parts are removed at once"
         with monkeypatch.context() as patched:
             patched.setattr(tempfile, "tempdir", str(tmp_path / "full"))
             with pytest.raises(PartFailed, match=r"full.*: No such file or directory$"):
                 written(parts, "no room", leases[0], there)
-        # What the search itself says ends it.
+        # An error of the search itself ends it.
         with (
             pytest.raises(MemoryBudgetExceeded),
             parts.open("too much", Execution(), there),
@@ -578,7 +577,7 @@ def test_a_lease_ends_when_the_disk_of_its_host_holds_enough(bucket: Bucket, tmp
                 (sink._directory / "part").unlink()
 
 
-def test_what_was_fetched_and_cannot_be_removed_ends_nothing(
+def test_fetched_parts_that_cannot_be_removed_do_not_fail_the_run(
     bucket: Bucket, tmp_path: Path, monkeypatch: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     parts = far_parts(bucket, tmp_path)
@@ -606,10 +605,10 @@ def test_parts_go_to_object_stores(tmp_path: Path, output: str, is_there: bool) 
     assert (parts.store is not None) is is_there
 
 
-def test_workers_that_can_store_no_more_send(
+def test_workers_whose_uploads_fail_send_their_results(
     cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They have proven that they could."""
+    """Uploads fail although the workers have proven that they can upload."""
     with distributed.Client(cluster) as client:
         client.wait_for_workers(2, timeout=PATIENCE)
         client.run(refuse_uploads)
@@ -629,8 +628,8 @@ def test_workers_that_can_store_no_more_send(
     assert_published(bucket, shared)
 
 
-def test_what_an_attempt_before_has_booked_counts_no_more(bucket: Bucket, edges: Path, tmp_path: Path) -> None:
-    """Whoever makes the next one, also where nothing goes to a store."""
+def test_records_of_an_earlier_attempt_are_forgotten(bucket: Bucket, edges: Path, tmp_path: Path) -> None:
+    """The next attempt may use no store."""
     config = settings(tmp_path / "out", edges)
     run_path = tmp_path / "room" / "run"
     run_path.mkdir(parents=True)
@@ -644,8 +643,8 @@ def test_what_an_attempt_before_has_booked_counts_no_more(bucket: Bucket, edges:
     assert not any("00007" in each.path for each in manifest.files)
 
 
-def test_what_was_fetched_stays_what_its_worker_has_said(tmp_path: Path) -> None:
-    """Of the object in the store, which the publication copies."""
+def test_fetched_parts_keep_their_checksum(tmp_path: Path) -> None:
+    """Its checksum is that of the object in the store, which publication copies."""
     entry = StoredEntry(path="run/part-1", bytes=3, sha256="theirs", store="s3://bucket", name="y")
     add_stored(tmp_path / "run", entry)
     here = [FileEntry(path=path, bytes=3, sha256="ours") for path in ("part-0", "part-1")]
@@ -686,7 +685,7 @@ def test_leftovers_of_workers_go_together(bucket: Bucket) -> None:
     listed = store.objects.listed
 
     def one_is_old(name: str) -> list[StoredObject]:
-        """Of the first run one of two objects is, of the second the only one."""
+        """One of two objects of the first run is old, and the only one of the second."""
         past = datetime(2020, 1, 1, tzinfo=UTC)
         old = [replace(each, modified=past) if each.name.endswith(".parquet") else each for each in listed(name)]
         return [*old, replace(old[0], name=f"{below}1.parts/new", modified=datetime.now(UTC))] if old else old
@@ -698,19 +697,19 @@ def test_leftovers_of_workers_go_together(bucket: Bucket) -> None:
     store.close()
 
 
-# --- what is ended, killed and gone on with ------------------------------------------------------------------------
+# --- ended, killed and resumed runs --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def slow_cluster(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Of which a search takes a second and more."""
+    """A cluster on which a search takes a second or more."""
     with far_cluster(server, tmp_path_factory.mktemp("of-slow-workers"), SlowBlocks(0.003)) as made:
         yield made
 
 
 @pytest.fixture
 def out(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With short leases, and checkpoints as often as there can be one."""
+    """Output address, with short leases and as many checkpoints as possible."""
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
     monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
     hurry(monkeypatch)
@@ -761,7 +760,7 @@ def test_workers_are_killed_at_random_moments(
 
 
 def ended(config: Config) -> tuple[Path, list[StoredEntry]]:
-    """A run that is ended when there are two checkpoints; its room, and the parts that are booked."""
+    """End a run once it has two checkpoints; return its staging directory and its recorded parts."""
     place = str(config.output.directory)
 
     def on_progress(_: object) -> None:
@@ -779,11 +778,11 @@ def ended(config: Config) -> tuple[Path, list[StoredEntry]]:
 @pytest.mark.parametrize(
     "damage", [pytest.param("none", marks=pytest.mark.slow), "lost", pytest.param("changed", marks=pytest.mark.slow)]
 )
-def test_what_is_kept_in_the_store_is_gone_on_with(
+def test_parts_in_the_store_are_resumed(
     slow_cluster: Any, bucket: Bucket, out: str, many: Path, undisturbed: Path, damage: str, caplog: Any
 ) -> None:
     staging_dir, booked = ended(of_many(slow_cluster, out, many))
-    # What is booked stays, and nobody may add to it.
+    # Recorded parts stay, and no worker may add to them.
     assert {f"out/{entry.name}" for entry in booked} <= set(bucket.listed())
     assert not any(name.endswith(part_objects.OPEN) for name in bucket.listed())
     assert not any((staging_dir / entry.path).exists() for entry in booked)
@@ -801,10 +800,8 @@ def test_what_is_kept_in_the_store_is_gone_on_with(
     assert_whole(bucket, result, undisturbed, many)
 
 
-def test_what_was_fetched_to_be_gone_on_with_leaves_the_store(
-    slow_cluster: Any, bucket: Bucket, out: str, many: Path
-) -> None:
-    """And an upload for the run that was ended finds nobody who takes it over."""
+def test_resuming_moves_parts_out_of_the_store(slow_cluster: Any, bucket: Bucket, out: str, many: Path) -> None:
+    """Later uploads for the ended run are refused."""
     staging_dir, booked = ended(of_many(slow_cluster, out, many))
     attempt = booked[0].name.rsplit("/", 3)[0]
     bucket.put(f"out/{attempt}/{part_objects.OPEN}", b"as a killed process leaves it")
@@ -819,7 +816,7 @@ def test_what_was_fetched_to_be_gone_on_with_leaves_the_store(
 
 
 @pytest.mark.slow
-def test_it_is_gone_on_with_by_this_process(
+def test_this_process_resumes_a_cluster_run(
     slow_cluster: Any, bucket: Bucket, out: str, many: Path, undisturbed: Path
 ) -> None:
     ended(of_many(slow_cluster, out, many))
@@ -828,7 +825,7 @@ def test_it_is_gone_on_with_by_this_process(
     assert_whole(bucket, result, undisturbed, many)
 
 
-def test_mbe_clean_removes_what_is_kept(slow_cluster: Any, bucket: Bucket, out: str, many: Path) -> None:
+def test_mbe_clean_removes_the_parts(slow_cluster: Any, bucket: Bucket, out: str, many: Path) -> None:
     staging_dir, booked = ended(of_many(slow_cluster, out, many))
     removed = json.loads(mbe("clean", out, "--json").stdout)["removed"]
     assert {str(staging_dir), *(f"{out}/{entry.name}" for entry in booked)} <= set(removed)
@@ -836,20 +833,20 @@ def test_mbe_clean_removes_what_is_kept(slow_cluster: Any, bucket: Bucket, out: 
 
 
 @pytest.mark.slow
-def test_a_limit_of_bytes_and_then_the_whole(
+def test_a_run_ended_by_a_limit_of_bytes_is_resumed(
     slow_cluster: Any, bucket: Bucket, out: str, many: Path, undisturbed: Path
 ) -> None:
     cut = run(of_many(slow_cluster, out, many, max_output_bytes=100_000))
     assert cut.manifest.truncated == "stopped at max_output_bytes = 100000"
     assert sum(entry.bytes for entry in cut.manifest.files if "part-" in entry.path) >= 100_000
-    assert bucket.listed("out/.staging"), "what can be gone on with"
+    assert bucket.listed("out/.staging"), "the resumable parts"
     result = run(of_many(slow_cluster, out, many), resume=True)
     assert_whole(bucket, result, undisturbed, many)
-    assert sorted(cut.tables) == sorted(result.tables), "the run before is as it was"
+    assert sorted(cut.tables) == sorted(result.tables), "the earlier run is unchanged"
 
 
 @pytest.mark.slow
-def test_this_process_is_killed_at_random_moments_and_the_run_gone_on_with(
+def test_this_process_is_killed_at_random_moments_and_the_run_resumed(
     slow_cluster: Any, bucket: Bucket, out: str, many: Path, undisturbed: Path
 ) -> None:
     config = of_many(slow_cluster, out, many)
@@ -880,7 +877,7 @@ def test_this_process_is_killed_at_random_moments_and_the_run_gone_on_with(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("bucket")
-def test_a_store_that_is_lost_in_the_middle(
+def test_the_store_is_lost_during_a_run(
     tmp_path: Path, many: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
@@ -902,6 +899,6 @@ def test_a_store_that_is_lost_in_the_middle(
         assert SECRET not in str(error.value)
         own.start()
         own.post("/own", method="PUT")
-        # It has forgotten everything: all is searched again.
+        # The server has lost everything, so everything is searched again.
         result = run(config, resume=True)
         assert_as_undisturbed(result.run_dir, undisturbed, many)

@@ -1,4 +1,4 @@
-"""What stores answer, in our words: which remedy, whether another attempt may help, and nothing of the request."""
+"""Translated errors of stores: reason, remedy, whether a retry may help, and nothing of the request."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def test_each_answer(error: Exception, kind: type, reason: str, may_help: bool) 
         assert may_pass(refusal.value) is may_help
         told: BaseException | None = refusal.value
         while told is not None:
-            # What a traceback would show.
+            # The exceptions that a traceback would show.
             assert SECRET not in str(told)
             told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)

@@ -1,4 +1,4 @@
-"""Input from addresses that fsspec reads, and runs that were copied there; nothing is published there."""
+"""Input from addresses that fsspec reads, and runs that were copied there; runs are not published there."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def memory() -> Iterator[object]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A directory, and the address where a process serves it."""
+    """A directory, and the HTTP address at which it is served."""
     pytest.importorskip("aiohttp", reason="what fsspec needs for http is not installed")
     directory, port = tmp_path_factory.mktemp("served"), free_port()
     serve = ["-m", "http.server", port, "--bind", "127.0.0.1", "--directory", directory]
@@ -68,7 +68,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
 
 
 class Answers(BaseHTTPRequestHandler):
-    """The status that the path names; less than promised with 200."""
+    """Answers with the status in the path; for 200, sends less than promised."""
 
     def do_GET(self) -> None:
         status = int(self.path.strip("/").partition(".")[0])
@@ -94,7 +94,7 @@ def answering() -> Iterator[str]:
         server.shutdown()
 
 
-# --- what is read --------------------------------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------------------------------------
 
 
 def test_objects_and_directories_of_a_file_system(memory: object, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_directory_of_a_server_of_http(served: tuple[Path, str]) -> None:
         assert (edges.facts.source, edges.facts.n_edges) == (f"{url}/set", 7)
 
 
-def test_a_file_of_this_machine_is_read_where_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_local_file_is_read_in_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "a b.csv").write_text(EDGES, encoding="utf-8")
     address = (tmp_path / "a b.csv").as_uri()
     with caplog.at_level(logging.INFO):
@@ -148,7 +148,7 @@ def test_a_file_of_this_machine_is_read_where_it_is(tmp_path: Path, caplog: pyte
 
 
 def test_runs_are_read_from_a_server_of_http_and_not_published_there(served: tuple[Path, str], tmp_path: Path) -> None:
-    """What was published where the server has its files; to HTTP itself nothing is written."""
+    """The run is published in the server's directory; nothing is written through HTTP."""
     directory, url = served
     (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
     command = ("enumerate", tmp_path / "edges.csv", "--engine", "reference", "--out")
@@ -170,7 +170,7 @@ def test_an_output_in_no_object_store_is_refused_before_any_work(tmp_path: Path,
     with pytest.raises(ConfigError) as error:
         Config.from_mapping({"output": {"directory": out}})
     assert str(error.value) == said
-    # Whoever goes without that check is refused before the input is looked at.
+    # Without that check, the run is refused before it reads the input.
     unchecked = Config(output=OutputConfig(directory=out))
     with pytest.raises(ConfigError, match="runs are not published at addresses of"):
         pipeline.run(unchecked, str(tmp_path / "no-input"))
@@ -225,7 +225,7 @@ def test_a_server_that_dies_is_named_without_a_traceback(tmp_path: Path, capfd: 
 
 
 def test_runs_that_were_copied_to_a_server_are_read(sftp: OnServer, tmp_path: Path) -> None:
-    """The latest is the one whose name sorts last, whatever pointer is there."""
+    """The latest run is the one whose name sorts last, whatever the pointer says."""
     (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
     out = f"{sftp.url}/out"
     for _ in range(2):
@@ -244,17 +244,17 @@ def test_runs_that_were_copied_to_a_server_are_read(sftp: OnServer, tmp_path: Pa
     assert (refused.exit_code, "runs are not published at addresses of sftp://" in refused.stderr) == (2, True)
 
 
-def test_hadoop_that_is_not_here_is_named() -> None:
+def test_missing_hadoop_is_named() -> None:
     with pytest.raises(StoreFailure) as failure, driver_errors("hdfs://host/edges.csv"):
         raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm/libjvm.so) failed: no such file")
     assert "libhdfs" in failure.value.reason
     assert "CLASSPATH" in failure.value.remedy
 
 
-# --- what is refused -----------------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_server_refuses_is_one_line_without_its_words(answering: str, served: tuple[Path, str]) -> None:
+def test_refusals_of_a_server_are_one_line_without_its_text(answering: str, served: tuple[Path, str]) -> None:
     for path, said in {
         "403.csv": r"access denied \(403\); .*FSSPEC_",
         "500.csv": r"the server does not answer as expected \(500\); .*try again$",
@@ -273,7 +273,7 @@ def test_what_a_server_refuses_is_one_line_without_its_words(answering: str, ser
         ingest(InputConfig(path=f"http://127.0.0.1:{free_port()}/a.csv"))
 
 
-def test_what_is_wrong_within_the_object_is_said_of_the_address(memory: object) -> None:
+def test_errors_in_an_object_name_its_address(memory: object) -> None:
     memory.pipe("/edges.csv", b"left,right\nann,\n")
     with pytest.raises(InputError, match=r"^memory://edges.csv, line 2") as error:
         ingest(InputConfig(path="memory://edges.csv"))
@@ -297,7 +297,7 @@ def test_a_directory_that_cannot_be_listed_is_not_taken_for_an_empty_one(
 
 
 class Driver:
-    """A driver that says what it is told to."""
+    """A driver that returns or raises the given answers."""
 
     def __init__(self, *said: object) -> None:
         self.said, self.asked = list(said), []
@@ -313,8 +313,8 @@ class Driver:
         return answer_of
 
 
-def test_a_listing_that_others_disturb_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As that of SMB, which asks for each file by itself: a file that is gone is no directory that is."""
+def test_a_disturbed_listing_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SMB queries each file separately; a vanished file does not mean that its directory has vanished."""
     monkeypatch.setattr(fsspec_files, "_PAUSE", 0)
     address, gone = parse_address("smb://host/share/a"), OSError(errno.ENOENT, "gone")
     there, found = {"type": "directory"}, [{"name": "/share/a/b", "type": "file"}]

@@ -1,4 +1,4 @@
-"""A store that others may write, or a server that lies: names are checked before they are used as paths or keys."""
+"""A store that others may write, or a dishonest server: names are checked before they become paths or keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OUTSIDE = ["../../../../evil", "/evil", "..", "", "x/../../evil", f"{RUN}/..", f
 
 
 def files_of(place: Path) -> list[Path]:
-    """Outside the directory for temporary files."""
+    """List files outside the directory for temporary files."""
     return sorted(path for path in place.rglob("*") if path.is_file() and "temporary" not in path.parts)
 
 
@@ -45,7 +45,7 @@ def pointing(run_id: object, **values: object) -> bytes:
 
 
 @pytest.mark.parametrize("run_id", OUTSIDE)
-def test_a_pointer_that_is_no_run_id_is_none(bucket: Bucket, tmp_path: Path, run_id: object) -> None:
+def test_a_pointer_without_a_run_id_is_refused(bucket: Bucket, tmp_path: Path, run_id: object) -> None:
     publish(f"{bucket.url}/out")
     bucket.put("out/latest", pointing(run_id))
     before = files_of(tmp_path)
@@ -61,7 +61,7 @@ def test_a_pointer_that_is_no_run_id_is_none(bucket: Bucket, tmp_path: Path, run
 def test_a_server_that_serves_any_key_writes_nothing_outside(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It gives its manifest for whatever is asked, with the checksum that the pointer states."""
+    """The server returns its manifest for any key, with the checksum in the pointer."""
     content = b'{"of": "a server"}'
     monkeypatch.setattr(Objects, "read", lambda *_: content)
     found = pointing("../../evil", manifest_sha256=hashlib.sha256(content).hexdigest()), None
@@ -95,10 +95,10 @@ def test_pointers_of_another_shape(content: bytes) -> None:
 # --- the listing ---------------------------------------------------------------------------------------------------
 
 
-def test_a_key_that_is_no_path_is_named(bucket: Bucket) -> None:
-    """A library cannot list what is beside it; that is no store that does not answer."""
+def test_a_key_that_is_not_a_path_is_named(bucket: Bucket) -> None:
+    """The library cannot list the other keys, but the store does answer."""
     run = publish(f"{bucket.url}/out")
-    # obstore takes no such key, and moto brings this.
+    # obstore refuses such a key; boto3 comes with moto.
     client = pytest.importorskip("boto3").client(
         "s3",
         endpoint_url=bucket.server.url,
@@ -159,13 +159,13 @@ def test_a_run_that_a_server_lists_outside_is_not_copied(
 
 
 @pytest.mark.parametrize("name", [each for each in BAD_NAMES if each])
-def test_no_download_has_such_a_name(name: str) -> None:
+def test_downloads_outside_the_directory_are_refused(name: str) -> None:
     with pytest.raises(StoreFailure, match="leads out of its directory"):
         check_names(Address("s3://b", "out"), ["runs/x/manifest.json", name])
     check_names(Address("s3://b", "out"), ["", "runs/x/manifest.json"])
 
 
-def test_a_server_does_not_lead_up() -> None:
+def test_listed_names_cannot_leave_the_directory() -> None:
     asked = []
 
     class Driver:
@@ -180,10 +180,10 @@ def test_a_server_does_not_lead_up() -> None:
     assert asked == ["/out"]
 
 
-# --- what is removed -----------------------------------------------------------------------------------------------
+# --- removal -------------------------------------------------------------------------------------------------------
 
 
-def test_only_names_of_ours_are_removed(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_our_own_names_are_removed(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     run = publish(f"{bucket.url}/out")
     foreign = [
         "out/.staging/Documents/thesis.tex",

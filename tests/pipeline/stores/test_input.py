@@ -1,4 +1,4 @@
-"""Input from an object store: the same edges as from the disk, by their address; refusals in one line."""
+"""Input from an object store: the same edges as from disk, named by their address; one-line refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def parquet(path: Path, rows: slice = slice(None)) -> Path:
 
 
 @pytest.mark.parametrize("name", ["edges.csv", "edges.csv.gz", "edges.parquet", "deep/er/a b=c.parquet"])
-def test_an_object_is_read_as_the_file_is(bucket: Bucket, tmp_path: Path, name: str) -> None:
+def test_an_object_reads_like_a_file(bucket: Bucket, tmp_path: Path, name: str) -> None:
     file = tmp_path / "here" / name
     file.parent.mkdir(parents=True)
     if name.endswith("parquet"):
@@ -98,21 +98,21 @@ def test_the_command_and_its_manifest_name_the_address(bucket: Bucket, tmp_path:
     assert manifest.input.source == manifest.config.input.path == address
     assert "temporary" not in shown.stderr
     assert f"read {address}" in shown.stderr
-    # The input is found again where it was.
+    # `mbe verify` finds the input at its address.
     assert any(address in passed for passed in answer(mbe("verify", run, "--json"))["checks"].values())
     everything = b"".join(path.read_bytes() for path in run.rglob("*") if path.is_file()) + shown.output.encode()
     assert SECRET.encode() not in everything
     assert KEY_ID.encode() not in everything
 
 
-def test_what_is_wrong_within_the_object_is_said_of_the_address(bucket: Bucket) -> None:
+def test_errors_in_an_object_name_its_address(bucket: Bucket) -> None:
     address = bucket.put("edges.csv", b"left,right\nann,\n")
     with pytest.raises(InputError, match=rf"^{address}, line 2") as error:
         ingest(InputConfig(path=address))
     assert os.environ["TMPDIR"] not in str(error.value)
 
 
-def test_what_is_not_there_is_one_line(bucket: Bucket) -> None:
+def test_missing_objects_are_refused_in_one_line(bucket: Bucket) -> None:
     with pytest.raises(InputError, match=rf"^{bucket.url}/edges.csv: no such object, and none below it; expected "):
         ingest(InputConfig(path=f"{bucket.url}/edges.csv"))
     with pytest.raises(InputError, match=r"^s3://no-bucket/edges.csv: no such bucket; .*create the bucket$"):
@@ -144,7 +144,7 @@ def test_a_store_that_does_not_answer(bucket: Bucket, monkeypatch: pytest.Monkey
         ingest(InputConfig(path=f"{bucket.url}/edges.csv"))
 
 
-def test_an_address_with_a_password_is_refused_before_anything(tmp_path: Path) -> None:
+def test_an_address_with_a_password_is_refused_first(tmp_path: Path) -> None:
     for address in (f"s3://user:{SECRET}@bucket/edges.csv", f"s3://bucket/edges.csv?secret={SECRET}"):
         result = mbe("enumerate", address, "--out", tmp_path / "out")
         assert result.exit_code == 2

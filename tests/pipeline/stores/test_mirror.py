@@ -1,4 +1,4 @@
-"""Temporary directories in the place of addresses: named by these, removed with their owner or by the next one."""
+"""Temporary directories that stand in for addresses: named by address, removed by their owner or by the next one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_it_is_removed_with_its_owner(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_removed_and_nothing_else(temporary: Path) -> None:
+def test_only_leftovers_of_killed_processes_are_removed(temporary: Path) -> None:
     code = (
         f"import os, tempfile; tempfile.tempdir = {str(temporary)!r}; "
         "from mbe_stage.pipeline.stores.address import Address; "
@@ -65,7 +65,7 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(temporary: Path)
     (left,) = temporary.iterdir()
     (temporary / "mbe-store-file").write_text("no directory")
     with LocalCopies(PLACE) as alive:
-        # It may only just have been made.
+        # The directory may be brand new, so it stays.
         assert left.exists()
         before = time.time() - 3600
         for root in (left, alive.root):
@@ -77,13 +77,11 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(temporary: Path)
     shutil.rmtree(temporary)
 
 
-def test_what_another_writer_of_the_address_removes_meanwhile_is_no_error(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leftovers_that_another_writer_removes_first(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roots_of = mirrors._roots_of
 
     def found(address: Address) -> list[Path]:
-        """The directories that were there a moment ago."""
+        """Return a list of directories that is out of date."""
         roots = roots_of(address)
         other.close()
         return roots
@@ -95,13 +93,13 @@ def test_what_another_writer_of_the_address_removes_meanwhile_is_no_error(
         assert list(temporary.iterdir()) == [copies.root]
 
 
-# --- what others have put there -----------------------------------------------------------------------------------
+# --- foreign content ----------------------------------------------------------------------------------------------
 
 ROOM = "20200101T000000Z-aaaaaa"
 
 
 def made(root: Path) -> Path:
-    """What a killed process would have left, an hour ago, with a room that is old."""
+    """Make the leftovers of a process killed an hour ago, with an old staging directory."""
     (root / f".staging/{ROOM}/{ROOM}").mkdir(parents=True)
     (root / "runs").mkdir()
     (root / "thesis.tex").write_text("years of work")
@@ -118,15 +116,15 @@ def everything(place: Path) -> list[Path]:
     return sorted(place.rglob("*"))
 
 
-def used() -> None:
-    """All that looks at such directories."""
+def use_all() -> None:
+    """Call every function that looks at such directories."""
     with LocalCopies(PLACE):
         assert unfinished_staging(PLACE) == []
         assert remove_staging(PLACE, 0.0) == []
 
 
-def test_what_is_ours_is_removed(temporary: Path) -> None:
-    """Without which the tests below would say nothing."""
+def test_our_leftovers_are_removed(temporary: Path) -> None:
+    """Without this, the tests below would prove nothing."""
     made(temporary / "mbe-store-ours")
     with LocalCopies(PLACE) as copies:
         assert everything(temporary) == [copies.root, *everything(copies.root)]
@@ -136,7 +134,7 @@ def test_a_link_is_not_followed(temporary: Path) -> None:
     victim = made(temporary / "home")
     (temporary / "mbe-store-link").symlink_to(victim)
     before = everything(temporary)
-    used()
+    use_all()
     assert everything(temporary) == before
 
 
@@ -153,7 +151,7 @@ def test_the_directory_of_another_user_is_left_alone(temporary: Path, monkeypatc
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives directories away")
 def test_root_leaves_the_directory_of_another_user_alone(temporary: Path) -> None:
-    """With the lock and the room links to what is root's."""
+    """Its lock and staging directory are links to root's files."""
     victim, theirs = made(temporary / "home"), temporary / "mbe-store-theirs"
     theirs.mkdir(mode=0o700)
     (theirs / ".lock").symlink_to(victim / ".lock")
@@ -162,7 +160,7 @@ def test_root_leaves_the_directory_of_another_user_alone(temporary: Path) -> Non
     (theirs / "theirs").mkdir()
     os.chown(theirs, 65534, 65534)
     before = everything(temporary)
-    used()
+    use_all()
     assert everything(temporary) == before
 
 
@@ -170,7 +168,7 @@ def test_root_leaves_the_directory_of_another_user_alone(temporary: Path) -> Non
 def test_a_directory_in_which_others_may_write_is_left_alone(temporary: Path, mode: int) -> None:
     made(temporary / "mbe-store-open").chmod(mode)
     before = everything(temporary)
-    used()
+    use_all()
     assert everything(temporary) == before
 
 
@@ -186,13 +184,13 @@ def test_links_in_a_directory_of_ours_are_not_followed(temporary: Path, name: st
     before = everything(victim)
     old = time.time() - 3600
     os.utime(ours / name, (old, old), follow_symlinks=False)
-    used()
+    use_all()
     assert everything(victim) == before
     assert not ours.exists()
 
 
-def test_a_directory_that_is_swapped_meanwhile(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the look at its lock and the removal, as where `TMPDIR` is not sticky."""
+def test_a_directory_swapped_for_a_link_is_left_alone(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Swapped between the check of its lock and its removal, as is possible if `TMPDIR` is not sticky."""
     victim, ours = made(temporary / "home"), made(temporary / "mbe-store-ours")
     before, real = everything(victim), mirrors.is_locked
 
@@ -210,7 +208,7 @@ def test_a_directory_that_is_swapped_meanwhile(temporary: Path, monkeypatch: pyt
     assert not (temporary / "aside/thesis.tex").exists()
 
 
-def test_what_was_killed_before_its_lock_was_made_is_removed(temporary: Path) -> None:
+def test_leftovers_without_a_lock_are_removed(temporary: Path) -> None:
     young, old = temporary / "mbe-store-young", temporary / "mbe-store-old"
     for root in (young, old):
         root.mkdir(mode=0o700)
@@ -220,7 +218,7 @@ def test_what_was_killed_before_its_lock_was_made_is_removed(temporary: Path) ->
         assert not old.exists()
 
 
-def test_a_room_that_somebody_else_has_taken_meanwhile(temporary: Path) -> None:
+def test_a_staging_directory_taken_by_another_process(temporary: Path) -> None:
     staging_dir = temporary / f"mbe-store-gone/.staging/{ROOM}"
     with pytest.raises(RunIsBeingWritten):
         adopt(staging_dir, temporary / "place")

@@ -1,4 +1,4 @@
-"""Runs published in an object store: the same as on the disk, one writer at a time, and nothing of what failed."""
+"""Runs published in an object store: the same content as on disk, one writer at a time, nothing of failed runs."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def pointer(bucket: Bucket, prefix: str = "out") -> dict:
     return json.loads(bucket.get(f"{prefix}/latest"))
 
 
-# --- what is published ---------------------------------------------------------------------------------------------
+# --- published content ---------------------------------------------------------------------------------------------
 
 
-def test_the_same_as_on_the_disk(bucket: Bucket, tmp_path: Path) -> None:
+def test_runs_equal_those_on_disk(bucket: Bucket, tmp_path: Path) -> None:
     options = {"report": True, "members": True, "sort": True}
     here, there = publish(tmp_path / "out", **options), publish(f"{bucket.url}/out", **options)
     assert there.address == f"{bucket.url}/out/runs/{there.manifest.run_id}"
     assert there.manifest.content_fingerprint == here.manifest.content_fingerprint
     assert list(there.tables) == list(here.tables)
     assert all(there.tables[name].equals(here.tables[name]) for name in here.tables)
-    # The bucket holds what the manifest says, and nothing else.
+    # The bucket holds exactly the files of the manifest.
     below = f"out/runs/{there.manifest.run_id}"
     files = {entry.path: entry.sha256 for entry in there.manifest.files}
     assert bucket.listed() == sorted(["out/latest", *(f"{below}/{name}" for name in [*files, "manifest.json"])])
@@ -60,7 +60,7 @@ def test_the_same_as_on_the_disk(bucket: Bucket, tmp_path: Path) -> None:
         assert pipeline.read_manifest(run) == there.manifest
 
 
-def test_the_command_says_addresses_and_no_secret_is_written(bucket: Bucket, tmp_path: Path) -> None:
+def test_the_command_prints_addresses_and_writes_no_secret(bucket: Bucket, tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
     out = f"{bucket.url}/a/out"
     shown = mbe("enumerate", tmp_path / "edges.csv", "--out", out, "--engine", "reference", "--verbose")
@@ -115,7 +115,7 @@ def test_no_object_is_written_outside_its_directory(bucket: Bucket, tmp_path: Pa
     assert not (tmp_path / "evil").exists()
 
 
-# --- who else writes -----------------------------------------------------------------------------------------------
+# --- other writers -------------------------------------------------------------------------------------------------
 
 
 def test_of_two_writers_at_once_one_wins(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,9 +126,7 @@ def test_of_two_writers_at_once_one_wins(bucket: Bucket, monkeypatch: pytest.Mon
     assert all("/runs/" in key or key == "out/latest" for key in bucket.listed())
 
 
-def test_a_loser_ends_with_the_code_of_what_cannot_be_published(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_losing_writer_exits_with_code_3(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
     come_before(f"{bucket.url}/out", monkeypatch)
     result = mbe("enumerate", tmp_path / "edges.csv", "--out", f"{bucket.url}/out", "--engine", "reference")
@@ -136,8 +134,8 @@ def test_a_loser_ends_with_the_code_of_what_cannot_be_published(
     assert len(published(bucket)) == 1
 
 
-def test_a_lost_answer_is_no_lost_run(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The write of the pointer is done, its answer gets lost, and the second attempt is refused."""
+def test_a_lost_response_does_not_lose_the_run(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pointer is written, the response is lost, and the retry is refused."""
     create = Objects.create
 
     def twice(self: Objects, name: str, content: bytes) -> object:
@@ -151,10 +149,10 @@ def test_a_lost_answer_is_no_lost_run(bucket: Bucket, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("n_known", [20, 1])
-def test_a_lost_answer_of_a_run_that_others_have_followed(
+def test_a_lost_response_after_which_others_published(
     n_known: int, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has published since was compared with it: it stays, and is published where the pointer still tells."""
+    """Later runs were compared with this one, so it stays, and counts as published while the pointer names it."""
     monkeypatch.setattr(pointer_module, "_PREVIOUS", n_known)
     write, followers = ConditionalObject.write, []
 
@@ -175,8 +173,8 @@ def test_a_lost_answer_of_a_run_that_others_have_followed(
     assert pointer(bucket)["run_id"] == followers[-1]
 
 
-def test_of_a_lost_answer_nothing_was_written(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others have published, and the pointer says that this run is not among them."""
+def test_a_lost_response_without_a_write(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have published, and the pointer shows that this run is not among them."""
     write, followers = ConditionalObject.write, []
 
     def lost(self: ConditionalObject, content: bytes, before: object) -> None:
@@ -194,7 +192,7 @@ def test_of_a_lost_answer_nothing_was_written(bucket: Bucket, monkeypatch: pytes
     assert not any("/.staging/" in name for name in bucket.listed())
 
 
-def test_an_upload_that_did_nothing_is_not_published(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_upload_did_nothing_is_not_published(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     upload = Objects._upload
 
     def skipping(self: Objects, path: Path, name: str, *others: Any) -> None:
@@ -218,10 +216,8 @@ def test_leftovers_are_removed_when_they_are_old(bucket: Bucket, monkeypatch: py
     assert published(bucket)[-1] == run.manifest.run_id
 
 
-def test_a_clock_that_is_ahead_removes_nothing_of_a_run_that_is_uploaded(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a second writer, which tidies up while the first one uploads: objects are as old as the store says."""
+def test_a_fast_clock_removes_nothing_of_a_running_upload(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second writer cleans up while the first one uploads; the store's clock decides the age of objects."""
     upload = Objects.upload
 
     class Ahead(datetime):
@@ -246,7 +242,7 @@ def test_mbe_clean_removes_leftovers_and_no_run(bucket: Bucket, monkeypatch: pyt
     before = set(bucket.listed())
     left = "out/runs/20200101T000000Z-000000/bicliques/part-00000.parquet"
     bucket.put(left, b"half a run")
-    # Its writer may still be there.
+    # Its writer may still be running.
     assert "nothing to remove" in mbe("clean", f"{bucket.url}/out").stdout
     monkeypatch.setattr(remote_store, "ABANDONED_AFTER", timedelta(seconds=-60))
     assert answer(mbe("clean", f"{bucket.url}/out", "--json"))["removed"] == [f"{bucket.url}/{left}"]
@@ -254,7 +250,7 @@ def test_mbe_clean_removes_leftovers_and_no_run(bucket: Bucket, monkeypatch: pyt
     assert published(bucket) == [run.manifest.run_id]
 
 
-# --- what fails ----------------------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("bucket")
@@ -284,7 +280,7 @@ def test_a_server_that_dies_in_the_middle_and_comes_back(monkeypatch: pytest.Mon
 
 
 def test_a_publication_that_failed_can_be_tried_again(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the task of a flow does."""
+    """A flow's task retries in this way."""
     publish_once, upload = RemoteStaging.publish, Objects.upload
 
     def fail(*_: object) -> None:
@@ -330,7 +326,7 @@ def test_wrong_credentials_and_missing_buckets_are_refused_before_any_work(bucke
 
 
 def test_a_store_without_conditional_writes_is_refused(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some ignore the header: then the second `create` succeeds."""
+    """Some stores ignore the header, so the second `create` succeeds."""
     put = Objects._put
     monkeypatch.setattr(Objects, "_put", lambda *given: put(*given[:3], "overwrite"))
     with pytest.raises(PublishError, match="ignores the conditions of writes"):
@@ -392,7 +388,7 @@ def test_a_prefix_may_be_called_runs(bucket: Bucket) -> None:
         for place in (out, f"{out}/latest", f"{out}/latest/", f"{out}/runs/{run_id}"):
             assert answer(mbe("top", place, "--json"))["run"] == f"{out}/runs/{run_id}"
             assert holds_runs(place)
-    # A directory of edges may be called as the pointer is.
+    # A directory of edges may be named like the pointer.
     bucket.put("edges/latest/a.csv", EDGES.encode())
     assert not holds_runs(f"{bucket.url}/edges/latest")
 
@@ -429,7 +425,7 @@ def test_damage_is_found_and_named_by_address(bucket: Bucket) -> None:
     assert "bytes, not" in answer(mbe("runs", out, "--json"))["runs"][0]["damaged"]
 
 
-def test_what_is_no_run_is_refused_in_one_line(bucket: Bucket) -> None:
+def test_missing_runs_are_refused_in_one_line(bucket: Bucket) -> None:
     for command in (("top",), ("verify",), ("export", "--csv"), ("runs",)):
         result = mbe(*command, f"{bucket.url}/nothing")
         assert result.exit_code == 3

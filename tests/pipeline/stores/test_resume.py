@@ -1,4 +1,4 @@
-"""Runs into stores that are ended early and gone on with: what was kept is on this machine, and nothing else."""
+"""Runs into stores that are ended early and resumed: saved results stay on this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["edges", "undisturbed_as_found", "whatever_they_cost"]
 
 
 def ended_after(n_records: int, config: Config) -> Path:
-    """Begin a run and end it when so many records are on the disk; returns its room."""
+    """Start a run and end it once `n_records` are on the disk; return its staging directory."""
     out = config.output.directory
 
     def on_progress(_: object) -> None:
@@ -97,27 +97,27 @@ def test_killed_and_resumed(bucket: Bucket, tmp_path: Path, edges: Path) -> None
     output_of(child)
     (kept,) = list_unfinished(out)
     assert not kept.is_running
-    # Another command that uses the store leaves it.
+    # Another command that uses the store leaves the saved results alone.
     assert mbe("runs", out).exit_code == 0
     result = run(Config.from_mapping(settings), resume=True)
     assert any("and resumed:" in text for text in result.manifest.warnings)
     assert_whole(result, out, undisturbed, edges)
 
 
-def test_a_limit_and_then_the_whole(bucket: Bucket, edges: Path, undisturbed: Path) -> None:
+def test_a_run_ended_by_a_limit_is_resumed(bucket: Bucket, edges: Path, undisturbed: Path) -> None:
     out, output = f"{bucket.url}/out", output_of_run(undisturbed)
     limited = config_for(out, edges, output=output, execution={"max_bicliques": 5000})
     cut = run(limited, on_progress=lambda _: time.sleep(0.002))
     assert cut.manifest.n_found == 5000
     (kept,) = list_unfinished(out)
-    # Its room is in the directory of the store that this result holds.
+    # The staging directory is in the directory of the store that this result holds.
     result = run(config_for(out, edges, output=output), resume=True)
     assert any(f"{kept.n_found:,} results" in text for text in result.manifest.warnings)
-    assert sorted(cut.tables) == sorted(result.tables), "the copy of the run before is still there"
+    assert sorted(cut.tables) == sorted(result.tables), "the copy of the earlier run is still there"
     assert_whole(result, out, undisturbed, edges)
 
 
-def test_what_somebody_is_writing_is_left_alone(bucket: Bucket, edges: Path) -> None:
+def test_runs_of_other_writers_are_left_alone(bucket: Bucket, edges: Path) -> None:
     config = config_for(f"{bucket.url}/out", edges)
     staging_dir = ended_after(1, config)
     first, second = store_at(f"{bucket.url}/out"), store_at(f"{bucket.url}/out")
@@ -145,7 +145,7 @@ def test_the_commands(bucket: Bucket, edges: Path) -> None:
     assert unfinished["found"] > 0
     assert json.loads(mbe("clean", out, "--json").stdout)["removed"] == [str(staging_dir)]
     staging_dir = ended_after(1, config_for(out, edges))
-    # Old, and another run comes.
+    # The saved results have expired, and the next run removes them.
     run(config_for(out, edges, output={"keep_unfinished_days": 0}))
     assert not staging_dir.exists()
     assert list_unfinished(out) == []

@@ -1,4 +1,4 @@
-"""Verdicts in a file of this machine, on cases of runs in an object store."""
+"""Verdicts in a local file, on cases of runs in an object store."""
 
 from __future__ import annotations
 

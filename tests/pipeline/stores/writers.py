@@ -1,4 +1,4 @@
-"""Writers of runs to any place: one, two at once, one that another comes before, one that is interrupted."""
+"""Writers of runs to any place: one, two at once, one that loses to another, one that is interrupted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEWER = (PAIRS[0][:5], PAIRS[1][:5])
 
 
 class Listed(Protocol):
-    """A place as it knows itself."""
+    """A place that lists its own content."""
 
     def listed(self) -> list[str]:
         """The names of all files or objects."""
@@ -41,12 +41,12 @@ def publish(place: object, edges: object = PAIRS, **output: object) -> RunResult
 
 
 def published(place: Listed) -> list[str]:
-    """Runs with a manifest, as the place itself says."""
+    """Return the ids of runs with a manifest, as listed by the place itself."""
     return [name.split("/")[-2] for name in place.listed() if name.endswith("/manifest.json")]
 
 
 def at_once(out: str, rounds: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Two writers that have both looked before either uploads; of each round the run of the one that wins."""
+    """Run two writers that both check before either uploads; yield each round's winning run."""
     both_have_looked, outcomes = threading.Barrier(2), list[Any]()
     send = RemoteStaging._send
 
@@ -76,7 +76,7 @@ def at_once(out: str, rounds: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def come_before(out: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have another run published when the next writer is about to upload its own."""
+    """Publish another run when the next writer is about to upload its own."""
     send = RemoteStaging._send
 
     def after_another(self: RemoteStaging, before: object) -> None:
@@ -88,7 +88,7 @@ def come_before(out: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def interrupt_an_upload(objects: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have Ctrl-C come while a table is uploaded by objects of a class."""
+    """Send Ctrl-C while a table is uploaded by this class of objects."""
     upload = objects._upload  # type: ignore[attr-defined]
 
     def interrupted(self: Any, path: Path, name: str, stop: threading.Event, *rest: object) -> None:
