@@ -1,4 +1,4 @@
-"""`mbe_stage.device` on the emulator, NumPy in the place of CuPy. Run as a script: prints the cases that passed."""
+"""Run `mbe_stage.device` on the emulator, with NumPy instead of CuPy. As a script, prints the passed cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tests.mbe_stage.emulated_cuda import put_in_place
 
 
 def use_the_emulator() -> None:
-    """Kernels of `mbe_stage.device` run on the emulator."""
     put_in_place()
 
 

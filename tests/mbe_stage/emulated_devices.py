@@ -1,6 +1,6 @@
-"""Several devices on the emulator, a thread each: they share roots, hand work over, are lost, come to barriers.
+"""Several devices on the emulator, one thread each: they share roots, hand work over, get lost, reach barriers.
 
-Run as a script, with one of `PARTS`: prints a JSON line per case.
+As a script, with one of `PARTS`, prints a JSON line per case.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ONE_BLOCK = {"n_blocks": 1, "quantum_seconds": 0.1}
 
 
 def made_up_devices() -> None:
-    """Let there be as many devices as are asked for."""
+    """Pretend that there are as many devices as requested."""
     selection = python_types.ModuleType("mbe_stage.device.selection")
     selection.device_numbers = lambda asked: (0, 1) if asked == "all" else tuple(asked)
     selection.selected = lambda _number: contextlib.nullcontext()
@@ -39,7 +39,7 @@ def made_up_devices() -> None:
 
 
 def devices_in_place() -> Any:
-    """The same, with the engine on the emulator; returns the launcher."""
+    """Do the same with the engine on the emulator; return the launcher."""
     made_up_devices()
     launcher = put_in_place()
     from mbe_stage.bicliques import engine_cuda
@@ -60,7 +60,7 @@ def wanted_of(graph: BipartiteCSR, query: BicliqueQuery = EVERYTHING) -> set:
 
 
 def searched(runner: Any, graph: BipartiteCSR, query: BicliqueQuery, detail: Detail, **others: Any) -> tuple[int, set]:
-    """How many were found, and where members are, which; checked that none came twice."""
+    """Return the number of bicliques and, with members, their set; check that none is repeated."""
     execution = others.pop("execution", Execution())
     sink, n = TableSink(), 0
     for block in runner.run("bicliques", "cuda", graph, query, execution, detail, **others):
@@ -73,7 +73,7 @@ def searched(runner: Any, graph: BipartiteCSR, query: BicliqueQuery, detail: Det
 
 
 def compared(runner: Any, graph: BipartiteCSR, query: BicliqueQuery = EVERYTHING, **others: Any) -> dict[str, Any]:
-    """Counted and searched; what was handed over in either, and by how many."""
+    """Count and search; return the handovers of both, and the number of busy devices."""
     wanted = wanted_of(graph, query)
     n, found = searched(runner, graph, query, Detail.MEMBERS, **others)
     same = found == wanted and n == len(wanted) == sum(rank.n_found for rank in runner.ranks)
@@ -88,7 +88,7 @@ def compared(runner: Any, graph: BipartiteCSR, query: BicliqueQuery = EVERYTHING
 
 @contextlib.contextmanager
 def all_to_the_first() -> Iterator[None]:
-    """The first device is dealt all roots: what the others do has been handed over to them."""
+    """Deal all roots to the first device: all work of the others was handed over."""
     from mbe_stage.runners.device_exchange import Exchange
 
     deal = Exchange._deal
@@ -141,7 +141,7 @@ def many_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def lost_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """A device that fails in the middle, once in the first epoch and once later; all of them; one that is left out."""
+    """A device that fails in the first epoch and later; all of them; one that is left out."""
     from mbe_stage.bicliques.cuda import search
 
     launcher.seed = 2
@@ -185,7 +185,7 @@ def lost_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def _ended(case: str, graph: BipartiteCSR, detail: Detail, execution: Execution) -> dict[str, Any]:
-    """What a search of two devices ends with."""
+    """Return the error that ends a search of two devices."""
     try:
         searched(
             runner_of(2, {"quantum_seconds": 0.003}, epoch_seconds=1e9), graph, EVERYTHING, detail, execution=execution
@@ -196,7 +196,7 @@ def _ended(case: str, graph: BipartiteCSR, detail: Detail, execution: Execution)
 
 
 def _left_out(graph: BipartiteCSR) -> Iterator[dict[str, Any]]:
-    """A device with too little memory: refused where it was named, left out where all were asked for."""
+    """A device with too little memory: refused if named, left out if all were requested."""
     import threading
 
     from mbe_stage.bicliques import engine_cuda
@@ -317,7 +317,7 @@ def saved_cases(launcher: Any, n: int) -> Iterator[dict[str, Any]]:
 
 
 def failing_after(work: Any, name: str, n_quanta: int) -> Any:
-    """A device's `work`, which fails on the thread with this name after so many quanta."""
+    """Return a device's `work` that fails on the named thread after some quanta."""
     import threading
 
     n_done = 0

@@ -1,4 +1,4 @@
-"""The engines `cuda` of the best bicliques and of shared neighbours on the emulator: a JSON line per problem."""
+"""The engines `cuda` for best bicliques and shared neighbours on the emulator: a JSON line per problem."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def rows(graph: BipartiteCSR, query: BestQuery) -> list[reference.Row]:
-    """The ranks of the engine, as those of the specification."""
+    """Return the engine's ranks, as the reference has them."""
     sizes = {"n_blocks": 1, "quantum_seconds": 1000.0}
     best._Search.listed = staticmethod(lambda *given, **named: walk.run(*given, **named, sizes=sizes))
     *_, last = (each for each in best.run(graph, query, Execution(), None) if isinstance(each, Standing))
@@ -67,7 +67,7 @@ def rows(graph: BipartiteCSR, query: BestQuery) -> list[reference.Row]:
 
 
 def n_raised() -> int:
-    """How many more bicliques are found than have the minimum that is asked for after the first block."""
+    """Return how many more bicliques are found than reach the minimum asked for after the first block."""
     graph = from_matrix(np.random.default_rng(1).random((12, 20)) < 0.75)
     sizes, query = {"n_blocks": 1, "quantum_seconds": 0.01}, BicliqueQuery(min_edges=2)
     counts = []

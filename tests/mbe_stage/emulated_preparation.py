@@ -1,6 +1,6 @@
-"""The graph as the device prepares it, on the emulator, beside what the host's reduction makes of it.
+"""Compare the device's prepared graph, on the emulator, with the host's reduction.
 
-Run as a script: prints a JSON line per case.
+As a script, prints a JSON line per case.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.mbe_stage.preparation import differences, expected, is_sorted_as_expe
 
 N_BLOCKS = 2
 
-# Lists read by one lane up to no length, to the one that is used, and always; bitmaps of one word and of many.
+# Lists read by one lane up to length 0, the default, and any; bitmaps of one word and of many.
 THRESHOLDS = [(0, 1), (8, 1024), (1 << 30, 1), (2, 3)]
 
 
@@ -52,7 +52,7 @@ def main() -> None:
     for number, (name, graph, query) in enumerate(cases()):
         for short, n_words in THRESHOLDS if number in (3, 4, 5) else THRESHOLDS[number % 2 : number % 2 + 1]:
             collapse_twins.SHORT = whole_graph.SHORT = short
-            # By the host first, which prepares small graphs.
+            # The host goes first, because it prepares small graphs.
             prepare.SMALL = 1 << 15
             same = not differences(prepared(graph, query, N_BLOCKS), expected(graph, query))
             prepare.SMALL = -1

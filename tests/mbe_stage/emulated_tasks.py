@@ -1,6 +1,6 @@
-"""The CUDA engine on the emulator, a part of the roots at a time.
+"""Run the CUDA engine on the emulator on part of the roots at a time.
 
-Run as a script, with the part ``some`` or ``others`` of the cases: prints a JSON line per case.
+As a script, with the part ``some`` or ``others``, prints a JSON line per case.
 """
 
 from __future__ import annotations
@@ -59,7 +59,6 @@ def main(part: str) -> None:
 
 
 def _with_weak_edges() -> BipartiteCSR:
-    """A core that is sparse but for a block, and leaves."""
     core, leaves = graphs.random_matrix(13, 40, 30, 0.1), np.zeros((40, 100), bool)
     core[:5, :6] = True
     core[3, 2] = False

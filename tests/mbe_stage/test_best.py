@@ -1,4 +1,4 @@
-"""The best bicliques beside all of them, ranked."""
+"""The best bicliques compared with all of them, ranked."""
 
 import importlib.util
 import json
@@ -28,7 +28,7 @@ def rows(best: BestBicliques) -> list[reference.Row]:
 
 
 def weights_of(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """Any weights, few different ones with many ties, only zeros, and some much larger than others."""
+    """Return weights: any, few distinct ones with many ties, only zeros, or some much larger."""
     kinds = (rng.random(shape), rng.integers(0, 3, shape) / 10, np.zeros(shape), rng.lognormal(0, 3, shape))
     return kinds[rng.integers(4)]
 
@@ -154,7 +154,7 @@ def test_overlaps_are_compared_until_the_time_is_over(monkeypatch: pytest.Monkey
     every = ranked[0].standing.ranked
 
     class Over(list[bool]):
-        """Not over until it was asked so many times."""
+        """Reports that time is over after some requests."""
 
         def __getitem__(self, _: object) -> bool:
             self.append(True)
@@ -165,7 +165,7 @@ def test_overlaps_are_compared_until_the_time_is_over(monkeypatch: pytest.Monkey
     assert 1 < len(part) < len(whole) < len(every)
     assert part.keys.tolist() == whole.keys[: len(part)].tolist()
     assert not any(each.is_complete for each in seen[:-1])
-    # Those of a standing that is not complete are compared for a limited time.
+    # Those of an incomplete standing are compared for a limited time.
     given = list[float]()
     monkeypatch.setattr(results, "within", lambda seconds, taken, *asked: given.append(seconds) or taken(*asked, never))
     standing = results.Standing(ranked[1], every, np.inf)
@@ -194,7 +194,7 @@ def test_compiled_code_looks_at_its_flag() -> None:
 
 @pytest.mark.parametrize("by", SCORES)
 def test_standings_never_get_worse(by: str) -> None:
-    """With overlaps limited, more and more are ranked: each search begins with the results of the one before."""
+    """With overlaps limited, more and more are ranked: each search starts with the previous results."""
     rng = np.random.default_rng(5)
     graph, seen = from_matrix(rng.random((30, 30)) < 0.3), list[BestBicliques]()
     weights = rng.random(graph.n_edges) if by == "weight" else None
@@ -226,7 +226,7 @@ def test_refusals(given: dict, said: str) -> None:
 
 @pytest.mark.parametrize("by", ["edges", "vertices", "balance"])
 def test_nearly_complete_ones_are_the_best_of_all(by: str) -> None:
-    """Beside the specification, and beside all sets of right vertices with the left ones that miss least."""
+    """Compared with the reference, and with all sets of right vertices and their best left ones."""
     rng = np.random.default_rng(SCORES.index(by))
     for i in range(25):
         missing, shape = int(rng.integers(1, 4)), rng.integers(4, 10, 2)

@@ -1,4 +1,4 @@
-"""Blocks beyond 2^31 members, of which only the sizes are in memory, and how large a block may be asked for."""
+"""Blocks beyond 2^31 members with only their sizes in memory, and the largest allowed block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run needs is compiled before it: each piece once, in view, in other processes where that pays."""
+"""Code of a run is compiled before it: each piece once, reported, and in other processes if that pays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRIANGLE = BipartiteCSR.from_edges([0, 0, 1], [0, 1, 1])
 
 
 class Pieces:
-    """Made-up pieces of code, and what happened to them, in order."""
+    """Made-up pieces of code, with a log of their events."""
 
     def __init__(self, *kept: str) -> None:
         self.kept, self.loaded, self.compiled = set(kept), set[str](), list[str]()
@@ -62,7 +62,7 @@ def test_it_is_said_without_being_asked(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_compiling_that_takes_long_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Under `--quiet` warnings are all that is shown."""
+    """Under `--quiet` only warnings are shown."""
     report = ahead.log_lines()
     caplog.set_level("WARNING", "mbe_stage")
     for seconds in (0.0, 1.0, 2.0):
@@ -75,7 +75,7 @@ def test_compiling_that_takes_long_is_one_warning(caplog: pytest.LogCaptureFixtu
 
 
 def test_what_takes_long_is_compiled_in_processes(tmp_path: Path) -> None:
-    """And loaded here: whatever they did, this process has it in the end."""
+    """They are loaded here too: in the end this process has them, whatever the others did."""
     made = [tmp_path / name for name in ("one", "two", "three")]
     loaded: list[Path] = []
 
@@ -110,7 +110,7 @@ def test_what_a_process_did_not_do_is_left(
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_task_that_cannot_be_sent_is_left(tmp_path: Path) -> None:
-    """And nobody waits for it in vain."""
+    """It does not block the others."""
     made = partial(os.mkdir, tmp_path / "made")
     unsendable = partial(threading.Lock().acquire)
     assert compile_in_processes([unsendable, made], 1, lambda: None) == [unsendable, made]

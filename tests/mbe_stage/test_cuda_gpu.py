@@ -1,7 +1,6 @@
-"""The CUDA engine on a GPU, against the specification and the CPU engine. Run with `make test-gpu`.
+"""The CUDA engine on a GPU, compared with the reference and the CPU engine. Run with `make test-gpu`.
 
-Several processes at once share the GPU: nothing here takes more than 8 GiB, or looks at a time. What takes long stands
-first.
+Several processes share the GPU: tests take at most 8 GiB and do not depend on time. The longest stand first.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ EVERYTHING = Techniques()
 N_RANDOM = 1000
 
 # Every pause, split and resume path: arenas, pool, node table and output so small that each of them runs short. A
-# quantum costs the host milliseconds: small graphs need hundreds of them.
+# quantum costs the host milliseconds, and small graphs need hundreds of them.
 TINY = [
     {"n_blocks": 1},
     {"n_blocks": 1, "words": 64},
@@ -52,7 +51,7 @@ def found(
     sizes: dict | None = None,
     techniques: Techniques = EVERYTHING,
 ) -> set:
-    """The bicliques as a set; that none comes twice is checked on the way."""
+    """Return the set of bicliques; check that none is repeated."""
     sink = TableSink()
     for block in engine_cuda.run(
         graph, query or BicliqueQuery(), PLENTY, Detail.MEMBERS, sizes=sizes or FEW, techniques=techniques
@@ -101,7 +100,7 @@ def fingerprint_of(blocks: Iterable[BicliqueBlock], graph: BipartiteCSR) -> str:
 
 
 def gpu_fingerprint(graph: BipartiteCSR) -> str:
-    """The same without a biclique leaving the device."""
+    """Compute it without copying a biclique from the device."""
     import cupy as cp
 
     from mbe_stage.bicliques.cuda.keys import add_to, biclique_keys
@@ -138,7 +137,7 @@ REAL = {
 
 @pytest.mark.parametrize("name", REAL)
 def test_fingerprints_of_real_graphs(data_dir: Path, name: str) -> None:
-    """Block by block on both sides: no more than a block of bicliques is held, however many there are."""
+    """Block by block on both sides: only one block is held at a time, however many bicliques there are."""
     graph = read(data_dir, name)
     assert gpu_fingerprint(graph) == cpu_fingerprint(graph)
 
@@ -162,7 +161,7 @@ def test_bookcrossing_in_four_gigabytes(data_dir: Path) -> None:
     ],
 )
 def test_without_a_technique(techniques: Techniques) -> None:
-    """What decides between them are widths: without one its threshold is 0, without words it is infinite for lists."""
+    """Techniques are selected by widths: without one its threshold is 0; without words it is infinite for lists."""
     for shape, density in SMALL:
         graph = graphs.from_matrix(graphs.random_matrix(11, *shape, density))
         for sizes in (FEW, {"n_blocks": 1, "pool_extra": 64}):
@@ -194,7 +193,7 @@ def test_closed_forms(graph: BipartiteCSR, n_bicliques: int) -> None:
 
 @pytest.mark.parametrize("n", [31, 75])
 def test_bounds_cut_deep_trees(n: int) -> None:
-    """Of 2**n - 2 bicliques only the paths to the wanted ones, up to n nodes deep, may be walked."""
+    """Of 2**n - 2 bicliques only the paths to the wanted ones, up to n nodes deep, may be visited."""
     for query, n_right in (
         (BicliqueQuery(min_right=n - 2), (n - 2, n - 1)),
         (BicliqueQuery(min_left=n - 2), (1, 2)),
@@ -217,7 +216,7 @@ def random_graph(seed: int) -> BipartiteCSR:
 
 @pytest.mark.parametrize("first", range(0, N_RANDOM, 50))
 def test_random_graphs(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where bicliques are counted, the columns of every other two graphs are sorted."""
+    """In counting, every other two graphs have sorted columns."""
     from mbe_stage.bicliques.cuda import prepare
 
     monkeypatch.setattr(prepare, "LONG_SHARE", 1 << 30)
@@ -236,7 +235,7 @@ def test_random_graphs(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_sizes_of_skewed_graphs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few rows hold most columns; columns are sorted, and rows too small for the wanted sizes are left out."""
+    """A few rows have most columns; columns are sorted, and rows too small for the wanted sizes are dropped."""
     from mbe_stage.bicliques.cuda import prepare
 
     monkeypatch.setattr(prepare, "LONG_ROW", 2)
@@ -278,11 +277,11 @@ def test_short_of_everything(
 
 @pytest.mark.parametrize("sizes", [{"pool_extra": 64}, {"pool_extra": 64, "words": 64}, {"pool_extra": 64, "nodes": 2}])
 def test_short_of_the_budget(sizes: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the emulator goes through, where warps do run at once: a run is refused in words, or finds everything."""
+    """The emulator's cases with truly parallel warps: a run is refused clearly, or finds everything."""
     from mbe_stage.bicliques.cuda import pool_compaction, session
 
     original = session.Session
-    # To be put back.
+    # To be restored.
     monkeypatch.setattr(session, "Session", original)
     monkeypatch.setattr(session, "with_space_in_pool", session.with_space_in_pool)
     monkeypatch.setattr(pool_compaction, "PASSING_INTS", 96)
@@ -299,14 +298,14 @@ def test_short_of_the_budget(sizes: dict, monkeypatch: pytest.MonkeyPatch) -> No
         except MemoryBudgetExceeded:
             is_refused = True
         n_refused += is_refused
-    # With the most there is nothing to refuse.
+    # The largest needs no refusal.
     assert not is_refused
     assert n_refused < len(spares) // 2
     assert {"grown", "fewer warps"} <= set(happened)
 
 
 def test_idle_warps_are_given_work() -> None:
-    """Hundreds of warps, thirty roots, and a stack of bitset frames below each: most warps live on what others give."""
+    """Hundreds of warps, thirty roots, and a stack of bitset frames below each: most warps live on donated work."""
     graph = graphs.from_matrix(graphs.random_matrix(1, 30, 32, 0.8))
     n_bicliques = sum(block.n_bicliques for block in engine_cpu.run(graph, BicliqueQuery(), Execution(), Detail.COUNT))
     fingerprint = cpu_fingerprint(graph)

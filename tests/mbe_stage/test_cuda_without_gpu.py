@@ -1,4 +1,4 @@
-"""What can be known of the CUDA engine without a GPU: its logic (emulated), compilation, plans and refusals."""
+"""The CUDA engine without a GPU: its logic (emulated), compilation, plans and refusals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FACTS = ReducedSizes(
     wedges=6_827_312,
 )
 _GIB = 1 << 30
-# Bytes, of kernels that are quick all the same: those of local counts take little more time than that of the counts.
+# Bytes of kernels that are still fast: those of local counts take little more time than that of the counts.
 SPILLED = {"add_vertices_warp_per_task": 48, "add_edges_warp_per_task": 96, "count_triples_block_per_root": 96}
 
 
@@ -59,7 +59,6 @@ _RECORDS = "python -m tests.mbe_stage.compiled_cuda each prints the new cuda_res
 
 
 def emulated(part: str) -> list[dict[str, Any]]:
-    """Cases of one part, each of them right."""
     cases = [json.loads(line) for line in run_module("emulated_cuda", part).splitlines()]
     for case in cases:
         assert case.get("same", True), case
@@ -72,7 +71,7 @@ def emulated(part: str) -> list[dict[str, Any]]:
 def test_the_kernels_in_lockstep_lanes(part: str) -> None:
     cases = emulated(part)
     assert len(cases) > 6
-    # Both parts have all sizes of what the engine works in.
+    # Both parts have all sizes of the work areas.
     assert {json.dumps(case["sizes"]) for case in cases} == set(map(json.dumps, TINY))
 
 
@@ -84,7 +83,7 @@ def test_stacks_wait_where_arenas_have_no_room_to_grow() -> None:
 @pytest.mark.slow
 @on_the_emulator
 def test_idle_warps_are_donated_work() -> None:
-    # Where nothing is handed to idle warps, these cases show nothing. It was 18 or more when this was written.
+    # Without handovers to idle warps these cases would show nothing. There were at least 18 at the time of writing.
     donated = [case["donated"] for case in emulated("donated")]
     assert len(donated) == 2
     for times in donated:
@@ -94,7 +93,7 @@ def test_idle_warps_are_donated_work() -> None:
 @pytest.mark.slow
 @on_the_emulator
 def test_what_no_condition_leaves_is_not_gone_into() -> None:
-    # Paths of up to 14 rows, of which one at most is skipped, and the children that are not gone into.
+    # Paths of up to 14 rows, skipping one at most, and the children that are not opened.
     deep = emulated("deep")
     assert len(deep) == 4
     assert 0 < max(case["visited"] for case in deep) < 14**3
@@ -107,7 +106,7 @@ def test_what_no_condition_leaves_is_not_gone_into() -> None:
 @on_the_emulator
 def test_progress_counts_what_is_done() -> None:
     (progress,) = emulated("progress")
-    # Roots that warps have begun are not done yet.
+    # Started roots are not done yet.
     shares = progress["shares"]
     assert shares == sorted(shares)
     assert shares[0] < 0.9
@@ -133,7 +132,7 @@ def test_nodes_are_moved_into_gaps_or_down_and_nothing_is_lost() -> None:
     assert all(each["same"] for each in told)
     filled = [each for each in told if each["moved"] is not None]
     assert len(filled) > 50
-    # What is moved is less than what stays, and few entries are lost in gaps.
+    # Less is moved than stays, and few entries are lost in gaps.
     assert sum(each["moved"] for each in filled) < sum(each["live"] for each in filled) / 2
     assert any(each["moved"] is None for each in told)
 
@@ -155,11 +154,11 @@ def test_what_stays_on_the_device_equals_what_the_host_computes() -> None:
     assert len(run_module("emulated_device").splitlines()) == 11
 
 
-# Launches, copies and waits of a small run. Zeros of several arrays are as many launches, of 4 us each: one piece of
-# memory that is cut into arrays takes longer.
+# Launches, copies and waits of a small run. Zeroing several arrays takes as many launches of 4 us; one piece of memory
+# cut into arrays takes longer.
 _MOST_ASKED = {
     "bicliques COUNT": (12, 6, 1),
-    # One sums the sizes of columns: then no child reads them one by one.
+    # One sums the sizes of columns, so that no child reads them one by one.
     "bicliques SIZES": (15, 11, 3),
     "bicliques MEMBERS": (21, 19, 3),
     "cliques COUNT": (5, 6, 1),
@@ -174,7 +173,7 @@ _MOST_ASKED = {
 @on_the_emulator
 @pytest.mark.parametrize("part", ["enumerations", "counts"])
 def test_a_small_run_asks_little_of_the_device(part: str) -> None:
-    """Each launch takes 5 us of the host and more, each copy and each wait 10 and more."""
+    """Each launch takes at least 5 us of the host, each copy and each wait at least 10."""
     for line in run_module("emulated_launches", part).splitlines():
         asked = json.loads(line)
         found = [asked[kind] for kind in ("launches", "copies", "waits")]
@@ -205,7 +204,7 @@ def test_bicliques_are_expanded_as_they_should_be(part: str, n: int) -> None:
     for line in metered:
         assert line["peak"] <= line["planned"], line
         assert line["alive"] == 0
-    # Nor much more is planned than is needed somewhere.
+    # Nor is much more planned than some case needs.
     assert max(line["peak"] / line["planned"] for line in metered) > 0.95
 
 
@@ -239,7 +238,7 @@ def test_kernels_compile_for_both_architectures_as_recorded(kernels: str) -> Non
     table = changes({kernel: recorded[kernel] for kernel in found}, found)
     assert not table, f"registers or spills have changed; if this is meant, {_RECORDS}\n{table}"
     for kernel, resources in found.items():
-        # The grid relies on that many blocks being resident: 65,536 registers and 228 KiB of shared memory.
+        # The grid relies on this many resident blocks: 65,536 registers and 228 KiB of shared memory.
         assert resources["registers"] <= 128
         assert resources["shared_bytes"] <= 48 << 10
         assert resources["spill_store_bytes"] <= SPILLED.get(kernel.split()[0], 0), kernel
@@ -308,7 +307,7 @@ def test_blocks_are_as_large_as_what_is_planned_for_them(budget: int) -> None:
     plan = plan_memory(_FACTS, 264, layout.MEMBERS, budget)
     assert expansion_bytes(plan.descriptors, plan.range_members) <= plan.expansion_bytes
     assert expansion_bytes(plan.descriptors, plan.range_members + 1) > plan.expansion_bytes
-    # The largest biclique there could be has room.
+    # The largest possible biclique has room.
     assert plan.range_members >= _FACTS.n_vertices
     assert plan.expansion_bytes <= max(budget // 8, expansion_bytes(plan.descriptors, _FACTS.n_vertices))
 
@@ -341,7 +340,7 @@ def test_arenas_grow_for_as_many_warps_as_fit() -> None:
         with_larger_arenas(plan, 1 << 30, 0, 4 * _GIB)
 
 
-# bookcrossing: 4 GiB were refused when the pool had to be doubled twice, for half of it to be free.
+# bookcrossing: 4 GiB were refused when the pool had to be doubled twice to be half free.
 _BOOKCROSSING = ReducedSizes(
     n_vertices=445_818,
     n_rows=77_799,
@@ -359,7 +358,7 @@ def test_a_pool_takes_what_fits_while_its_live_part_is_held_twice() -> None:
     assert plan.n_blocks > 200
     is_refused = False
     needed, held = 500_000, 20 << 20
-    # The live part grows and grows.
+    # The live part keeps growing.
     for used in range(10_000_000, 1_000_000_000, 10_000_000):
         before = plan
         try:
@@ -376,7 +375,7 @@ def test_a_pool_takes_what_fits_while_its_live_part_is_held_twice() -> None:
         if plan.n_blocks == before.n_blocks:
             assert plan.n_blocks == 1 or plan.pool - used - needed >= plan.pool // 4 - 1
     assert is_refused
-    # One block, and nearly everything else the live nodes, twice.
+    # One block, and nearly everything else twice the live nodes.
     assert 2 * 4 * used > 0.8 * budget
     assert before.n_blocks == 1
 

@@ -1,4 +1,4 @@
-"""What Dask logs of a scheduler that is gone is a detail; all else is heard as before."""
+"""Dask's errors about a lost scheduler are logged as details; all others as before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mbe_stage.runners.clusters import quiet_without_scheduler
 
 
 def heard(caplog: pytest.LogCaptureFixture, status: str, error: Exception | None = None) -> list[tuple[str, int]]:
-    """What is heard of an error that Dask's client logs, by whom and how loud."""
+    """Return the logger and level of an error that Dask's client logs."""
     client, dask = SimpleNamespace(status="running"), logging.getLogger("distributed.client")
     caplog.clear()
     with quiet_without_scheduler(client) as same:

@@ -1,6 +1,6 @@
-"""A Dask cluster finds what this process finds, within limits and in parts.
+"""A Dask cluster finds the same as this process, within limits and in parts.
 
-What becomes of workers that are killed, hang or come late: `tests/pipeline/test_cluster_faults.py`.
+Killed, hanging and late workers: `tests/pipeline/test_cluster_faults.py`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ distributed = pytest.importorskip("distributed", reason="needs Dask: pip install
 
 from tests.pipeline.forked_workers import workers_are_forked  # noqa: E402 - it needs Dask
 
-# Long enough for workers to be lost in the middle, with leases of a tenth of a second.
+# Long enough to lose workers in the middle, with leases of a tenth of a second.
 LONG = (120, 600, 0.25)
 
 
@@ -92,7 +92,7 @@ def sizes(graph: BipartiteCSR, execution: Execution) -> dict:
 
 @functools.cache
 def sizes_of_long() -> dict:
-    """What is to be found in the graph that most tests search, without a cluster."""
+    """Return the results of the graph that most tests search, without a cluster."""
     return sizes(random_graph(*LONG), Execution())
 
 
@@ -142,8 +142,6 @@ def test_a_long_search_keeps_all_workers_busy(client: Any) -> None:
 
 
 class Noting(TableSink):
-    """A sink with checkpoints."""
-
     def __init__(self) -> None:
         super().__init__()
         self.kept: list[tuple[int, tuple[Any, ...]]] = []
@@ -158,12 +156,12 @@ class Noting(TableSink):
     ids=["leases end in time", "leases go on"],
 )
 def test_a_time_limit_is_noticed_while_leases_are_out(client: Any, monkeypatch, ends_in_time: bool) -> None:
-    """They are of half a minute."""
+    """The leases take half a minute."""
     if not ends_in_time:
         monkeypatch.setattr(dask_runner, "_SHARE_OF_LIMIT", 1e6)
     graph, sink = random_graph(150, 1500, 0.25), Noting()
     runner = DaskRunner(client, shares_machine=True, lease_seconds=30.0)
-    # Workers have loaded what they need before the time counts.
+    # Workers have loaded their code before the time counts.
     sizes(random_graph(8, 9, 0.5), Execution(runner=runner))
     execution = Execution(runner=runner, time_limit_seconds=10.0, block_bytes=1 << 24)
     facts = stream(
@@ -172,9 +170,9 @@ def test_a_time_limit_is_noticed_while_leases_are_out(client: Any, monkeypatch, 
     assert facts.truncated == "stopped at time_limit_seconds = 10"
     assert 10.0 < facts.seconds < 25.0
     if ends_in_time:
-        # What was found until shortly before has come, and is kept.
+        # Results until shortly before have arrived and are kept.
         assert 0 < sink.kept[-1][0] <= facts.n_found
-    # Nobody is at it any more.
+    # No worker is still searching.
     assert sizes(random_graph(8, 9, 0.5), Execution(runner=runner))
 
 
@@ -236,14 +234,14 @@ def test_more_than_a_worker_may_hold_is_refused(client: Any) -> None:
 
 
 def test_other_versions_are_refused(runner: DaskRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of this process; the workers have the module as it is.
+    # Of this process; the workers have the unchanged module.
     monkeypatch.setattr(lease_work, "version", lambda _: "0.1")
     with pytest.raises(EngineUnavailable, match=r"worker tcp://.* has mbe-stage .*, and this process 0\.1: expected"):
         enumerate_into(CountSink(), random_graph(5, 5, 0.5), None, Execution(runner=runner), "cpu")
 
 
 class Proven:
-    """Who answers with a certain word may make parts."""
+    """Workers that answer with a certain word may make parts."""
 
     def proven(self, proofs: dict[str, Any]) -> set[str]:
         return {worker for worker, proof in proofs.items() if proof[0] == "proof"}
@@ -297,7 +295,7 @@ def test_the_graph_leaves_this_process_once(runner: DaskRunner, monkeypatch: pyt
         ("xy", "", [], [{"a": "x", "b": "y"}, {"c": "x", "d": "y", "e": "a"}]),
         # `a` hangs, so all get it from here.
         ("", "a", ["a", *"bcde"], []),
-        # `c` cannot take it from `a`, which is asked no more.
+        # `c` cannot take it from `a`, which is not asked again.
         ("", "c", ["a", "c"], [{"b": "a"}, {"c": "a", "d": "b"}, {"e": "b"}]),
         # A giver that is gone.
         ("x", "a", ["a", *"bcde"], [{"a": "x"}]),
@@ -326,7 +324,7 @@ def test_a_worker_without_the_graph_gives_none(client: Any) -> None:
 
 
 def test_a_worker_that_could_not_keep_a_part_sends_for_the_rest_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    """Also where it begins once more, and could keep some again."""
+    """Also if it starts again and could keep parts."""
     graph = random_graph(5, 5, 0.5)
     ledger = Ledger(engine_cpu.tasks_of(graph, BicliqueQuery(), 1))
     lease = ledger.lend("a", 2, 0.0)
@@ -350,7 +348,7 @@ def test_what_can_never_be_fetched_ends_the_search(
     client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def result(_future: Any, timeout: float) -> Any:
-        # As long as all that a worker may hold takes.
+        # As long as a worker's maximum takes.
         assert timeout > 100
         raise TimeoutError("it takes too long")
 
@@ -365,7 +363,7 @@ def test_what_can_never_be_fetched_ends_the_search(
 def test_whoever_hangs_before_its_result_is_fetched_has_nobody_wait(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its roots are lent again, as those of one that hangs at work."""
+    """Its roots are lent again, as those of a worker that hangs in a search."""
     graph, hung, over = random_graph(*LONG), threading.Event(), threading.Event()
     real, hanging = distributed.Future.result, threading.Lock()
 
@@ -406,7 +404,7 @@ def test_results_are_fetched_one_at_a_time_unless_one_is_slow(monkeypatch: pytes
 
 
 def test_a_result_that_nobody_has_dealt_with_keeps_others_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that this process has one of them; of those that do not come there are four at most."""
+    """This process holds one of them; at most four are outstanding."""
     begun: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def a_future(number: int, come: threading.Event) -> Any:
@@ -416,7 +414,7 @@ def test_a_result_that_nobody_has_dealt_with_keeps_others_where_they_are(monkeyp
     fetching, come, hangs = Fetching(), threading.Event(), threading.Event()
     come.set()
     fetching.ask(0, a_future(0, come), PATIENCE)
-    # Once it is here, it is not slow.
+    # Once it has arrived, it is not slow.
     while fetching._here.empty():
         time.sleep(0.001)
     for number in (1, 2):
@@ -465,7 +463,7 @@ def test_the_scheduler_is_lost() -> None:
 
 
 def what_is_loaded() -> tuple[int, int, Any, Any]:
-    """Of a worker: how many of the engine's steps are loaded and kept, and what Dask was told."""
+    """Return a worker's numbers of loaded and kept engine steps, and Dask's setting."""
     steps = engine_cpu.compile_steps()
     told = (dask.config.get(f"distributed.{key}") for key in ("worker.profile.enabled", "admin.tick.interval"))
     return sum(step.is_loaded() for step in steps), sum(step.is_kept() for step in steps), *told
@@ -480,7 +478,7 @@ def test_a_cluster_of_this_machine_has_loaded_what_the_cache_has() -> None:
     assert n_loaded == n_kept > 0
     assert told == [False, "1s"]
     assert dask.config.get("distributed.worker.profile.enabled") == before
-    # What somebody has set holds; nothing is loaded unasked.
+    # An explicit setting holds; nothing is loaded unasked.
     with dask.config.set({"distributed.admin.tick.interval": "50ms"}), dask_cluster(workers=1, threads=1) as runner:
         ((n_loaded, _, *told),) = runner._client.run(what_is_loaded).values()
     assert n_loaded == 0

@@ -1,4 +1,4 @@
-"""What devices share, with devices made up: they hand work over, come to barriers and are lost, at random moments."""
+"""Fake devices share a search: they hand work over, reach barriers and get lost at random moments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GRAPH = types.SimpleNamespace(is_on_host=True)
 
 @dataclass(frozen=True)
 class Found:
-    """A block: `n` results; one without any takes memory too, as those of a device do."""
+    """A block of `n` results; an empty one takes memory too, as on a device."""
 
     n: int
     work_done: float = 0.0
@@ -54,7 +54,7 @@ class DeviceProgress:
 
 
 class Search:
-    """Each root has as many results as its number, which are found a few at a time; what is begun may be split.
+    """A search where each root has as many results as its number, found a few at a time; started work can be split.
 
     It may save its work, and sometimes has too much of it.
     """
@@ -147,7 +147,7 @@ class Search:
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
-    """An engine whose devices are made up."""
+    """An engine with fake devices."""
     selection = types.ModuleType("mbe_stage.device.selection")
     made_up: dict[str, Any] = {
         "current_number": lambda: 0,
@@ -158,7 +158,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     }
     vars(selection).update(made_up)
     monkeypatch.setitem(sys.modules, selection.__name__, selection)
-    # What is made up takes no time.
+    # Fake work takes no time.
     for name, seconds in (("_REST_SECONDS", 0.0), ("_LONG_REST_SECONDS", 0.001), ("_LOOK_SECONDS", 0.0005)):
         monkeypatch.setattr(device_exchange, name, seconds)
     made = types.SimpleNamespace()
@@ -167,7 +167,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
 
 
 def run(engine: Any, seed: int, fails: Sequence[float], epoch_seconds: float, execution: Execution) -> tuple[Any, int]:
-    """All that was found, checked at every barrier; the runner beside it."""
+    """Return all results, checked at every barrier; and the runner."""
     dice = random.Random(seed)
     rows = np.array(sorted(dice.sample(range(1, 60), 40), reverse=True), np.int32)
     can_save = seed % 4 > 1
@@ -242,7 +242,7 @@ def test_a_device_that_cannot_begin_is_named(engine: Any) -> None:
 
 
 class Watched:
-    """Searches whose blocks are in device memory; the one on the device of the tables rests while one is taken in."""
+    """Searches with blocks in device memory; the one on the device of the tables rests while one is consumed."""
 
     def __init__(self, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.budgets: list[int] = []
@@ -303,7 +303,7 @@ def test_a_device_that_is_refused_says_what_budget_would_do(engine: Any) -> None
 
 def test_budgets_of_devices_that_are_shared_and_of_others() -> None:
     budgets = devices._Budgets.of(Execution(device_memory_bytes=1200), (0, 0, 1), {0: 4000, 1: 800}, 0)
-    # What was asked for was planned for the device of the tables; of another one it takes what there is.
+    # A requested budget is planned for the device of the tables; other devices use their free memory.
     assert [budgets.of_search(number) for number in (0, 1)] == [450, 450]
     assert budgets.most_of_blocks == 50
     assert budgets.for_search(0, 450) == 1200
@@ -314,7 +314,7 @@ def test_budgets_of_devices_that_are_shared_and_of_others() -> None:
 
 
 def test_ends_of_full_epochs_take_little_of_the_time(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Devices idle at the end of an epoch: where each moment finds more than is held back, results are handed on."""
+    """Devices idle at the end of an epoch: if each moment finds more than is held back, results are passed on."""
     ends = []
     end_round = device_exchange.Exchange._end_round
 

@@ -1,4 +1,4 @@
-"""What kernels state of themselves, and where their machine code is kept. Needs numba-cuda, but no GPU."""
+"""Declared types of kernels, and the cache of their machine code. Needs numba-cuda, but no GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CALL = jit.KernelCall("tests.somewhere:double", (jit.I32, jit.INT), None, 1.0)
 
 
 def double(_values, _times):
-    """Not even compiled."""
+    """A kernel that is never compiled."""
 
 
 @pytest.fixture(autouse=True)

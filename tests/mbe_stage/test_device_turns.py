@@ -1,4 +1,4 @@
-"""Whose turn it is on the device that results come to."""
+"""Turns on the device that receives results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_consumer_has_a_search_interrupted_and_comes_first() -> None:
         with turns.of_search() as is_its_turn:
             at_work.append(is_its_turn)
             began.set()
-            # A quantum, which ends when it is told to.
+            # A quantum, which ends on request.
             assert told.wait(PATIENCE)
             at_work.append("over")
 
@@ -62,7 +62,7 @@ def test_one_that_is_told_too_early_is_told_again() -> None:
 
 
 def test_who_has_no_turn_wakes_nobody() -> None:
-    """Two that wait would wake each other, over and over, for as long as the consumer is at work."""
+    """Two waiting searches would wake each other repeatedly while the consumer works."""
     turns = devices.Turns(lambda: None)
     n_looks = [0, 0]
 

@@ -1,4 +1,4 @@
-"""Several devices share a search: on the emulator, and what a caller may ask for."""
+"""Several devices share a search: on the emulator, and the options of callers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(part: str) -> dict[str, dict[str, Any]]:
-    """Cases of one part, each of them right, by their names."""
     cases = {case["case"]: case for case in map(json.loads, run_module("emulated_devices", part).splitlines())}
     for case in cases.values():
         assert case.get("same", True), case

@@ -1,6 +1,4 @@
-"""Several workers on one GPU, or several GPUs, share a search; a process that is killed while it holds one. Run with
-`make test-gpu`.
-"""
+"""Several workers on one GPU, or several GPUs, share a search; a process is killed holding one. Run: `make test-gpu`."""
 
 from __future__ import annotations
 
@@ -74,13 +72,13 @@ def test_barriers_and_work_that_is_handed_over() -> None:
 
 
 def on_each() -> list[int]:
-    """Two GPUs, or two workers on the only one."""
+    """Return two GPUs, or two workers on the only one."""
     cupy = pytest.importorskip("cupy")
     return [0, 1] if cupy.cuda.runtime.getDeviceCount() > 1 else [0, 0]
 
 
 def test_sizes_of_two_devices() -> None:
-    """Nodes that are handed over or moved have no ids, but offsets that sizes are counted by."""
+    """Nodes that are handed over or moved have no ids, but offsets for counting sizes."""
     runner = DeviceRunner(on_each(), options={"sizes": {"n_blocks": 2, "quantum_seconds": 0.0005, "nodes": 8}})
     skewed = np.random.default_rng(4).random((300, 40)) < np.minimum(0.9, 1.5 / np.arange(1, 41))
     for graph, query in (
@@ -193,7 +191,7 @@ def test_a_process_killed_while_it_holds_a_device() -> None:
     for _ in range(2):
         process = begun([sys.executable, "-c", _ENDLESS], cwd=_ROOT, text=True)
         assert process.stdout is not None
-        # A quantum is over, and another one at work.
+        # A quantum is over, and another one is running.
         assert int(process.stdout.readline()) > 0
         time.sleep(0.1)
         os.kill(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The public functions: limits, progress, refusals, the engine seam."""
+"""The public functions: limits, progress, refusals, the choice of engines."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_from_edges_merges_duplicates_and_keeps_both_directions() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_edges_in_order_make_the_graph_of_any_order(seed: int) -> None:
-    """Sorted, distinct edges are taken as they stand; also none at all, and vertices without an edge."""
+    """Sorted, distinct edges are taken as they are; also no edges, and isolated vertices."""
     chance = np.random.default_rng(seed)
     n_left, n_right = (int(n) for n in chance.integers(1, 30, 2))
     codes = np.unique(chance.integers(0, n_left * n_right, seed * 40))

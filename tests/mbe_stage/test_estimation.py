@@ -1,4 +1,4 @@
-"""Estimates: without bias, exact where the tree was walked, and with intervals that hold.
+"""Estimates: unbiased, exact for walked trees, with valid intervals.
 
 Every estimate here has a budget of steps and a seed, so none depends on the machine.
 """
@@ -48,7 +48,7 @@ def test_a_tree_that_is_walked_is_counted(seed: int, query: BicliqueQuery) -> No
 
 @pytest.mark.parametrize("n_subtrees", [1, 3])
 def test_descents_are_without_bias(n_subtrees: int) -> None:
-    """Over many graphs and seeds, what few pieces say sums up to the truth."""
+    """Over many graphs and seeds, estimates from few pieces average to the truth."""
     truth, estimates = 0, np.zeros(60)
     for seed in range(15):
         graph = from_matrix(random_matrix(seed, 13, 13, 0.75))

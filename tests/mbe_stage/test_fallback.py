@@ -1,4 +1,4 @@
-"""What becomes of a run whose engine was chosen by `auto` and refuses the graph. No GPU is needed here."""
+"""Fallback of a run whose engine was chosen by `auto` and refuses the graph. No GPU is needed here."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_nothing_takes_over_on_the_device() -> None:
 @pytest.mark.usefixtures("small_gpu")
 def test_a_graph_on_the_device_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
     class DeviceArray:
-        """As CuPy's: no NumPy array."""
+        """Like CuPy's: no NumPy array."""
 
     graph = graphs.crown(6)
     run = SmallGpu.run

@@ -1,4 +1,4 @@
-"""What a library's caller gives: whole numbers in queries, and graphs that are one."""
+"""Input of library callers: whole numbers in queries, and valid graphs."""
 
 from __future__ import annotations
 

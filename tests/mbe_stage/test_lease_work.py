@@ -1,4 +1,4 @@
-"""What a worker of a cluster keeps of a job between leases, here in this process."""
+"""State of a job that a cluster worker keeps between leases, tested in this process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PQ = PqQuery(2, 3, 2, 3)
 
 
 def begin_job(job: str, search: JobFacts) -> Any:
-    """As the loop of a worker does it."""
+    """Start a job as a worker's loop does."""
     return asyncio.run(lease_work.begin_job(job, search))
 
 
@@ -122,7 +122,7 @@ def test_jobs_that_are_over_are_no_work(graph: BipartiteCSR, job: str) -> None:
     lease_work.stop_job(job)
     assert do_lease(job, 2, tasks, ALONE, LONG, proof=None) is None
     begin_job(job, search)
-    # The graph has not come, and will not.
+    # The graph has not arrived, and will not.
     known = lease_work._JOBS[job]
     end_job(job)
     with pytest.raises(lease_work.CancelledError):
@@ -180,7 +180,7 @@ def test_a_lease_at_work_ends_whole_when_others_take_its_place(
     assert isinstance(finished, lease_work.Finished)
     assert finished.n_found == whole.n_found > 0
     assert not finished.remaining
-    # The next one has to be begun again, and does not wait for a graph.
+    # The next one must start again, and does not wait for a graph.
     assert do_lease(job, 3, tasks, ALONE, LONG, proof=None) is None
 
 
@@ -197,7 +197,7 @@ def test_two_runs_of_one_cluster_keep_what_they_have_prepared(
     for number, each in enumerate((job, other, job, other, job)):
         assert do_lease(each, number, tasks, ALONE, LONG, proof=None) is not None
     assert len(prepared) == 2
-    # The one that was not asked for longest goes.
+    # The least recently used one is dropped.
     begin_job(third, search)
     assert do_lease(other, 5, tasks, ALONE, LONG, proof=None) is None
     assert do_lease(job, 6, tasks, ALONE, LONG, proof=None) is not None
@@ -206,7 +206,7 @@ def test_two_runs_of_one_cluster_keep_what_they_have_prepared(
 
 
 class Kept:
-    """Makes of the blocks of a lease their number, and proves with a word."""
+    """A collector of numbers of bicliques, which proves itself with a word."""
 
     def prove(self) -> str:
         return "here"
@@ -250,7 +250,7 @@ def test_a_worker_answers_others_while_it_proves(job: str) -> None:
     class Waiting(Kept):
         def prove(self) -> str:
             is_proving.set()
-            # Were it waited for on the loop, this would be in vain.
+            # Waiting for it on the loop would block.
             return "here" if goes_on.wait(5.0) else "nobody was answered"
 
     async def both() -> Any:
@@ -264,7 +264,7 @@ def test_a_worker_answers_others_while_it_proves(job: str) -> None:
 
 
 class Refusing(Kept):
-    """Fails to keep a part when it is opened, with a block, or when it is left."""
+    """Fails to keep a part when it is opened, at a block, or when it is closed."""
 
     def __init__(self, when: str) -> None:
         self.when = when
@@ -296,7 +296,7 @@ def test_what_cannot_be_kept_is_an_answer(graph: BipartiteCSR, job: str, when: s
 
 
 class Full(Kept):
-    """Has its disk full of the first block."""
+    """Its disk is full at the first block."""
 
     @contextmanager
     def open(self, name: str, execution: Execution, proof: str) -> Iterator[Any]:  # noqa: ARG002 - the seam's signature
@@ -345,7 +345,7 @@ def test_counts_are_added_up_before_they_are_sent(graph: BipartiteCSR, job: str,
         for sink in (sent, alone)
     ]
     assert local[0] == local[1]
-    # Of each lease one of each cell, and few with leaves.
+    # Each lease has one result per cell, and few have leaves.
     assert len(tasks) <= n_blocks <= len(tasks) * (3 + len(local[0]))
 
 

@@ -1,4 +1,4 @@
-"""`enumerate_many` beside enumerating each graph by itself."""
+"""`enumerate_many` compared with enumerating each graph alone."""
 
 from collections import Counter
 
@@ -28,7 +28,7 @@ def by_itself(graphs: np.ndarray, left: np.ndarray, right: np.ndarray, query: Bi
 
 
 def edges(seed: int, n_graphs: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Edges of small graphs of various density, some twice, in any order."""
+    """Return edges of small graphs of various density, some repeated, in any order."""
     rng = np.random.default_rng(seed)
     graphs = np.repeat(np.arange(n_graphs) * 7 - 50, rng.integers(1, 30, n_graphs))
     left, right = (rng.integers(0, rng.integers(1, 9, n_graphs))[(graphs + 50) // 7] for _ in range(2))

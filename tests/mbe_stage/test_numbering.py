@@ -1,4 +1,4 @@
-"""Keys numbered and pairs ordered, against NumPy and sets."""
+"""Numbering of keys and ordering of pairs, compared with NumPy and sets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_integers_get_their_ranks_however_far_apart(parts: list[list[int]]) -> N
 
 @pytest.mark.parametrize("span", [5_000, 2**25, 2**31 - 1, 2**31, 2**62])
 def test_every_way_of_ranking_integers(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within a range, by distances in a table, and by values in a table that grows; over several blocks."""
+    """Within a range, by distances in a table, and by values in a growing table; over several blocks."""
     monkeypatch.setattr(numbering, "_BLOCK", 7_000)
     random = np.random.default_rng(span)
     values = random.integers(-span // 2, span // 2, 50_000)
@@ -87,7 +87,7 @@ def test_texts_of_one_hash_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numbering, "text_hash", lambda *_: 5)
     texts = [b"a", b"b", b"aa", b"a", b"bb", b"b"]
     assert numbered([texts]) == ([0, 1, 2, 0, 3, 1], [b"a", b"b", b"aa", b"bb"])
-    # Lengths that a slot has no room for.
+    # Lengths that do not fit a slot.
     long = [b"a" * n for n in (65_534, 65_535, 65_536, 65_535, 65_536)]
     assert numbered([long]) == ([0, 1, 2, 1, 2], long[:3])
 

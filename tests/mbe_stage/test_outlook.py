@@ -1,4 +1,4 @@
-"""What is told of a running search: how many results to expect, the share that is found, the seconds left."""
+"""Outlook of a running search: expected results, share found, seconds left."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_share_rises_and_never_says_that_all_is_found(high: int, scale: int)
     assert len(known) == len(shares)
     assert all(earlier <= later for earlier, later in itertools.pairwise(known))
     assert known[-1] < 1
-    # There is more to come than the few hundredths that are left of the interval.
+    # More are missing than the few hundredths that are left of the interval.
     assert heard(Outlook(1000, 2000, 4000)).share(3900) < 0.95
 
 
@@ -83,7 +83,7 @@ def test_the_share_goes_back_by_little_and_gets_there() -> None:
         share = forecast.share(100)
         assert share is not None
         assert 0.95 * last <= share <= last * (1 + 1e-12)
-        # The same again changes nothing.
+        # Repeating it changes nothing.
         assert forecast.share(100) == share
         last = share
     assert last == pytest.approx(0.05, rel=1e-3)
@@ -103,7 +103,7 @@ def test_an_interval_that_opens_again_takes_the_share_back() -> None:
     forecast = heard(Outlook(900, 1000, 1150), Outlook(500, 3000, None))
     assert forecast.share(300) is None
     assert forecast.expected(300) == Outlook(500, 3000, None)
-    # And the next one that says enough is believed as the first was.
+    # The next sufficient one is accepted like the first.
     forecast.hear(Outlook(2800, 3000, 3300))
     assert forecast.share(300) == pytest.approx(0.1, rel=1e-3)
 
@@ -128,7 +128,7 @@ def test_a_limit_makes_no_open_interval_a_known_one() -> None:
 
 
 def test_shares_are_right_on_the_average() -> None:
-    """Where the truth is as the interval has it, what is expected is the mean of what may still come."""
+    """If the interval is right, the expectation is the mean of the remaining possibilities."""
     scatter = 0.2
     truths = [exp(log(10**9) + scatter * z / 50) for z in range(-150, 151)]
     weights = [exp(-0.5 * (z / 50) ** 2) for z in range(-150, 151)]

@@ -1,4 +1,4 @@
-"""The seam for problems: one that the stage does not know runs through it, found by its entry point."""
+"""Problems as plugins: one from outside the stage runs through it, found by its entry point."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ def test_a_query_that_does_not_fit_the_graph_is_refused() -> None:
 
 
 class TooSmall:
-    """In the place of the CUDA engine."""
+    """CUDA engine stand-in."""
 
     @staticmethod
     def unavailable_reason() -> None:
-        """It runs."""
+        """Always available."""
 
     @staticmethod
     def compile_steps(_query: object, _detail: object) -> tuple[()]:

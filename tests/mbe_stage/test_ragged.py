@@ -1,4 +1,4 @@
-"""Arrays that grow, and offsets."""
+"""Growing arrays, and offsets."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_what_grows_holds_everything_in_order() -> None:
                 seen.append((n + 1, grown.values()))
         assert np.array_equal(grown.values(), np.concatenate(parts))
         assert grown.values().dtype == np.int32
-        # What was seen on the way is not touched by what came later.
+        # Earlier views are unaffected by later appends.
         for n, values in seen:
             assert np.array_equal(values, np.concatenate(parts[:n]))
 
 
 @pytest.mark.parametrize("bounds", [{}, {"_MOST_RESERVED": 1 << 14}, {"_MOST_RESERVED": 0}, {"_POPULATE_WRITE": 9999}])
 def test_what_is_large_is_the_same_wherever_it_stands(bounds: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """In address space that is reserved, where that ends, where there is none, and where pages come one by one."""
+    """In reserved address space, at its end, without any, and with pages one by one."""
     monkeypatch.setattr(ragged, "_RESERVED_FROM", 1500)
     monkeypatch.setattr(ragged, "_AT_ONCE", 1 << 12)
     for name, value in bounds.items():

@@ -1,6 +1,6 @@
-"""The sampler beside an enumeration: what it tells is true, it ends when it has to, and its trouble is nobody's else.
+"""The sampler during an enumeration: its messages hold, it ends on time, and its errors stay its own.
 
-Nothing here is about time: samplers are driven by hand, or wait for events.
+No test depends on time: samplers are driven by hand, or wait for events.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def told(graph: BipartiteCSR, seed: int, query: BicliqueQuery | None = None) -> 
     ids=["crown", "density 0.5", "density 0.7", "half graph", "two crowns"],
 )
 def test_what_is_told_holds(graph: BipartiteCSR, truth: int) -> None:
-    """Whenever somebody looks: early, at the end of the first round, and within the second."""
+    """At every look: early, at the end of the first round, and within the second."""
     by_seed = [list(itertools.islice(told(graph, seed), 22)) for seed in range(20)]
     for look in (0, 7, 15, 21):
         now = [outlooks[min(look, len(outlooks) - 1)] for outlooks in by_seed]
@@ -132,7 +132,7 @@ def test_it_rests_for_most_of_the_time(n_cores: int, part: float) -> None:
 
 
 class Spy:
-    """In the place of the problem's sampler: notes what it is called with, and does what it is told."""
+    """Replaces the problem's sampler: records its calls and does as told."""
 
     def __init__(self, sample: Callable[[Callable[[], bool]], Iterator[Outlook]]) -> None:
         self.asked: list[Graph] = []
@@ -147,7 +147,7 @@ class Spy:
 
 
 class Waiting(CountSink):
-    """Lets the enumeration go on when an event has come."""
+    """Lets the enumeration continue after an event."""
 
     def __init__(self, event: threading.Event) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ def samplers() -> list[threading.Thread]:
 
 @pytest.fixture
 def put(monkeypatch: pytest.MonkeyPatch) -> Callable[[Spy], Spy]:
-    """Puts a spy in the sampler's place, which begins at once."""
+    """Replace the sampler by a spy that starts at once."""
 
     def put(spy: Spy) -> Spy:
         monkeypatch.setattr(sampling, "_FIRST_SECONDS", 0.0)
@@ -212,7 +212,7 @@ def test_the_engine_stops_before_the_sampler_is_waited_for(
             while True:
                 yield BicliqueBlock.empty(Detail.COUNT, work_done=0.5)
         finally:
-            # Whoever is in mid-step hears of the end before anything is waited for.
+            # Workers in mid-step get the stop before anything is waited for.
             orders.append(is_told.wait(20.0))
             has_stopped.set()
 
@@ -267,7 +267,7 @@ def test_a_sampler_that_is_interrupted_at_its_start_is_told_to_end(monkeypatch: 
 
 @pytest.mark.parametrize("n_answers", [0, 1, 2])
 def test_it_ends_around_its_long_steps(n_answers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the graph is prepared, behind it, and before a pilot works out its beginning."""
+    """Before the graph is prepared, after it, and before a pilot computes its start."""
     steps: list[str] = []
     prepare, begin = sampler.Walk, sampler.descend
 
@@ -302,7 +302,7 @@ def test_a_search_that_a_limit_stops_says_so_once_at_the_end(put: Callable[[Spy]
 
 
 def test_a_time_limit_holds_at_a_block_that_says_that_all_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others may wait behind it; behind the empty one at the end there is nothing."""
+    """Other blocks may wait behind it; nothing follows the empty one at the end."""
     full = BicliqueBlock(5, work_done=1.0)
     empty = BicliqueBlock.empty(Detail.COUNT, work_done=1.0)
     for given, n_found, is_cut in (([full, full, empty], 5, True), ([empty], 0, False)):

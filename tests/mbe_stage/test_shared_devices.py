@@ -1,4 +1,4 @@
-"""Several devices share searches for cliques, and (p, q)-counts: on the emulator."""
+"""Several devices share searches for cliques and (p, q)-counts: on the emulator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(problem: str, part: str) -> list[dict[str, Any]]:
-    """Cases of one part, each of them right."""
     cases = [json.loads(line) for line in run_module("emulated_shared", problem, part).splitlines()]
     for case in cases:
         assert case["same"], case

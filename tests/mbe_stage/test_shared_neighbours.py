@@ -1,4 +1,4 @@
-"""Pairs that share neighbours: the engine against the specification, similarity against scipy, ranks, budgets."""
+"""Pairs that share neighbours: the engine compared with the reference, similarity with scipy, ranks, budgets."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_closed_forms() -> None:
 
 
 def test_only_marked_groups_are_visited() -> None:
-    """Disjoint edges mark no group, and visiting all of them for each vertex would take quadratic time."""
+    """Disjoint edges mark no group, and visiting all groups for each vertex would take quadratic time."""
     n = 3 << 12
     lists = engine_cpu._lists_of(BipartiteCSR.from_edges(np.arange(n), np.arange(n)), 1)
     scratch, found = np.zeros(3 * n, np.int32), np.empty((3, n), np.int32)
-    # A visit would clear the bit of a group that no vertex has marked.
+    # A visit would clear the bit of an unmarked group.
     bits = np.zeros(n // 63 + 3, np.uint64)
     bits[1] = 1
     assert engine_cpu._pairs_of(*lists[:4], 0, n, 1, scratch, bits, found) == 0
@@ -82,13 +82,13 @@ def test_only_marked_groups_are_visited() -> None:
 
 
 def test_similarity_is_that_of_scipy() -> None:
-    """Degrees of all kinds: of a few, of nearly all, and of graphs so large that p-values are far below 1e-300."""
+    """Few, many and nearly all neighbours, and graphs so large that p-values are far below 1e-300."""
     dice = np.random.default_rng(5)
     for n in (6, 40, 1000):
         degrees = dice.integers(1, n + 1, 60)
         left = np.repeat(np.arange(60), degrees)
         right = np.concatenate([dice.choice(n, degree, replace=False) for degree in degrees])
-        # Some right vertices without an edge do not count.
+        # Some isolated right vertices do not count.
         graph = BipartiteCSR.from_edges(left, right, n_right=n + 50)
         table = shared_neighbour_pairs(graph)
         first, second = degrees[table.first], degrees[table.second]
@@ -100,7 +100,7 @@ def test_similarity_is_that_of_scipy() -> None:
 
 
 def test_ranks_beyond_the_smallest_number() -> None:
-    """All p-values are 0 in the table, and still the pairs are in order: the fewest shared neighbours come last."""
+    """All p-values in the table are 0, and still the pairs are ordered: the fewest shared neighbours come last."""
     edges = [(2 * k + u, 500 * k + v) for k, n in enumerate((400, 500, 450)) for u in (0, 1) for v in range(n)]
     left, right = np.array(edges).T
     table = shared_neighbour_pairs(BipartiteCSR.from_edges(left, right, n_right=1500), top=3)

@@ -1,4 +1,4 @@
-"""Pieces of the work: together they are the whole, whoever does them; and none is done for another graph."""
+"""Tasks: disjoint, together complete, exchangeable between engines, and bound to their graph."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_disjoint_pieces_are_together_the_whole(engine: str, matrix: np.ndarray,
     )
     tasks = module.tasks_of(graph, query, data.draw(st.integers(1, 8)))
     hands = data.draw(st.lists(st.integers(0, 2), min_size=len(tasks), max_size=len(tasks)))
-    # What goes to another process is text.
+    # Other processes get text.
     sent = [Task.from_json(task.to_json()) for task in tasks]
     parts = [
         found(module, graph, query, [task for task, to in zip(sent, hands, strict=True) if to == hand])
@@ -117,7 +117,7 @@ def test_a_graph_without_edges_has_no_tasks(engine: str) -> None:
 
 
 def rewired_matrix(matrix: np.ndarray) -> np.ndarray:
-    """Another one with the same sums of rows and columns."""
+    """Return another matrix with the same row and column sums."""
     for u, x in itertools.combinations(range(matrix.shape[0]), 2):
         only_u, only_x = np.flatnonzero(matrix[u] & ~matrix[x]), np.flatnonzero(matrix[x] & ~matrix[u])
         if only_u.size and only_x.size:
@@ -133,7 +133,7 @@ def test_tasks_of_other_work_are_refused(engine: str) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(2, 12, 12, 0.5))
     matrix = graphs.random_matrix(2, 12, 12, 0.5)
     matrix[0, 0] = not matrix[0, 0]
-    # As many edges, and on either side the same degrees: two of them have changed their ends.
+    # The same number of edges and the same degrees: two edges are swapped.
     rewired = graphs.from_matrix(rewired_matrix(graphs.random_matrix(2, 12, 12, 0.5)))
     assert np.array_equal(rewired.left_degrees, graph.left_degrees)
     assert np.array_equal(rewired.right_degrees, graph.right_degrees)
@@ -189,7 +189,7 @@ def test_cutting_leaves_nothing_out(costs: list[float], n: int) -> None:
     assert sum(task.cost for task in tasks) == pytest.approx(sum(costs))
     assert positions(ranges_of(tasks[::-1], roots)).tolist() == list(range(len(costs)))
     if costs:
-        # No range is heavier than its share by more than one root.
+        # No range exceeds its share by more than one root.
         assert max(task.cost for task in tasks) <= sum(costs) / min(n, len(costs)) + max(costs) + 1e-9
 
 

@@ -1,4 +1,4 @@
-"""Two-hop degrees against plain sets, and their cost against what is known of it."""
+"""Two-hop degrees compared with plain sets, and their cost with known bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tests.mbe_stage import graphs
 
 
 def plain(graph: BipartiteCSR) -> list[int]:
-    """From the definition."""
     rows = [set(graph.neighbours_of_left(u).tolist()) for u in range(graph.n_left)]
     return [sum(u != w and not mine.isdisjoint(rows[w]) for w in range(graph.n_left)) for u, mine in enumerate(rows)]
 
@@ -71,7 +70,7 @@ def test_closed_forms(graph: BipartiteCSR, left: list[int]) -> None:
 def test_whom_the_hub_reaches_costs_nothing() -> None:
     assert two_hop_steps(graphs.star(1000)) == (0, 999)
     assert wedge_counts(graphs.star(1000)) == (1000, 1_000_000)
-    # Nobody is left to ask where one column holds all: each row, and its own neighbours.
+    # One column that holds all leaves nothing to read: each row only has its own neighbours.
     matrix = graphs.random_matrix(1, 200, 20, 0.5)
     matrix[:, 4] = True
     graph = graphs.from_matrix(matrix)

@@ -1,4 +1,4 @@
-"""While a runner waits for its first results progress is told, limits hold, and another engine may still take over."""
+"""While a runner waits for its first results: progress, limits, and fallback to another engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.mbe_stage.small_gpu import install
 
 
 class Runner:
-    """Hands on that it waits, and then what comes next."""
+    """Reports that it waits, and then the next result."""
 
     shares_machine = True
 
@@ -98,11 +98,11 @@ def test_whoever_pulls_gets_results_only() -> None:
 
 
 class Found:
-    """A block, to be seen going."""
+    """A block whose release is observable."""
 
 
 def test_no_block_is_held_on_to_while_the_next_one_is_found() -> None:
-    """It may be memory of a device, which the next one needs."""
+    """It may be memory of a device, which the next block needs."""
     made: list[weakref.ref[Found]] = []
 
     def block() -> Found:

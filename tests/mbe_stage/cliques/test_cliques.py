@@ -1,4 +1,4 @@
-"""Every engine finds exactly the maximal cliques: of random graphs, and where they are known in closed form."""
+"""Every engine finds exactly the maximal cliques: of random graphs and of closed forms."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def found(
     tasks: list[Task] | None = None,
     execution: Execution | None = None,
 ) -> graphs.Cliques:
-    """What an engine finds, with every detail: none twice, ascending members, counts and sizes that agree."""
+    """Return an engine's cliques at every detail; check that they are distinct, ascending and consistent."""
     query, execution = query or CliqueQuery(), execution or Execution(threads=2)
     sink, counts, sizes = CliqueTableSink(), CliqueCountSink(), CliqueHistogramSink()
     for each in (sink, counts, sizes):
@@ -102,7 +102,7 @@ def test_complete_multipartite_graphs(engine: str, part_sizes: list[int]) -> Non
 @every_engine
 @pytest.mark.parametrize("n", [3, 4, 5, 9, 20, 27])
 def test_complements_of_cycles(engine: str, n: int) -> None:
-    """Each vertex misses two others (and for three of them, all)."""
+    """Each vertex misses two others (for three vertices, all)."""
     graph = graphs.complement(graphs.cycle(n))
     cliques = found(engine, graph)
     assert len(cliques) == graphs.perrin(n)
@@ -185,7 +185,7 @@ def test_blocks_stay_within_their_bytes(engine: str) -> None:
         assert block.sizes.nbytes + block.members.nbytes <= 300
     assert blocks[-1].work_done == 1.0
     assert table.table().as_set() == wanted
-    # A clique that is larger comes in a block of its own.
+    # A larger clique gets its own block.
     assert found(engine, graphs.complete(90), execution=Execution(block_bytes=64)) == {tuple(range(90))}
 
 

@@ -1,4 +1,4 @@
-"""What can be known of the CUDA engine for cliques without a GPU: its logic (emulated), plans and refusals."""
+"""The clique engine for CUDA without a GPU: its logic (emulated), plans and refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(part: str) -> list[dict[str, Any]]:
-    """Cases of one part, each of them right."""
     cases = [json.loads(line) for line in run_module("tests.mbe_stage.cliques.emulated_cliques", part).splitlines()]
     for case in cases:
         assert case["same"], case
@@ -117,7 +116,7 @@ def test_what_is_before_a_barrier_and_what_is_left_is_all(part: str) -> None:
     cases = emulated(part)
     assert sum(case["markers"] for case in cases) > 3
     assert sum(case["rest"] for case in cases) > 30
-    # Of what is left at a barrier there are few ranges, where few are wanted.
+    # The remaining work has few ranges if few are requested.
     assert all(case["ranges"] <= (2 if case["seed"] % 3 == 0 else 1024) for case in cases)
     assert any(case["ranges"] > 2 for case in cases)
 
@@ -147,7 +146,7 @@ def test_a_count_writes_nothing() -> None:
 
 
 def test_what_an_output_holds_fits_the_word_that_counts_it() -> None:
-    """With what all warps ask for in vain besides."""
+    """Including the failed requests of all warps."""
     plan = plan_memory(_SIZES, 264, 64 * _GIB)
     # All cliques of blogcatalog at once, and more.
     assert replace(plan, cliques=240_000_000, members=5_000_000_000).cliques == 240_000_000
@@ -161,7 +160,7 @@ def test_what_an_output_holds_fits_the_word_that_counts_it() -> None:
         assert getattr(replace(plan, **{name: most}), name) == most
         with pytest.raises(ValueError, match="in one word"):
             replace(plan, **{name: most + 1})
-    # The largest graph that is prepared, one clique of all of its vertices.
+    # The largest graph that is prepared: one clique of all its vertices.
     assert plan_memory(SearchSizes(1 << 30, 46_340, 46_340, layout.MEMBERS), 264, 64 * _GIB).n_blocks == 264
 
 
@@ -170,7 +169,7 @@ def test_what_an_output_holds_fits_the_word_that_counts_it() -> None:
 def test_an_output_that_is_full_is_counted_within_its_word() -> None:
     full, told = emulated("full")
     assert full["quanta"] > 5
-    # In one quantum, by several warps; each asks for its page, and once more.
+    # In one quantum, by several warps; each requests its page, and once more.
     assert full["asked_in_vain"] > 4
     assert full["of_a_warp"] == 2
     assert told["case"] == "told"
@@ -189,7 +188,7 @@ def test_blocks_for_the_host_are_as_large_as_they_may_be(stride: int, monkeypatc
             assert n_members == sizes[cut].sum()
             n_cliques = cut.stop - cut.start
             assert 4 * (n_members + (n_held + 1) * n_cliques) <= block_bytes or n_cliques == 1
-            # Another stretch would not have fitted, except behind the last one.
+            # Another stretch would not have fitted, except after the last one.
             more = sizes[cut.start : min(sizes.size, cut.stop + stride)]
             is_last = number == len(cuts) - 1
             assert is_last or 4 * (more.sum() + (n_held + 1) * more.size) > block_bytes

@@ -1,4 +1,4 @@
-"""The undirected graph in CSR form: what is dropped, what is kept, what is refused."""
+"""Undirected graphs in CSR form: dropped edges, kept vertices, refusals."""
 
 from __future__ import annotations
 

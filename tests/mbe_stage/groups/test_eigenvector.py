@@ -1,4 +1,4 @@
-"""The first eigenvector equals its specification and a dense one, and ties leave no choice."""
+"""The first eigenvector equals its reference and a dense one, and is unique even with ties."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.mbe_stage.groups.random_graphs import small_graphs, with_blocks
 
 
 def dense(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray, float]:
-    """The first singular vectors, their largest entry 1; and the second singular value by the first."""
+    """Return the first singular vectors, scaled to a maximum of 1, and the second singular value by the first."""
     matrix = np.zeros((graph.n_left, graph.n_right))
     matrix[graph.edges()] = 1
     vectors = matrix * np.log(graph.n_left / np.maximum(graph.right_degrees, 1))
@@ -54,7 +54,7 @@ def test_it_is_the_specified_one() -> None:
 
 
 def test_equal_blocks_share_the_first_place() -> None:
-    """Their eigenvalues are equal: any mixture would be an eigenvector."""
+    """Their eigenvalues are equal, so that any mixture would be an eigenvector."""
     left, right = tfidf_eigenvector(graphs.blocks([(3, 4), (3, 4), (1, 1), (1, 1)]))
     assert left.tolist() == [1.0] * 6 + [left[6]] * 2
     assert left[6] < 1e-6

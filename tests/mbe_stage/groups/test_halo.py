@@ -1,4 +1,4 @@
-"""Halos against their definition, and a ring with a dense core and a loose rim."""
+"""Halos compared with their definition, and a ring with a dense core and a loose rim."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_as_the_definition_says() -> None:
 
 
 def test_the_rim_of_a_ring_is_its_halo() -> None:
-    """Of 60 x 60 at a density of 0.15, with a core of 20 x 20 at 0.6: four fifths of the rim are among the first 60."""
+    """A ring of 60 x 60 with density 0.15 and a core of 20 x 20 with 0.6: the first 60 have four fifths of the rim."""
     found: list[int] = []
     for seed in range(5):
         rng = np.random.default_rng(seed)

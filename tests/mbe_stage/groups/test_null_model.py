@@ -1,4 +1,4 @@
-"""Scores are exact up to what rounding logarithms to whole units takes, and members are taken as they stand."""
+"""Scores are exact up to rounding of logarithms to whole units; order of members does not matter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def surprise(graph: BipartiteCSR, *bicliques: reference.Biclique) -> list[int]:
 
 
 def exact_surprise(graph: BipartiteCSR, biclique: reference.Biclique) -> float:
-    """Surprise in nats, of a graph without likely pairs: the logarithm of a fraction of whole numbers."""
+    """Return the surprise in nats of a graph without likely pairs: the logarithm of an exact fraction."""
     left, right = biclique
     n_edges = len(left) * len(right)
     ratio = Fraction(graph.n_edges**n_edges)
@@ -38,10 +38,10 @@ def exact_surprise(graph: BipartiteCSR, biclique: reference.Biclique) -> float:
 
 
 def test_surprise_is_the_logarithm_of_a_fraction() -> None:
-    """Of `a b` edges, each of the three logarithms counts `a b` times and is off by half a unit, each cost by some."""
+    """Of `a b` edges, each of the three logarithms counts `a b` times with an error of half a unit; costs add some."""
     n_seen = n_fitted = 0
     for number, core in enumerate(small_graphs(250)):
-        # The edges around it are in no biclique with two vertices a side.
+        # The surrounding edges are in no biclique with two vertices per side.
         graph = blocks.amid(core, 3000) if number % 3 else core
         found = [pair for pair in keyed(core).values() if min(map(len, pair)) > 1 or number % 3 == 0]
         specified = null_of(graph).surprise(reference.Bicliques.of(dict(enumerate(found)))).tolist()
@@ -75,12 +75,12 @@ def test_disjoint_blocks(k: int, n_left: int, n_right: int) -> None:
 
 @pytest.mark.parametrize("n", [12, 60, 150, 300])
 def test_a_graph_that_its_degrees_decide_says_nothing(n: int) -> None:
-    """Half graphs: every edge is forced, so that all of them together say little."""
+    """Half graphs: every edge is forced, so all of them together give little evidence."""
     graph = graphs.half_graph(n)
     model = NullModel.of(graph)
     logs = model.log_expected(np.arange(n)[:, None], np.arange(n))
     weights = pair_weights(logs)[graph.edges()] / UNIT
-    # All edges together: what the whole graph says.
+    # All edges together: the evidence of the whole graph.
     assert 0 <= weights.sum() < n / 8
     assert model.expected_edges(np.arange(n), np.arange(n)) == pytest.approx(graph.n_edges, rel=1e-4)
 
@@ -96,7 +96,7 @@ def test_effective_degrees_keep_the_degrees(n_left: int, n_right: int, density: 
 
 
 def test_many_degrees_share_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The production code and the specification put the same degrees together, and little changes by it."""
+    """Production code and reference group the degrees equally, and the effect is small."""
     monkeypatch.setattr(maximum_entropy, "MOST_CLASSES", 50)
     monkeypatch.setattr(reference, "MOST_CLASSES", 50)
     rng = np.random.default_rng(0)

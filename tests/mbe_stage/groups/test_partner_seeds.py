@@ -1,4 +1,4 @@
-"""Seeds of partners against plain sets and counters."""
+"""Partner seeds compared with plain sets and counters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def as_pairs(members: GroupMembers) -> list[blocks.Group]:
 
 
 def partners(rows: list[set[int]], degrees: list[int], most_steps: float, least: int, n_best: int) -> list[list[int]]:
-    """Best partners by exact fractions, among what vertices of the other side of the lowest degrees lead to."""
+    """Return the best partners by exact fractions, among those reached over low-degree vertices of the other side."""
     steps = Counter[int]()
     for degree in degrees:
         steps[degree] += degree**2

@@ -1,4 +1,4 @@
-"""What can be known of the CUDA engine without a GPU: its logic (emulated), plans and refusals."""
+"""The counting CUDA engine without a GPU: its logic (emulated), plans and refusals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(part: str, module: str = "emulated_counts") -> list[dict[str, Any]]:
-    """Cases of one part, each of them right."""
     cases = [json.loads(line) for line in run_module(f"tests.mbe_stage.pq_counts.{module}", part).splitlines()]
     for case in cases:
         assert case["same"], case
@@ -127,7 +126,7 @@ def test_graphs_larger_than_the_budget_are_counted_in_parts() -> None:
     cases = emulated("parts")
     assert all(case["plan_bytes"] <= case["budget"] + 2000 for case in cases if case.get("budget"))
     assert sum(case.get("parts", 0) > 4 for case in cases) > 3
-    # What a refusal names is enough, and a little more is enough for the whole.
+    # The named budget is enough, and a little more is enough for the whole.
     assert sum(case.get("parts", 0) == 1 for case in cases) > 3
     assert cases[-1]["tasks"] > 1
 
@@ -139,14 +138,14 @@ def test_what_has_no_room_in_the_pool_waits_on_the_host() -> None:
     assert len(cases) == 4
     assert all(case["waits"] > 10 for case in cases[:3])
     assert cases[3]["waits"] > 0
-    # Nodes slide together, and no root is begun until they are done.
+    # Nodes slide together, and no root starts until they are done.
     assert cases[3]["drains"] > 0
 
 
 @on_the_emulator
 @pytest.mark.slow
 def test_a_root_of_short_columns_has_room_for_its_leaves() -> None:
-    """More than a column has rows: where places were planned for so many only, quanta went on for ever."""
+    """They are more than a column's rows: with room for those only, quanta never ended."""
     short_columns, no_places = emulated("short columns")
     assert short_columns["parts"] == 1
     assert 0 < short_columns["quanta"] < 5
@@ -201,12 +200,12 @@ def test_lists_in_pieces_are_those_that_are_made_at_once() -> None:
 @on_the_emulator
 def test_what_is_before_a_barrier_and_what_is_left_is_all() -> None:
     cases = {case["case"]: case for case in emulated("some", "emulated_barriers")}
-    # Where lists are searched as they are given there is no barrier.
+    # A search on unreduced lists has no barrier.
     assert cases.pop("as given 2")["markers"] == 0
     assert {name.split()[0] for name, case in cases.items() if case["between"]} == {"random", "parts", "local", "pairs"}
-    # A core in parts has a barrier behind each of them at least.
+    # A core in parts has a barrier after each of them at least.
     assert cases["parts 0"]["markers"] > 10
-    # Of what is left there are few ranges, where few are wanted.
+    # The remaining work has few ranges if few are requested.
     assert all(case["ranges"] <= 2 for case in cases.values() if case["seed"] % 3 == 0)
 
 
@@ -233,7 +232,7 @@ def test_fewer_blocks_where_memory_is_short() -> None:
     assert plenty.n_blocks == 264
     assert 0 < scarce.n_blocks < 264
     assert scarce.total_bytes <= _GIB // 4
-    # Every warp can begin at once.
+    # Every warp can start at once.
     for plan in (plenty, scarce):
         assert (
             plan.n_warps * layout.SLOTS_AT_ONCE + 3 + min(_SIZES.max_matrix_rows, _SIZES.max_row_degree)

@@ -1,4 +1,4 @@
-"""What leaves amount to, against plain sums over them one by one."""
+"""Counts from leaves, compared with plain sums over them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def one_by_one(parts: Sequence[Leaves], query: PqQuery) -> dict[tuple[int, int],
     ("most_optional", "query"), [(9, PqQuery(1, 6, 1, 5)), (90, PqQuery(3, 3, 4, 4)), (3000, PqQuery(2, 30, 38, 40))]
 )
 def test_counts_of_blocks(most_optional: int, query: PqQuery, new: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In 64 bits where that is enough, and above."""
+    """In 64 bits if they suffice, and above."""
     monkeypatch.setattr(results, "_NEW_LEAVES", new)
     sizes = [(1, 1), (2, 2), (2, 2), (4, 0), (2, 2)]
     parts = [some(seed, 80, most_optional, *least) for seed, least in enumerate(sizes)]

@@ -1,4 +1,4 @@
-"""Local counts: against the specification, against sums that must hold, and against closed forms of any size."""
+"""Local counts compared with the reference, sum rules, and closed forms of any size."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.mbe_stage.graphs import complete, crown, from_matrix, random_matrix
 from tests.mbe_stage.pq_counts import local_counting
 from tests.mbe_stage.pq_counts.local_counting import Local, plain, sums_hold
 
-# Butterflies of the women, and of the events, of Davis, Gardner and Gardner (1941); from the squares of the matrix.
+# Butterflies of the women and the events of Davis, Gardner and Gardner (1941), from the squares of the matrix.
 WOMEN = [71, 21, 8, 33, 75, 2, 30, 26, 42, 68, 26, 48, 2, 17, 32, 60, 91, 30]
 EVENTS = [15, 16, 54, 24, 81, 71, 86, 143, 83, 32, 6, 43, 14, 14]
 
-# Rows of `nx.bipartite.random_graph(n, m, share, seed=seed)`, and what `bipartite.butterflies` of networkx 3.7 gives of
-# its left and right nodes: n, m, share and seed are 6, 7, .5, 1; 5, 9, .7, 2; 8, 8, .4, 3; 4, 12, .8, 4.
+# Rows of `nx.bipartite.random_graph(n, m, share, seed=seed)` and the `bipartite.butterflies` of networkx 3.7 for its
+# left and right nodes: n, m, share and seed are 6, 7, .5, 1; 5, 9, .7, 2; 8, 8, .4, 3; 4, 12, .8, 4.
 RECORDED = [
     (
         "1001001 1110100 1110011 0011101 1000010 0011101",
@@ -55,7 +55,7 @@ RECORDED = [
 
 
 def counted(engine: Any, graph: BipartiteCSR, query: PqQuery, detail: Detail = Detail.EDGES, **options: Any) -> Local:
-    """What an engine says, with two threads."""
+    """Return an engine's counts with two threads."""
     return local_counting.counted(engine, graph, query, detail, Execution(threads=2), **options)
 
 
@@ -71,7 +71,7 @@ def graph_of(seed: int, most: int = 9) -> BipartiteCSR:
 
 
 def members_of(seed: int, graph: BipartiteCSR) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Up to two vertices of each side, in every third case any."""
+    """Return up to two required vertices per side in every third case."""
     dice = np.random.default_rng(seed)
     if seed % 3:
         return (), ()
@@ -101,10 +101,10 @@ def test_one_cell_is_that_of_the_table(seed: int) -> None:
 @pytest.mark.parametrize("shape", [(30, 90), (90, 30), (100, 100)])
 @pytest.mark.parametrize("cell", [(2, 3), (3, 2), (3, 3), (4, 5)])
 def test_sums_of_nodes_larger_than_a_frame(seed: int, shape: tuple[int, int], cell: tuple[int, int]) -> None:
-    """Of each biclique p left vertices, q right ones and p q edges; the sums of a vertex' edges are its multiples."""
+    """Each biclique has p left vertices, q right ones and p q edges; a vertex' edges sum to its multiple."""
     p, q = cell
     matrix = random_matrix(seed, *shape, 0.12)
-    # A part that is dense, with full rows and columns.
+    # A dense part with full rows and columns.
     matrix[:12, :80] |= random_matrix(seed + 1, 12, min(80, shape[1]), 0.8)
     matrix[3] = matrix[:, 5] = True
     graph = from_matrix(matrix)
@@ -154,7 +154,7 @@ def test_tasks_add_up(seed: int) -> None:
 
 
 def test_a_limit_that_stops_every_thread_is_heard_of_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of threads that were stopped nothing is added; with no block behind the limit the sums would pass for counts."""
+    """Stopped threads add nothing; without a block after the limit the sums would pass for counts."""
 
     def stopped(pieces: Any, _n_threads: int, add: Any, stop: Any, _deadline: float) -> Iterator[Any]:
         yield add(0, pieces[0]), 0.5
@@ -205,7 +205,7 @@ def southern_women() -> tuple[BipartiteCSR, list[str], list[str]]:
     ("a", "b", "p", "q"), [(5, 7, 2, 3), (70, 70, 35, 35), (66, 3, 33, 2), (200, 150, 7, 9), (3, 300, 2, 150)]
 )
 def test_complete_graphs(a: int, b: int, p: int, q: int) -> None:
-    """With one left vertex: C(a - 1, p - 1) C(b, q), far beyond 64 bits among them."""
+    """With one left vertex: C(a - 1, p - 1) C(b, q), some far beyond 64 bits."""
     found = pq_local_counts(complete(a, b), p, q, edges=True)
     assert found.total == comb(a, p) * comb(b, q)
     assert set(found.left.tolist()) == {comb(a - 1, p - 1) * comb(b, q)}
@@ -214,13 +214,13 @@ def test_complete_graphs(a: int, b: int, p: int, q: int) -> None:
     assert set(found.edges.tolist()) == {comb(a - 1, p - 1) * comb(b - 1, q - 1)}
 
 
-# More than a word of 64 bits, and many paths: the same with fewer paths is (70, 2, 3).
+# More than a word of 64 bits and many paths; (70, 2, 3) is the same with fewer paths.
 WIDE_CROWN = pytest.param(70, 3, 3, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("n", "p", "q"), [(6, 2, 3), (14, 6, 5), (24, 3, 4), (70, 2, 3), WIDE_CROWN])
 def test_crowns(n: int, p: int, q: int) -> None:
-    """All edges but a perfect matching: q right vertices that are nobody's partners among p left ones."""
+    """All edges except a perfect matching: p left vertices and q right ones that are not their partners."""
     found = pq_local_counts(crown(n), p, q, edges=True)
     each = comb(n - 1, p - 1) * comb(n - p, q)
     assert found.total == comb(n, p) * comb(n - p, q)
@@ -264,7 +264,7 @@ def test_what_does_not_fit_is_refused_before_any_work(detail: Detail) -> None:
 
 
 def test_large_numbers_that_do_not_fit_are_refused() -> None:
-    """That they take more than 64 bits is known when all are counted."""
+    """Only after counting all is it known that they take more than 64 bits."""
     graph = complete(200, 150)
     needs = Execution(threads=1, memory_budget_bytes=3_000_000)
     sink = PqSink(PqQuery.of(100, 75), Detail.EDGES)
@@ -274,7 +274,7 @@ def test_large_numbers_that_do_not_fit_are_refused() -> None:
 
 
 def test_a_search_that_is_left_ends() -> None:
-    """A time limit closes the blocks where they are: what was handed over is a lower bound."""
+    """A time limit closes the blocks early: the results so far are a lower bound."""
     graph, query = from_matrix(random_matrix(2, 120, 120, 0.5)), PqQuery.of(8, 8)
     blocks = engine_cpu.run(graph, query, Execution(threads=2), Detail.EDGES)
     next(blocks)
@@ -282,7 +282,7 @@ def test_a_search_that_is_left_ends() -> None:
 
 
 def test_a_time_limit_leaves_lower_bounds() -> None:
-    """Also where it comes before any of the searches for vertices and edges: each cell has its block."""
+    """Also if it expires before the searches for vertices and edges: each cell has its block."""
     graph, query = from_matrix(random_matrix(2, 150, 150, 0.5)), PqQuery(7, 8, 8, 8)
     for seconds in (1e-9, 0.3, 0.7):
         sink = PqSink(query, Detail.EDGES)
@@ -297,7 +297,7 @@ def test_a_time_limit_leaves_lower_bounds() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_words(size: int) -> None:
-    """Sums, differences and products modulo 2^64 to the power of their words."""
+    """Sums, differences and products modulo 2^(64 n) for n words."""
     dice, modulus = np.random.default_rng(size), 1 << 64 * size
     ones = np.concatenate([dice.integers(0, 2**64, (50, size), np.uint64), np.full((3, size), 2**64 - 1, np.uint64)])
     others, sums = ones[::-1].copy(), np.zeros_like(ones)

@@ -1,4 +1,4 @@
-"""What can be known of local counts on a GPU without one: their logic (emulated), plans, and numbers from residues."""
+"""Local counts on a GPU without one: logic (emulated), plans, and numbers from residues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(part: str) -> list[dict[str, Any]]:
-    """Cases of one part, each of them right."""
     cases = [json.loads(line) for line in run_module("tests.mbe_stage.pq_counts.emulated_local", part).splitlines()]
     for case in cases:
         assert case["same"], case

@@ -1,4 +1,4 @@
-"""Tables of leaves that get full, and pieces of the work."""
+"""Leaf tables that fill up, and pieces of the work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.mbe_stage import graphs
 
 
 def leaves(n_parts: int, capacity: int, n_threads: int = 1) -> dict[tuple[int, ...], int]:
-    """Of a graph with nodes of lists and frames below each root, by kind."""
+    """Return the leaves by kind; the graph has list nodes and frames below each root."""
     graph = graphs.from_matrix(graphs.random_matrix(2, 100, 80, 0.5))
     part = reduced(to_choose(graph, PqQuery(2, 4, 2, 4)))
     lists, _ = row_lists(part)
@@ -41,7 +41,7 @@ def leaves(n_parts: int, capacity: int, n_threads: int = 1) -> dict[tuple[int, .
 
 @functools.cache
 def all_leaves() -> dict[tuple[int, ...], int]:
-    """In one piece, and a table with room for all."""
+    """Return all leaves from one piece, with a table that has room for them."""
     return leaves(1, 1 << 14)
 
 
