@@ -1,8 +1,8 @@
-"""The CUDA engine of counting (p, q)-bicliques on one GPU, beside GBC on the same kind of device.
+"""The CUDA engine that counts (p, q)-bicliques on one GPU, compared with GBC on the same kind of device.
 
-Times run from the graph's two CSR directions on the device to the count (core, order and the sum of leaves included,
-compilation excluded), best of five; GBC's are its own, without its reordering and its reading. Counts are held against
-those on record. ``python -m benchmarks.pq_gpu --help`` lists the options.
+Times run from the graph's two CSR directions on the device to the count (including core, order and the sum of leaves,
+excluding compilation), best of five; GBC's are its own, without its reordering and reading. Counts are compared with
+the recorded ones. ``python -m benchmarks.pq_gpu --help`` lists the options.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _EVERYTHING = Techniques()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where a count is wrong, 4 where there is no GPU."""
+    """Measure and print; return 1 if a count is wrong, 4 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--graphs", nargs="*", help="of those that are known; by default all")
     parser.add_argument("--repeats", type=int, default=5)
@@ -119,16 +119,16 @@ def count(
     execution: Execution = _EXECUTION,
     techniques: Techniques = _EVERYTHING,
 ) -> tuple[dict[tuple[int, int], int], bool]:
-    """The counts, and whether all of the work was done in the time.
+    """Return the counts and whether the work is complete.
 
     Parameters
     ----------
     graph : BipartiteCSR
     query : PqQuery
     facts : dict, optional
-        Receives what the warps did.
+        Receives figures of the warps.
     seconds : float, optional
-        After which the count is given up; a quantum more is possible.
+        Time limit; a quantum more is possible.
     execution : Execution
     techniques : Techniques
     """
@@ -169,7 +169,7 @@ def _row(
     repeats: int,
     techniques: Techniques = _EVERYTHING,
 ) -> dict[str, Any]:
-    """One cell, or a table.
+    """Return the row of one cell, or of a table.
 
     Parameters
     ----------
@@ -177,9 +177,9 @@ def _row(
     graph : BipartiteCSR
     query : PqQuery
     known : int, optional
-        Its count.
+        Known count.
     peer : float, optional
-        Seconds of GBC.
+        GBC's seconds.
     repeats : int
     techniques : Techniques
     """
@@ -224,7 +224,7 @@ def _row(
 
 
 def _known_cells(name: str) -> dict[tuple[int, int], int]:
-    """Those of a table of up to 10 by 10 that other programs gave."""
+    """Return the cells of a table of up to 10 by 10 that other programs gave."""
     cells = {(size, size): n for (graph, size), n in KNOWN.items() if graph == name}
     path = Path(os.environ.get("MBE_DATA", "")) / f"{name}_pq_counts.txt"
     if path.is_file():

@@ -1,4 +1,4 @@
-"""The labelled graphs that nothing was tuned on: looked at once, wins and losses alike."""
+"""Labelled graphs that were not used for tuning: measured once, wins and losses alike."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ depends on the machine."""
 
 
 def final_lines() -> Iterator[Line]:
-    """One line a graph: average precision where a class is positive, purity of groups where classes are communities."""
+    """Return one line per graph: average precision for a positive class, purity of groups for communities."""
     for name in available():
         if name in DEVELOPMENT:
             continue
