@@ -1,6 +1,4 @@
-"""Run the CUDA engine on the emulator, with NumPy instead of CuPy. As a script, with one of `PARTS`: JSON lines of
-cases.
-"""
+"""Run the CUDA engine on the emulator, with NumPy instead of CuPy. As a script, with one of `PARTS`: a line per case."""
 
 from __future__ import annotations
 
@@ -268,8 +266,7 @@ def suspended_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def donated_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Sixteen warps, twelve roots, deep stacks below a few: frames are donated often, also while arenas grow and stacks
-    move.
+    """Sixteen warps, twelve roots, deep stacks below a few: frames are donated often, also while arenas grow.
 
     Only the launcher's seed decides which warp is idle, because no quantum ends by its time.
     """

@@ -1,4 +1,4 @@
-"""Several workers on one GPU, or several GPUs, share a search; a process is killed holding one. Run: `make test-gpu`."""
+"""Several workers on one GPU, or several GPUs, share a search; a process is killed holding one. `make test-gpu`"""
 
 from __future__ import annotations
 

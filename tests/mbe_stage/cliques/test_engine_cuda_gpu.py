@@ -128,7 +128,7 @@ def test_parts_of_the_work() -> None:
 
 
 def found_before_barriers(graph: UndirectedCSR, query: CliqueQuery, **options: Any) -> tuple[list[tuple], CliqueTable]:
-    """Return the results and remaining tasks at each barrier, and at the end all results; check that they are complete."""
+    """Return the results and remaining tasks at each barrier, and all results; check that they are complete."""
     barrier, sink, markers = Barrier(), CliqueTableSink(), []
     barrier.ask()
     for block in engine_cuda.run(graph, query, PLENTY, Detail.MEMBERS, barrier=barrier, **options):

@@ -32,9 +32,7 @@ def cycle(n: int) -> UndirectedCSR:
 
 
 def turan(part_sizes: list[int]) -> tuple[UndirectedCSR, Cliques]:
-    """Return the complete multipartite graph of these parts: a clique takes one vertex of each (Moon and Moser: 3
-    each).
-    """
+    """Return a complete multipartite graph: a clique takes one vertex of each part (Moon and Moser: parts of 3)."""
     part = np.repeat(np.arange(len(part_sizes)), part_sizes)
     ids = iter(range(part.size))
     parts = [[next(ids) for _ in range(size)] for size in part_sizes]

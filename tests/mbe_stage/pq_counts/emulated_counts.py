@@ -355,9 +355,7 @@ def root_of_short_columns(n: int, degree: int) -> tuple[BipartiteCSR, list[int]]
 
 
 def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Bicliques of two rows, in small windows: few and many columns, quanta that end, original lists and those of a
-    core.
-    """
+    """Bicliques of two rows, in small windows: few and many columns, quanta that end, original and reduced lists."""
     from mbe_stage.pq_counts.cuda import as_given, wedges
 
     usual = as_given.as_given

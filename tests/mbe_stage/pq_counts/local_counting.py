@@ -34,7 +34,7 @@ def plain(local: dict[tuple[int, int], LocalCounts]) -> Plain:
 
 
 def sums_hold(graph: BipartiteCSR, counts: dict[tuple[int, int], int], local: Plain) -> bool:
-    """Check the sums: each biclique has p left vertices, q right ones and p q edges; a vertex' edges are its multiples."""
+    """Check that a biclique has p left vertices, q right ones and p q edges; a vertex' edges are its multiples."""
     of_left, of_right = graph.edges()
     for (p, q), (left, right, *edges) in local.items():
         total = counts[p, q]
