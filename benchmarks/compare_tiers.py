@@ -124,7 +124,7 @@ def _print_all(comparisons: Iterable[Comparison], tiers: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Workers:
-    """Processes that publish and compare: one for the GPU, because a run plans with all memory, several for the host."""
+    """Processes that publish and compare: one for the GPU, as a run plans with all memory, several for the host."""
 
     gpu: Executor
     host: Executor

@@ -242,7 +242,7 @@ def fbox(graph: BipartiteCSR, n_factors: int = 25) -> np.ndarray:
 
 
 def best_pair(graph: BipartiteCSR) -> np.ndarray:
-    """Return the most neighbours shared with another left vertex, over the root of the degree; ``(n_left,) float64``."""
+    """Return the most neighbours shared with another left vertex over the root of the degree; ``(n_left,) float64``."""
     shared, _ = _pairs(graph)
     return shared / np.sqrt(np.maximum(graph.left_degrees, 1))
 

@@ -1,4 +1,4 @@
-"""Run the CUDA engine on the emulator, with NumPy instead of CuPy. As a script, with one of `PARTS`: a line per case."""
+"""Run the CUDA engine on the emulator, with NumPy instead of CuPy. As a script, with one of `PARTS`: JSON lines."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def check(of: Searching, graph: Any, threads: int, seed: int) -> int:
 
 @given(matrix=graphs.matrices(), threads=st.integers(1, 4), seed=st.integers(0, 99))
 @settings(max_examples=100, deadline=None)
-def test_what_is_before_and_what_is_left_is_all(matrix: np.ndarray, threads: int, seed: int) -> None:
+def test_results_around_barriers_are_complete(matrix: np.ndarray, threads: int, seed: int) -> None:
     graph = graphs.from_matrix(matrix)
     assert searched(OF_BICLIQUES, graph) == reference.maximal_bicliques(graph)
     check(OF_BICLIQUES, graph, threads, seed)
@@ -120,7 +120,7 @@ def test_what_is_before_and_what_is_left_is_all(matrix: np.ndarray, threads: int
 
 @given(matrix=undirected_graphs.matrices(14), threads=st.integers(1, 4), seed=st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
-def test_what_is_before_and_what_is_left_is_all_of_cliques(matrix: np.ndarray, threads: int, seed: int) -> None:
+def test_cliques_around_barriers_are_complete(matrix: np.ndarray, threads: int, seed: int) -> None:
     graph = undirected_graphs.from_matrix(matrix)
     assert searched(OF_CLIQUES, graph) == maximal_cliques(graph)
     check(OF_CLIQUES, graph, threads, seed)
@@ -144,7 +144,7 @@ def test_in_the_middle_of_large_subtrees_of_cliques(threads: int) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 @pytest.mark.parametrize("which", ["few", pytest.param("many", marks=pytest.mark.slow)])
-def test_the_kernels_in_lockstep_lanes_are_asked(which: str) -> None:
+def test_the_kernels_in_lockstep_lanes_reach_barriers(which: str) -> None:
     cases = [json.loads(line) for line in run_module("emulated_barriers", which).splitlines()]
     assert len(cases) >= 2
     for case in cases:
@@ -158,7 +158,7 @@ def test_the_kernels_in_lockstep_lanes_are_asked(which: str) -> None:
     most=st.integers(1, 6),
     seed=st.integers(0, 9),
 )
-def test_roots_that_are_held_back_are_few_ranges(rows: list[int], costs: list[int], most: int, seed: int) -> None:
+def test_held_back_roots_are_few_ranges(rows: list[int], costs: list[int], most: int, seed: int) -> None:
     shuffled = np.array(random.Random(seed).sample(rows, len(rows)))
     is_begun = begun_all_the_same(shuffled, np.array(costs)[shuffled], most)
     ranges, kept = ranges_from(shuffled), ranges_from(shuffled[~is_begun])
@@ -188,7 +188,7 @@ GRAPH = graphs.from_matrix(~np.eye(11, dtype=bool))
 EXECUTION = Execution(threads=2, block_bytes=4000)
 
 
-def test_the_stream_asks_for_checkpoints_now_and_then() -> None:
+def test_the_stream_requests_checkpoints_regularly() -> None:
     sink = Noting()
     stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", run_limits=RunLimits(checkpoint_seconds=0.001))
     assert sink.checkpoints
@@ -210,7 +210,7 @@ def test_the_stream_asks_for_checkpoints_now_and_then() -> None:
         ("cpu", EXECUTION, 1e9),
     ],
 )
-def test_where_there_are_none(engine: str, execution: Execution, seconds: float | None) -> None:
+def test_engines_and_settings_without_checkpoints(engine: str, execution: Execution, seconds: float | None) -> None:
     sink = Noting()
     stream(PROBLEM, sink, GRAPH, QUERY, execution, engine, run_limits=RunLimits(checkpoint_seconds=seconds))
     assert sink.checkpoints == []
@@ -223,7 +223,7 @@ def test_a_sink_without_checkpoints_gets_none() -> None:
     assert len(sink.table()) == 2**11 - 2
 
 
-def test_a_limit_of_time_ends_at_a_barrier() -> None:
+def test_a_time_limit_ends_at_a_barrier() -> None:
     sink = Noting()
     # Compiled code is loaded before, because the limit must end a running search.
     stream(PROBLEM, TableSink(), GRAPH, QUERY, EXECUTION, "cpu")
@@ -237,7 +237,7 @@ def test_a_limit_of_time_ends_at_a_barrier() -> None:
     assert len(rest.table()) + n_found == 2**11 - 2
 
 
-def test_near_a_limit_of_results_there_is_a_checkpoint() -> None:
+def test_there_is_a_checkpoint_near_a_result_limit() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(3, 40, 25, 0.5))
     n = len(searched(OF_BICLIQUES, graph))
     sink, n_before = Noting(), 10 * n
@@ -251,7 +251,7 @@ def test_near_a_limit_of_results_there_is_a_checkpoint() -> None:
     assert sink.checkpoints
 
 
-def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
+def test_there_are_several_checkpoints_before_a_result_limit() -> None:
     """The started roots may take longer than the remaining results, so the first is requested early."""
     run_limits = RunLimits(n_before=1000)
     limits = LimitWatch(PROBLEM, run_limits, 5000, None)
@@ -283,7 +283,7 @@ def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
     ],
     ids=["none came", "earlier ones have", "none was to come", "one came"],
 )
-def test_a_limit_says_when_nothing_could_be_kept(run_limits, is_told, caplog, monkeypatch) -> None:
+def test_a_limit_reports_that_there_was_no_checkpoint(run_limits, is_told, caplog, monkeypatch) -> None:
     monkeypatch.setattr(course_module, "_TIMES_ITS_COST", 0.0)
     caplog.set_level(logging.INFO)
     most = run_limits.n_before + (1500 if run_limits.checkpoint_seconds == 1e-6 else 1)
@@ -293,7 +293,7 @@ def test_a_limit_says_when_nothing_could_be_kept(run_limits, is_told, caplog, mo
     assert (NOTHING_KEPT in caplog.messages) == is_told
 
 
-def test_whoever_calls_ends_a_search() -> None:
+def test_a_caller_can_end_a_search() -> None:
     sink = TableSink()
     run_limits = RunLimits(ended=lambda: "enough" if len(sink.table()) > 700 else None)
     facts = stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", run_limits=run_limits)
@@ -355,7 +355,7 @@ def taken(search: Counting, barrier: Barrier | None, seconds: float, *, in_parts
     return found
 
 
-def test_what_is_taken_slowly_is_found_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slowly_consumed_results_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A device that starts all roots at once still has barriers if the caller waits for them."""
     search = Counting(1600, 5000, Clock(monkeypatch))
     found = taken(search, Barrier(), 0.025)
@@ -370,7 +370,7 @@ def test_what_is_taken_slowly_is_found_in_parts(monkeypatch: pytest.MonkeyPatch)
     assert 390 <= len(faster[1]) <= 410, "four times the part that took a fifth of its time"
 
 
-def test_what_is_taken_at_once_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quickly_consumed_results_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """There are no parts in short searches either, or the search would dominate."""
     short = taken(Counting(1600, 5000, Clock(monkeypatch)), Barrier(), 0.001)
     assert [len(each) for each in short] == [100, 1500]
@@ -383,7 +383,7 @@ def test_what_is_taken_at_once_is_found_at_once(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("in_parts", [True, False])
-def test_few_roots_are_begun_together(in_parts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_roots_start_together(in_parts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     search = Counting(500 if in_parts else 1600, 400, clock)
     assert len(taken(search, Barrier(), 0.1, in_parts=in_parts)[0]) == 400

@@ -35,7 +35,7 @@ def weights_of(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
 
 @pytest.mark.parametrize("engine", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("by", SCORES)
-def test_the_best_are_those_of_all_ranked(by: str, engine: str) -> None:
+def test_the_best_equal_the_first_of_all_ranked(by: str, engine: str) -> None:
     rng = np.random.default_rng(SCORES.index(by))
     for i in range(40):
         shape = rng.integers(1, 12), rng.integers(1, 12)
@@ -173,7 +173,7 @@ def test_overlaps_are_compared_until_the_time_is_over(monkeypatch: pytest.Monkey
     assert given == [1.0, 0.05]
 
 
-def test_work_within_a_time_is_told_that_it_is_over() -> None:
+def test_timed_work_is_stopped() -> None:
     def work(is_over: np.ndarray) -> str:
         while not is_over[0]:
             time.sleep(1e-3)
@@ -225,7 +225,7 @@ def test_refusals(given: dict, said: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["edges", "vertices", "balance"])
-def test_nearly_complete_ones_are_the_best_of_all(by: str) -> None:
+def test_nearly_complete_bicliques_are_the_best_of_all(by: str) -> None:
     """Compared with the reference, and with all sets of right vertices and their best left ones."""
     rng = np.random.default_rng(SCORES.index(by))
     for i in range(25):
@@ -246,7 +246,7 @@ def test_nearly_complete_ones_are_the_best_of_all(by: str) -> None:
         assert best.scores[:1].tolist() == sorted(scores)[-1:]
 
 
-def test_a_block_with_three_missing_edges_comes_out_as_one() -> None:
+def test_a_block_without_three_edges_is_one_result() -> None:
     rng = np.random.default_rng(4)
     matrix = rng.random((60, 50)) < 0.1
     matrix[20:32, 10:22] = True
@@ -257,7 +257,7 @@ def test_a_block_with_three_missing_edges_comes_out_as_one() -> None:
     assert best_bicliques(from_matrix(matrix), k=1, min_left=4, min_right=4).scores[0] < 141
 
 
-def test_nearly_complete_ones_of_a_real_graph(data_dir) -> None:
+def test_nearly_complete_bicliques_of_a_real_graph(data_dir) -> None:
     """There are 10^10 sets of five further vertices for many of its bicliques."""
     with np.load(data_dir / "marvel.npz") as arrays:
         graph = BipartiteCSR.from_edges(arrays["u"], arrays["v"])

@@ -30,7 +30,7 @@ def _listening_here() -> list[tuple[str, int]]:
     return [each for process in (this, *this.children(recursive=True)) for each in listening(process)]
 
 
-def test_nobody_else_can_talk_to_a_cluster_of_this_machine() -> None:
+def test_a_local_cluster_refuses_other_clients() -> None:
     """Every port of scheduler, nannies and workers uses TLS and refuses a client without the certificate."""
     # An earlier test may have left a server in this process or a child.
     before = set(_listening_here())
@@ -46,7 +46,7 @@ def test_nobody_else_can_talk_to_a_cluster_of_this_machine() -> None:
         assert len(runner._client.run(os.getpid)) == 2
 
 
-def test_workers_import_from_and_write_to_a_room_of_this_user_alone(tmp_path: Path) -> None:
+def test_workers_use_a_private_directory(tmp_path: Path) -> None:
     """Dask's own directory is shared by all users, who could put modules there."""
     import dask
 
@@ -60,7 +60,7 @@ def test_workers_import_from_and_write_to_a_room_of_this_user_alone(tmp_path: Pa
 
 
 @pytest.mark.parametrize("dies", ["at its start", "at its first task"])
-def test_a_worker_that_dies_while_the_cluster_starts_is_one_line(dies: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_death_at_the_cluster_s_start_is_one_line(dies: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import dask
 
     preload: AbstractContextManager[object] = nullcontext()

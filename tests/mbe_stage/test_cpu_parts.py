@@ -88,7 +88,7 @@ def test_subsets_of_indexes_the_chosen_bits(rows: list[int], chosen: set[int]) -
 
 @given(st.lists(st.integers(0, 255), max_size=5))
 @settings(max_examples=200, deadline=None)
-def test_column_groups_are_what_rows_cannot_tell_apart(rows: list[int]) -> None:
+def test_column_groups_have_equal_rows(rows: list[int]) -> None:
     patterns: dict[tuple[int, ...], int] = {}
     for column in range(8):
         pattern = tuple(row >> column & 1 for row in rows)
@@ -207,7 +207,7 @@ def test_reduction_keeps_exactly_the_wanted_bicliques(
 
 @given(graphs.matrices(max_left=9, max_right=9), st.integers(2, 3), st.integers(2, 3))
 @settings(max_examples=200, deadline=None)
-def test_edges_that_are_left_out_change_no_task(matrix: np.ndarray, min_left: int, min_right: int) -> None:
+def test_dropped_edges_change_no_task(matrix: np.ndarray, min_left: int, min_right: int) -> None:
     """An engine that keeps them can continue the tasks of one that does not."""
     graph, query = graphs.from_matrix(matrix), BicliqueQuery(min_left=min_left, min_right=min_right)
     wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
@@ -242,7 +242,7 @@ def test_reduction_leaves_no_twins_and_no_isolated_vertices() -> None:
 
 
 @pytest.mark.parametrize("flip", [False, True])
-def test_edges_of_no_wanted_biclique_are_left_out(flip: bool) -> None:
+def test_edges_of_no_wanted_biclique_are_dropped(flip: bool) -> None:
     """A block inside a sparse graph that the core does not drop."""
     matrix = graphs.random_matrix(8, 400, 300, 0.03)
     matrix[:6, :7] = True
@@ -267,7 +267,7 @@ def test_core_of_a_path_is_empty() -> None:
 
 @given(st.integers(1, 5000), st.integers(0, 2**32 - 1), st.data())
 @settings(max_examples=300, deadline=None)
-def test_ids_are_sorted_whichever_way_their_number_asks_for(n_vertices: int, seed: int, data: st.DataObject) -> None:
+def test_ids_are_sorted_by_every_method(n_vertices: int, seed: int, data: st.DataObject) -> None:
     n = data.draw(st.one_of(st.integers(0, min(70, n_vertices)), st.integers(0, n_vertices)))
     ids = np.random.default_rng(seed).permutation(n_vertices)[:n].astype(np.int32)
     before = np.array([9, 7], np.int32)
@@ -280,7 +280,7 @@ def test_ids_are_sorted_whichever_way_their_number_asks_for(n_vertices: int, see
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=80), st.integers(0, 2**32 - 1), st.integers(1, 4000))
 @settings(max_examples=100, deadline=None)
-def test_expanded_blocks_hold_the_users_members(group_sizes: list[int], seed: int, block_bytes: int) -> None:
+def test_expanded_blocks_hold_the_user_s_members(group_sizes: list[int], seed: int, block_bytes: int) -> None:
     random = np.random.default_rng(seed)
     n_groups, n_bicliques = len(group_sizes), 20
     offsets = np.concatenate([[0], np.cumsum(group_sizes)])
@@ -327,7 +327,7 @@ def test_wide_nodes_find_every_intersection_of_rows(n_rows: int, n_columns: int,
         assert (sinks[0].n_bicliques, len(sinks[1].table())) == (wanted, wanted)
 
 
-def test_a_search_goes_on_where_a_block_was_full() -> None:
+def test_a_search_resumes_after_a_full_block() -> None:
     """Including single columns: a child that found no room has not been visited."""
     for seed in range(60):
         density = (0.1, 0.2, 0.4)[seed % 3]

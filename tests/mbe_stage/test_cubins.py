@@ -153,7 +153,7 @@ def test_other_code_is_not_loaded_and_the_log_says_why(
 
 @pytest.mark.usefixtures("installed", "loaded")
 @pytest.mark.parametrize("call", ["cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelGetFunction"])
-def test_code_that_the_driver_refuses_is_compiled(
+def test_code_refused_by_the_driver_is_compiled(
     call: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cuda.bindings import driver
@@ -200,7 +200,7 @@ def test_a_built_kernel_is_loaded_and_launched(built: Path, loaded: list[Any], m
     assert b"\0.text." + symbol + b"\0" in code
 
 
-def test_the_wheel_names_what_is_in_it(built: Path) -> None:
+def test_the_wheel_lists_its_contents(built: Path) -> None:
     (about,) = built.glob("*.dist-info")
     assert {path.name for path in (about / "licenses").iterdir()} == {"LICENSE", *LICENCES.values()}
     index = json.loads((built / "mbe_stage_cubins" / "index.json").read_text())

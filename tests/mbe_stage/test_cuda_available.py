@@ -107,7 +107,7 @@ def test_nothing_is_missing(machine: Callable[..., None]) -> None:
     assert engine_cuda.unavailable_reason() is None
 
 
-def test_a_device_that_works_is_not_asked_again(machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_working_device_is_checked_once(machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     machine()
     assert engine_cuda.unavailable_reason() is None
     runtime = sys.modules["cupy"].cuda.runtime
@@ -157,7 +157,7 @@ def test_the_machine_is_named(machine: Callable[..., None], found: dict[str, Any
     ],
     ids=lambda found: "-".join(f"{name}-{type(error).__name__}" for name, error in found.items()),
 )
-def test_whatever_the_libraries_raise_is_one_sentence(machine: Callable[..., None], found: dict[str, Any]) -> None:
+def test_all_library_errors_become_one_sentence(machine: Callable[..., None], found: dict[str, Any]) -> None:
     machine(**found)
     reason = engine_cuda.unavailable_reason()
     assert reason is not None

@@ -262,7 +262,7 @@ def test_sizes_of_skewed_graphs(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("sizes", TINY)
 @pytest.mark.parametrize(("shape", "density"), SMALL)
-def test_short_of_everything(
+def test_all_work_areas_run_short(
     sizes: dict, shape: tuple[int, int], density: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mbe_stage.bicliques.cuda import prepare
@@ -276,7 +276,7 @@ def test_short_of_everything(
 
 
 @pytest.mark.parametrize("sizes", [{"pool_extra": 64}, {"pool_extra": 64, "words": 64}, {"pool_extra": 64, "nodes": 2}])
-def test_short_of_the_budget(sizes: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_budgets_run_short(sizes: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     """The emulator's cases with truly parallel warps: a run is refused clearly, or finds everything."""
     from mbe_stage.bicliques.cuda import pool_compaction, session
 
@@ -304,7 +304,7 @@ def test_short_of_the_budget(sizes: dict, monkeypatch: pytest.MonkeyPatch) -> No
     assert {"grown", "fewer warps"} <= set(happened)
 
 
-def test_idle_warps_are_given_work() -> None:
+def test_idle_warps_get_work() -> None:
     """Hundreds of warps, thirty roots, and a stack of bitset frames below each: most warps live on donated work."""
     graph = graphs.from_matrix(graphs.random_matrix(1, 30, 32, 0.8))
     n_bicliques = sum(block.n_bicliques for block in engine_cpu.run(graph, BicliqueQuery(), Execution(), Detail.COUNT))
@@ -361,14 +361,14 @@ def test_sizes(query: BicliqueQuery) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["gowalla", "EuAll", "youtube", "mushroom", "marvel", "unicodelang"])
-def test_preparation_is_the_hosts(data_dir: Path, name: str, query: BicliqueQuery) -> None:
+def test_preparation_equals_the_host_s(data_dir: Path, name: str, query: BicliqueQuery) -> None:
     from mbe_stage.device.launch import resident_blocks
 
     graph = read(data_dir, name)
     assert differences(prepared(on_device(graph), query, resident_blocks()), expected(graph, query)) == []
 
 
-def test_bicliques_are_expanded_as_they_should_be() -> None:
+def test_bicliques_are_expanded_correctly() -> None:
     from tests.mbe_stage.expansion_checks import CASES, check_expansion
 
     for seed in range(10):
@@ -376,14 +376,14 @@ def test_bicliques_are_expanded_as_they_should_be() -> None:
             check_expansion(case, seed)
 
 
-def test_a_graph_on_the_device_is_taken_as_it_is() -> None:
+def test_a_graph_on_the_device_is_used_unchanged() -> None:
     for query in (BicliqueQuery(), BicliqueQuery(containing_left=(3,), min_right=2)):
         for seed in range(10):
             graph = random_graph(seed)
             assert counted(on_device(graph), query) == len(wanted(graph, query))
 
 
-def test_whatever_stream_is_current() -> None:
+def test_any_current_stream() -> None:
     import cupy as cp
 
     from tests.mbe_stage.device_checks import to_host
@@ -398,7 +398,7 @@ def test_whatever_stream_is_current() -> None:
             assert sink.table().as_set() == wanted(graph)
 
 
-def test_the_plan_can_be_asked_for_and_the_budget_it_needs() -> None:
+def test_the_plan_and_its_budget_are_available() -> None:
     graph = random_graph(1)
     plan = engine_cuda.memory_plan(graph, BicliqueQuery(), PLENTY, Detail.MEMBERS)
     assert plan is not None
@@ -410,7 +410,7 @@ def test_the_plan_can_be_asked_for_and_the_budget_it_needs() -> None:
     assert sum(block.n_bicliques for block in blocks) == len(wanted(graph))
 
 
-def test_a_budget_beyond_the_device_is_refused_in_words() -> None:
+def test_a_budget_beyond_the_device_is_refused() -> None:
     with pytest.raises(MemoryBudgetExceeded, match="lower the memory budget"):
         list(
             engine_cuda.run(random_graph(1), BicliqueQuery(), PLENTY, Detail.COUNT, sizes=FEW | {"pool_extra": 1 << 40})

@@ -59,7 +59,7 @@ print(json.dumps(sorted(sink.table().as_set())))
 """
 
 
-def test_two_processes_side_by_side_do_what_one_would() -> None:
+def test_two_concurrent_processes_find_the_same() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(4, 90, 70, 0.3))
     tasks = engine_cpu.tasks_of(graph, BicliqueQuery(), 20)
     processes = [

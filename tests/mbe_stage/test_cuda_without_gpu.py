@@ -76,7 +76,7 @@ def test_the_kernels_in_lockstep_lanes(part: str) -> None:
 
 
 @on_the_emulator
-def test_stacks_wait_where_arenas_have_no_room_to_grow() -> None:
+def test_stacks_wait_if_arenas_cannot_grow() -> None:
     assert sum(case["suspended"] for case in emulated("suspended")) > 0
 
 
@@ -92,7 +92,7 @@ def test_idle_warps_are_donated_work() -> None:
 
 @pytest.mark.slow
 @on_the_emulator
-def test_what_no_condition_leaves_is_not_gone_into() -> None:
+def test_subtrees_without_wanted_bicliques_are_not_visited() -> None:
     # Paths of up to 14 rows, skipping one at most, and the children that are not opened.
     deep = emulated("deep")
     assert len(deep) == 4
@@ -104,7 +104,7 @@ def test_what_no_condition_leaves_is_not_gone_into() -> None:
 
 
 @on_the_emulator
-def test_progress_counts_what_is_done() -> None:
+def test_progress_counts_finished_work() -> None:
     (progress,) = emulated("progress")
     # Started roots are not done yet.
     shares = progress["shares"]
@@ -115,7 +115,7 @@ def test_progress_counts_what_is_done() -> None:
 
 @pytest.mark.slow
 @on_the_emulator
-def test_a_run_lives_within_what_it_may_take() -> None:
+def test_a_run_stays_within_its_budget() -> None:
     cases = [json.loads(line) for line in run_module("emulated_memory").splitlines()]
     happened = {event for case in cases for event in case["happened"]}
     assert happened == EVENTS
@@ -126,7 +126,7 @@ def test_a_run_lives_within_what_it_may_take() -> None:
             assert case["same"], case
 
 
-def test_nodes_are_moved_into_gaps_or_down_and_nothing_is_lost() -> None:
+def test_moving_nodes_loses_nothing() -> None:
     told = [json.loads(line) for line in run_module("emulated_pool").splitlines()]
     assert len(told) == 300
     assert all(each["same"] for each in told)
@@ -138,19 +138,19 @@ def test_nodes_are_moved_into_gaps_or_down_and_nothing_is_lost() -> None:
 
 
 @on_the_emulator
-def test_what_lanes_do_together_in_one_meeting_is_what_they_do_in_five() -> None:
+def test_warp_operations_of_one_meeting_equal_those_of_five() -> None:
     assert set(json.loads(run_module("emulated_warp")).values()) == {40}
 
 
 @on_the_emulator
-def test_the_node_a_warp_goes_to_is_the_models() -> None:
+def test_the_node_choice_equals_the_model() -> None:
     kinds = json.loads(run_module("emulated_share"))
     assert set(kinds) == {"largest", "oldest", "none"}
     assert min(kinds.values()) > 50
 
 
 @on_the_emulator
-def test_what_stays_on_the_device_equals_what_the_host_computes() -> None:
+def test_device_computations_equal_the_host_s() -> None:
     assert len(run_module("emulated_device").splitlines()) == 11
 
 
@@ -172,7 +172,7 @@ _MOST_ASKED = {
 
 @on_the_emulator
 @pytest.mark.parametrize("part", ["enumerations", "counts"])
-def test_a_small_run_asks_little_of_the_device(part: str) -> None:
+def test_a_small_run_needs_few_device_requests(part: str) -> None:
     """Each launch takes at least 5 us of the host, each copy and each wait at least 10."""
     for line in run_module("emulated_launches", part).splitlines():
         asked = json.loads(line)
@@ -192,7 +192,7 @@ def test_the_device_prepares_the_graph_as_the_host_does() -> None:
 
 @on_the_emulator
 @pytest.mark.parametrize(("part", "n"), [("some", 38), pytest.param("all", 47, marks=pytest.mark.slow)])
-def test_bicliques_are_expanded_as_they_should_be(part: str, n: int) -> None:
+def test_bicliques_are_expanded_correctly(part: str, n: int) -> None:
     lines = [json.loads(line) for line in run_module("emulated_expansion", part).splitlines()]
     cases = [line for line in lines if "case" in line]
     assert len(cases) == n
@@ -218,7 +218,7 @@ def test_the_same_bicliques_without_any_technique() -> None:
         assert case["counted"] == case["wanted"], case
 
 
-def test_a_technique_that_does_not_exist_is_named() -> None:
+def test_an_unknown_technique_is_named() -> None:
     with pytest.raises(ValueError, match="technique is 'sorting': expected one of merging, closed_sets"):
         Techniques.without("sorting")
 
@@ -254,7 +254,7 @@ def test_importing_the_engine_needs_no_gpu_library() -> None:
 
 
 @pytest.mark.parametrize(("missing", "package"), [("numba_cuda", "numba-cuda"), ("cupy", "CuPy")])
-def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, missing: str, package: str) -> None:
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, missing: str, package: str) -> None:
     monkeypatch.setattr(available, "_is_installed", lambda name: name != missing)
     assert engine_cuda.unavailable_reason() == f"{package} is not installed: pip install 'mbe-stage[cuda]'"
 
@@ -303,7 +303,7 @@ def test_the_budget_that_an_error_names_is_enough(mode: int) -> None:
 
 
 @pytest.mark.parametrize("budget", [100 << 20, _GIB, 8 * _GIB, 64 * _GIB])
-def test_blocks_are_as_large_as_what_is_planned_for_them(budget: int) -> None:
+def test_blocks_fill_their_planned_size(budget: int) -> None:
     plan = plan_memory(_FACTS, 264, layout.MEMBERS, budget)
     assert expansion_bytes(plan.descriptors, plan.range_members) <= plan.expansion_bytes
     assert expansion_bytes(plan.descriptors, plan.range_members + 1) > plan.expansion_bytes
@@ -312,14 +312,14 @@ def test_blocks_are_as_large_as_what_is_planned_for_them(budget: int) -> None:
     assert plan.expansion_bytes <= max(budget // 8, expansion_bytes(plan.descriptors, _FACTS.n_vertices))
 
 
-def test_growing_counts_what_is_held_while_it_is_copied() -> None:
+def test_growing_accounts_for_the_copy() -> None:
     plan = plan_memory(_FACTS, 264, layout.COUNT, _GIB)
     assert check_growth(plan, _GIB - plan.total_bytes, _GIB) is plan
     with pytest.raises(MemoryBudgetExceeded, match="to go on"):
         check_growth(plan, _GIB - plan.total_bytes + 1, _GIB)
 
 
-def test_fewer_blocks_fit_where_more_is_held() -> None:
+def test_fewer_blocks_fit_if_more_is_held() -> None:
     plan = plan_memory(_FACTS, 264, layout.COUNT, 64 * _GIB)
     assert blocks_that_fit(plan, 0, plan.total_bytes) == plan.n_blocks
     block_bytes = plan.warp_bytes * layout.WALKING_WARPS_PER_BLOCK
@@ -352,7 +352,7 @@ _BOOKCROSSING = ReducedSizes(
 )
 
 
-def test_a_pool_takes_what_fits_while_its_live_part_is_held_twice() -> None:
+def test_a_growing_pool_leaves_room_for_a_copy_of_its_live_part() -> None:
     budget = 4 * _GIB
     plan = plan_memory(_BOOKCROSSING, 264, layout.COUNT, budget)
     assert plan.n_blocks > 200
@@ -380,7 +380,7 @@ def test_a_pool_takes_what_fits_while_its_live_part_is_held_twice() -> None:
     assert before.n_blocks == 1
 
 
-def test_a_pool_that_is_half_free_stays_as_it_is() -> None:
+def test_a_half_free_pool_does_not_grow() -> None:
     plan = plan_memory(_BOOKCROSSING, 264, layout.COUNT, 4 * _GIB)
     assert with_space_in_pool(plan, plan.pool // 4, plan.pool // 4, plan.nodes // 2, 0, 4 * _GIB) == plan
     more_nodes = with_space_in_pool(plan, plan.pool // 4, 0, plan.nodes // 2 + 1, 0, 4 * _GIB)
@@ -389,20 +389,20 @@ def test_a_pool_that_is_half_free_stays_as_it_is() -> None:
         with_space_in_pool(replace(plan, n_blocks=1), 1 << 29, 1 << 29, 10, 0, 4 * _GIB)
 
 
-def test_only_what_is_written_takes_an_arena_of_ids() -> None:
+def test_only_written_ids_need_an_arena() -> None:
     counting, writing = (plan_memory(_FACTS, 264, mode, 64 * _GIB) for mode in (layout.COUNT, layout.MEMBERS))
     assert counting.ints == layout.WORD_BITS
     assert writing.ints == writing.words + layout.WORD_BITS
     assert writing.warp_bytes - counting.warp_bytes == 4 * writing.words
 
 
-def test_preparing_has_to_fit_too() -> None:
+def test_preparation_must_fit_the_budget() -> None:
     check_preparation(1000, preparation_bytes(1000))
     with pytest.raises(MemoryBudgetExceeded, match="to prepare a graph of 1,000 vertices"):
         check_preparation(1000, preparation_bytes(1000) - 1)
 
 
-def test_a_budget_too_small_says_what_would_do() -> None:
+def test_a_budget_too_small_names_a_sufficient_one() -> None:
     with pytest.raises(MemoryBudgetExceeded, match=r"needs ([\d,]+) bytes of device memory.*its budget is 1,000,000:"):
         plan_memory(_FACTS, 264, layout.COUNT, 1_000_000)
 

@@ -24,7 +24,7 @@ def heard(caplog: pytest.LogCaptureFixture, status: str, error: Exception | None
 OURS, DASKS = ("mbe_stage.runners.clusters", logging.DEBUG), ("distributed.client", logging.ERROR)
 
 
-def test_only_what_is_of_a_lost_scheduler_is_a_detail(
+def test_only_errors_of_a_lost_scheduler_are_details(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)

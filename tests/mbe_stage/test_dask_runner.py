@@ -155,7 +155,7 @@ class Noting(TableSink):
     [True, pytest.param(False, marks=pytest.mark.slow)],
     ids=["leases end in time", "leases go on"],
 )
-def test_a_time_limit_is_noticed_while_leases_are_out(client: Any, monkeypatch, ends_in_time: bool) -> None:
+def test_a_time_limit_holds_during_leases(client: Any, monkeypatch, ends_in_time: bool) -> None:
     """The leases take half a minute."""
     if not ends_in_time:
         monkeypatch.setattr(dask_runner, "_SHARE_OF_LIMIT", 1e6)
@@ -176,7 +176,7 @@ def test_a_time_limit_is_noticed_while_leases_are_out(client: Any, monkeypatch, 
     assert sizes(random_graph(8, 9, 0.5), Execution(runner=runner))
 
 
-def test_a_part_and_what_a_barrier_leaves_of_it(client: Any) -> None:
+def test_tasks_and_their_rest_after_a_barrier(client: Any) -> None:
     graph = random_graph(*LONG)
     tasks = engine_cpu.tasks_of(graph, BicliqueQuery(), 8)
     whole, left = HistogramSink(), HistogramSink()
@@ -225,7 +225,7 @@ def test_a_limit_ends_the_search_and_the_workers_are_free(client: Any) -> None:
     assert not any(client.processing().values())
 
 
-def test_more_than_a_worker_may_hold_is_refused(client: Any) -> None:
+def test_a_job_beyond_a_worker_s_memory_is_refused(client: Any) -> None:
     execution = Execution(
         runner=DaskRunner(client, shares_machine=True), memory_budget_bytes=1 << 20, block_bytes=1 << 16
     )
@@ -252,7 +252,7 @@ def a_run(parts: Any) -> Any:
     return dask_runner._Run("job", search, None, Execution(), lease_work.Terms(1.0, 1))
 
 
-def test_a_worker_that_cannot_begin_is_left_out_and_ends_nothing(
+def test_a_worker_that_cannot_start_is_skipped(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = {
@@ -301,7 +301,7 @@ def test_the_graph_leaves_this_process_once(runner: DaskRunner, monkeypatch: pyt
         ("x", "a", ["a", *"bcde"], [{"a": "x"}]),
     ],
 )
-def test_who_gets_the_graph_from_whom(
+def test_which_worker_gets_the_graph_from_which(
     with_it: str, unable: str, sent: list[str], rounds: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: dict[Any, list[Any]] = {lease_work.keep_graph: [], lease_work.take_graph: []}
@@ -323,7 +323,7 @@ def test_a_worker_without_the_graph_gives_none(client: Any) -> None:
     assert client.run(lease_work.take_graph, "no job", {taker: giver}, workers=[taker]) == {taker: False}
 
 
-def test_a_worker_that_could_not_keep_a_part_sends_for_the_rest_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_worker_that_fails_to_keep_a_part_sends_blocks_from_then_on(caplog: pytest.LogCaptureFixture) -> None:
     """Also if it starts again and could keep parts."""
     graph = random_graph(5, 5, 0.5)
     ledger = Ledger(engine_cpu.tasks_of(graph, BicliqueQuery(), 1))
@@ -344,7 +344,7 @@ def test_a_worker_that_could_not_keep_a_part_sends_for_the_rest_of_the_run(caplo
     assert caplog.messages == [said]
 
 
-def test_what_can_never_be_fetched_ends_the_search(
+def test_a_result_that_cannot_be_fetched_ends_the_search(
     client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def result(_future: Any, timeout: float) -> Any:
@@ -360,7 +360,7 @@ def test_what_can_never_be_fetched_ends_the_search(
     assert "could not be fetched" in caplog.text
 
 
-def test_whoever_hangs_before_its_result_is_fetched_has_nobody_wait(
+def test_a_worker_that_hangs_before_its_result_is_fetched_blocks_no_other(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its roots are lent again, as those of a worker that hangs in a search."""
@@ -403,7 +403,7 @@ def test_results_are_fetched_one_at_a_time_unless_one_is_slow(monkeypatch: pytes
     assert fetching.next(0.05) is None
 
 
-def test_a_result_that_nobody_has_dealt_with_keeps_others_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unprocessed_results_limit_further_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process holds one of them; at most four are outstanding."""
     begun: queue.SimpleQueue[int] = queue.SimpleQueue()
 
@@ -469,7 +469,7 @@ def what_is_loaded() -> tuple[int, int, Any, Any]:
     return sum(step.is_loaded() for step in steps), sum(step.is_kept() for step in steps), *told
 
 
-def test_a_cluster_of_this_machine_has_loaded_what_the_cache_has() -> None:
+def test_a_local_cluster_loads_the_cached_code() -> None:
     # The rest is left.
     compile_ahead(reduction.compile_steps())
     before = dask.config.get("distributed.worker.profile.enabled")
@@ -485,7 +485,7 @@ def test_a_cluster_of_this_machine_has_loaded_what_the_cache_has() -> None:
     assert told == [False, "50ms"]
 
 
-def test_a_worker_that_cannot_load_is_left_to_the_search(
+def test_a_worker_that_cannot_load_does_not_fail_the_start(
     client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     runner, asked = DaskRunner(client), DaskRunner._asked

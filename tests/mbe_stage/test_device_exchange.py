@@ -193,7 +193,7 @@ def run(engine: Any, seed: int, fails: Sequence[float], epoch_seconds: float, ex
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
-def test_nothing_is_lost_and_nothing_comes_twice(engine: Engine, n: int) -> None:
+def test_results_are_complete_and_distinct(engine: Engine, n: int) -> None:
     given = 0
     for seed in range(6):
         runner, _ = run(engine, seed, [float("inf")] * n, 0.02 * (seed % 2), Execution())
@@ -202,7 +202,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(engine: Engine, n: int) -> None
     assert (given > 0) == (n > 1)
 
 
-def test_devices_that_are_lost_at_random_moments(engine: Engine) -> None:
+def test_devices_lost_at_random_moments(engine: Engine) -> None:
     warned = 0
     for seed in range(12):
         dice = random.Random(seed)
@@ -217,12 +217,12 @@ def test_the_last_device_that_is_lost_ends_the_search(engine: Engine) -> None:
         run(engine, 1, [3, 3], 1e9, Execution())
 
 
-def test_what_was_handed_on_cannot_be_found_again(engine: Engine) -> None:
+def test_passed_on_results_cannot_be_found_again(engine: Engine) -> None:
     with pytest.raises(DeviceLost, match=r"gpu:1 \(made up\) was lost \(the device is gone\)"):
         run(engine, 1, [float("inf"), 12], 1e9, Execution(time_limit_seconds=1e6))
 
 
-def test_a_mistake_of_the_program_is_no_loss(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_error_is_not_a_lost_device(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(_self: Search, _block_bytes: int) -> list[Found]:
         raise TypeError("a mistake")
 
@@ -231,7 +231,7 @@ def test_a_mistake_of_the_program_is_no_loss(engine: Engine, monkeypatch: pytest
         run(engine, 1, [float("inf")] * 2, 1e9, Execution())
 
 
-def test_a_device_that_cannot_begin_is_named(engine: Any) -> None:
+def test_a_device_that_cannot_start_is_named(engine: Any) -> None:
     def refused(*_given: Any, **_others: Any) -> Any:
         raise MemoryBudgetExceeded("needs 7 bytes", needed_bytes=7)
 
@@ -262,7 +262,7 @@ class Watched:
         monkeypatch.setattr(Search, "work", watched)
 
 
-def test_nothing_is_searched_where_the_consumer_is_at_work(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_search_runs_on_the_consumer_s_device(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(engine, monkeypatch)
     runner, n = devices.DeviceRunner([0, 1, 2], epoch_seconds=0.0), 0
     means = Execution(device_memory_bytes=1200)
@@ -276,7 +276,7 @@ def test_nothing_is_searched_where_the_consumer_is_at_work(engine: Any, monkeypa
     assert watched.budgets == [900] * 3
 
 
-def test_a_device_that_is_lost_before_its_blocks_are_taken(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_lost_before_its_blocks_are_consumed(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     Watched(engine, monkeypatch)
     kind = type("CudaError", (RuntimeError,), {"__module__": "cupy_backends"})
 
@@ -289,7 +289,7 @@ def test_a_device_that_is_lost_before_its_blocks_are_taken(engine: Any, monkeypa
     assert not [each for each in threading.enumerate() if each.name.startswith("gpu-")]
 
 
-def test_a_device_that_is_refused_says_what_budget_would_do(engine: Any) -> None:
+def test_a_refused_device_names_a_sufficient_budget(engine: Any) -> None:
     def refused(*_given: Any, **_others: Any) -> Any:
         raise MemoryBudgetExceeded("needs 9 bytes", needed_bytes=9)
 
@@ -301,7 +301,7 @@ def test_a_device_that_is_refused_says_what_budget_would_do(engine: Any) -> None
         assert error.value.needed_bytes == enough
 
 
-def test_budgets_of_devices_that_are_shared_and_of_others() -> None:
+def test_budgets_of_shared_and_other_devices() -> None:
     budgets = devices._Budgets.of(Execution(device_memory_bytes=1200), (0, 0, 1), {0: 4000, 1: 800}, 0)
     # A requested budget is planned for the device of the tables; other devices use their free memory.
     assert [budgets.of_search(number) for number in (0, 1)] == [450, 450]

@@ -125,7 +125,7 @@ def test_wrong_ids_are_named(left: list[int]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_sink_on_the_device_gets_what_one_on_the_host_gets(seed: int) -> None:
+def test_device_and_host_sinks_get_the_same(seed: int) -> None:
     from tests.mbe_stage import device_checks
 
     graph = graphs.from_matrix(graphs.random_matrix(seed, 20 + seed, 25, 0.3))

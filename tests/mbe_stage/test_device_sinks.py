@@ -73,7 +73,7 @@ def test_an_engine_of_the_host_is_refused(engine: str) -> None:
         enumerate_into(Kept(), graphs.crown(3), engine=engine)
 
 
-def test_auto_says_why_there_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_gives_the_reason_for_having_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: "no NVIDIA GPU is visible")
     with pytest.raises(EngineUnavailable, match="engine 'cuda' cannot run here: no NVIDIA GPU is visible"):
         enumerate_into(Kept(), graphs.crown(3))

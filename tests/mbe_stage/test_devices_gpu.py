@@ -40,7 +40,7 @@ TINY: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("n", [2, 3, 8])
-def test_workers_on_one_device_find_what_there_is(n: int) -> None:
+def test_workers_on_one_device_find_everything(n: int) -> None:
     given = 0
     for seed in range(12):
         graph = graphs.from_matrix(graphs.random_matrix(seed, *((12, 24), (60, 45))[seed % 2], (0.7, 0.15)[seed % 2]))
@@ -56,7 +56,7 @@ def test_workers_on_one_device_find_what_there_is(n: int) -> None:
     assert given > 0
 
 
-def test_barriers_and_work_that_is_handed_over() -> None:
+def test_barriers_and_handovers() -> None:
     crown = graphs.crown(24)
     barrier, n_found, markers = Barrier(), 0, []
     barrier.ask()
@@ -200,12 +200,12 @@ def test_a_process_killed_while_it_holds_a_device() -> None:
         assert int(again.stdout) == 2**20 - 2
 
 
-def test_a_device_that_is_not_there_is_named() -> None:
+def test_a_missing_device_is_named() -> None:
     with pytest.raises(ValueError, match="devices has 99: expected numbers below"):
         list(DeviceRunner([99]).run("bicliques", "cuda", graphs.crown(4), BicliqueQuery(), PLENTY, Detail.COUNT))
 
 
-def test_the_same_on_one_device_named_twice_through_the_library() -> None:
+def test_the_library_accepts_one_device_named_twice() -> None:
     matrix = np.repeat(graphs.random_matrix(4, 60, 50, 0.2), 2, 0)
     graph, counted = graphs.from_matrix(matrix), CountSink()
     enumerate_into(counted, graph, None, Execution(devices=[0, 0], device_memory_bytes=4 << 30))

@@ -71,7 +71,7 @@ def test_code_is_found_by_its_types(toy: Path, tmp_path: Path) -> None:
     assert added(toy, 0.5, cache) == [[True, True], 1.5, 0]
 
 
-def test_a_changed_callee_is_compiled_anew_wherever_the_cache_is(toy: Path, tmp_path: Path) -> None:
+def test_a_changed_callee_is_recompiled_in_any_cache(toy: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     assert added(toy, 1, cache)[1] == 2
     (toy / "callee.py").write_text(CALLEE.format(5))
@@ -90,7 +90,7 @@ def test_processors_share_a_directory(toy: Path, tmp_path: Path) -> None:
     assert added(toy, 1, cache, **other) == [[True, False], 2, 0]
 
 
-def test_a_damaged_file_is_compiled_anew(toy: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_is_recompiled(toy: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     added(toy, 1, cache)
     [file] = cache.rglob("*.code")
@@ -99,7 +99,7 @@ def test_a_damaged_file_is_compiled_anew(toy: Path, tmp_path: Path) -> None:
     assert added(toy, 1, cache)[1:] == [2, 0]
 
 
-def test_where_nothing_can_be_kept_it_works_and_says_so(toy: Path, tmp_path: Path) -> None:
+def test_without_a_cache_it_works_and_warns(toy: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.write_text("no directory")
     assert added(toy, 1, cache)[1:] == [2, 1]
@@ -114,7 +114,7 @@ def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     return two
 
 
-def test_what_is_read_only_is_read_and_the_next_is_written(
+def test_read_only_directories_are_read_and_the_next_is_written(
     roots: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code_cache.keep("one", b"made when the image was")
@@ -132,13 +132,13 @@ def test_what_is_read_only_is_read_and_the_next_is_written(
     assert code_cache.kept("two") == b"made later"
 
 
-def test_the_users_choice_is_the_only_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_directory_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     [directory] = code_cache.cache_directories()
     assert directory.is_relative_to(tmp_path)
 
 
-def test_who_has_no_home_has_no_directory_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_has_no_directory_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """No HOME, and no account of that number, as in containers."""
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -148,7 +148,7 @@ def test_who_has_no_home_has_no_directory_there(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("roots")
-def test_few_directories_of_other_sources_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_directories_of_other_sources_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten states of the sources, the last used ones stay."""
     # A checkout of that name, in the directory given as the cache.
     beside = code_cache.cache_directories()[0].parent / ".git"
@@ -181,7 +181,7 @@ def test_a_directory_in_use_counts_as_used(monkeypatch: pytest.MonkeyPatch) -> N
     assert left == {*(f"{state:020x}" for state in (0, 2, 3)), "f" * 20}
 
 
-def test_indices_are_not_asked_for_their_sign_where_nothing_is_allocated() -> None:
+def test_indices_are_not_checked_for_their_sign_without_allocation() -> None:
     def entry(numbers: np.ndarray, table: np.ndarray, k: int) -> int:
         numbers[k] = table[k, k]
         return numbers[numbers[k]]

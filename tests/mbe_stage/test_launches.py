@@ -74,7 +74,7 @@ class _Numba:
         _Kernel._prepare_args(self, *arguments)
 
 
-def test_words_are_those_of_numba(call) -> None:
+def test_argument_words_equal_numba_s(call) -> None:
     signature, arguments = call
     words = words_of("kernel", kinds_of(signature), arguments)
     assert words == of_numba(signature, arguments)
@@ -122,7 +122,7 @@ def test_a_missing_argument_is_refused(jit) -> None:
         words_of("a_kernel", kinds_of((jit.I32, jit.INT)), (on_device(0, np.empty(3, np.int32)),))
 
 
-def test_every_launch_goes_that_way() -> None:
+def test_every_launch_uses_this_function() -> None:
     # Parsing every file takes seconds.
     suspects = [path for path in PACKAGE.rglob("*.py") if re.search(r",[^\]]*\]\s*\(", path.read_text())]
     direct = [

@@ -61,9 +61,7 @@ def job() -> Iterator[str]:
     end_job(name)
 
 
-def test_what_comes_before_any_task_is_done_once(
-    graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_preparation_is_done_once(graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared: list[BipartiteCSR] = []
     prepare = engine_cpu.prepare
     query = BicliqueQuery()
@@ -92,7 +90,7 @@ def test_what_comes_before_any_task_is_done_once(
         (counts_engine, PQ, lambda: PqSink(PQ, PqDetail.COUNTS), lambda sink: sink.counts()),
     ],
 )
-def test_runs_that_share_what_was_prepared_find_the_same(
+def test_runs_with_shared_preparation_find_the_same(
     graph: BipartiteCSR, engine: Any, query: Any, sink_of: Callable[[], Any], found: Callable[[Any], Any]
 ) -> None:
     searched: Any = UndirectedCSR.from_edges(*graph.edges(), 15) if engine is cliques_engine else graph
@@ -113,7 +111,7 @@ def test_runs_that_share_what_was_prepared_find_the_same(
     assert together()
 
 
-def test_jobs_that_are_over_are_no_work(graph: BipartiteCSR, job: str) -> None:
+def test_ended_jobs_have_no_work(graph: BipartiteCSR, job: str) -> None:
     tasks = reference.tasks_of(graph, BicliqueQuery(), 2)
     search = JobFacts("bicliques", "reference", BicliqueQuery(), Detail.COUNT)
     assert do_lease(job, 1, tasks, ALONE, LONG, proof=None) is None
@@ -131,7 +129,7 @@ def test_jobs_that_are_over_are_no_work(graph: BipartiteCSR, job: str) -> None:
     assert job not in lease_work._JOBS
 
 
-def test_a_worker_gives_the_graph_and_holds_it_once(graph: BipartiteCSR, job: str) -> None:
+def test_a_worker_passes_the_graph_on_and_holds_it_once(graph: BipartiteCSR, job: str) -> None:
     begin_job(job, JobFacts("bicliques", "reference", BicliqueQuery(), Detail.COUNT))
     known = lease_work._JOBS[job]
     assert asyncio.run(lease_work.pickled_graph(job)) is None
@@ -146,7 +144,7 @@ def test_a_worker_gives_the_graph_and_holds_it_once(graph: BipartiteCSR, job: st
     assert pickle.loads(text).edges_checksum == graph.edges_checksum
 
 
-def test_what_cannot_be_prepared_is_said_by_every_lease(job: str) -> None:
+def test_every_lease_reports_a_failed_preparation(job: str) -> None:
     begin_job(job, JobFacts("bicliques", "cpu", BicliqueQuery(), Detail.COUNT))
     keep_graph(job, b"no graph")
     for number in (1, 2):
@@ -154,7 +152,7 @@ def test_what_cannot_be_prepared_is_said_by_every_lease(job: str) -> None:
             do_lease(job, number, [], ALONE, LONG, proof=None)
 
 
-def test_a_lease_at_work_ends_whole_when_others_take_its_place(
+def test_a_running_lease_completes_when_others_replace_it(
     graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query, others = BicliqueQuery(), [uuid.uuid4().hex for _ in range(2)]
@@ -184,7 +182,7 @@ def test_a_lease_at_work_ends_whole_when_others_take_its_place(
     assert do_lease(job, 3, tasks, ALONE, LONG, proof=None) is None
 
 
-def test_two_runs_of_one_cluster_keep_what_they_have_prepared(
+def test_two_runs_of_one_cluster_keep_their_preparation(
     graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query, prepared, prepare = BicliqueQuery(), [], engine_cpu.prepare
@@ -230,7 +228,7 @@ class _Numbers:
         return (self.name, self.execution, sum(self.sizes)), 7
 
 
-def test_parts_come_in_the_place_of_blocks(graph: BipartiteCSR, job: str) -> None:
+def test_parts_replace_blocks(graph: BipartiteCSR, job: str) -> None:
     query = BicliqueQuery()
     assert begin_job(job, JobFacts("bicliques", "reference", query, Detail.MEMBERS, Kept())) == "here"
     keep_graph(job, pickle.dumps(graph))
@@ -244,7 +242,7 @@ def test_parts_come_in_the_place_of_blocks(graph: BipartiteCSR, job: str) -> Non
     assert sent.n_bytes == sum(map(len, sent.blocks)) > 0
 
 
-def test_a_worker_answers_others_while_it_proves(job: str) -> None:
+def test_a_worker_answers_others_during_its_proof(job: str) -> None:
     is_proving, goes_on = threading.Event(), threading.Event()
 
     class Waiting(Kept):
@@ -285,7 +283,7 @@ class Refusing(Kept):
 
 
 @pytest.mark.parametrize("when", ["opened", "taking", "left"])
-def test_what_cannot_be_kept_is_an_answer(graph: BipartiteCSR, job: str, when: str) -> None:
+def test_a_failure_to_keep_a_part_is_returned(graph: BipartiteCSR, job: str, when: str) -> None:
     query = BicliqueQuery()
     begin_job(job, JobFacts("bicliques", "reference", query, Detail.MEMBERS, Refusing(when)))
     keep_graph(job, pickle.dumps(graph))
@@ -305,7 +303,7 @@ class Full(Kept):
         yield numbers
 
 
-def test_a_lease_ends_where_no_more_can_be_kept(job: str) -> None:
+def test_a_lease_ends_when_its_disk_is_full(job: str) -> None:
     graph, query = graphs.from_matrix(graphs.random_matrix(5, 40, 60, 0.4)), BicliqueQuery()
     tasks = engine_cpu.tasks_of(graph, query, 1)
     small = Execution(threads=1, block_bytes=1 << 12)
@@ -349,7 +347,7 @@ def test_counts_are_added_up_before_they_are_sent(graph: BipartiteCSR, job: str,
     assert len(tasks) <= n_blocks <= len(tasks) * (3 + len(local[0]))
 
 
-def test_a_lease_of_counts_that_finds_nothing_brings_a_block(job: str) -> None:
+def test_a_lease_of_counts_without_results_returns_a_block(job: str) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(5, 3, 3, 0.0))
     begin_job(job, JobFacts("pq_counts", "cpu", PQ, PqDetail.COUNTS))
     keep_graph(job, pickle.dumps(graph))

@@ -81,7 +81,7 @@ def test_the_largest_roots_come_first_in_shrinking_leases() -> None:
     assert costs[-1] < costs[0] / 2
 
 
-def test_all_that_have_nothing_to_do_get_some_of_the_last_roots() -> None:
+def test_all_idle_workers_get_some_of_the_last_roots() -> None:
     ledger = Ledger([Task(ROOTS, first, first + 1, 1.0) for first in range(ROOTS.n)])
     first = ledger.lend("a", 2, 0.0)
     assert first is not None
@@ -95,7 +95,7 @@ def test_all_that_have_nothing_to_do_get_some_of_the_last_roots() -> None:
     assert not ledger.has_open
 
 
-def test_two_at_the_same_roots_count_once() -> None:
+def test_two_workers_with_the_same_roots_count_once() -> None:
     ledger = Ledger(pieces(1))
     first = ledger.lend("slow", 2, 0.0)
     assert first is not None
@@ -111,7 +111,7 @@ def test_two_at_the_same_roots_count_once() -> None:
     assert ledger.is_over
 
 
-def test_roots_that_somebody_else_has_too_stay_with_it() -> None:
+def test_roots_also_lent_to_another_worker_stay_with_it() -> None:
     ledger = Ledger(pieces(1))
     first = ledger.lend("slow", 2, 0.0)
     second = ledger.lend_again("quick", 5.0, 10.0)
@@ -123,7 +123,7 @@ def test_roots_that_somebody_else_has_too_stay_with_it() -> None:
     assert ledger.is_over
 
 
-def test_what_workers_are_lost_with_comes_alone_until_it_is_the_reason() -> None:
+def test_roots_of_lost_workers_are_lent_alone_until_they_are_blamed() -> None:
     ledger = Ledger(pieces(8))
     lease = ledger.lend("a", 1, 0.0)
     assert lease is not None
@@ -139,7 +139,7 @@ def test_what_workers_are_lost_with_comes_alone_until_it_is_the_reason() -> None
         ledger.lose("c")
 
 
-def test_a_lease_that_is_given_back_can_be_lent_again() -> None:
+def test_a_returned_lease_can_be_lent_again() -> None:
     ledger = Ledger(pieces(1))
     lease = ledger.lend("a", 1, 0.0)
     assert lease is not None
@@ -151,7 +151,7 @@ def test_a_lease_that_is_given_back_can_be_lent_again() -> None:
     assert again.tasks == lease.tasks
 
 
-def test_no_work_is_over_at_once() -> None:
+def test_no_tasks_are_finished_at_once() -> None:
     assert Ledger([]).is_over
     assert Ledger([]).remaining() == ()
 

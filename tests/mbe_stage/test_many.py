@@ -39,7 +39,7 @@ def edges(seed: int, n_graphs: int = 300) -> tuple[np.ndarray, np.ndarray, np.nd
 
 @pytest.mark.parametrize("query", [BicliqueQuery(), BicliqueQuery(2, 2), BicliqueQuery(max_left=2, min_edges=3)])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_each_graph_has_the_bicliques_that_it_has_by_itself(seed: int, query: BicliqueQuery) -> None:
+def test_each_graph_has_the_same_bicliques_as_alone(seed: int, query: BicliqueQuery) -> None:
     graphs, left, right = edges(seed)
     sizes = {name: getattr(query, name) for name in ("min_left", "min_right", "max_left", "max_right", "min_edges")}
     many = enumerate_many(graphs, left, right, engine="cpu", **sizes)

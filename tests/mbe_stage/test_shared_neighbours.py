@@ -81,7 +81,7 @@ def test_only_marked_groups_are_visited() -> None:
     assert bits[1] == 1
 
 
-def test_similarity_is_that_of_scipy() -> None:
+def test_similarity_equals_scipy() -> None:
     """Few, many and nearly all neighbours, and graphs so large that p-values are far below 1e-300."""
     dice = np.random.default_rng(5)
     for n in (6, 40, 1000):
@@ -109,7 +109,7 @@ def test_ranks_beyond_the_smallest_number() -> None:
 
 
 @pytest.mark.parametrize("by", MEASURES)
-def test_the_best_are_the_first_of_all(by: results.Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_pairs_are_the_first_of_all(by: results.Measure, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "_WAITING_PAIRS", 20)
     for seed in range(30):
         graph = graphs.from_matrix(graphs.random_matrix(seed, 25, 12, 0.3))
@@ -132,7 +132,7 @@ def assert_equal_values(best: SharedNeighbours, every: SharedNeighbours, order: 
         )
 
 
-def test_what_cannot_be_asked() -> None:
+def test_invalid_queries() -> None:
     graph = graphs.crown(4)
     with pytest.raises(InvalidArgument, match="min_shared is 0: expected 1 or more"):
         shared_neighbour_pairs(graph, min_shared=0)
@@ -142,7 +142,7 @@ def test_what_cannot_be_asked() -> None:
         shared_neighbour_pairs(graph, by="size")
 
 
-def test_a_budget_is_kept_or_refused_with_what_would_do() -> None:
+def test_a_budget_holds_or_is_refused_with_a_sufficient_one() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(1, 300, 50, 0.2))
     with pytest.raises(MemoryBudgetExceeded, match="memory budget") as refused:
         found(graph, 2, memory_budget_bytes=1000, block_bytes=1000)

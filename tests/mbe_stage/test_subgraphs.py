@@ -36,7 +36,7 @@ def test_cores_within_cores(seed: int) -> None:
             assert of_side.tolist() == expected.any(1 - axis).tolist()
 
 
-def test_lists_are_copied_where_many_vertices_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_are_copied_if_many_vertices_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each round of clearing leads to the next: a chain is left to the queue."""
     n = 400
     left = np.concatenate([np.arange(n), np.arange(1, n), np.repeat(np.arange(n, 2 * n), 1)])

@@ -75,7 +75,7 @@ def test_a_half_graph_is_nested(n: int, engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", FAST_ENGINES)
-def test_thousands_of_twins_stand_together(engine: str) -> None:
+def test_thousands_of_twins_stay_together(engine: str) -> None:
     n_left, n_right = 700, 500
     matrix = graphs.random_matrix(5, 6, 6, 0.5)
     graph = graphs.from_matrix(np.repeat(np.repeat(matrix, n_left, axis=0), n_right, axis=1))
@@ -218,7 +218,7 @@ def quanta_of(graph: BipartiteCSR, query: BicliqueQuery, sink: Sink, monkeypatch
 
 @pytest.mark.parametrize("graph", [SPARSE, SPARSE.swapped(), WITH_TWINS, graphs.crown(14)])
 @pytest.mark.parametrize("least", [(2, 1), (1, 2), (2, 2), (3, 3), (5, 5)])
-def test_a_smaller_question_is_not_more_work(
+def test_a_narrower_query_is_not_more_work(
     graph: BipartiteCSR, least: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Visited nodes alone cannot show it: a walk that lists instead of counting visits fewer and works more."""
@@ -244,7 +244,7 @@ def test_a_single_column_is_a_child_of_its_first_row_alone() -> None:
     assert visited(graphs.from_matrix(graphs.random_matrix(23, 1500, 200, 0.05)), BicliqueQuery()) <= 18_600
 
 
-def test_size_constraints_that_are_not_made_cost_nothing() -> None:
+def test_absent_size_constraints_cost_nothing() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(29, 60, 40, 0.2))
     assert core_of(graph, BicliqueQuery()).graph is graph
     assert visited(graph, BicliqueQuery()) == visited(graph, BicliqueQuery(max_left=10**6, max_right=10**6))

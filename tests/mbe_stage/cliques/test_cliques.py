@@ -65,7 +65,7 @@ def found(
 
 @settings(max_examples=200, deadline=None)
 @given(matrix=graphs.matrices())
-def test_the_specification_equals_networkx(matrix: np.ndarray) -> None:
+def test_the_reference_equals_networkx(matrix: np.ndarray) -> None:
     graph = graphs.from_matrix(matrix)
     assert maximal_cliques(graph) == graphs.of_networkx(graph)
 
@@ -137,7 +137,7 @@ def test_vertices_without_edges_are_cliques_of_one(engine: str) -> None:
 
 
 @every_engine
-def test_members_that_must_be_there(engine: str) -> None:
+def test_required_members(engine: str) -> None:
     graph, wanted = graphs.turan([2, 2, 2, 2])
     assert found(engine, graph, CliqueQuery(containing=(0, 3))) == {one for one in wanted if {0, 3} <= set(one)}
     assert found(engine, graph, CliqueQuery(containing=(0, 0, 3, 5, 6))) == {(0, 3, 5, 6)}
@@ -148,7 +148,7 @@ def test_members_that_must_be_there(engine: str) -> None:
 @every_engine
 @settings(max_examples=100, deadline=None)
 @given(matrix=graphs.matrices(), data=st.data())
-def test_disjoint_tasks_are_together_the_whole(engine: str, matrix: np.ndarray, data: st.DataObject) -> None:
+def test_disjoint_clique_tasks_equal_the_whole(engine: str, matrix: np.ndarray, data: st.DataObject) -> None:
     graph = graphs.from_matrix(matrix)
     query = data.draw(graphs.queries(graph.n))
     tasks = [
@@ -200,7 +200,7 @@ def test_a_limit_stops_the_search(engine: str) -> None:
 
 
 @every_engine
-def test_one_by_one_and_closed(engine: str) -> None:
+def test_cliques_one_by_one_and_closed(engine: str) -> None:
     graph, wanted = graphs.turan([3] * 8)
     assert {tuple(clique) for clique in find_cliques(graph, engine=engine)} == wanted
     cliques = find_cliques(graph, engine=engine)
@@ -211,7 +211,7 @@ def test_one_by_one_and_closed(engine: str) -> None:
     assert list(cliques) == []
 
 
-def test_what_cannot_be_found_one_by_one_is_refused_at_once() -> None:
+def test_invalid_queries_one_by_one_are_refused_at_once() -> None:
     with pytest.raises(InvalidArgument, match="containing holds 3: the ids run from 0 to 2"):
         find_cliques(([0, 1], [1, 2]), containing=(3,), engine="reference")
     with pytest.raises(InvalidArgument, match="engine is 'other' for problem 'cliques'"):
@@ -256,7 +256,7 @@ def test_the_first_cliques_of_a_block() -> None:
         CliqueBlock(7).offsets  # noqa: B018 - refused
 
 
-def test_a_fingerprint_is_that_of_a_set_of_cliques() -> None:
+def test_a_fingerprint_depends_on_the_set_of_cliques() -> None:
     def of(*blocks: list[list[int]]) -> tuple[int, int]:
         return fingerprint(
             CliqueBlock(len(one), np.array(list(map(len, one)), np.int32), np.array(list(chain(*one)), np.int32))
@@ -270,7 +270,7 @@ def test_a_fingerprint_is_that_of_a_set_of_cliques() -> None:
         assert of(others) != wanted
 
 
-def test_sinks_merge_what_others_took_in() -> None:
+def test_sinks_merge_others_results() -> None:
     blocks = [CliqueBlock(1, np.array([2], np.int32), np.array([v, v + 1], np.int32)) for v in (0, 5)]
     for sink_type, told in (
         (CliqueCountSink, lambda sink: sink.n_cliques == 2),

@@ -98,7 +98,7 @@ def test_nodes_of_many_candidates(n_dense: int) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(matrix=graphs.matrices(20))
-def test_the_order_is_one_of_degeneracy(matrix: np.ndarray) -> None:
+def test_the_order_is_a_degeneracy_order(matrix: np.ndarray) -> None:
     graph = graphs.from_matrix(matrix)
     order, cores = degeneracy_order(graph)
     other = networkx.Graph()

@@ -76,7 +76,7 @@ def test_random_graphs(first: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "density"), [(40, 0.5), (70, 0.6), (90, 0.5), (200, 0.3), (400, 0.15), (130, 0.4)])
-def test_wide_matrices_as_on_the_cpu(n: int, density: float) -> None:
+def test_wide_matrices_equal_the_cpu(n: int, density: float) -> None:
     graph = graphs.two_densities(np.random.default_rng(n), n + 60, n, density)
     wanted = table_of(graph, CliqueQuery(), engine_cpu).as_set()
     for sizes in ({}, {"narrow": 20}):
@@ -140,7 +140,7 @@ def found_before_barriers(graph: UndirectedCSR, query: CliqueQuery, **options: A
     return markers, sink.table()
 
 
-def test_what_is_before_a_barrier_and_what_is_left_is_all() -> None:
+def test_results_around_a_barrier_are_complete() -> None:
     n_markers = 0
     for seed in range(24):
         rng = np.random.default_rng(seed)
@@ -160,7 +160,7 @@ def test_what_is_before_a_barrier_and_what_is_left_is_all() -> None:
     assert n_markers > 40
 
 
-def test_barriers_where_blocks_stay_on_the_device() -> None:
+def test_barriers_with_device_blocks() -> None:
     graph = graphs.two_densities(np.random.default_rng(8), 600, 150, 0.4)
     barrier, found, n_markers = Barrier(), [], 0
     barrier.ask()
@@ -176,7 +176,7 @@ def test_barriers_where_blocks_stay_on_the_device() -> None:
     assert set().union(*tables) == wanted
 
 
-def test_a_budget_is_refused_or_kept_to() -> None:
+def test_a_budget_holds_or_is_refused() -> None:
     import cupy as cp
 
     graph = graphs.random_graph(np.random.default_rng(5), 300, 0.2)
@@ -212,7 +212,7 @@ def test_recorded_graphs_ten_times(name: str, data_dir: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_more_cliques_than_a_word_had_bits_for(data_dir: Path) -> None:
+def test_more_cliques_than_a_32_bit_word_counts(data_dir: Path) -> None:
     """Most of 116 million cliques in one block: one quantum, into an output with room for twice as many."""
     import cupy as cp
 

@@ -22,7 +22,7 @@ def has_nothing(graph: BipartiteCSR, least: int = 2) -> Search:
 
 
 @pytest.mark.parametrize("n", [6, 20, 60, 150, pytest.param(300, marks=pytest.mark.slow)])
-def test_a_graph_that_its_degrees_decide(n: int) -> None:
+def test_a_graph_determined_by_its_degrees(n: int) -> None:
     """All its edges are forced; by `d d / E` the block in its corner would have fewer edges than expected."""
     graph = half_graph(n)
     assert has_nothing(graph).model.is_fitted

@@ -163,7 +163,7 @@ def test_permuted_ids_give_the_same_groups() -> None:
         assert sink.left_best.max() < len(same)
 
 
-def test_it_goes_on_after_it_was_asked() -> None:
+def test_it_continues_after_a_read() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(7, 10, 10, 0.5))
     bicliques = keyed(graph)
     sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top=2)
@@ -173,7 +173,7 @@ def test_it_goes_on_after_it_was_asked() -> None:
     assert sink.finish().keys.tolist() == candidates_of_sets(graph, bicliques, 2)
 
 
-def test_sinks_of_disjoint_bicliques_come_together() -> None:
+def test_sinks_of_disjoint_bicliques_merge() -> None:
     """Merge in any order, some read before, and add one more block after the merge."""
     for seed, graph in enumerate(small_graphs(120)):
         rng = np.random.default_rng(seed)

@@ -85,7 +85,7 @@ def test_random_graphs_in_any_order(part: int) -> None:
 
 
 @pytest.mark.gpu
-def test_sinks_of_disjoint_bicliques_come_together() -> None:
+def test_sinks_of_disjoint_bicliques_merge() -> None:
     from tests.mbe_stage.groups import device_checks
 
     for seed, graph in enumerate([*small_graphs(30), graphs.crown(11)]):

@@ -26,7 +26,7 @@ def dense(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray, float]:
     return first, second, gap
 
 
-def test_it_is_the_dense_one() -> None:
+def test_it_equals_the_dense_eigenvector() -> None:
     n_compared = 0
     for seed in range(20):
         graph = with_blocks(seed)
@@ -39,7 +39,7 @@ def test_it_is_the_dense_one() -> None:
     assert n_compared >= 5
 
 
-def test_it_is_the_specified_one() -> None:
+def test_it_equals_the_reference() -> None:
     for graph in (*small_graphs(40), *(with_blocks(seed) for seed in range(5))):
         if graph.n_edges:
             found = tfidf_eigenvector(graph)
@@ -61,7 +61,7 @@ def test_equal_blocks_share_the_first_place() -> None:
     assert right[:8].tolist() == [1.0] * 8
 
 
-def test_what_all_share_tells_nothing() -> None:
+def test_targets_shared_by_all_score_zero() -> None:
     for graph in (graphs.complete(3, 4), graphs.star(5), graphs.from_matrix(np.zeros((3, 4), bool))):
         assert not any(side.any() for side in tfidf_eigenvector(graph))
 

@@ -84,7 +84,7 @@ def planted(seed: int, side: int, density: float, n: int = 8000) -> BipartiteCSR
 
 
 @pytest.mark.parametrize(("side", "density"), [(10, 0.7), (12, 0.6), (16, 0.5), (18, 0.4)])
-def test_a_planted_block_is_found_from_what_is_complete_in_it(side: int, density: float) -> None:
+def test_a_planted_block_is_found_from_its_complete_parts(side: int, density: float) -> None:
     for seed in range(3):
         graph = planted(seed, side, density)
         rows = [set(graph.neighbours_of_left(u).tolist()) for u in range(side)]
@@ -107,7 +107,7 @@ def test_threads_change_nothing() -> None:
     check(graph, one)
 
 
-def test_seeds_that_there_are_no_steps_for_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_beyond_the_step_limit_are_skipped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first seeds grow as they do alone, for any number of threads and any batch."""
     graph = planted(7, 12, 0.5)
     model, seeds = NullModel.of(graph), [(u,) for u in range(200) if graph.left_degrees[u]]
@@ -130,9 +130,7 @@ def test_seeds_that_there_are_no_steps_for_are_left_out_and_counted(monkeypatch:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_seeds_that_there_is_no_time_for_are_left_out_and_counted(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seeds_beyond_the_time_limit_are_skipped_and_counted(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock advances a second at each reading: after each seed."""
     monkeypatch.setattr(growth, "_STEPS_AT_ONCE", 0)
     graph = planted(7, 12, 0.5)
@@ -158,7 +156,7 @@ def test_seeds_of_one_block_grow_to_one_group() -> None:
     assert grown.n_edges.tolist() == [56]
 
 
-def test_nothing_grows_where_degrees_explain_everything() -> None:
+def test_nothing_grows_if_degrees_explain_everything() -> None:
     """Blocks have positive scores; copies with swapped edges have no groups."""
     schedule = GrowthSchedule()
     for seed in range(3):
@@ -192,7 +190,7 @@ def test_no_seeds() -> None:
     assert len(grown.members) == grown.scores.size == grown.n_left_out == 0
 
 
-def test_swapping_keeps_degrees_and_little_else() -> None:
+def test_swapping_keeps_only_degrees() -> None:
     graph = blocks.with_blocks(1)
     copy = blocks.swapped(graph, 0)
     assert copy.left_degrees.tolist() == graph.left_degrees.tolist()

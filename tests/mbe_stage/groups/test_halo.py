@@ -59,7 +59,7 @@ def test_no_groups() -> None:
     assert [(side.offsets.tolist(), side.vertices.size, side.gains.size) for side in sides] == [([0], 0, 0)] * 2
 
 
-def test_the_specification_has_the_same_numbers() -> None:
+def test_the_reference_has_the_same_numbers() -> None:
     assert halo_module.ROUNDS == reference.ROUNDS
     bounds = selection.SCHEDULE.least_density, selection.SCHEDULE.most_density
     assert bounds == (reference.LEAST_DENSITY, reference.MOST_DENSITY)

@@ -137,7 +137,7 @@ def test_at_the_threshold_it_is_a_copy() -> None:
     assert without_near_copies(members, max_overlap=1.0).tolist() == [0, 1, 2, 3]
 
 
-def test_rates_that_floating_point_takes_for_equal() -> None:
+def test_rates_that_are_equal_in_floating_point() -> None:
     """(2^60 + 1) / 3 and 2^60 / 3 differ by less than one double step."""
     close = pool_of([1 << 60, (1 << 60) + 1], [([0], [0, 1]), ([1], [2, 3])])
     assert ranked(close, "surprise_per_vertex").tolist() == [1, 0]
@@ -159,7 +159,7 @@ def test_what_is_refused() -> None:
             overlap_fraction(overlap)
 
 
-def test_many_that_share_their_most_active_members() -> None:
+def test_many_groups_with_the_same_active_members() -> None:
     """Without prefixes each would be compared with nearly all earlier ones: minutes."""
     rng = np.random.default_rng(0)
     n = 40_000

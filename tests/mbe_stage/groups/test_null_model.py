@@ -74,7 +74,7 @@ def test_disjoint_blocks(k: int, n_left: int, n_right: int) -> None:
 
 
 @pytest.mark.parametrize("n", [12, 60, 150, 300])
-def test_a_graph_that_its_degrees_decide_says_nothing(n: int) -> None:
+def test_a_graph_determined_by_its_degrees_has_no_evidence(n: int) -> None:
     """Half graphs: every edge is forced, so all of them together give little evidence."""
     graph = graphs.half_graph(n)
     model = NullModel.of(graph)
@@ -95,7 +95,7 @@ def test_effective_degrees_keep_the_degrees(n_left: int, n_right: int, density: 
     assert of_right == pytest.approx(graph.right_degrees.tolist(), abs=1e-3)
 
 
-def test_many_degrees_share_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_degrees_are_grouped_in_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Production code and reference group the degrees equally, and the effect is small."""
     monkeypatch.setattr(maximum_entropy, "MOST_CLASSES", 50)
     monkeypatch.setattr(reference, "MOST_CLASSES", 50)
@@ -119,7 +119,7 @@ def test_weights_are_logarithms_of_probabilities() -> None:
     assert [pair_weight(np.int64(one), PAIR_WEIGHTS) for one in logs.tolist()] == units.tolist()
 
 
-def test_sides_are_treated_alike() -> None:
+def test_sides_are_symmetric() -> None:
     for graph in small_graphs(30):
         found = list(keyed(graph).values())
         assert surprise(graph, *found) == surprise(graph.swapped(), *((right, left) for left, right in found))
@@ -134,7 +134,7 @@ def test_factorials_are_right_to_one_unit(n: int) -> None:
         assert abs(int(costs[k]) - math.lgamma(k + 1) * UNIT) <= 1 + 4e-16 * math.lgamma(k + 1) * UNIT, k
 
 
-def test_logarithms_are_those_of_degrees() -> None:
+def test_logarithms_of_degrees() -> None:
     graph = blocks.amid(graphs.from_matrix(graphs.random_matrix(1, 30, 20, 0.2)), 1000)
     model = NullModel.of(graph)
     assert not model.is_fitted

@@ -80,6 +80,6 @@ def test_as_plain_sets_say(threads: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert min(n, n_capped, n_fitted) > 20, (n, n_capped, n_fitted)
 
 
-def test_degrees_and_sides_that_there_are_not() -> None:
+def test_missing_degrees_and_empty_sides() -> None:
     for graph in (BipartiteCSR.from_edges([], [], 0, 0), BipartiteCSR.from_edges([], [], 3, 2)):
         assert as_pairs(partner_seeds(graph, NullModel.of(graph))) == []

@@ -76,7 +76,7 @@ def test_as_the_definitions_say(monkeypatch: pytest.MonkeyPatch) -> None:
     assert n_of_pairs > 0
 
 
-def test_what_there_are_no_steps_for_is_counted() -> None:
+def test_seeds_without_steps_are_counted() -> None:
     graph = blocks.amid(blocks.with_blocks(1), 800)
     candidates, sink = found_in(graph, 2)
     seeds, model = selection.seed_rows(len(candidates), sink.left_best, sink.right_best), NullModel.of(graph)

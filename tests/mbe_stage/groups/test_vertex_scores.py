@@ -91,7 +91,7 @@ def test_edge_sqrt_finds_members_anywhere_in_long_rows() -> None:
         assert found.right_share.tolist() == pytest.approx(by_share.tolist())
 
 
-def test_edge_sqrt_leaves_out_the_last_and_says_so() -> None:
+def test_edge_sqrt_drops_the_last_and_reports_it() -> None:
     graph = with_blocks(3)
     model, bicliques = NullModel.of(graph), keyed(graph)
     ranked = candidates_of(graph, bicliques)
@@ -110,7 +110,7 @@ def test_edge_sqrt_leaves_out_the_last_and_says_so() -> None:
     assert (seen[0], seen[-1]) == (len(positive), 0)
 
 
-def test_what_is_called_is_what_is_compiled_ahead() -> None:
+def test_called_functions_are_compiled_ahead() -> None:
     graph = graphs.crown(3)
     bicliques, model = keyed(graph), NullModel.of(graph)
     sink = CandidateSink(model, graph.n_left, graph.n_right)
@@ -129,7 +129,7 @@ def test_no_evidence_is_no_score() -> None:
     assert found.n_left_out == 0
 
 
-def test_what_is_not_significant_counts_with_its_evidence() -> None:
+def test_insignificant_groups_count_with_their_evidence() -> None:
     graph = graphs.crown(5)
     ranked = candidates_of(graph, keyed(graph))
     assert ranked.surprise.max() < 0
@@ -137,7 +137,7 @@ def test_what_is_not_significant_counts_with_its_evidence() -> None:
     assert min(found.left.min(), found.right_share.min()) > 0
 
 
-def test_share_tells_who_does_little_else() -> None:
+def test_share_favours_exclusive_members() -> None:
     """Two of three members of a block have many other edges: by share they fall further behind."""
     block = np.indices((3, 8)).reshape(2, -1)
     own = np.stack([np.repeat([0, 1], 30), np.arange(8, 68)])
@@ -163,7 +163,7 @@ def test_degree_percentiles() -> None:
     assert degree_percentiles(np.empty(0, np.int64)).size == 0
 
 
-def test_the_score_is_of_ranks_alone() -> None:
+def test_the_score_depends_on_ranks_only() -> None:
     for seed in range(100):
         rng = np.random.default_rng(seed)
         one, other = (rng.integers(0, rng.integers(1, 9), 30) * 0.25 for _ in range(2))

@@ -36,7 +36,7 @@ def brute_force(graph: BipartiteCSR, query: PqQuery) -> dict[tuple[int, int], in
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_specification_is_what_the_definition_says(seed: int) -> None:
+def test_the_reference_equals_the_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = graphs.from_matrix(graphs.random_matrix(seed, *rng.integers(1, 7, 2), rng.uniform(0.3, 1)))
     query = random_query(rng, graph, containing=seed % 2 == 0)
@@ -72,7 +72,7 @@ def test_tasks_add_up(engine: Any, seed: int) -> None:
     assert sinks[0].counts() == counted(reference, graph, query)
 
 
-def test_tasks_of_another_question_are_refused() -> None:
+def test_tasks_of_another_count_query_are_refused() -> None:
     graph = graphs.complete(4, 4)
     tasks = engine_cpu.tasks_of(graph, PqQuery.of(2, 2), 2)
     with pytest.raises(InvalidArgument, match="work at hand"):
@@ -143,7 +143,7 @@ def test_pairs_below_a_wide_root(density: float, uses_bits: bool, threads: int) 
     assert counted(engine_cpu, lists, PqQuery(1, 3, 3, 3))[3, 3] == shared[1]
 
 
-def test_members_that_are_not_adjacent_are_in_nothing() -> None:
+def test_non_adjacent_required_members_are_in_no_biclique() -> None:
     """Although the common neighbours of each with others are full of bicliques."""
     matrix = np.ones((9, 9), bool)
     matrix[2, 3] = False
@@ -204,7 +204,7 @@ LASTFM = pytest.param("lastfm_tag_artist", marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("name", [LASTFM, *list(GIVEN_BY_GBC)[1:]])
-def test_counts_that_another_program_gives(data_dir: Path, name: str) -> None:
+def test_counts_of_another_program(data_dir: Path, name: str) -> None:
     with np.load(data_dir / f"{name}.npz") as arrays:
         graph = BipartiteCSR.from_edges(*(arrays[key] for key in arrays.files[:2]))
     for cell, n in GIVEN_BY_GBC[name].items():
@@ -226,7 +226,7 @@ def test_graphs_without_edges() -> None:
         ((3, 2, 1, 2), "max_p is 2, below min_p = 3"),
     ],
 )
-def test_sizes_that_there_are_not(arguments: tuple[int, ...], said: str) -> None:
+def test_impossible_sizes(arguments: tuple[int, ...], said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         PqQuery(*arguments)
 
@@ -236,7 +236,7 @@ def test_a_vertex_outside_the_graph_is_refused() -> None:
         count_pq_bicliques(graphs.complete(3, 4), 1, 1, containing_right=(4,), engine="cpu")
 
 
-def test_too_little_memory_is_said_before_and_while_it_counts() -> None:
+def test_too_little_memory_is_reported_before_and_during_a_count() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(3, 300, 300, 0.5))
     for budget in (1000, 1_200_000):
         sink = PqSink(PqQuery(2, 4, 2, 4))

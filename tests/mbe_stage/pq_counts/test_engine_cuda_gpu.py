@@ -56,7 +56,7 @@ def test_random_graphs(first: int) -> None:
 
 @pytest.mark.parametrize("shape", [(40, 40), (70, 70), (120, 90), (64, 64), (65, 65), (33, 300)])
 @pytest.mark.parametrize("density", [0.1, 0.4, 0.8])
-def test_wide_matrices_as_the_cpu_counts_them(shape: tuple[int, int], density: float) -> None:
+def test_wide_counts_equal_the_cpu(shape: tuple[int, int], density: float) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(7, *shape, density))
     # Nodes grow with the subsets of the smaller size: nearly complete graphs have few, for the CPU's sake.
     dense, others = ((2, 3, 2, 3), (2, 2, 4, 4), (1, 2, 1, 4)), ((2, 4, 2, 4), (3, 3, 5, 5), (1, 3, 1, 8))
@@ -92,7 +92,7 @@ def test_every_technique_can_be_left_out() -> None:
         pytest.param((300, 400), 0.1, "shared", id="masks in shared memory"),
     ],
 )
-def test_three_rows_wherever_their_masks_are(shape: tuple[int, int], density: float, where: str) -> None:
+def test_three_rows_with_masks_in_every_memory(shape: tuple[int, int], density: float, where: str) -> None:
     from mbe_stage.pq_counts.cuda.triples import layout
     from mbe_stage.pq_counts.cuda.wedge_session import wedge_bytes
 
@@ -116,7 +116,7 @@ def test_three_rows_wherever_their_masks_are(shape: tuple[int, int], density: fl
 
 
 @pytest.mark.parametrize("detail", [Detail.COUNTS, Detail.EDGES])
-def test_what_is_before_a_barrier_and_what_is_left_is_all(detail: Detail, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_around_a_barrier_are_complete(detail: Detail, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole in nodes and in wedges, and local counts in rounds."""
     from mbe_stage.pq_counts.cuda.local import session
 
@@ -155,7 +155,7 @@ def sparse_with_a_block(n: int, n_edges: int, n_block: int) -> BipartiteCSR:
     return BipartiteCSR.from_edges(*np.concatenate([random.integers(0, n, (2, n_edges)), block], axis=1), n, n)
 
 
-def test_bicliques_of_two_rows_of_more_rows_than_are_counted_at_once() -> None:
+def test_bicliques_of_two_rows_in_several_windows() -> None:
     """Rows of several windows; few and many shared columns; quanta that end."""
     graph = sparse_with_a_block(30_000, 200_000, 700)
     matrix = csr_array((np.ones(graph.n_edges, np.int64), graph.left_members, graph.left_offsets), (30_000, 30_000))
@@ -172,7 +172,7 @@ def test_bicliques_of_two_rows_of_more_rows_than_are_counted_at_once() -> None:
 
 @pytest.mark.parametrize("query", [PqQuery.of(2, 2), PqQuery.of(3, 3), PqQuery(2, 4, 2, 4)], ids=str)
 @pytest.mark.parametrize("on_device", [False, True])
-def test_in_little_memory_the_graph_is_searched_whole(query: PqQuery, on_device: bool) -> None:
+def test_with_little_memory_the_graph_is_searched_as_a_whole(query: PqQuery, on_device: bool) -> None:
     """Lists in pieces, on the device and in host memory; the budget holds, except for the graph itself."""
     import cupy as cp
 
@@ -219,7 +219,7 @@ def smallest_budget(graph: BipartiteCSR, query: PqQuery) -> int:
     return refusal.value.needed_bytes
 
 
-def test_a_budget_is_refused_or_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_holds_or_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import cupy as cp
 
     graph = graphs.from_matrix(graphs.random_matrix(5, 3000, 2000, 0.02))
@@ -243,7 +243,7 @@ def test_a_budget_is_refused_or_kept_to(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
-def test_whatever_a_refusal_names_is_enough(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_budget_of_a_refusal_is_enough(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     in_parts(monkeypatch)
     for seed in range(first, first + 20):
         shape, density = ((60, 40), (25, 90), (120, 30))[seed % 3], (0.2, 0.4, 0.1)[seed % 3]
@@ -269,7 +269,7 @@ def test_tasks_of_a_graph_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_has_no_room_in_the_pool_waits_on_the_host(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_without_room_in_the_pool_wait_on_the_host(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from mbe_stage.pq_counts.cuda.session import Session
 
     monkeypatch.setattr(Session, "_grown", lambda session, *_: session._plan)

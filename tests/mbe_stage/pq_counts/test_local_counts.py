@@ -90,7 +90,7 @@ def test_random_graphs(start: int, detail: Detail) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_one_cell_is_that_of_the_table(seed: int) -> None:
+def test_one_cell_equals_that_of_the_table(seed: int) -> None:
     graph = graph_of(seed)
     counts, local = counted(engine_cpu, graph, PqQuery(1, 4, 1, 4))
     for p, q in counts:
@@ -131,7 +131,7 @@ def test_graphs_larger_than_a_frame(seed: int, cell: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_swapped_graph_gives_the_same_swapped(seed: int) -> None:
+def test_the_swapped_graph_has_swapped_counts(seed: int) -> None:
     graph = graph_of(seed, most=14)
     query = PqQuery(1, 5, 1, 4, *members_of(3 * seed, graph))
     _, local = counted(engine_cpu, graph, query)
@@ -153,7 +153,7 @@ def test_tasks_add_up(seed: int) -> None:
     assert (whole.counts(), plain(whole.local_counts())) == counted(engine_cpu, graph, query)
 
 
-def test_a_limit_that_stops_every_thread_is_heard_of_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_that_stops_every_thread_is_reported_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped threads add nothing; without a block after the limit the sums would pass for counts."""
 
     def stopped(pieces: Any, _n_threads: int, add: Any, stop: Any, _deadline: float) -> Iterator[Any]:
@@ -179,7 +179,9 @@ def test_butterflies(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", [name for name in PROBLEM.engines if name != "cuda"])
 @pytest.mark.parametrize(("rows", "left", "right"), RECORDED)
-def test_butterflies_that_networkx_counts(engine: str, rows: str, left: list[int], right: list[int]) -> None:
+def test_butterflies_equal_recorded_counts_of_networkx(
+    engine: str, rows: str, left: list[int], right: list[int]
+) -> None:
     graph = from_matrix(np.array([[bit == "1" for bit in row] for row in rows.split()]))
     found = pq_local_counts(graph, 2, 2, engine=engine)
     assert (found.left.tolist(), found.right.tolist()) == (left, right)
@@ -187,7 +189,7 @@ def test_butterflies_that_networkx_counts(engine: str, rows: str, left: list[int
 
 
 @pytest.mark.skipif(not hasattr(nx.bipartite, "butterflies"), reason="networkx counts butterflies from 3.7 on")
-def test_butterflies_as_networkx_counts_them() -> None:
+def test_butterflies_equal_networkx() -> None:
     graph, women, events = southern_women()
     expected = nx.bipartite.butterflies(nx.davis_southern_women_graph())
     found = pq_local_counts(graph, 2, 2)
@@ -239,7 +241,7 @@ def test_small_numbers_are_int64_and_large_ones_pythons() -> None:
 
 @pytest.mark.parametrize("containing", [((0, 1), ()), ((0,), (2,)), ((0, 1, 2), (0, 1))])
 @pytest.mark.parametrize("cell", [(1, 1), (2, 2), (3, 2), (3, 4)])
-def test_members_that_all_hold(containing: tuple[tuple[int, ...], tuple[int, ...]], cell: tuple[int, int]) -> None:
+def test_members_common_to_all(containing: tuple[tuple[int, ...], tuple[int, ...]], cell: tuple[int, int]) -> None:
     graph = from_matrix(random_matrix(4, 9, 9, 0.8))
     query = PqQuery(cell[0], cell[0], cell[1], cell[1], *containing)
     assert counted(engine_cpu, graph, query) == counted(reference, graph, query)
@@ -253,7 +255,7 @@ def test_no_biclique() -> None:
 
 
 @pytest.mark.parametrize("detail", [Detail.VERTICES, Detail.EDGES])
-def test_what_does_not_fit_is_refused_before_any_work(detail: Detail) -> None:
+def test_queries_beyond_the_limits_are_refused_before_any_work(detail: Detail) -> None:
     graph = from_matrix(random_matrix(1, 300, 300, 0.3))
     blocks = engine_cpu.run(graph, PqQuery.of(3, 3), Execution(threads=1, memory_budget_bytes=10_000), detail)
     what = "vertex and edge" if detail == Detail.EDGES else "vertex"
@@ -273,7 +275,7 @@ def test_large_numbers_that_do_not_fit_are_refused() -> None:
     assert sink.counts()[100, 75] == comb(200, 100) * comb(150, 75)
 
 
-def test_a_search_that_is_left_ends() -> None:
+def test_closing_the_blocks_ends_the_search() -> None:
     """A time limit closes the blocks early: the results so far are a lower bound."""
     graph, query = from_matrix(random_matrix(2, 120, 120, 0.5)), PqQuery.of(8, 8)
     blocks = engine_cpu.run(graph, query, Execution(threads=2), Detail.EDGES)
@@ -311,14 +313,14 @@ def test_words(size: int) -> None:
         assert integers(words.digits_of_words(sums[i : i + 1])) == [one * other % modulus]
 
 
-def test_counts_alone_compile_nothing_of_it() -> None:
+def test_counts_do_not_compile_local_counts() -> None:
     steps = {step.what for step in engine_cpu.compile_steps(None, Detail.COUNTS)}
     assert not any(".local." in what for what in steps)
     assert any(".local." in step.what for step in engine_cpu.compile_steps(None, Detail.VERTICES))
 
 
 @pytest.mark.parametrize("widths", [(1, 1), (2, 2), (1, 3), (4, 2)])
-def test_sums_have_the_digits_that_they_need(widths: tuple[int, int]) -> None:
+def test_sums_have_enough_digits(widths: tuple[int, int]) -> None:
     dice = np.random.default_rng(widths)
     numbers = [
         [int.from_bytes(dice.bytes(4 * width), "little") for _ in range(20)] + [2 ** (32 * width) - 1, 0]
@@ -328,7 +330,7 @@ def test_sums_have_the_digits_that_they_need(widths: tuple[int, int]) -> None:
     assert integers(sums_of_digits(one, other)) == [a + b for a, b in zip(*numbers, strict=True)]
 
 
-def test_parts_of_the_work_may_come_to_more_than_either_has_digits_for() -> None:
+def test_sums_of_parts_may_need_more_digits() -> None:
     sink, most = PqSink(PqQuery(2, 2, 2, 2), Detail.VERTICES), digits_of([2**64 - 1], 2)
     for _ in range(3):
         sink.accept(PqBlock(Leaves.none(), LocalCounts(2, 2, most, most)))

@@ -62,7 +62,7 @@ def test_sums_of_wide_matrices(shape: tuple[int, int], density: float, detail: D
 
 
 @pytest.mark.parametrize("detail", DETAILS)
-def test_wide_matrices_as_the_cpu_counts_them(detail: Detail) -> None:
+def test_wide_counts_equal_the_cpu(detail: Detail) -> None:
     for seed, shape in enumerate([(70, 70), (30, 150), (150, 30)]):
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, 0.3))
         for query in (PqQuery.of(3, 3), PqQuery(2, 4, 2, 3), PqQuery.of(3, 5)):
@@ -114,7 +114,7 @@ def test_parts_of_the_work() -> None:
 
 
 @pytest.mark.parametrize("detail", DETAILS)
-def test_a_budget_is_refused_or_kept_to(detail: Detail) -> None:
+def test_a_budget_holds_or_is_refused(detail: Detail) -> None:
     import cupy as cp
 
     graph = graphs.from_matrix(graphs.random_matrix(5, 1500, 1000, 0.02))

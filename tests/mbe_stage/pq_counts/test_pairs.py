@@ -50,7 +50,7 @@ def counted(lists: Lists, side: int, budget: int) -> tuple[Worker, dict[tuple[in
 
 
 @pytest.mark.parametrize("side", [OF_ROWS, OF_COLUMNS])
-def test_bits_that_do_not_fit_the_budget_give_way_to_steps(side: int) -> None:
+def test_steps_replace_bits_that_exceed_the_budget(side: int) -> None:
     lists, _ = random_lists(0.3)
     assert bits_pay(lists)
     n_vertices, n_others = (N_ROWS, N_COLUMNS) if side == OF_ROWS else (N_COLUMNS, N_ROWS)
@@ -80,7 +80,7 @@ def test_both_ways_count_what_rows_share(share: object) -> None:
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_a_stop_is_heard_inside_a_long_list_of_pairs(share: object) -> None:
+def test_a_stop_ends_a_long_list_of_pairs(share: object) -> None:
     """Twenty thousand million pairs: a stop after all of them would be far too late."""
     control, n_rows = np.zeros(N_CONTROL, np.int64), 200_000
     share(in_one_column(3), np.zeros(2, np.int64), 0, 1, control)  # type: ignore[operator]

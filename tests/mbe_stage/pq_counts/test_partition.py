@@ -98,7 +98,7 @@ def check_sizes(part: GraphPart, lists: PartLists) -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 240, 60))
-def test_parts_of_random_graphs_have_all_bicliques_once(first: int) -> None:
+def test_parts_of_random_graphs_contain_each_biclique_once(first: int) -> None:
     n_parts = []
     for seed in range(first, first + 60):
         shape, density = SHAPES[seed % len(SHAPES)]
@@ -122,7 +122,7 @@ def test_parts_of_random_graphs_have_all_bicliques_once(first: int) -> None:
     assert n_parts.count(1) > 40
 
 
-def test_what_a_refusal_names_is_enough_and_no_less_is() -> None:
+def test_the_budget_of_a_refusal_is_the_smallest() -> None:
     for seed in range(60):
         shape, density = SHAPES[seed % len(SHAPES)]
         query = QUERIES[seed % len(QUERIES)]
@@ -178,7 +178,7 @@ def test_a_graph_without_bicliques_has_no_parts() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_the_sizes_the_smallest_plan_fits_what_it_names(seed: int) -> None:
+def test_the_smallest_plan_fits_its_named_budget_for_all_sizes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n_rows, n_edges, rows, columns, matrix_rows, words = (int(2 ** rng.uniform(1, 20)) for _ in range(6))
     sizes = SearchSizes(n_rows, n_edges, rows, columns, matrix_rows, words, *rng.integers(2, 60, 2).tolist())

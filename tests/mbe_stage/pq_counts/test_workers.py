@@ -47,10 +47,10 @@ def all_leaves() -> dict[tuple[int, ...], int]:
 
 @pytest.mark.parametrize("capacity", [2, pytest.param(16, marks=pytest.mark.slow), 256])
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_a_full_table_loses_and_doubles_nothing(capacity: int, n_threads: int) -> None:
+def test_a_full_table_neither_loses_nor_repeats_leaves(capacity: int, n_threads: int) -> None:
     assert leaves(1, capacity, n_threads) == all_leaves()
 
 
 @pytest.mark.parametrize("n_parts", [2, 3, 50])
-def test_parts_of_the_children_are_all_of_them_once(n_parts: int) -> None:
+def test_parts_of_the_children_are_complete_and_disjoint(n_parts: int) -> None:
     assert leaves(n_parts, 1 << 14) == all_leaves()
