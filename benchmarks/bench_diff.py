@@ -117,7 +117,6 @@ def compare(old: Path, new: Path) -> dict:
 
 
 def made(directory: Path, n: int, case: Case) -> Path:
-    """Return a run of n groups for this case."""
     path = directory / f"{n}-{case.name.replace(' ', '-').replace('%', 'percent')}"
     if not (path / "manifest.json").is_file():
         make_run(path, n, case)

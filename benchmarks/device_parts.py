@@ -171,7 +171,6 @@ class _Handle:
 
 
 def _checked(answer: tuple[Any, ...]) -> Any:
-    """Return the result of a driver call."""
     error, *given = answer
     if int(error) != 0:
         raise SystemExit(f"error: the driver cannot cut the device into parts: {error}")

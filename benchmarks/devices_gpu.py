@@ -147,7 +147,6 @@ def _found(search: Search, runner: DeviceRunner | None, until: float) -> tuple[i
 
 
 def _copy_seconds(graph: Graph) -> float:
-    """Time copying the graph to a device."""
     import cupy as cp
 
     seconds = []

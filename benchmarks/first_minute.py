@@ -134,7 +134,6 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _python() -> str:
-    """Return the interpreter that this environment was made from."""
     return str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}"))
 
 

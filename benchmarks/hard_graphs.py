@@ -43,7 +43,6 @@ class HardGraph:
     query: BicliqueQuery | None = None
 
     def count(self, engine: str = "auto") -> int:
-        """Count the results of the query."""
         graph = self.build()
         if isinstance(graph, UndirectedCSR):
             return count_maximal_cliques(graph, engine=engine)

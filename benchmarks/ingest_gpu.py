@@ -80,7 +80,6 @@ def _write(case: str, n: int, path: Path) -> None:
 
 
 def made(case: str, n: int, path: str) -> None:
-    """Make edges on the device and write them."""
     import cudf
     import cupy as cp
     from cudf.io.parquet import ParquetWriter

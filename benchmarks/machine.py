@@ -144,7 +144,6 @@ def _loop(steps, table):
 
 
 def _timed(n_threads: int, steps: int) -> float:
-    """Return the wall time of the slowest thread."""
     sums: list[int] = []
     threads = [
         threading.Thread(target=lambda: sums.append(int(_loop(steps, np.zeros(_TABLE_WORDS, np.uint64)))))

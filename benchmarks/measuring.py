@@ -89,17 +89,14 @@ class Row:
 
     @property
     def write_seconds(self) -> float | None:
-        """Return the median; None if nothing was written."""
         return statistics.median(self.write.seconds) if self.write else None
 
     @property
     def peak_memory_bytes(self) -> int:
-        """Return the largest peak of the processes."""
         return max(times.peak_memory_bytes for times in self._measurements)
 
     @property
     def fewest_repeats(self) -> int:
-        """Return the fewest repeats of the count measurements."""
         return min(len(times.seconds) for times in self.counts.values())
 
     def speed_up(self, threads: int) -> float | None:

@@ -16,7 +16,6 @@ _NONE = "-"
 
 
 def results_table(rows: Sequence[Row]) -> str:
-    """Return one line per graph."""
     threads = list(dict.fromkeys(n for row in rows for n in row.counts))
     several = [n for n in threads if n != 1] if 1 in threads else []
     columns = [
@@ -36,7 +35,6 @@ def results_table(rows: Sequence[Row]) -> str:
 
 
 def target_table(found: Sequence[Target]) -> str:
-    """Return one line per target."""
     lines = [[target.what, target.wanted, target.found, _yes_no(target.met)] for target in found]
     return markdown_table(["target", "wanted", "found", "met"], lines, right_from=1)
 
@@ -63,7 +61,6 @@ def markdown_table(columns: Sequence[str], lines: Sequence[Sequence[str]], right
 
 
 def row_values(row: Row) -> dict[str, Any]:
-    """Return all values of a row, for JSON."""
     best = best_single_thread(row.name)
     return {
         "graph": row.name,

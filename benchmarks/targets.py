@@ -44,7 +44,6 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def targets(rows: Sequence[Row]) -> list[Target]:
-    """Return every target that these rows can answer."""
     found: list[Target] = []
     for row in rows:
         found += [*_count_time(row), *_speed_up(row), *_busy(row), *_write_ratio(row), *_memory(row)]

@@ -41,7 +41,7 @@ def main(address: str) -> None:
         print("ready", flush=True)
         while True:
             connection, _ = listener.accept()
-            forget_the_ended()
+            reap_ended()
             nursery = os.getpid()
             # The client waits for the command before it sends the next one.
             if os.fork() == 0:
@@ -61,7 +61,7 @@ def import_everything() -> None:
         import_module(name)
 
 
-def forget_the_ended() -> None:
+def reap_ended() -> None:
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

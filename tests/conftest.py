@@ -18,7 +18,7 @@ from pytest_timeout import Settings
 
 from tests.browser import chromium
 from tests.commands import Commands
-from tests.patience import none_goes_on
+from tests.patience import kill_remaining
 
 # Imports and test collection produce almost no garbage.
 gc.disable()
@@ -171,14 +171,14 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _none_goes_on() -> Iterator[None]:
+def _kill_remaining() -> Iterator[None]:
     """Kill processes that a failed test has left running."""
-    with none_goes_on():
+    with kill_remaining():
         yield
 
 
 @pytest.fixture(autouse=True)
-def _loggers_as_before() -> Iterator[None]:
+def _restored_loggers() -> Iterator[None]:
     """Restore the loggers after a test that ran a command in this process."""
     loggers = [logging.getLogger(name) for name in ("mbe_stage", "mbe_stage.pipeline")]
     before = [(logger.level, list(logger.handlers), logger.propagate) for logger in loggers]

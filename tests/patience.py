@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["PATIENCE", "begun", "completed", "end_with", "none_goes_on", "output_of"]
+__all__ = ["PATIENCE", "begun", "completed", "end_with", "kill_remaining", "output_of"]
 
 PATIENCE = 1800.0
 """Seconds after which something hangs; nothing that tests wait for takes a tenth of it on an idle machine."""
@@ -91,7 +91,7 @@ def end_with(parent: int) -> None:
 
 
 @contextmanager
-def none_goes_on() -> Iterator[None]:
+def kill_remaining() -> Iterator[None]:
     """Kill processes started by the test that still run at its end; a fixture of every test (`conftest.py`)."""
     n_before = len(_begun)
     try:

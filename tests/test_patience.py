@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import begun, completed, none_goes_on, output_of
+from tests.patience import begun, completed, kill_remaining, output_of
 
 ROOT = Path(__file__).parent.parent
 HANGS = "import sys, time; print('so far', flush=True); print('trouble', file=sys.stderr, flush=True); time.sleep(600)"
@@ -48,7 +48,7 @@ def assert_ends(pid: int) -> None:
             return
         time.sleep(0.01)
     os.kill(pid, signal.SIGKILL)
-    pytest.fail(f"process {pid} goes on")
+    pytest.fail(f"process {pid} is still running")
 
 
 def is_running(pid: int) -> bool:
@@ -100,7 +100,7 @@ def test_a_killed_process_of_tests_leaves_nothing_behind(options: str, niceness:
 
 def test_a_failed_test_leaves_nothing_behind():
     def fails() -> None:
-        with none_goes_on():
+        with kill_remaining():
             processes.append(begun(ENDLESS))
             assert processes[0].stdout.readline() == b"here\n"
             raise AssertionError("as a test does")
@@ -112,12 +112,12 @@ def test_a_failed_test_leaves_nothing_behind():
 
 
 def test_every_test_ends_its_processes(request: pytest.FixtureRequest):
-    assert "_none_goes_on" in request.fixturenames
+    assert "_kill_remaining" in request.fixturenames
 
 
 def test_earlier_processes_keep_running():
     process = begun(ENDLESS)
-    with none_goes_on():
+    with kill_remaining():
         pass
     assert process.poll() is None
 

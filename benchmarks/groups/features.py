@@ -135,13 +135,11 @@ def entropies(groups: np.ndarray, counts: np.ndarray, n: int) -> np.ndarray:
 
 
 def value_entropies(groups: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
-    """Return the entropy of each group's distinct values."""
     pairs, counts = _pairs(groups, values)
     return entropies(pairs, counts, n)
 
 
 def distinct_counts(groups: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
-    """Return the number of distinct values of each group."""
     return np.bincount(_pairs(groups, values)[0], minlength=n).astype(np.float64)
 
 

@@ -124,12 +124,10 @@ class Events:
 
 
 def directory() -> Path:
-    """Return the directory of the labelled graphs."""
     return data_directory() / "labelled"
 
 
 def available() -> list[str]:
-    """Return the names of the existing ones."""
     index = directory() / "INDEX.json"
     if not index.is_file():
         return []

@@ -120,8 +120,6 @@ def eventually(what: Callable[[], Any], seconds: float = PATIENCE, process: subp
 
 
 class Api:
-    """The requests that tests send to a Prefect server."""
-
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/api"
         # One client for all requests: each new one would load all certificates.
@@ -149,7 +147,6 @@ class Api:
         return answer.raise_for_status().json()
 
     def deployment(self, name: str) -> dict | None:
-        """Return the deployment of that name, or None."""
         found = self.post("deployments/filter", deployments={"name": {"any_": [name]}})
         return found[0] if found else None
 

@@ -89,7 +89,7 @@ def test_a_flow_saves_its_results_on_sigterm(
 
 def test_a_different_query_starts_over(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
     staging_dir = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
-    begins_anew(edges, tmp_path / "out", staging_dir, "query.min_left was 1 and is 2", caplog, "query.min_left=2")
+    check_starts_over(edges, tmp_path / "out", staging_dir, "query.min_left was 1 and is 2", caplog, "query.min_left=2")
 
 
 def test_a_different_version_starts_over(
@@ -98,10 +98,10 @@ def test_a_different_version_starts_over(
     with monkeypatch.context() as patched:
         patched.setattr(unfinished, "software_versions", lambda: {**software_versions(), "numpy": "1.0"})
         staging_dir = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
-    begins_anew(edges, tmp_path / "out", staging_dir, "numpy was 1.0 and is ", caplog)
+    check_starts_over(edges, tmp_path / "out", staging_dir, "numpy was 1.0 and is ", caplog)
 
 
-def begins_anew(
+def check_starts_over(
     source: Path, out: Path, staging_dir: Path, told: str, caplog: pytest.LogCaptureFixture, *overrides: str
 ) -> None:
     """Check that the flow starts over, says why, and keeps the other unfinished run."""

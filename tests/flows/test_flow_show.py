@@ -57,7 +57,7 @@ def test_the_one_command_reports_a_failed_run(edges_file, tmp_path):
 
 
 @pytest.fixture
-def signals_as_before():
+def restored_signals():
     """Restore the signal handlers that the command sets in this process."""
     heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
@@ -65,7 +65,7 @@ def signals_as_before():
         signal.signal(number, handler)
 
 
-@pytest.mark.usefixtures("prefect_server", "signals_as_before")
+@pytest.mark.usefixtures("prefect_server", "restored_signals")
 def test_a_run_that_fails(edges_file, tmp_path):
     """In this process and on the existing server, because starting one takes most of the time."""
     command = ["--show", "--input", str(edges_file), "--out", str(tmp_path / "out")]

@@ -189,7 +189,6 @@ def to_device(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def hashes_of(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray]:
-    """Return vertex hashes with ids as keys."""
     left, right = (keys.hash_integers(np.arange(n)) for n in (graph.n_left, graph.n_right))
     return keys.vertex_hashes(left, "left"), keys.vertex_hashes(right, "right")
 

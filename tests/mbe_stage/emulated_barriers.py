@@ -18,7 +18,7 @@ from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
 # Several quanta; the pool is compacted; arenas grow, and tasks wait; the output fills repeatedly.
 SCARCE: list[dict[str, Any]] = [
@@ -94,7 +94,7 @@ def many_cases() -> list[Case]:
 def main(which: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    launcher = put_in_place()
+    launcher = install_emulator()
     from mbe_stage.search.cuda import barriers
 
     for number, (name, graph, query) in enumerate({"few": few_cases, "many": many_cases}[which]()):

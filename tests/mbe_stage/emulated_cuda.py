@@ -22,9 +22,9 @@ from tests.mbe_stage import cupy_stand_in, emulated_warp, graphs, warp_emulator
 from tests.mbe_stage.emulated_sizes import TINY
 
 
-def put_in_place() -> Any:
+def install_emulator() -> Any:
     """Make the engine's modules import the emulator and NumPy; return the launcher, whose `seed` may be changed."""
-    emulated_warp.put_in_place()
+    emulated_warp.install_emulator()
     cupy_stand_in.install()
     arrays = python_types.ModuleType("mbe_stage.device.arrays")
     arrays.upload = lambda host, array: np.copyto(array, host)
@@ -338,7 +338,7 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
 def main(part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    for case in PARTS[part](put_in_place()):
+    for case in PARTS[part](install_emulator()):
         print(json.dumps(case), flush=True)
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from mbe_stage import BipartiteCSR
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
 
 def use_the_emulator() -> None:
-    put_in_place()
+    install_emulator()
 
 
 def cases() -> list[tuple[str, BipartiteCSR]]:

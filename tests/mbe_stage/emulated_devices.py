@@ -21,13 +21,13 @@ from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
 from mbe_stage.search.cpu.pool import Barrier
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
 EVERYTHING = BicliqueQuery()
 ONE_BLOCK = {"n_blocks": 1, "quantum_seconds": 0.1}
 
 
-def made_up_devices() -> None:
+def fake_devices() -> None:
     """Pretend that there are as many devices as requested."""
     selection = python_types.ModuleType("mbe_stage.device.selection")
     selection.device_numbers = lambda asked: (0, 1) if asked == "all" else tuple(asked)
@@ -38,10 +38,10 @@ def made_up_devices() -> None:
     sys.modules[selection.__name__] = selection
 
 
-def devices_in_place() -> Any:
+def install_devices() -> Any:
     """Do the same with the engine on the emulator; return the launcher."""
-    made_up_devices()
-    launcher = put_in_place()
+    fake_devices()
+    launcher = install_emulator()
     from mbe_stage.bicliques import engine_cuda
 
     engine_cuda.unavailable_reason = lambda: None
@@ -87,7 +87,7 @@ def compared(runner: Any, graph: BipartiteCSR, query: BicliqueQuery = EVERYTHING
 
 
 @contextlib.contextmanager
-def all_to_the_first() -> Iterator[None]:
+def deal_all_to_the_first() -> Iterator[None]:
     """Deal all roots to the first device: all work of the others was handed over."""
     from mbe_stage.runners.device_exchange import Exchange
 
@@ -109,7 +109,7 @@ def few_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     launcher.seed = 1
     stacks = graphs.from_matrix(graphs.random_matrix(1, 11, 13, 0.7))
     nodes = graphs.from_matrix(graphs.random_matrix(7, 60, 7, 0.6))
-    with all_to_the_first():
+    with deal_all_to_the_first():
         yield {"case": "stacks"} | compared(runner_of(2, {"quantum_seconds": 0.02}), stacks, BicliqueQuery(min_left=2))
         yield {"case": "nodes"} | compared(runner_of(3, {"quantum_seconds": 0.02}), nodes)
 
@@ -136,7 +136,7 @@ def many_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         launcher.seed = number
         n = (2, 3, 8)[number % 3]
         sizes = everywhere[number % 4]
-        with all_to_the_first() if number % 2 else contextlib.nullcontext():
+        with deal_all_to_the_first() if number % 2 else contextlib.nullcontext():
             yield {"case": f"{number} on {n}"} | compared(runner_of(n, sizes), graph)
 
 
@@ -347,7 +347,7 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
 def main(part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    for case in PARTS[part](devices_in_place()):
+    for case in PARTS[part](install_devices()):
         print(json.dumps(case), flush=True)
 
 

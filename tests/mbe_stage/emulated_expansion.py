@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mbe_stage.bicliques.cuda.memory_plan import expansion_bytes
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
 # A warp's room for vertices, and the most that are sorted by counting.
 THRESHOLDS = [(512, 32), (40, 5), (1, 1)]
@@ -65,7 +65,7 @@ class Meter:
 def main(part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    put_in_place()
+    install_emulator()
     from mbe_stage.bicliques.cuda import twin_expansion
     from tests.mbe_stage import expansion_checks
 

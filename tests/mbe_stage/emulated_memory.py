@@ -79,7 +79,7 @@ def main() -> None:
 
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    launcher = emulated_cuda.put_in_place()
+    launcher = emulated_cuda.install_emulator()
     from mbe_stage.bicliques.cuda import pool_compaction, session
 
     original = session.Session

@@ -22,14 +22,14 @@ from mbe_stage.shared_neighbours import engine_cuda as pairs
 from mbe_stage.shared_neighbours import reference as plain_pairs
 from mbe_stage.shared_neighbours.problem import SharedQuery
 from mbe_stage.shared_neighbours.results import PairBlock
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 from tests.mbe_stage.graphs import from_matrix
 
 
 def main() -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    put_in_place()
+    install_emulator()
     rng, wrong = np.random.default_rng(2), list[str]()
     graph, query = from_matrix(rng.random((8, 5)) < 0.7), BestQuery("edges", 3)
     if rows(graph, query) != reference.best(graph, query):

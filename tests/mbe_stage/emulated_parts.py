@@ -167,11 +167,11 @@ def check_packing(rng: np.random.Generator) -> int:
 
     assert by_all_lanes(lambda row: of.pack(row, of.moves_of(_U(left))), rows) == [index_of(int(row)) for row in rows]
 
-    def there_and_back(row: Any) -> Any:
+    def round_trip(row: Any) -> Any:
         moves = of.moves_of(_U(left))
         return of.spread(of.pack(row, moves), _U(left), moves)
 
-    assert by_all_lanes(there_and_back, rows) == rows.tolist()
+    assert by_all_lanes(round_trip, rows) == rows.tolist()
     n_rows, n_excluded = int(rng.integers(1, 50)), int(rng.integers(0, 50))
     words = of_arena(rng.integers(0, 1 << 32, 200, dtype=np.uint64).astype(_U))
     first, cursor, singles = 7, int(rng.integers(0, n_rows)), _U(rng.integers(0, 1 << 32, dtype=np.uint64))

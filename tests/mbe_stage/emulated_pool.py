@@ -63,7 +63,7 @@ def case(seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    emulated_cuda.put_in_place()
+    emulated_cuda.install_emulator()
     from mbe_stage.bicliques.cuda import pool_compaction
 
     def copy_pieces(source: Any, starts: Any, sizes: Any, target: Any, places: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 from tests.mbe_stage.preparation import differences, expected, is_sorted_as_expected, prepared
 
 N_BLOCKS = 2
@@ -46,7 +46,7 @@ def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
 def main() -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    put_in_place()
+    install_emulator()
     from mbe_stage.bicliques.cuda import collapse_twins, prepare, whole_graph
 
     for number, (name, graph, query) in enumerate(cases()):

@@ -24,7 +24,7 @@ from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import OpenWork
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
 # Little memory in one search, plenty in the next: pools and arenas must grow for saved work, with fewer warps.
 SIZES: list[dict[str, Any]] = [
@@ -193,4 +193,4 @@ def main(install: Callable[[], Any], *parts: Callable[[Any, list[int]], Iterator
 
 
 if __name__ == "__main__":
-    main(put_in_place, rounds, refused)
+    main(install_emulator, rounds, refused)

@@ -38,7 +38,7 @@ def chosen_by_model(
 def main() -> None:
     # The number mixing wraps around.
     warnings.filterwarnings("ignore", category=RuntimeWarning)
-    emulated_warp.put_in_place()
+    emulated_warp.install_emulator()
     from mbe_stage.bicliques.cuda.work_donation import find_open_node, is_donor
 
     answer = np.zeros(32, np.int32)

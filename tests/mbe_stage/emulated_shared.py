@@ -29,7 +29,7 @@ from mbe_stage.runners.devices import DeviceRunner
 from mbe_stage.search.cpu.pool import Barrier
 from tests.mbe_stage import graphs
 from tests.mbe_stage.cliques import emulated_cliques, undirected_graphs
-from tests.mbe_stage.emulated_devices import all_to_the_first, made_up_devices
+from tests.mbe_stage.emulated_devices import deal_all_to_the_first, fake_devices
 from tests.mbe_stage.pq_counts import emulated_counts
 
 Asked = tuple[Any, Any, Any]
@@ -132,9 +132,9 @@ def searched(runner: DeviceRunner, problem: Any, asked: Asked, **others: Any) ->
     return blocks
 
 
-def to_the_first(is_so: Any) -> contextlib.AbstractContextManager[None]:
+def deal_to_the_first(is_so: Any) -> contextlib.AbstractContextManager[None]:
     """Deal all roots to the first device, or not."""
-    return all_to_the_first() if is_so else contextlib.nullcontext()
+    return deal_all_to_the_first() if is_so else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -161,7 +161,7 @@ def few_cases(problem: Any) -> Iterator[dict[str, Any]]:
         tasks = tuple(sorted(tasks, key=lambda task: -task.cost)[:2])
         wanted = problem.specified(*asked, tasks)
         runner = runner_of(problem, 2 + seed, {"narrow": (64, 6)[seed]})
-        with all_to_the_first(), nodes_given() as nodes:
+        with deal_all_to_the_first(), nodes_given() as nodes:
             found = problem.found(searched(runner, problem, asked, tasks=tasks), *asked[1:])
         found_by = [rank.n_found for rank in runner.ranks]
         yield {"case": "few", "same": found == wanted, "nodes": nodes[0], "found_by": found_by}
@@ -184,7 +184,7 @@ def random_cases(problem: Any, seeds: range) -> Iterator[dict[str, Any]]:
             tasks = problem.cuda.tasks_of(*asked[:2], 5)
             parts = [tuple(tasks[::2]), tuple(tasks[1::2])]
         blocks = []
-        with to_the_first(seed % 2), nodes_given() as nodes:
+        with deal_to_the_first(seed % 2), nodes_given() as nodes:
             for tasks in parts:
                 runner = runner_of(problem, 2 + seed // 2 % 2, problem.tiny[seed // 3 % len(problem.tiny)])
                 blocks += searched(runner, problem, asked, tasks=tasks)
@@ -219,7 +219,7 @@ def lost_cases(problem: Any, seeds: range) -> Iterator[dict[str, Any]]:
         asked, problem.launcher.seed = (problem.asked, problem.few_roots)[seed % 2](seed), seed
         dice = random.Random(seed)
         runner = runner_of(problem, 3, {}, epoch_seconds=(1e9, 0.0, 0.05)[seed % 3])
-        with failing({f"gpu-{k}-{k}": dice.randrange(6) for k in (1, 2)}), to_the_first(seed % 4 == 1):
+        with failing({f"gpu-{k}-{k}": dice.randrange(6) for k in (1, 2)}), deal_to_the_first(seed % 4 == 1):
             found = problem.found(searched(runner, problem, asked), *asked[1:])
         yield {
             "case": f"lost {seed}",
@@ -300,7 +300,7 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
 def main(name: str, part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    made_up_devices()
+    fake_devices()
     problem = {"cliques": Cliques, "pq_counts": Counts}[name]()
     problem.cuda.unavailable_reason = lambda: None
     for case in PARTS[part](problem):

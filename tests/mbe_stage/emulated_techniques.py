@@ -22,7 +22,7 @@ _SIZES = {"n_blocks": 1, "quantum_seconds": 1000.0}
 def main() -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    launcher = emulated_cuda.put_in_place()
+    launcher = emulated_cuda.install_emulator()
     for seed, shape in enumerate(_SHAPES):
         launcher.seed = seed
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape))

@@ -20,7 +20,7 @@ from greenlet import getcurrent
 from tests.mbe_stage import warp_emulator
 from tests.mbe_stage.warp_emulator import Met, meet
 
-__all__ = ["IN_ONE", "put_in_place"]
+__all__ = ["IN_ONE", "install_emulator"]
 
 _BITS = [1 << lane for lane in range(32)]
 
@@ -92,7 +92,7 @@ IN_ONE: dict[str, Callable] = {
 _PLACES = {"shuffle_word": range(32), "shuffle_xor": (1, 2, 4, 8, 16)}
 
 
-def put_in_place() -> None:
+def install_emulator() -> None:
     """Install the emulator and these functions; call it before importing modules that use `warp`."""
     warp_emulator.install()
     from mbe_stage.device import warp

@@ -97,7 +97,7 @@ def test_without_a_cache_this_process_compiles(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("fails", [partial(os._exit, 3), partial(os.rmdir, "/there is no such directory")])
-def test_code_not_compiled_by_a_process_is_left(
+def test_failed_tasks_of_a_process_are_left(
     fails: Callable[[], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     others = [partial(os.mkdir, tmp_path / str(number)) for number in range(4)]
@@ -109,8 +109,8 @@ def test_code_not_compiled_by_a_process_is_left(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_task_that_cannot_be_sent_is_skipped(tmp_path: Path) -> None:
-    """It does not block the others."""
+def test_a_task_that_cannot_be_sent_is_left(tmp_path: Path) -> None:
+    """The caller does not wait for it."""
     made = partial(os.mkdir, tmp_path / "made")
     unsendable = partial(threading.Lock().acquire)
     assert compile_in_processes([unsendable, made], 1, lambda: None) == [unsendable, made]
@@ -138,7 +138,7 @@ def test_code_that_is_not_cached_is_not_reported_as_cached(
         assert ("kept for later runs" in caplog.text) == is_kept
 
 
-def test_without_processes_nothing_is_compiled_ahead(
+def test_without_processes_all_tasks_are_left(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object, **__: object) -> None:

@@ -462,7 +462,7 @@ def test_the_scheduler_is_lost() -> None:
     client.close()
 
 
-def what_is_loaded() -> tuple[int, int, Any, Any]:
+def loaded_steps() -> tuple[int, int, Any, Any]:
     """Return a worker's numbers of loaded and kept engine steps, and Dask's setting."""
     steps = engine_cpu.compile_steps()
     told = (dask.config.get(f"distributed.{key}") for key in ("worker.profile.enabled", "admin.tick.interval"))
@@ -474,13 +474,13 @@ def test_a_local_cluster_loads_the_cached_code() -> None:
     compile_ahead(reduction.compile_steps())
     before = dask.config.get("distributed.worker.profile.enabled")
     with dask_cluster(workers=1, threads=1, problem="bicliques") as runner:
-        ((n_loaded, n_kept, *told),) = runner._client.run(what_is_loaded).values()
+        ((n_loaded, n_kept, *told),) = runner._client.run(loaded_steps).values()
     assert n_loaded == n_kept > 0
     assert told == [False, "1s"]
     assert dask.config.get("distributed.worker.profile.enabled") == before
     # An explicit setting holds; nothing is loaded unasked.
     with dask.config.set({"distributed.admin.tick.interval": "50ms"}), dask_cluster(workers=1, threads=1) as runner:
-        ((n_loaded, _, *told),) = runner._client.run(what_is_loaded).values()
+        ((n_loaded, _, *told),) = runner._client.run(loaded_steps).values()
     assert n_loaded == 0
     assert told == [False, "50ms"]
 

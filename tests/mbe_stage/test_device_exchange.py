@@ -147,7 +147,6 @@ class Search:
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
-    """An engine with fake devices."""
     selection = types.ModuleType("mbe_stage.device.selection")
     made_up: dict[str, Any] = {
         "current_number": lambda: 0,

@@ -124,7 +124,7 @@ def rewired_matrix(matrix: np.ndarray) -> np.ndarray:
             changed = matrix.copy()
             changed[np.ix_([u, x], [only_u[0], only_x[0]])] ^= True
             return changed
-    raise AssertionError("no two edges can change their ends")
+    raise AssertionError("no two edges can be swapped")
 
 
 @every_engine

@@ -49,7 +49,7 @@ def found_by_cpu_alone(engine: str, *asked: Any) -> Iterator[Any]:
 
 
 def never(*_: Any) -> Iterator[Any]:
-    pytest.fail("it was to end before")
+    pytest.fail("the search should have ended")
 
 
 def test_progress_is_shown_from_the_start() -> None:
@@ -71,7 +71,7 @@ def test_another_engine_still_takes_over(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [each.engine for each in told[:5]] == ["cuda", "cuda", "cpu", "cpu", "cpu"]
 
 
-@pytest.mark.parametrize("by_time", [True, False], ids=["time", "whoever asked for it"])
+@pytest.mark.parametrize("by_time", [True, False], ids=["time", "caller"])
 def test_a_search_can_end_before_its_first_result(by_time: bool) -> None:
     runner = Runner(100, never)
     execution = Execution(runner=runner, time_limit_seconds=0.02 if by_time else None)

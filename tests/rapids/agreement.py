@@ -45,7 +45,6 @@ def outcome(ingest, config: InputConfig, source: object = None) -> dict[str, obj
 
 
 def assert_agree(device_ingest, config: InputConfig, source: object = None, host_source: object = None) -> object:
-    """Check that both tiers agree and return the outcome."""
     expected = outcome(host_ingest, config, source if host_source is None else host_source)
     assert outcome(device_ingest, config, source) == expected
     return expected

@@ -27,7 +27,7 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.steps import enumerate_to
 from mbe_stage.pipeline.problems.installed import reading_of
 from tests.mbe_stage.cliques.emulated_cliques import SMALL, use_the_emulator
-from tests.mbe_stage.emulated_devices import made_up_devices
+from tests.mbe_stage.emulated_devices import fake_devices
 from tests.rapids import frames_on_arrow
 
 Ends = tuple[list[Any], list[Any]]
@@ -127,7 +127,6 @@ class Said(logging.Handler):
         self._lines.append(record.getMessage())
 
     def took(self, text: str) -> bool:
-        """Return whether a new line contains the text."""
         lines, self._lines = self._lines, []
         return any(text in line for line in lines)
 
@@ -155,7 +154,7 @@ def check_library(name: str, edges: Any, asked: dict[str, Any], run_path: Path) 
 def main(directory: Path) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    made_up_devices()
+    fake_devices()
     use_the_emulator()
     frames_on_arrow.install()
     from mbe_stage.pipeline.backends.arrow.backend import ARROW

@@ -207,7 +207,7 @@ def other_cases(runs: Runs) -> Iterator[dict[str, Any]]:
     DeviceBlock.brought_here = original
 
 
-def degrees_alone(graph: Any, _most_steps: int, _memory_bytes: int) -> GraphFacts:
+def degrees_only(graph: Any, _most_steps: int, _memory_bytes: int) -> GraphFacts:
     """Return degrees, as cuGraph does."""
     return GraphFacts(np.diff(graph.left_offsets), np.diff(graph.right_offsets), None, None, {})
 
@@ -215,14 +215,14 @@ def degrees_alone(graph: Any, _most_steps: int, _memory_bytes: int) -> GraphFact
 def main(directory: Path, part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    launcher = emulated_devices.devices_in_place()
+    launcher = emulated_devices.install_devices()
     frames_on_arrow.install()
     from mbe_stage.bicliques import engine_cuda
     from mbe_stage.pipeline.backends.cudf import backend, plan
     from mbe_stage.pipeline.execution import steps
     from mbe_stage.runners.devices import DeviceRunner
 
-    backend.graph_facts = degrees_alone
+    backend.graph_facts = degrees_only
     run_limits._TIMES_ITS_COST = run_limits._SHARE_OF_TIME = 0.0
     run_limits.Checkpoints.note = noting(run_limits.Checkpoints.note)  # type: ignore[method-assign]
     # So that small results make several pieces and parts.

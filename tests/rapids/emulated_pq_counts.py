@@ -60,7 +60,6 @@ def frames_of(found: Any, local: str | None) -> dict[str, pa.Table]:
 
 
 def published(source: pa.Table, asked: dict[str, Any], out: Path) -> dict[str, pa.Table]:
-    """Return the tables of a host run."""
     values = {"execution": {"engine": "reference"}, "output": {"directory": str(out), "report": False}}
     run_dir = run(Config.from_mapping({**values, "problem": "pq_counts", "pq_counts": asked}), source).run_dir
     return {name: pq.read_table(run_dir / f"{name}.parquet") for name in TABLES[asked.get("local")]}

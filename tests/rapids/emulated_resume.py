@@ -39,7 +39,7 @@ from tests.pipeline.emulated_resume import MARKERS, PATIENCE, noting
 from tests.pipeline.resume_support import Killed
 from tests.rapids import frames_on_arrow
 from tests.rapids.emulated_cliques import Said, random_ends
-from tests.rapids.emulated_devices import degrees_alone, ends
+from tests.rapids.emulated_devices import degrees_only, ends
 
 PLENTY, LITTLE = 1 << 30, 1 << 16
 N_TASKS = 9
@@ -200,7 +200,7 @@ def main(directory: Path, part: str) -> None:
     frames_on_arrow.install()
     from mbe_stage.pipeline.backends.cudf import backend, plan
 
-    backend.graph_facts = degrees_alone
+    backend.graph_facts = degrees_only
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 12
     # Random copies are searched completely, however slow the emulator.

@@ -110,7 +110,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def pool(limit_bytes: int) -> Any:
-    """Return an unused memory pool."""
     left = SimpleNamespace(limit_bytes=limit_bytes, used_bytes=lambda: 0, left_bytes=lambda: limit_bytes)
     return SimpleNamespace(**vars(left), peak_bytes=lambda: limit_bytes)
 

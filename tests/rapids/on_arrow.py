@@ -239,5 +239,4 @@ def cudf_backend() -> Iterator[Any]:
 
 
 def _met() -> list[str]:
-    """Return the modules that import CuPy or cuDF."""
     return [name for name in sys.modules if name.startswith((f"{PACKAGE}.", "mbe_stage.device.graph"))]

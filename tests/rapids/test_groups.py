@@ -22,7 +22,6 @@ KINDS = ("both", "short_list")
 
 
 def tables_of(run_dir: Path) -> dict[str, pa.Table]:
-    """Return every table of a run with groups."""
     names = ("groups", "group_members", "group_edges", "group_halo", "group_times", "vertex_scores")
     names += ("group_keys", "half_later_vertices", "known_keys")
     return {name: pq.read_table(path) for name in names if (path := run_dir / f"{name}.parquet").is_file()}

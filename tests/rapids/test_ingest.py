@@ -66,7 +66,6 @@ def config_of(path: Path, **settings: object) -> InputConfig:
 
 
 def reader_of(caplog: pytest.LogCaptureFixture) -> str:
-    """Return the reader that the log names."""
     return " ".join(
         record.getMessage()
         for record in caplog.records

@@ -70,9 +70,9 @@ def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param({"output": {"members": True}}, "rapids", "rapids", id="as found"),
         pytest.param({"output": {"sort": True}}, "rapids", "rapids", id="sorted"),
-        pytest.param({"output": {"sort": True}}, "rapids", "cuda", id="sorted, gone on with on the host"),
-        pytest.param({}, "cuda", "rapids", id="begun on the host"),
-        pytest.param({"groups": {}, "output": {"bicliques": False}}, "rapids", "rapids", id="groups alone"),
+        pytest.param({"output": {"sort": True}}, "rapids", "cuda", id="sorted, resumed on the host"),
+        pytest.param({}, "cuda", "rapids", id="started on the host"),
+        pytest.param({"groups": {}, "output": {"bicliques": False}}, "rapids", "rapids", id="groups only"),
         pytest.param({"problem": "cliques"}, "rapids", "rapids", id="cliques"),
     ],
 )

@@ -24,12 +24,12 @@ from mbe_stage.cliques.results import CliqueTable, CliqueTableSink, Detail
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, positions, ranges_of
 from tests.mbe_stage.cliques import undirected_graphs as graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
 
 def use_the_emulator() -> Any:
     """Run kernels on the emulator; return the launcher, whose `seed` may be changed."""
-    launcher = put_in_place()
+    launcher = install_emulator()
     from mbe_stage.cliques.cuda import kernels, prepare, session
 
     session.kernel_blocks = lambda: 1
@@ -355,7 +355,6 @@ def counted_blocks(blocks: list[Any], detail: Detail) -> Counter[Any]:
 
 
 def as_counted(cliques: Any, detail: Detail) -> Counter[Any]:
-    """Return the same for a set of cliques."""
     if detail == Detail.MEMBERS:
         return Counter(cliques)
     return Counter(len(one) if detail == Detail.SIZES else 0 for one in cliques)

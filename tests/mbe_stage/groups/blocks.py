@@ -23,7 +23,6 @@ def with_blocks(seed: int, n: int = 40, n_blocks: int = 3, side: int = 6, densit
 
 
 def places(seed: int, n: int, n_blocks: int, side: int) -> list[Group]:
-    """Return the places of such a graph's blocks."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(side // 2, side + 1, (n_blocks, 2)).tolist()
     return [tuple(tuple(sorted(rng.choice(n, size, False).tolist())) for size in pair) for pair in sizes]  # type: ignore[misc]

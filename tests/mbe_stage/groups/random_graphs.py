@@ -77,7 +77,6 @@ def best_of_left(graph: BipartiteCSR, bicliques: Keyed) -> dict[int, int]:
 
 
 def candidates_of_sets(graph: BipartiteCSR, bicliques: Keyed, top: int) -> list[int]:
-    """Return the candidates by plain sets."""
     ranked = best_first(graph, bicliques)
     kept = {*ranked[:top], *best_of_left(graph, bicliques).values()}
     kept |= set(best_of_left(graph.swapped(), swapped(bicliques)).values())

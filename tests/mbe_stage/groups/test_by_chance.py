@@ -13,7 +13,7 @@ from mbe_stage.groups.null_model import SIGNIFICANT
 COPIES = [3, pytest.param(60, marks=pytest.mark.slow)]
 
 
-def has_nothing(graph: BipartiteCSR, least: int = 2) -> Search:
+def has_no_groups(graph: BipartiteCSR, least: int = 2) -> Search:
     """Check that no biclique is significant and no group grows."""
     found = search(graph, least, least, time_limit_seconds=20)
     assert not (found.candidates.surprise > SIGNIFICANT).any()
@@ -25,7 +25,7 @@ def has_nothing(graph: BipartiteCSR, least: int = 2) -> Search:
 def test_a_graph_determined_by_its_degrees(n: int) -> None:
     """All its edges are forced; by `d d / E` the block in its corner would have fewer edges than expected."""
     graph = half_graph(n)
-    assert has_nothing(graph).model.is_fitted
+    assert has_no_groups(graph).model.is_fitted
     copy = swapped(graph, 0)
     assert copy.left_members.tolist() == graph.left_members.tolist()
 
@@ -35,7 +35,7 @@ def test_a_graph_determined_by_its_degrees(n: int) -> None:
 def test_vertices_of_one_and_two_edges(n_of_one: int, n_copies: int) -> None:
     """If most vertices have one edge, few vertices are left to name."""
     for seed in range(n_copies):
-        assert not has_nothing(by_configuration(n_of_one, 3000, seed)).model.is_fitted
+        assert not has_no_groups(by_configuration(n_of_one, 3000, seed)).model.is_fitted
 
 
 @pytest.mark.parametrize("n_copies", COPIES)
@@ -48,4 +48,4 @@ def test_rewired_copies_of_dense_graphs(n_left: int, n_right: int, density: floa
     present[:12, :12] = True
     graph = BipartiteCSR.from_edges(*np.nonzero(present), n_left, n_right)
     for seed in range(n_copies):
-        assert has_nothing(swapped(graph, seed), least=4).model.is_fitted
+        assert has_no_groups(swapped(graph, seed), least=4).model.is_fitted

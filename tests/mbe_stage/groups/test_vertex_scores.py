@@ -34,7 +34,6 @@ from tests.mbe_stage.groups.random_graphs import (
 
 
 def candidates_of(graph: BipartiteCSR, bicliques: Keyed) -> Candidates:
-    """Return all of them, best first."""
     keys = best_first(graph, bicliques)
     members = GroupMembers.of([bicliques[key] for key in keys])
     return Candidates(np.array(keys, np.int64), surprise_of(members, NullModel.of(graph)), members)

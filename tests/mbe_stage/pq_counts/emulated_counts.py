@@ -27,13 +27,13 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import reduced, to_choose
 from mbe_stage.pq_counts.results import Detail, PqSink
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 from tests.mbe_stage.pq_counts.counting import MOST_OF_THE_SMALLER_SIDE, by_subsets
 
 
 def use_the_emulator() -> Any:
     """Run kernels on the emulator; return the launcher, whose `seed` may be changed."""
-    launcher = put_in_place()
+    launcher = install_emulator()
     from mbe_stage.pq_counts.cuda import kernels
 
     memory_budget = sys.modules["mbe_stage.device.memory_budget"]

@@ -18,7 +18,6 @@ Local = tuple[dict[tuple[int, int], int], Plain]
 def counted(
     engine: Any, graph: BipartiteCSR, query: PqQuery, detail: Detail, execution: Execution, **options: Any
 ) -> Local:
-    """Return an engine's counts and local counts."""
     sink = PqSink(query, detail)
     for block in engine.run(graph, query, execution, detail, **options):
         sink.accept(block)

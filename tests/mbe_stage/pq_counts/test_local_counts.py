@@ -55,7 +55,6 @@ RECORDED = [
 
 
 def counted(engine: Any, graph: BipartiteCSR, query: PqQuery, detail: Detail = Detail.EDGES, **options: Any) -> Local:
-    """Return an engine's counts with two threads."""
     return local_counting.counted(engine, graph, query, detail, Execution(threads=2), **options)
 
 
