@@ -46,7 +46,7 @@ GRAPHS = {
     "Cornell5": 11_200_870,
     "blogcatalog": 116_299_960,
 }
-"""And how many maximal cliques each has, as at least two programs agree."""
+"""Numbers of maximal cliques, confirmed by at least two programs."""
 
 
 @dataclass(frozen=True, slots=True)

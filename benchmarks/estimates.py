@@ -32,7 +32,7 @@ __all__ = ["graph_and_truth", "main"]
 _MADE = ("crown12", "crown34", "crown60", "crown200", "crowns20", "crowns30", "half_graph300")
 _MADE += ("cutcrown20", "cutcrown30", "cutcrown34", "random50", "random60", "random70", "random80", "random90")
 _OTHERS = {"retail": 2_183_307, "dir_soc_Epinions1": 1_479_359_566}
-"""Graphs of which a count is known, but that are not timed."""
+"""Graphs of a known count that are not timed."""
 _TRIAL = 2.0
 
 
@@ -69,9 +69,9 @@ _RULES = {
     "half_graph": lambda n: (np.tri(n, dtype=bool), n),
     "random": lambda percent: (np.random.default_rng(percent).random((60, 60)) < percent / 100, None),
 }
-"""The matrix, and how many bicliques it has where that is known."""
+"""The matrix, and its number of bicliques if known."""
 _COUNTED = {"random80": 1_551_114_992, "random90": 95_798_805_157}
-"""By the engine `cuda`; a processor takes longer than whoever waits for the estimates."""
+"""Counted by the engine `cuda`; a processor would take too long."""
 
 
 def _count(graph: BipartiteCSR) -> int:

@@ -42,7 +42,7 @@ GBC: dict[str, tuple[float, ...]] = {
 }
 """Seconds of GBC on one H200 for (3, 3), (4, 4), (6, 6) and (8, 8), the better of its two layers; 2026-11-20."""
 UNFINISHED = "bookcrossing"
-"""On which GBC does not end in 12 seconds."""
+"""A graph that GBC does not finish in 12 seconds."""
 KNOWN: dict[tuple[str, int], int] = {
     ("youtube", 3): 146_517_782,
     ("youtube", 4): 626_892_852,
@@ -60,8 +60,9 @@ KNOWN: dict[tuple[str, int], int] = {
     ("actor_movies", 6): 15_199_206,
     ("actor_movies", 8): 75_601,
 }
-"""Counts that other programs gave; but for actor_movies (3, 3), where GBC gives 2,381,100, and plain Python this, going
-through all triples of left vertices (`tests/mbe_stage/pq_counts/test_counts.py`)."""
+"""Counts of other programs; except actor_movies (3, 3), where GBC gives 2,381,100, but testing all triples of left
+vertices gives this (`tests/mbe_stage/pq_counts/test_counts.py`).
+"""
 TABLES = ("youtube", "lastfm_tag_artist")
 _LIMIT_SECONDS = 20.0
 _EXECUTION = Execution()

@@ -40,7 +40,7 @@ NEEDED = {
     ("kddcup99_onehot", 2): 2_107_747_232,
     ("kddcup99_onehot", 3): 2_107_747_232,
 }
-"""Bytes of device memory that the whole took at commit 60f9c07, by p and q. Budgets stay where it takes less."""
+"""Bytes of device memory of the whole at commit 60f9c07, by p and q. Budgets stay if it needs less now."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -34,7 +34,7 @@ from mbe_stage.search.cpu.pool import WorkerPool
 
 RECORD = Path(__file__).with_name("guarding_figures.json")
 EMITTED = "bytes of files"
-"""Depends on the version of pyarrow; the bytes of the same tables in memory do not."""
+"""Depends on the version of pyarrow, unlike the bytes of the tables in memory."""
 ASKED: dict[str, dict[str, Any]] = {
     "bicliques": {"output": {"members": True}},
     "cliques": {"cliques": {"min_size": 1}},

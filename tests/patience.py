@@ -21,7 +21,7 @@ import pytest
 __all__ = ["PATIENCE", "begun", "completed", "end_with", "kill_remaining", "output_of"]
 
 PATIENCE = 1800.0
-"""Seconds after which something hangs; nothing that tests wait for takes a tenth of it on an idle machine."""
+"""Seconds until a process counts as hanging; no wait takes a tenth of it on an idle machine."""
 
 _SHOWN = 6000
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h

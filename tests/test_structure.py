@@ -11,12 +11,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # Every problem's folder has these files; others are optional.
 FILES = {
-    "__init__.py": "what the problem is",
-    "problem.py": "what it says of itself",
+    "__init__.py": "public names",
+    "problem.py": "definition",
     "reference.py": "the specification",
     "results.py": "its blocks and sinks",
-    "engine_cpu.py": "on the host",
-    "engine_cuda.py": "on a GPU",
+    "engine_cpu.py": "engine on the host",
+    "engine_cuda.py": "engine on a GPU",
 }
 PROBLEMS = (
     *(f"mbe_stage/{name}" for name in ("bicliques", "bicliques/best", "cliques", "pq_counts", "shared_neighbours")),
@@ -57,8 +57,8 @@ NUMBA_ON_THE_HOST = "mbe_stage/runtime/jit.py"
 LAYERS_ABOVE = ("mbe_stage.pipeline", "mbe_stage.flows")
 # Test files that start processes themselves, or wait without a limit, and why.
 START_PROCESSES = {
-    "tests/patience.py": "what the others start them with",
-    "tests/command_nursery.py": "forks commands, which end with it",
+    "tests/patience.py": "starts those of all other tests",
+    "tests/command_nursery.py": "forks commands that end with it",
     "tests/pipeline/nursery.py": "forks what it was started for by these, and ends with it",
     "tests/pipeline/scheduler_nursery.py": "the same",
 }

@@ -15,8 +15,9 @@ __all__ = ["final_lines"]
 
 N_GROUPS = 50
 LIMIT_SECONDS = 20.0
-"""Of a search. Some of these graphs have more bicliques than anybody waits for: then what was found is measured, and
-depends on the machine."""
+"""Limit of a search. Some of these graphs have too many bicliques: then the results so far are measured, and depend on
+the machine.
+"""
 
 
 def final_lines() -> Iterator[Line]:

@@ -27,10 +27,10 @@ DEVELOPMENT = (
     "comm_contact_primary_school_classes",
     "comm_senate_bills_SC",
 )
-"""What methods may be tuned on; every other labelled graph is looked at once, at the end."""
+"""Graphs for tuning; every other labelled graph is measured once, at the end."""
 
 _DAY = {"medicare_provider_beneficiary": 1, "yelpchi": 1}
-"""Units of time in a day, where they are not seconds."""
+"""Units of time in a day, if not seconds."""
 _SECONDS = 86_400
 
 

@@ -41,7 +41,7 @@ COMMUNITIES = (
 )
 GROUP_CASES = (*(case for case in CASES if case.name in ("amazon_spammers", "bitcoin_otc") and case.key.days != 7),)
 PLANTS = ((8, 1.0, 0.9), (10, 0.7, 0.9), (10, 0.5, 0.9), (15, 0.3, 0.9), (20, 0.2, 0.85))
-"""k, density, mean F1 over hosts asked for with new accounts."""
+"""k, density, and the target of the mean F1 over hosts with new accounts."""
 DENSE = 0.01
 """A dense graph has more than this share of its possible edges."""
 
@@ -307,4 +307,4 @@ LINES: dict[str, Callable[[int], Iterator[Line]]] = {
     "cost": cost,
     "large": large,
 }
-"""By the names that the command line takes, in the order of the table."""
+"""By command-line name, in the order of the table."""

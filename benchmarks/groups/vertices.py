@@ -19,7 +19,7 @@ DEFAULT = "score"
 """The score that is published first."""
 
 PARTS = ("edge_share", "grown_surprise")
-"""The two whose ranks it is made of."""
+"""The two whose ranks it combines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ CASES = (
     Case("cartel_america", Key(), 2, 2),
     Case("tuandromd", Key(), 3, 3),
 )
-"""Graphs with positive and negative vertices that methods may be tuned on; and the last, a check."""
+"""Graphs with positive and negative vertices for tuning; the last is a check."""
 
 BASELINES: dict[str, Callable[[BipartiteCSR], np.ndarray]] = {
     "FRAUDAR": baselines.fraudar_score,

@@ -34,8 +34,7 @@ CASES: list[tuple[dict[str, Any], int, Detail]] = [
 ]
 EVENTS = {"in place", "in gaps", "grown", "grown partly", "fewer warps"}
 MOST_SEEDS = 12
-"""Seeds decide which warp goes on when, and so how much of the pool is in use at once: as many are tried as it takes
-until everything has happened."""
+"""Seeds decide the order of warps, and so the pool's use: seeds are tried until every event has happened."""
 
 
 def graph() -> BipartiteCSR:

@@ -129,7 +129,7 @@ WRONG: list[tuple[str, Callable[[np.ndarray], Any]]] = [
     ("frames", lambda array: array.fill(0) or array.__setitem__((slice(None), 0, layout.N_SUPERSET), 500)),
     ("words", lambda array: array.fill(-1)),
 ]
-"""Arrays of saved work, each changed in place or replaced, so that a kernel would reach beyond an array."""
+"""Arrays of saved work, each changed in place or replaced, so that a kernel would read beyond an array."""
 
 
 def refused(launcher: Any, _: Any = None) -> Iterator[dict[str, Any]]:

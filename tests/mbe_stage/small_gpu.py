@@ -14,7 +14,7 @@ from mbe_stage.bicliques.cuda.memory_plan import check_preparation
 __all__ = ["SmallGpu", "install"]
 
 _VERTICES = 1 << 20
-"""Every graph is taken for one of so many: the least that `execution.device_memory` may be is not enough for it."""
+"""Every graph counts as one of this size, for which the smallest `execution.device_memory` is not enough."""
 
 
 class SmallGpu:

@@ -193,7 +193,7 @@ def test_closed_forms(graph: BipartiteCSR, n_bicliques: int) -> None:
 
 @pytest.mark.parametrize("n", [31, 75])
 def test_bounds_cut_deep_trees(n: int) -> None:
-    """Of 2**n - 2 bicliques only the paths to the wanted ones, up to n nodes deep, may be visited."""
+    """Only the paths to the wanted bicliques, up to n nodes deep, of 2**n - 2 may be visited."""
     for query, n_right in (
         (BicliqueQuery(min_right=n - 2), (n - 2, n - 1)),
         (BicliqueQuery(min_left=n - 2), (1, 2)),

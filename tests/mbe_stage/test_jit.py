@@ -149,7 +149,7 @@ def test_a_user_without_a_home_has_no_directory_there(monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("roots")
 def test_few_directories_of_other_sources_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of ten states of the sources, the last used ones stay."""
+    """The last used of ten states of the sources stay."""
     # A checkout of that name, in the directory given as the cache.
     beside = code_cache.cache_directories()[0].parent / ".git"
     beside.mkdir(parents=True)

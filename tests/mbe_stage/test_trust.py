@@ -93,7 +93,7 @@ def _repeated(vertices: tuple[int, ...], n: int) -> tuple[int, ...]:
 @pytest.mark.parametrize(("n", "few"), [(40, 3), (64, 2), (75, 2), pytest.param(110, 1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_deep_trees(n: int, few: int, side: str, engine: str) -> None:
-    """Of the 2**n - 2 bicliques of a crown only those at the end of paths of up to n - 1 nodes are wanted."""
+    """Only those of a crown's 2**n - 2 bicliques at the end of paths of up to n - 1 nodes are wanted."""
     query = BicliqueQuery(min_left=n - few) if side == "left" else BicliqueQuery(min_right=n - few)
     subsets = [subset for k in range(1, few + 1) for subset in itertools.combinations(range(n), k)]
     pairs = {(tuple(sorted(set(range(n)) - set(subset))), subset) for subset in subsets}

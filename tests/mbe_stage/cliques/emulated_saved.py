@@ -171,7 +171,7 @@ WRONG: list[tuple[str, Callable[[dict[str, np.ndarray]], Any]]] = [
     ("sizes", _of("sizes", lambda array: np.append(array, np.int32(3)))),
     ("members", lambda arrays: arrays.update(sizes=np.int32([1]), members=np.int32([MANY]))),
 ]
-"""Arrays of saved work, each changed so that a kernel would reach beyond an array, or never end."""
+"""Arrays of saved work, each changed so that a kernel would read beyond an array or never end."""
 
 
 def refused(launcher: Any, _: Any = None) -> Iterator[dict[str, Any]]:

@@ -24,7 +24,7 @@ from tests.mbe_stage.groups.random_graphs import (
 )
 
 N_GRAPHS = 150
-"""Fewer where the script is given another number."""
+"""Default; the script's argument may reduce it."""
 
 
 def random_cases(device_checks) -> Iterator[int]:

@@ -108,7 +108,7 @@ def test_the_cpu_engine_in_blocks_of_any_size() -> None:
 
 
 def test_ties_at_the_threshold_go_to_the_lower_key() -> None:
-    """Of a crown's 254 bicliques those of equal sizes all have the same surprise: up to 70 of them."""
+    """Up to 70 of a crown's 254 bicliques have equal sizes, and so the same surprise."""
     graph = graphs.crown(8)
     bicliques = keyed(graph)
     rng = np.random.default_rng(0)
@@ -119,7 +119,7 @@ def test_ties_at_the_threshold_go_to_the_lower_key() -> None:
 
 
 def test_the_pool_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 4,094 bicliques in ascending order, so that each is the best so far, it holds some dozens."""
+    """It holds some dozens of 4,094 bicliques in ascending order, where each is the best so far."""
     n_appended: list[int] = []
     keep = CandidateSink._keep
 

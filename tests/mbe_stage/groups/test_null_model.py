@@ -38,7 +38,7 @@ def exact_surprise(graph: BipartiteCSR, biclique: reference.Biclique) -> float:
 
 
 def test_surprise_is_the_logarithm_of_a_fraction() -> None:
-    """Of `a b` edges, each of the three logarithms counts `a b` times with an error of half a unit; costs add some."""
+    """Each of three logarithms counts `a b` times with an error of half a unit; costs add some."""
     n_seen = n_fitted = 0
     for number, core in enumerate(small_graphs(250)):
         # The surrounding edges are in no biclique with two vertices per side.
