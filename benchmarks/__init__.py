@@ -1,1 +1,1 @@
-"""Times beside the published programs': ``make bench``; see README.md."""
+"""Timings compared with published programs: ``make bench``; see README.md."""

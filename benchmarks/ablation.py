@@ -1,8 +1,8 @@
-"""What each technique of the CPU engine is worth: switched off in turn, time and visited nodes.
+"""Ablation of the CPU engine: time and visited nodes with each technique left out in turn.
 
 ``python -m benchmarks.ablation [--problem cliques] [GRAPH ...]`` prints the table (one thread, counting, the best of
-the repeats). Every variant is compiled into a cache of its own, as many at once as there are cores, and then counted
-in a process of its own, one at a time; one that is not done after ``--limit`` seconds shows how far above that it is.
+the repeats). Every variant is compiled into its own cache, one per core at once, and then counts in its own process,
+one at a time. A variant that exceeds ``--limit`` seconds is shown as above the limit.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class _Subject:
     ----------
     problem : str
     variable : str
-        Of the environment: names what is left out.
+        Environment variable that names the omitted techniques.
     techniques : mapping of str to str
     graphs : tuple of str
-        Those of the table.
+        Graphs of the table.
     path_of : callable
-        The file of a graph by its name, or of a path.
+        Returns the file of a graph's name or of a path.
     """
 
     problem: str
@@ -73,7 +73,7 @@ _SUBJECTS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; the exit code is 1 where a variant counted wrong."""
+    """Measure and print; return 1 if a variant counted wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ablation", description=__doc__.split("\n", 1)[0])
     parser.add_argument("graphs", nargs="*", help="names of benchmarks/graphs.py or benchmarks/cliques.py, or files")
     parser.add_argument("--problem", default="bicliques", choices=tuple(_SUBJECTS))
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _variants(
     subject: _Subject, techniques: Sequence[str], paths: Sequence[Path], repeats: int, limit: float
 ) -> dict[str, dict[str, Any]]:
-    """What `_variant` gives for each technique; an empty name is the engine as it is."""
+    """Return the result of `_variant` for each technique; an empty name is the unchanged engine."""
     with tempfile.TemporaryDirectory(prefix="mbe-ablation-") as directory:
         caches = {technique: f"{directory}/{number}" for number, technique in enumerate(techniques)}
         print(f"compiling {len(caches)} variants", file=sys.stderr, flush=True)
@@ -128,7 +128,7 @@ def _variants(
 def _variant(
     subject: _Subject, technique: str, cache: str, paths: Sequence[Path], repeats: int, limit: float
 ) -> dict[str, Any]:
-    """Seconds, results and visited nodes of each graph, by its name; without any it is only compiled."""
+    """Return seconds, results and visited nodes by graph name; without graphs it only compiles."""
     environment = {**os.environ, subject.variable: technique, "NUMBA_CACHE_DIR": cache}
     asked = [subject.problem, str(repeats), str(limit), *map(str, paths)]
     command = [sys.executable, "-m", "benchmarks.ablation_run", *asked]

@@ -1,8 +1,8 @@
-"""What each technique of the CUDA engine is worth: left out in turn, time and visited nodes.
+"""Ablation of the CUDA engine: time and visited nodes with each technique left out in turn.
 
 ``python -m benchmarks.ablation_gpu [GRAPH ...]`` prints the table. Times are the kernel's, the best of the repeats
-after one that compiles it; a visited node is a closed-set bitmap, an opened bitset frame or a list child. A variant is
-given up after ``--limit`` seconds. ``EuAll:2x2`` counts the bicliques of at least these sizes.
+after one that compiles it; a visited node is a closed-set bitmap, an opened bitset frame or a list child. A variant
+ends after ``--limit`` seconds. ``EuAll:2x2`` counts the bicliques of at least these sizes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMES = tuple(field.name for field in fields(Techniques))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where a variant counts wrong, 4 where there is no GPU."""
+    """Measure and print; return 1 if a variant counts wrong, 4 without a GPU."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ablation_gpu", description=__doc__.split("\n", 1)[0])
     parser.add_argument(
         "graphs", nargs="*", default=_GRAPHS, help="names of graphs of bench_gpu, with smallest sizes or without"
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 4
     names = ("", *options.without)
     with ProcessPoolExecutor(len(names), multiprocessing.get_context("spawn")) as processes:
-        # Each compiles for half a minute, and leaves the kernel in Numba's cache.
+        # Each compiles for half a minute and leaves the kernel in Numba's cache.
         list(processes.map(_compile, names))
     graphs = {name: graph_on_device(name.partition(":")[0]) for name in options.graphs}
     variants: dict[str, dict[str, Any]] = {}
@@ -78,13 +78,13 @@ def _techniques(left_out: str) -> Techniques:
 
 
 def _query(name: str) -> BicliqueQuery:
-    """The sizes in a graph's name, as 2x3."""
+    """Return the sizes in a graph's name, as 2x3."""
     left, _, right = name.partition(":")[2].partition("x")
     return BicliqueQuery(min_left=int(left), min_right=int(right)) if right else BicliqueQuery()
 
 
 def _compile(left_out: str) -> None:
-    """Run the variant on the smallest graph there is; in a process of its own."""
+    """Run the variant on the smallest graph, in a separate process."""
     for query in (BicliqueQuery(), BicliqueQuery(min_left=2)):
         _count(BipartiteCSR.from_edges([0, 0, 1, 1, 2], [0, 1, 0, 1, 1]), query, _techniques(left_out), 1.0)
 
@@ -92,7 +92,7 @@ def _compile(left_out: str) -> None:
 def _best(
     graph: BipartiteCSR, query: BicliqueQuery, techniques: Techniques, repeats: int, limit: float
 ) -> dict[str, Any]:
-    """The fastest run's figures, after one that warms up; the first that is given up ends it."""
+    """Return the fastest run's figures after a warm-up; the first run that exceeds the limit ends it."""
     runs: list[dict[str, Any]] = []
     while len(runs) <= repeats and not (runs and runs[-1]["truncated"]):
         runs.append(_count(graph, query, techniques, limit))

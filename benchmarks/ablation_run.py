@@ -1,6 +1,6 @@
 """One variant of the ablation: count each graph, print seconds, results and visited nodes as JSON.
 
-A process of its own, because switches are read when the engine is imported.
+It needs a separate process, because the engine reads its switches when it is imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> None:
     config = Config.from_mapping({"problem": arguments[0]})
     repeats, limit = int(arguments[1]), float(arguments[2])
     reading = reading_of(config)
-    # Compiles everything, the merging of twins included.
+    # Compiles everything, including the merging of twins.
     _count(config, ingest(reading, ([0, 0, 1, 2], [0, 1, 1, 1])), limit)
     found: dict[str, Any] = {}
     for path in map(Path, arguments[3:]):

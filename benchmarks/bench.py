@@ -1,6 +1,7 @@
-"""``make bench``: count time, write time and memory on the benchmark graphs, beside the published programs' figures.
+"""``make bench``: count time, write time and memory on the benchmark graphs, compared with published programs.
 
-``python -m benchmarks.bench --help`` lists the options; README.md says how to get the graphs and how to read the table.
+``python -m benchmarks.bench --help`` lists the options; README.md explains how to get the graphs and how to read the
+table.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__" and not __package__:
-    # Run as a file, Python looks for packages beside the file and not beside its folder.
+    # When run as a file, Python looks for packages next to the file, not next to its folder.
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import machine
@@ -32,7 +33,7 @@ _QUICK_BICLIQUES = 250_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and say in the exit code whether every count was right (0), one was wrong (1), or what failed."""
+    """Measure and print; return 0 if every count was right, 1 if one was wrong, or the code of the failure."""
     options = _parser().parse_args(arguments)
     try:
         names = _chosen(options)
@@ -94,7 +95,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _chosen(options: argparse.Namespace) -> list[str]:
-    """The graphs asked for; without any, the usual ones that are there, and those that are not are named."""
+    """Return the requested graphs, by default the usual ones that exist; report the missing ones."""
     if options.graphs:
         for name in options.graphs:
             find_graph(name)
@@ -118,7 +119,7 @@ def _chosen(options: argparse.Namespace) -> list[str]:
 
 
 def _measured(names: Sequence[str], settings: Settings) -> tuple[list[Row], dict[str, Any]]:
-    """The rows, and everything there is to say about the machine meanwhile."""
+    """Return the rows and the idleness of the machine meanwhile."""
     meter = machine.IdlenessMeter()
     _say("calibrating")
     before = machine.calibrate(settings.threads)

@@ -1,11 +1,11 @@
-"""Two runs compared, `mbe diff`: seconds and peak memory where one percent has changed, and where everything has.
+"""`mbe diff` of two runs: seconds and peak memory if one percent has changed, and if everything has.
 
     python -m benchmarks.bench_diff [--bicliques 10000000] [--directory DIR]
 
-The runs are made here, without enumerating: groups of two to eight vertices a side, of 300,000 left and 100,000 right
-ones, some far more popular than others. A changed group has lost a member or gained one or two on a side or on both;
-one in five is another altogether, and in the last case all of them are. Made runs are removed afterwards; `--directory`
-keeps them for the next time.
+The runs are generated without a search: groups of two to eight vertices per side, of 300,000 left and 100,000 right
+ones with skewed popularity. A changed group has lost a member or gained one or two on a side or both; one in five is
+entirely different, and in the last case all are. The runs are removed afterwards, unless `--directory` keeps them for
+the next time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_BYTES = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A second run: which share of the groups has changed, and which share of those are others altogether."""
+    """A second run: the share of changed groups, and the share of those that are entirely different."""
 
     name: str
     changed: float
@@ -58,7 +58,7 @@ CASES = (
 
 
 def main() -> None:
-    """Make the runs, compare them in processes of their own, print the table."""
+    """Generate the runs, compare them in separate processes, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bicliques", type=int, default=10_000_000, help="of each run")
     parser.add_argument("--directory", type=Path, help="where the runs are made, and found the next time")
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def measure(directory: Path, n: int) -> list[dict]:
-    """Both cases, after a small one that compiles."""
+    """Measure both cases, after a small one that compiles."""
     for name, value in describe().items():
         print(f"{name}: {value}")
     compare(*(made(directory, 1_000, case) for case in (BEFORE, CASES[1])))
@@ -91,7 +91,7 @@ def measure(directory: Path, n: int) -> list[dict]:
 
 
 def compare(old: Path, new: Path) -> dict:
-    """`mbe diff` in a process of its own: wall time, everything in, and its largest resident set."""
+    """Run `mbe diff` in a process; return its wall time, including the start, and its largest resident set."""
     command = [
         sys.executable,
         "-c",
@@ -117,7 +117,6 @@ def compare(old: Path, new: Path) -> dict:
 
 
 def made(directory: Path, n: int, case: Case) -> Path:
-    """A run of n groups as this case has them."""
     path = directory / f"{n}-{case.name.replace(' ', '-').replace('%', 'percent')}"
     if not (path / "manifest.json").is_file():
         make_run(path, n, case)
@@ -163,7 +162,7 @@ def make_run(path: Path, n: int, case: Case) -> None:
 
 
 def groups(number: int, n: int, case: Case) -> BicliqueBlock:
-    """The same groups for the same number, those that have changed apart."""
+    """Return groups that depend only on the number, except the changed ones."""
     before = np.random.default_rng(number)
     sides = [_side(before, n, n_vertices) for n_vertices in (N_LEFT, N_RIGHT)]
     dice = np.random.default_rng(10**6 + number)
@@ -180,7 +179,7 @@ def groups(number: int, n: int, case: Case) -> BicliqueBlock:
 
 
 def _side(dice: np.random.Generator, n: int, n_vertices: int) -> np.ndarray:
-    """(n, SIZES[1] + 2) ids, -1 where there is none."""
+    """Return (n, SIZES[1] + 2) ids, -1 for none."""
     width = SIZES[1] + 2
     ids = (n_vertices * dice.random((n, width)) ** 2).astype(np.int64)
     ids[np.arange(width) >= dice.integers(SIZES[0], SIZES[1] + 1, n)[:, None]] = -1
@@ -188,7 +187,7 @@ def _side(dice: np.random.Generator, n: int, n_vertices: int) -> np.ndarray:
 
 
 def _exchange(dice: np.random.Generator, ids: np.ndarray, chosen: np.ndarray, n_vertices: int) -> np.ndarray:
-    """One or two members more, or one less, in the chosen rows."""
+    """Add one or two members, or remove one, in the chosen rows."""
     lose = chosen & (dice.random(chosen.size) < 0.4)
     gain = chosen & ~lose
     ids[lose, 0] = -1
@@ -199,7 +198,7 @@ def _exchange(dice: np.random.Generator, ids: np.ndarray, chosen: np.ndarray, n_
 
 
 def _as_lists(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes and members, ascending and distinct."""
+    """Return sizes and members, ascending and distinct."""
     ids = np.sort(ids, axis=1)
     kept = ids >= 0
     kept[:, 1:] &= ids[:, 1:] != ids[:, :-1]

@@ -1,7 +1,7 @@
-"""``make bench-gpu``: the CUDA engine on one GPU, beside GMBE+ on the same kind of device.
+"""``make bench-gpu``: the CUDA engine on one GPU, compared with GMBE+ on the same kind of device.
 
-Times run from the graph's two CSR directions on the device to the final count (reduction, ordering and two-step paths
-included, compilation excluded), median of five. What is refused is named in its row, and does not end the table.
+Times run from the graph's two CSR directions on the device to the final count (including reduction, ordering and
+two-step paths, excluding compilation), median of five. A refused run is named in its row and does not end the table.
 ``python -m benchmarks.bench_gpu --help`` lists the options.
 """
 
@@ -33,8 +33,8 @@ from mbe_stage.errors import MemoryBudgetExceeded
 
 __all__ = ["count", "device_facts", "graph_on_device", "main", "read_graph"]
 
-# Bicliques, and the seconds the project set itself from CSR on the device to the count. Nothing is imported from the
-# pipeline: a GPU machine needs the stage only.
+# Bicliques, and the target seconds from CSR on the device to the count. Nothing is imported from the pipeline, because
+# a GPU machine needs the stage only.
 TARGETS: dict[str, tuple[int, float]] = {
     "dbpedia_writer": (57_222, 0.004),
     "marvel": (206_135, 0.005),
@@ -51,12 +51,12 @@ TARGETS: dict[str, tuple[int, float]] = {
 }
 MATERIALISED = ("youtube", "EuAll", "bookcrossing")
 SMALL_BUDGET_BYTES = 4 * 10**9
-# Of what `Session.statistics` says: what the warps did.
+# Figures of the warps in `Session.statistics`.
 VISITED = ("opened", "closed_sets", "list_children", "donated", "quanta")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where a count is wrong or a run was refused, 4 where there is no GPU."""
+    """Measure and print; return 1 if a count is wrong or a run was refused, 4 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graphs", nargs="*", help="names; all of the table by default")
     parser.add_argument("--commit", help="what to call the commit where there is no repository")
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def device_facts(commit: str | None) -> dict[str, str]:
-    """What a result file says about where and when it was made."""
+    """Return the device, date and commit of a result file."""
     if commit is None:
         asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
         commit = asked.stdout.strip() or "unknown"
@@ -106,14 +106,14 @@ def _print_plans(names: Sequence[str]) -> int:
 
 
 def read_graph(name: str) -> BipartiteCSR:
-    """A graph of the shared data by its name, on the host."""
+    """Return a graph of the shared data by name, on the host."""
     directory = Path(os.environ.get("MBE_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
     with np.load(directory / f"{name}.npz") as arrays:
         return BipartiteCSR.from_edges(arrays["u"], arrays["v"])
 
 
 def graph_on_device(name: str) -> BipartiteCSR:
-    """The same, with CuPy arrays."""
+    """Return the graph with CuPy arrays."""
     import cupy as cp
 
     graph = read_graph(name)
@@ -132,12 +132,12 @@ def _measured(names: Sequence[str], repeats: int) -> Iterator[dict[str, Any]]:
 
 
 def _measured_graph(name: str, graph: BipartiteCSR, repeats: int) -> dict[str, Any]:
-    """A row of the table; figures of what was refused are None, the reasons stand in ``row["refused"]``."""
+    """Return a row of the table; refused figures are None, with reasons in ``row["refused"]``."""
     facts: dict[str, float] = {}
     refused: list[str] = []
     seconds, found = _median_or_refused("count", lambda: count(graph, Execution()), repeats, refused)
     if seconds is not None:
-        # Reading out what the warps did takes time of its own.
+        # Reading the warps' figures takes time.
         readings: list[dict[str, float]] = [{} for _ in range(repeats)]
         for reading in readings:
             count(graph, Execution(), reading)
@@ -174,7 +174,7 @@ def _measured_graph(name: str, graph: BipartiteCSR, repeats: int) -> dict[str, A
 def _median_or_refused(
     what: str, work: Callable[[], int], repeats: int, refused: list[str]
 ) -> tuple[float | None, int | None]:
-    """As `_median`; two times None where the memory budget did not do, and the reason in `refused`."""
+    """Return `_median`, or two None and the reason in `refused` if the memory budget is too small."""
     try:
         return _median(work, repeats)
     except MemoryBudgetExceeded as error:
@@ -183,7 +183,7 @@ def _median_or_refused(
 
 
 def count(graph: BipartiteCSR, execution: Execution, facts: dict[str, float] | None = None) -> int:
-    """How many maximal bicliques there are; `facts` receives what the warps did."""
+    """Count the maximal bicliques; `facts` receives the figures of the warps."""
     blocks = engine_cuda.run(graph, BicliqueQuery(), execution, Detail.COUNT, statistics=facts)
     return sum(block.n_bicliques for block in blocks)
 
@@ -197,7 +197,7 @@ def _host_blocks(graph: BipartiteCSR) -> Iterator[BicliqueBlock]:
 
 
 def _median(work: Callable[[], int], repeats: int) -> tuple[float, int]:
-    """Median seconds, and what the work returned; the first run compiles and warms the memory pool."""
+    """Return median seconds and the work's result; the first run compiles and warms the memory pool."""
     import cupy as cp
 
     found = work()

@@ -1,8 +1,8 @@
 """``make bench-rapids``: a Parquet file of edges to a published run, everything on one GPU, step by step.
 
-Times are of the whole of `pipeline.run`, report and syncing to disk included, start of the process excluded: every
-graph is measured in this one process, after a small graph has gone through every step. Best and median of the repeats.
-``python -m benchmarks.bench_rapids --help`` lists the options.
+Times cover the whole of `pipeline.run`, including report and syncing to disk, excluding the start of the process: one
+process measures every graph, after a small graph has gone through every step. Best and median of the repeats. ``python
+-m benchmarks.bench_rapids --help`` lists the options.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["JOBS", "Job", "disk_speed", "main", "measure"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A graph, what is asked of it, and the seconds the project set itself."""
+    """A graph, the query, and the target seconds."""
 
     graph: str
     seconds: float | None = None
@@ -52,7 +52,7 @@ _DISK_BYTES = 2 << 30
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where a count is wrong or a graph is refused."""
+    """Measure and print; return 1 if a count is wrong or a graph is refused."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graphs", nargs="*", help="of the table; all of them by default")
     parser.add_argument("--repeats", type=int, default=3)
@@ -97,7 +97,7 @@ def _rows(options: argparse.Namespace, output: dict[str, Any], directory: Path):
 
 
 def measure(job: Job, engine: str, output: dict[str, Any], directory: Path, repeats: int) -> dict[str, Any]:
-    """Publish a graph so many times; seconds of each, and the steps of the median one."""
+    """Publish a graph repeatedly; return the seconds of each, and the steps of the median one."""
     edges = edges_as_parquet(job.graph, directory)
     config = Config.from_mapping(
         {
@@ -132,7 +132,7 @@ def measure(job: Job, engine: str, output: dict[str, Any], directory: Path, repe
 
 
 def disk_speed(directory: Path) -> dict[str, float]:
-    """GiB a second that this disk takes, to the page cache and with syncing: what no writer can be faster than."""
+    """Return GiB per second of this disk, to the page cache and with syncing: the limit of any writer."""
     path = directory / "disk-speed"
     data = os.urandom(64 << 20)
     start = time.perf_counter()

@@ -1,13 +1,12 @@
-"""What checkpoints cost: ``python -m benchmarks.checkpoints [options] [GRAPH ...]``; ``--help`` lists them.
+"""Cost of checkpoints: ``python -m benchmarks.checkpoints [options] [GRAPH ...]``; ``--help`` lists them.
 
-Each graph is published without checkpoints and with them, on the engine ``cpu`` or the one that ``--engine`` names,
-each time in a process of its own that has published a small graph before. Printed are how many checkpoints there were,
-and what the seconds grew by: those on the clock, from the clean edges to the sealed run, and those of processors, of
-the whole run. Runs go to the directory of temporary files.
+Each graph is published without and with checkpoints, on the engine ``cpu`` or that of ``--engine``, each time in a new
+process that has published a small graph before. It prints the number of checkpoints and the increase of wall time, from
+the clean edges to the sealed run, and of processor time of the whole run. Runs go to the temporary directory.
 
-In turn, the least of each kind counts, and every other time the other kind is first. The same work takes some
-hundredths more or less processor time from one minute to the next, more where others use the machine: ``--at-once`` has
-both kinds run beside each other, where they share that, and compares each pair.
+Kinds alternate, every other time in reverse order, and the minimum of each counts. The same work varies by a few
+percent of processor time from one minute to the next, more on shared machines: ``--at-once`` runs both kinds side by
+side, where they share that, and compares each pair.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from mbe_stage.pipeline.execution import journal
 
 __all__ = ["Cost", "main", "published"]
 
-# A crown: nothing that a reduction could take away before the engine begins.
+# A crown: no reduction can remove anything before the engine starts.
 _SMALL = np.nonzero(~np.eye(9, dtype=bool))
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run took: seconds, those of processors, and its checkpoints."""
+    """Wall seconds, processor seconds and checkpoints of one run."""
 
     seconds: float
     processor_seconds: float
@@ -46,7 +45,7 @@ class Cost:
 
 
 def published(graph: str, checkpoint_seconds: float | None, *, sort: bool, means: dict[str, Any]) -> Cost:
-    """Publish a graph once into a temporary directory, with everything compiled and loaded before.
+    """Publish a graph once into a temporary directory; everything is compiled and loaded before.
 
     Parameters
     ----------
@@ -55,7 +54,7 @@ def published(graph: str, checkpoint_seconds: float | None, *, sort: bool, means
     checkpoint_seconds : float or None
     sort : bool
     means : dict
-        Sections of the configuration beside the output.
+        Sections of the configuration except the output.
     """
     path = str(find_graph(graph)[0])
     _publish(means, _SMALL, None, sort=sort)
@@ -79,7 +78,7 @@ def _publish(
 
 @contextmanager
 def _noting_checkpoints() -> Iterator[list[str]]:
-    """What is logged of checkpoints meanwhile."""
+    """Record the logged checkpoints."""
     logger, noted = logging.getLogger(journal.__name__), list[str]()
     before = logger.level
 
@@ -98,7 +97,6 @@ def _noting_checkpoints() -> Iterator[list[str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a line for each graph."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graphs", nargs="*", default=["bookcrossing"])
     parser.add_argument("--seconds", type=float, default=10.0, help="output.checkpoint_seconds")
@@ -125,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _pair(alone: Callable[[float | None], Cost], options: argparse.Namespace, *, turned: bool) -> tuple[Cost, Cost]:
-    """Without checkpoints and with them; `turned`, those with them are first."""
+    """Run without and with checkpoints; `turned` reverses the order."""
     kinds: tuple[float | None, ...] = (None, options.seconds)
     with ThreadPoolExecutor(len(kinds) if options.at_once else 1) as pool:
         first, second = pool.map(alone, kinds[::-1] if turned else kinds)
@@ -133,7 +131,7 @@ def _pair(alone: Callable[[float | None], Cost], options: argparse.Namespace, *,
 
 
 def _alone(graph: str, checkpoint_seconds: float | None, *, sort: bool, means: dict[str, Any]) -> Cost:
-    """As `published`, in a process of its own."""
+    """Run `published` in a separate process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(published, graph, checkpoint_seconds, sort=sort, means=means).result()
 
@@ -146,7 +144,7 @@ def _least(pairs: Sequence[tuple[Cost, Cost]]) -> Iterator[str]:
 
 
 def _each(pairs: Iterable[tuple[Cost, Cost]]) -> Iterator[str]:
-    """Of processors only: on the clock each takes as long as the other leaves it."""
+    """Processor time only, because both share the clock."""
     for without, with_them in pairs:
         seconds = without.processor_seconds, with_them.processor_seconds
         yield _line("of processors", *seconds, str(with_them.n_checkpoints))

@@ -1,16 +1,16 @@
-"""Maximal cliques on the CPU, beside igraph: counted, and with all members in memory.
+"""Maximal cliques on the CPU, compared with igraph: counted, and with all members in memory.
 
     python -m benchmarks.cliques [--graphs ca_HepPh email_Enron] [--repeats 3] [--peer PYTHON]
 
-The graphs are the files `uni_NAME.npz` of the directory `MBE_DATA`. On one thread seconds are processor time, where
-other processes count least, from the graph in memory, ordering included; of ours the best of the repeats. Each graph is
-asked of both programs in turn. igraph is asked in a process of its own, by an interpreter that has it (`--peer`, by
-default this one); it cannot only count, so counting is held against the faster of its two ways out: lists in memory, or
-text into the null device. Where it is missing the table says so. Two threads are timed by the clock, in turn with one.
+The graphs are the files `uni_NAME.npz` of the directory `MBE_DATA`. On one thread seconds are processor time, which
+other processes disturb least, from the graph in memory, including ordering; of ours the best of the repeats. Programs
+alternate for each graph. igraph runs in a separate process, in an interpreter that has it (`--peer`, by default this
+one). It cannot only count, so counting is compared with the faster of its two outputs: lists in memory, or text into
+the null device. Without igraph the table says so. Two threads are timed by the clock, alternating with one.
 
-The fastest programs known on one thread of a CPU are not run but quoted (`QUOTED`): HBBMC (Wang, Yu and Long, ICDE
-2025, arXiv 2412.08218) and RMCE (Deng, Zheng and Cheng, PVLDB 17(10), 2024, arXiv 2311.00279), with the time that this
-engine took beside them on the same machine then. RMCE gave one clique too many on three of eight graphs.
+The fastest programs known on one CPU thread are quoted, not run (`QUOTED`): HBBMC (Wang, Yu and Long, ICDE 2025, arXiv
+2412.08218) and RMCE (Deng, Zheng and Cheng, PVLDB 17(10), 2024, arXiv 2311.00279), with this engine's time on the same
+machine then. RMCE gave one clique too many on three of eight graphs.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ GRAPHS = {
     "Cornell5": 11_200_870,
     "blogcatalog": 116_299_960,
 }
-"""And how many maximal cliques each has, as at least two programs agree."""
+"""Numbers of maximal cliques, confirmed by at least two programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """Seconds of one thread on one machine, and of this engine beside them; None if a program was not run."""
+    """Seconds of one thread on one machine, and of this engine there; None if a program was not run."""
 
     hbbmc: float
     rmce: float | None
@@ -67,7 +67,7 @@ QUOTED = {
     "Cornell5": Quoted(10.9, None, 1.07),
 }
 
-# Lists of all its cliques do not fit a small machine; it is held against the time of another graph.
+# Lists of all its cliques do not fit a small machine; it is compared with another graph's time.
 _TOO_LARGE, _UNIT = "blogcatalog", "soc_Epinions1"
 _AT_LEAST_COUNT, _AT_LEAST_MEMBERS, _AT_MOST_UNITS, _SPEED_UP = 20.0, 15.0, 2.5, 1.8
 _PEER = """
@@ -94,7 +94,7 @@ os._exit(0)
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Seconds of one graph; None where igraph was not asked."""
+    """Seconds of one graph; None without igraph."""
 
     name: str
     n_cliques: int
@@ -107,7 +107,7 @@ class _Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; the exit code is 1 where a count is wrong."""
+    """Print the table; return 1 if a count is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), choices=list(GRAPHS))
     parser.add_argument("--repeats", type=int, default=3)
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def graph_path(name: str) -> Path:
-    """The file of a graph of the list; any other name is the path of one.
+    """Return the file of a listed graph; any other name is a path.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def _measured(name: str, repeats: int, peer: str) -> _Row:
 
 
 def _asked(peer: str, path: Path) -> dict[str, float]:
-    """What igraph takes; empty where it is missing."""
+    """Return igraph's times; empty if it is missing."""
     done = subprocess.run([peer, "-c", _PEER, str(path)], capture_output=True, text=True, check=True)
     figures = json.loads(done.stdout)
     if "missing" in figures:

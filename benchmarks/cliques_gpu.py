@@ -1,8 +1,8 @@
-"""The CUDA engine of maximal cliques on one GPU, beside RDMCE and mce-gpu on the same kind of device.
+"""The CUDA engine of maximal cliques on one GPU, compared with RDMCE and mce-gpu on the same kind of device.
 
 Times are those of `enumerate_cliques_into`, as a user calls it, from the graph's CSR on the device to the last clique
-(order included, compilation excluded), best of several; the others' are those of their kernels alone. Counts are held
-against those on record. ``python -m benchmarks.cliques_gpu --help`` lists the options.
+(including order, excluding compilation), best of several; the others' are those of their kernels only. Counts are
+compared with the recorded ones. ``python -m benchmarks.cliques_gpu --help`` lists the options.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ __all__ = ["PEERS", "main", "undirected_on_device"]
 
 
 class Peers(NamedTuple):
-    """Maximal cliques of a graph, and seconds of other programs on one H200, of their kernels; 2026-11-22.
+    """Maximal cliques of a graph, and kernel seconds of other programs on one H200; 2026-11-22.
 
     Attributes
     ----------
     n_cliques : int
     rdmce : float
-        As published, the best of its variants that gave the right count.
+        As published; the best variant with the right count.
     rdmce_short_waits : float or None
-        With its idle wait cut from 5 ms to 10 us, where that was measured.
+        With its idle wait cut from 5 ms to 10 us, if measured.
     mce_gpu : float
-        The best of its variants.
+        The best variant.
     wanted : float
-        What this project wants to stay below, the order included.
+        Target of this project, including the order.
     """
 
     n_cliques: int
@@ -69,7 +69,7 @@ _EVERYTHING = Techniques()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where a count is wrong, 4 where there is no GPU."""
+    """Measure and print; return 1 if a count is wrong, 4 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--graphs", nargs="*", default=list(PEERS), help="of those that are known")
     parser.add_argument("--repeats", type=int, default=10)
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def undirected_on_device(name: str) -> UndirectedCSR:
-    """A graph of `MBE_DATA`, in device memory."""
+    """Return a graph of `MBE_DATA` in device memory."""
     import cupy as cp
 
     with np.load(Path(os.environ["MBE_DATA"]) / f"uni_{name}.npz") as arrays:
@@ -123,18 +123,17 @@ def _measured(names: Sequence[str], repeats: int, *, with_members: bool, ablatio
 
 
 class _Counted:
-    """A user's sink that keeps nothing but the number of cliques."""
+    """A user's sink that only counts cliques."""
 
     def __init__(self, detail: Detail, *, on_device: bool) -> None:
         self.detail, self.on_device, self.n_cliques = detail, on_device, 0
 
     def accept(self, block: Any) -> None:
-        """Take one block in."""
         self.n_cliques += block.n_cliques
 
 
 def _seconds(graph: UndirectedCSR, detail: Detail, *, on_device: bool) -> tuple[float, int]:
-    """The time of a user's call, and how many cliques it gave: no option but those of the library."""
+    """Return the time of a user's call and its number of cliques, with library options only."""
     import cupy as cp
 
     sink = _Counted(detail, on_device=on_device)
@@ -153,10 +152,10 @@ def _row(
     *,
     on_device: bool = False,
 ) -> dict[str, Any]:
-    """The best of some runs, beside the other programs' where it is a count with every technique.
+    """Return the best of several runs, compared with other programs if it is a count with every technique.
 
-    With members, and not on the device, most of the time is the copy to the host. ``seconds`` are those of a user's
-    call. What the warps did is read in further runs, since reading it takes time; rows of the ablation have these only.
+    With members on the host, most of the time is the copy. ``seconds`` are those of a user's call. Figures of the warps
+    come from further runs, because reading them takes time; rows of the ablation have only those.
     """
     best, kernel = float("inf"), float("inf")
     facts: dict[str, int] = {}
@@ -198,9 +197,9 @@ def _row(
 
 
 def _loads(facts: dict[str, int]) -> dict[str, Any]:
-    """How evenly work is spread over the warps: what the least, the median and the most busy one has, of the mean.
+    """Return the minimum, median and maximum load of the warps, relative to the mean.
 
-    The last one is the papers' figure for load imbalance.
+    The maximum is the papers' load imbalance.
     """
     mean = max(1.0, facts["busy_ns"] / facts["warps"])
     return {f"{which} load": facts[f"{which}_busy_ns"] / mean for which in ("least", "median", "most")}

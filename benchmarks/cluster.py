@@ -1,9 +1,9 @@
-"""What a Dask cluster of this machine gains: ``python -m benchmarks.cluster [options] [GRAPH ...]``; see ``--help``.
+"""Speedup of a local Dask cluster: ``python -m benchmarks.cluster [options] [GRAPH ...]``; see ``--help``.
 
-Every maximal biclique is counted from the graph in memory, code compiled: by one thread, by as many threads of one
-process as there are to be workers, and by workers of one thread each that are started for it, once and again. Each
-round has all of them, in processes of their own, one after the other; what a round gains is compared within it, for a
-machine is slower at one time than at another, and of all rounds the median counts.
+Every maximal biclique is counted from the graph in memory, with compiled code: by one thread, by as many threads as
+there will be workers, and by newly started workers of one thread each, twice. Each round runs all of them in separate
+processes, one after the other. Ratios are taken within a round, because machines vary over time, and the median of the
+rounds counts.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["Counted", "by_cluster", "main"]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a cluster counted in what time.
+    """Count and times of a cluster.
 
     Attributes
     ----------
     n_bicliques : int
     start_seconds : float
-        What it took to start.
+        Seconds until it has started.
     seconds : tuple of float
-        Of the first search, and of the second.
+        First and second search.
     busy : tuple of float
-        Share of the first that each worker was at work.
+        Busy share of each worker in the first search.
     """
 
     n_bicliques: int
@@ -51,7 +51,7 @@ _Round = tuple[CountTimes, CountTimes, Counted]
 
 
 def by_cluster(graph: str, workers: int) -> Counted:
-    """Count twice, with workers that are started for it."""
+    """Count twice with newly started workers."""
     edges = ingest(InputConfig(path=str(find_graph(graph)[0]))).graph()
     begun = time.perf_counter()
     with dask_cluster(workers=workers, threads=1, problem="bicliques") as runner:
@@ -71,7 +71,6 @@ def _timed(graph: BipartiteCSR, execution: Execution) -> tuple[int, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a table for each graph."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graphs", nargs="*", default=["bookcrossing"])
     parser.add_argument("--workers", type=int, default=2, help="of one thread each; there should be as many idle cores")
@@ -84,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _round(graph: str, workers: int) -> _Round:
-    """By one thread, by several, and by a cluster, each in a process of its own."""
+    """Run one thread, several threads and a cluster, each in a separate process."""
     one, several = (bench_count(find_graph(graph)[0], threads, 1, "cpu") for threads in (1, workers))
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         cluster = process.submit(by_cluster, graph, workers).result()

@@ -1,12 +1,12 @@
-"""``make compare-tiers``: graphs through two tiers, and every published table compared.
+"""``make compare-tiers``: publish graphs on two tiers and compare every table.
 
 ``python -m benchmarks.compare_tiers [GRAPHS...] [--tiers cpu rapids]`` publishes each graph on both tiers from the same
-Parquet file, sorted and with the long form. It says whether the content fingerprints agree, whether the tables are
-equal, row by row and in their schemas, and what `mbe verify` finds in the second tier's run. The exit code is 1 where
+Parquet file, sorted and with the long form. It reports whether the content fingerprints agree, whether the tables are
+equal, row by row and in their schemas, and the result of `mbe verify` for the second tier's run. The exit code is 1 if
 anything differs or a tier refuses.
 
-A GPU does its runs one after another in a process of its own. The tiers of the host work meanwhile on several graphs at
-once, four cores for each, so that their seconds are no measurement. Everything is compiled before, with a made graph.
+A GPU runs one graph at a time in its own process. Meanwhile the host's tiers work on several graphs at once, with four
+cores each, so their seconds are not a measurement. Everything is compiled before, with a generated graph.
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ _THREADS_PER_RUN = 4
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came out of one graph on two tiers.
+    """Comparison of one graph on two tiers.
 
     Attributes
     ----------
     graph : str
     n_bicliques : int
     seconds : tuple of float
-        Of each tier's run, everything published.
+        Time of each tier's complete run.
     different : tuple of str
-        What differs; see `differences`.
+        Differences; see `differences`.
     n_checks : int
         Checks of `mbe verify` that the second tier's run passed against the input; the first failure is in `different`.
     """
@@ -83,7 +83,7 @@ class Comparison:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare and print; 1 where two tiers differ or one refuses."""
+    """Compare and print; return 1 if two tiers differ or one refuses."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graphs", nargs="*", default=GRAPHS, help="names or files; the smaller ones by default")
     parser.add_argument("--tiers", nargs=2, default=("cpu", "rapids"))
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_all(comparisons: Iterable[Comparison], tiers: Sequence[str]) -> int:
-    """A line for each graph as it is done; how many are not equal."""
+    """Print a line for each finished graph; return the number of unequal ones."""
     print(f"{'graph':<22}{'bicliques':>12}" + "".join(f"{tier + ' s':>12}" for tier in tiers) + "  result")
     n_different = 0
     for comparison in comparisons:
@@ -124,7 +124,7 @@ def _print_all(comparisons: Iterable[Comparison], tiers: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Workers:
-    """Processes that publish and compare: one for the GPU, whose memory a run plans with, and several for the host."""
+    """Processes that publish and compare: one for the GPU, as a run plans with all memory, several for the host."""
 
     gpu: Executor
     host: Executor
@@ -136,7 +136,7 @@ class _Workers:
 
 @contextmanager
 def _workers(n_graphs: int) -> Iterator[_Workers]:
-    # Spawned: a device that the parent has looked at cannot be used after a fork.
+    # Spawned: a device that the parent has used cannot be used after a fork.
     context = multiprocessing.get_context("spawn")
     n_cores = len(os.sched_getaffinity(0))
     n_processes = max(1, min(n_graphs, n_cores // _THREADS_PER_RUN))
@@ -149,7 +149,7 @@ def _workers(n_graphs: int) -> Iterator[_Workers]:
 
 
 def _warm_up(workers: _Workers, tiers: Sequence[Tier], directory: Path) -> str:
-    """Let each tier compile once, for all its processes; returns what the second tier runs on.
+    """Let each tier compile once for all its processes; return the device of the second tier.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def _warm_up(workers: _Workers, tiers: Sequence[Tier], directory: Path) -> str:
         A tier cannot publish even a crown graph of nine.
     """
     edges = directory / "warm-up.parquet"
-    # Whom each vertex lacks is another's only: nothing that a reduction could take away before the engine begins.
+    # Each vertex lacks a different one: no reduction can remove anything before the engine starts.
     left, right = zip(*((u, v) for u in range(9) for v in range(9) if u != v), strict=True)
     pq.write_table(pa.table({"left": left, "right": right}), edges)
     runs = [workers.publish(tier, edges, directory / f"warm-up-{tier.name}") for tier in tiers]
@@ -171,7 +171,7 @@ def _warm_up(workers: _Workers, tiers: Sequence[Tier], directory: Path) -> str:
 def _compared(
     workers: _Workers, tiers: Sequence[Tier], inputs: Mapping[str, Path], directory: Path
 ) -> Iterator[Comparison]:
-    """Publish every graph on both tiers and compare, in the order of the graphs; each is removed when it is done."""
+    """Publish every graph on both tiers and compare, in the order of the graphs; remove each when it is done."""
 
     def follow(graph: str) -> Comparison:
         with tempfile.TemporaryDirectory(dir=directory) as out:
@@ -179,13 +179,13 @@ def _compared(
             results = [future.result() for future in runs]
             return workers.host.submit(compare, graph, *results).result()
 
-    # Threads that only wait, so that each graph goes on when its own runs are done.
+    # Threads that only wait, so that each graph continues when its own runs are done.
     with ThreadPoolExecutor(len(inputs)) as waiting:
         yield from waiting.map(follow, inputs)
 
 
 def compare(graph: str, one: RunResult | str, other: RunResult | str) -> Comparison:
-    """Hold two runs against each other, and the second against its input; text stands for a run that was refused."""
+    """Compare two runs, and the second with its input; text stands for a refused run."""
     refusals = tuple(f"refused: {run}" for run in (one, other) if isinstance(run, str))
     if isinstance(one, str) or isinstance(other, str):
         return Comparison(graph, 0, (0.0, 0.0), refusals, 0)

@@ -1,7 +1,7 @@
-"""Counting and writing, timed: each graph in a process of its own, so that its peak memory is its own.
+"""Time counting and writing; each graph has a separate process, and so its own peak memory.
 
-``python -m benchmarks.count_and_write count|write FILE THREADS REPEATS ENGINE SPEND_SECONDS`` measures one graph
-in this process and prints one JSON object.
+``python -m benchmarks.count_and_write count|write FILE THREADS REPEATS ENGINE SPEND_SECONDS`` measures one graph in
+this process and prints one JSON object.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class CountTimes:
     Attributes
     ----------
     seconds : tuple of float
-        From the graph in memory to the count, one figure a repeat, in the order they were run.
+        From the graph in memory to the count, one figure per repeat, in order.
     cpu_seconds : tuple of float
-        Processor time of all threads in each repeat: over `seconds` times threads, how busy they were.
+        Processor time of all threads per repeat; divided by `seconds` times threads it is their busy share.
     read_seconds : float
-        Before that, once: reading the edges and building the graph.
+        Reading the edges and building the graph, once before.
     peak_memory_bytes : int
-        Peak of the process, the interpreter, its libraries and the reading included.
+        Peak of the process, including interpreter, libraries and reading.
     """
 
     graph: str
@@ -105,9 +105,9 @@ def bench_count(
     Parameters
     ----------
     spend_seconds : float
-        No further repeat is begun after so long.
+        No further repeat starts after this time.
     environment : mapping, optional
-        Variables the process gets beside this one's.
+        Additional variables of the process.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def measure_count(
     repeats : int
         At least 1.
     spend_seconds : float
-        No further repeat is begun after so long.
+        No further repeat starts after this time.
     """
     from mbe_stage.bicliques.enumerate import RunFacts, enumerate_into
     from mbe_stage.bicliques.results import CountSink
@@ -224,9 +224,9 @@ def _config(path: str | Path, threads: int, engine: str, output: Mapping[str, An
 
 
 def _warm_up_edges() -> tuple[np.ndarray, np.ndarray]:
-    """A small graph that goes through every part of an engine: compiling, or loading what was compiled before.
+    """Return a small graph that uses every part of an engine, so that all code is compiled or loaded.
 
-    It has a vertex of more than 64 neighbours, so that the part for large neighbourhoods takes part.
+    It has a vertex of more than 64 neighbours, for the part for large neighbourhoods.
     """
     rng = np.random.default_rng(7)
     left, right = rng.integers(0, 120, 600), rng.integers(0, 40, 600)
@@ -250,12 +250,12 @@ def _in_fresh_process(
     spend_seconds: float,
     environment: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Measure in a new process; gives what it printed.
+    """Measure in a new process; return its output.
 
     Parameters
     ----------
     what : str
-        What `_main` takes first.
+        First argument of `_main`.
     path, threads, repeats, engine, spend_seconds
         As `bench_count`.
     environment : mapping of str to str
@@ -277,16 +277,16 @@ def _in_fresh_process(
 
 
 def _main(what: str, path: str, threads: str, repeats: str, engine: str, spend_seconds: str) -> None:
-    """Measure in this process, and print what was found as a JSON line.
+    """Measure in this process and print the result as a JSON line.
 
     Parameters
     ----------
     what : str
         ``count`` or ``write``.
     path : str
-        Of the input.
+        Input file.
     spend_seconds : str
-        Repeats go on for so long.
+        No further repeat starts after this time.
     """
     measure = {"count": measure_count, "write": measure_write}[what]
     try:
@@ -300,5 +300,5 @@ def _main(what: str, path: str, threads: str, repeats: str, engine: str, spend_s
 if __name__ == "__main__":
     _main(*sys.argv[1:])
     sys.stdout.flush()
-    # Threads of Arrow may still release arrays. Once Python has ended, that aborts the process: "terminate called".
+    # Threads of Arrow may still release arrays. After Python has ended, that aborts the process: "terminate called".
     os._exit(0)

@@ -1,9 +1,9 @@
-"""One GPU as several: its multiprocessors cut into equal parts, each of which searches as a device of its own would.
+"""One GPU as several: its multiprocessors are cut into equal parts, each of which searches as a separate device.
 
-Each part is a green context of the driver: a stream whose kernels run on the multiprocessors of that part only. Cache,
-memory and bus are shared, so parts get in each other's way where devices would not; copies between parts are quicker
-than between devices. One part alone, with as much memory as it has beside the others, is what several are compared
-with. ``python -m benchmarks.device_parts --help`` lists the options.
+Each part is a green context of the driver: a stream whose kernels run only on the multiprocessors of that part. Cache,
+memory and bus are shared, so parts slow each other down where devices would not; copies between parts are faster than
+between devices. Several parts are compared with one part that has the same memory. ``python -m benchmarks.device_parts
+--help`` lists the options.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MEMORY_SHARE = 0.6
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where parts do not agree on a number, 4 where there is no GPU."""
+    """Measure and print; return 1 if parts disagree on a number, 4 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graph")
     parser.add_argument("--min-left", type=int, default=1, help="only bicliques of so many vertices on the left")
@@ -67,12 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parts:
-    """The streams of all parts, each the default stream of the thread that has taken it.
+    """The streams of all parts; each is the default stream of its thread.
 
     Attributes
     ----------
     multiprocessors : int
-        Of each part.
+        Multiprocessors per part.
     """
 
     def __init__(self, streams: Sequence[Any], multiprocessors: int) -> None:
@@ -83,11 +83,11 @@ class _Parts:
         self.own = threading.local()
 
     def begin(self) -> None:
-        """Let threads of another run take them."""
+        """Free the parts for the threads of another run."""
         self._n_taken = 0
 
     def take(self) -> Any:
-        """CuPy's stream of a part that no other thread has; Numba's is noted for this thread."""
+        """Return the CuPy stream of an unused part; register Numba's for this thread."""
         with self._taking:
             cupy_stream, self.own.numba_stream = self._streams[self._n_taken]
             self.own.cupy_stream = cupy_stream
@@ -97,10 +97,10 @@ class _Parts:
 
 @contextmanager
 def _cut_into(n_parts: int) -> Iterator[_Parts]:
-    """Have each thread of a `DeviceRunner` work on a part of the device, as though that were the device.
+    """Give each thread of a `DeviceRunner` a part of the device as its device.
 
-    The engines work on the default stream and take all multiprocessors; here, and here only, the streams of threads
-    take its place in Numba's launches and in `device_work`, and the multiprocessors of a part in the plan.
+    The engines use the default stream and all multiprocessors. Only here, threads' streams replace the default in
+    Numba's launches and in `device_work`, and the plan uses a part's multiprocessors.
     """
     import cupy as cp
     from numba.cuda.dispatcher import CUDADispatcher
@@ -137,7 +137,7 @@ def _cut_into(n_parts: int) -> Iterator[_Parts]:
 
 
 def _parts_of_device(n_parts: int) -> _Parts:
-    """Equal parts of the device that is current, with a stream each; what does not divide is left out."""
+    """Return equal parts of the current device with a stream each; a remainder is unused."""
     import cupy as cp
     from cuda.bindings import driver
     from numba import cuda
@@ -145,7 +145,7 @@ def _parts_of_device(n_parts: int) -> _Parts:
     cuda.current_context()
     device = _checked(driver.cuDeviceGet(cp.cuda.runtime.getDevice()))
     whole = _checked(driver.cuDeviceGetDevResource(device, driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM))
-    # Multiprocessors come in eights.
+    # Multiprocessors come in groups of eight.
     least = whole.sm.smCount // n_parts // 8 * 8
     pieces, n, _ = _checked(driver.cuDevSmResourceSplitByCount(n_parts, whole, 0, least))
     if n < n_parts or len({piece.sm.smCount for piece in pieces[:n_parts]}) > 1:
@@ -161,7 +161,7 @@ def _parts_of_device(n_parts: int) -> _Parts:
 
 
 class _Handle:
-    """A stream of the driver, as libraries hand theirs to each other."""
+    """A stream of the driver, as libraries pass theirs to each other."""
 
     def __init__(self, address: int) -> None:
         self._address = address
@@ -171,7 +171,6 @@ class _Handle:
 
 
 def _checked(answer: tuple[Any, ...]) -> Any:
-    """What a call of the driver gives."""
     error, *given = answer
     if int(error) != 0:
         raise SystemExit(f"error: the driver cannot cut the device into parts: {error}")
@@ -187,7 +186,7 @@ def _total_bytes() -> int:
 def _best(
     graph: BipartiteCSR, query: BicliqueQuery, parts: _Parts, n_workers: int, memory: int, repeats: int
 ) -> dict[str, Any]:
-    """The best of several runs of so many parts, behind one that loads code."""
+    """Return the best of several runs with this many parts, after one that loads code."""
     best: dict[str, Any] = {}
     all_seconds = []
     for k in range(repeats + 1):

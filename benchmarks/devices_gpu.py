@@ -1,8 +1,7 @@
-"""Several GPUs of one machine, or several workers on one of them, share a search: seconds, busy shares, what goes over.
+"""Several GPUs of one machine, or several workers on one, share a search: seconds, busy shares, transfers.
 
-Times run from the graph's CSR on the devices to the last result in this process; copies of the graph are told apart,
-compilation is excluded, and the best of several runs is shown. ``python -m benchmarks.devices_gpu --help`` lists the
-options.
+Times run from the graph's CSR on the devices to the last result in this process, best of several runs; copies of the
+graph are listed separately, compilation is excluded. ``python -m benchmarks.devices_gpu --help`` lists the options.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Graph = BipartiteCSR | UndirectedCSR
 
 
 class Search(NamedTuple):
-    """One search: the names of problem, graph and detail, and what the engine takes."""
+    """The names of problem, graph and detail, and the engine's arguments."""
 
     problem: str
     name: str
@@ -54,7 +53,7 @@ class Search(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where devices do not agree on a number, 4 where there is no GPU."""
+    """Measure and print; return 1 if devices disagree on a number, 4 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--graphs", nargs="*", default=list(GRAPHS))
     parser.add_argument("--min-left", type=int, help="only bicliques of so many vertices on the left")
@@ -87,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _searches(options: Any) -> Iterator[Search]:
-    """What is asked for: bicliques, cliques, and counts."""
+    """Return the requested searches: bicliques, cliques and counts."""
     query = BicliqueQuery(min_left=options.min_left or 1, min_right=options.min_right or 1)
     for name in options.graphs:
         graph = read_graph(name)
@@ -102,7 +101,7 @@ def _searches(options: Any) -> Iterator[Search]:
 
 
 def _measured(search: Search, devices: str, options: Any) -> dict[str, Any]:
-    """The best of several runs by one engine (``engine``: without the runner), or by these devices."""
+    """Return the best of several runs by one engine (``engine``: without the runner), or by these devices."""
     best: dict[str, Any] = {}
     all_seconds = []
     copying = _copy_seconds(search.graph)
@@ -130,7 +129,7 @@ def _measured(search: Search, devices: str, options: Any) -> dict[str, Any]:
 
 
 def _found(search: Search, runner: DeviceRunner | None, until: float) -> tuple[int, bool]:
-    """How many, and whether it came to its end."""
+    """Return the number of results and whether the search is complete."""
     problem, _, graph, query, detail = search
     if runner is None:
         blocks = search.engine.run(graph, query, Execution(), detail)
@@ -148,7 +147,6 @@ def _found(search: Search, runner: DeviceRunner | None, until: float) -> tuple[i
 
 
 def _copy_seconds(graph: Graph) -> float:
-    """The graph's way to a device."""
     import cupy as cp
 
     seconds = []

@@ -1,4 +1,4 @@
-"""The graphs of the list as the users' kind of file: a Parquet table of edges."""
+"""The listed graphs as the users' kind of file: a Parquet table of edges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["edges_as_parquet"]
 
 
 def edges_as_parquet(graph: str, directory: Path) -> Path:
-    """Write the edges of a graph to ``<directory>/<name>.parquet``; a file that is no ``.npz`` is taken as it is.
+    """Write the edges of a graph to ``<directory>/<name>.parquet``; other files are used as they are.
 
     Returns
     -------

@@ -1,13 +1,13 @@
-"""Do the intervals of estimates hold? ``python -m benchmarks.estimates [--seeds N] [--seconds S] [GRAPH ...]``.
+"""Coverage of estimated intervals: ``python -m benchmarks.estimates [--seeds N] [--seconds S] [GRAPH ...]``.
 
-For each graph: how many of the seeds' intervals hold the truth, how many are open, how wide the others are, how far
-their middles are off, and the longest wall time. Graphs are those of `benchmarks.graphs` with a known count, and by
-rule crowns (``crown34``), crowns with a twentieth of their edges cut (``cutcrown30``), unions of two (``crowns30``),
-half graphs (``half_graph300``) and random ones of 60 x 60 (``random70``: so many percent of the edges). What is cut or
-random is counted first, by the engine that ``auto`` takes.
+For each graph: how many of the seeds' intervals contain the truth, how many are open, the width of the others, the
+error of their centres, and the longest wall time. Graphs are those of `benchmarks.graphs` with a known count, and
+generated crowns (``crown34``), crowns with a twentieth of their edges removed (``cutcrown30``), unions of two
+(``crowns30``), half graphs (``half_graph300``) and random ones of 60 x 60 (``random70``: percent of the edges). Cut and
+random graphs are counted first, by the engine of ``auto``.
 
 ``--inspect`` looks at each graph as ``mbe inspect`` does, without a trial and with one of two seconds, and prints the
-wall times and what the trial adds; everything is compiled before.
+wall times and the cost of the trial; everything is compiled before.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = ["graph_and_truth", "main"]
 _MADE = ("crown12", "crown34", "crown60", "crown200", "crowns20", "crowns30", "half_graph300")
 _MADE += ("cutcrown20", "cutcrown30", "cutcrown34", "random50", "random60", "random70", "random80", "random90")
 _OTHERS = {"retail": 2_183_307, "dir_soc_Epinions1": 1_479_359_566}
-"""Graphs of which a count is known, but that are not timed."""
+"""Graphs of a known count that are not timed."""
 _TRIAL = 2.0
 
 
 def graph_and_truth(name: str) -> tuple[BipartiteCSR, int]:
-    """A graph by its name, and how many bicliques it has."""
+    """Return a graph by name and its number of bicliques."""
     kind, n = name.rstrip("0123456789"), int(name[len(name.rstrip("0123456789")) :] or 0)
     if kind in _RULES:
         matrix, truth = _RULES[kind](n)
@@ -69,9 +69,9 @@ _RULES = {
     "half_graph": lambda n: (np.tri(n, dtype=bool), n),
     "random": lambda percent: (np.random.default_rng(percent).random((60, 60)) < percent / 100, None),
 }
-"""The matrix, and how many bicliques it has where that is known."""
+"""The matrix, and its number of bicliques if known."""
 _COUNTED = {"random80": 1_551_114_992, "random90": 95_798_805_157}
-"""By the engine `cuda`; a processor takes longer than whoever waits for the estimates."""
+"""Counted by the engine `cuda`; a processor would take too long."""
 
 
 def _count(graph: BipartiteCSR) -> int:
@@ -93,7 +93,7 @@ def _line(name: str, truth: int, found: list[Interval], wall: float) -> str:
 
 
 def _edges(name: str) -> EdgeData:
-    """Of a graph by its name, as they are read."""
+    """Return the edges of a graph by name, as they are read."""
     kind, n = name.rstrip("0123456789"), int(name[len(name.rstrip("0123456789")) :] or 0)
     if kind in _RULES:
         left, right = np.nonzero(_RULES[kind](n)[0])
@@ -103,7 +103,7 @@ def _edges(name: str) -> EdgeData:
 
 
 def _inspected(names: Sequence[str]) -> None:
-    """Print what a trial of two seconds adds to looking at each graph."""
+    """Print the cost of a trial of two seconds in a first look at each graph."""
     compile_ahead(compile_steps(Config()))
     print(f"{'graph':22}{'without, s':>12}{'with, s':>12}{'trial adds, s':>15}")
     for name in names:
@@ -116,7 +116,6 @@ def _inspected(names: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the line of each graph."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graphs", nargs="*")
     parser.add_argument("--seeds", type=int, default=20)

@@ -1,9 +1,9 @@
-"""What a new user waits for: ``python -m benchmarks.first_minute [--dir DIR]``; on an idle machine, please.
+"""A new user's waiting time: ``python -m benchmarks.first_minute [--dir DIR]``; needs an idle machine.
 
-Clones this checkout (its last commit) into an empty directory, and with empty caches runs what the README says first:
-``make run``, then the usual commands. Prints how long each took, what of it was installing, compiling and running, how
-large the environment is, and the longest time without a sign of life, measured at a pipe, where there are no spinners.
-Downloads are not counted where pip finds its packages in its own cache: run it twice.
+It clones this checkout (its last commit) into an empty directory and, with empty caches, runs the README's first
+commands: ``make run``, then the usual ones. It prints the time of each, split into installing, compiling and running,
+the size of the environment, and the longest time without output, measured at a pipe, without spinners. Downloads do not
+count if pip finds its packages in its own cache: run it twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 __all__ = ["Line", "longest_silence", "main", "parts"]
 
 _ROOT = Path(__file__).resolve().parents[1]
-# The part of `make run` that a line begins.
+# Parts of `make run`, by their first line.
 _PARTS = {
     "making .venv": "installing",
     "compiling the engine": "compiling",
@@ -35,14 +35,14 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was printed, and when, in seconds since the command began."""
+    """A printed line and its time in seconds since the command started."""
 
     seconds: float
     text: str
 
 
 def longest_silence(lines: Sequence[Line], end: float) -> tuple[float, str]:
-    """The longest time without a line, from 0 to `end`, and the line before it."""
+    """Return the longest time without a line, from 0 to `end`, and the line before it."""
     times = [0.0, *(line.seconds for line in lines), end]
     before = ["(the beginning)", *(line.text for line in lines)]
     gaps = [later - earlier for earlier, later in pairwise(times)]
@@ -51,7 +51,7 @@ def longest_silence(lines: Sequence[Line], end: float) -> tuple[float, str]:
 
 
 def parts(lines: Sequence[Line], end: float) -> dict[str, float]:
-    """Seconds of each part of ``make run``."""
+    """Return the seconds of each part of ``make run``."""
     starts: dict[str, float] = {}
     for line in lines:
         for words, part in _PARTS.items():
@@ -62,7 +62,7 @@ def parts(lines: Sequence[Line], end: float) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; returns the exit code of what failed, or 0."""
+    """Measure and print; return the exit code of the failed command, or 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.first_minute", description=__doc__)
     parser.add_argument("--dir", type=Path, help="an empty directory to work in (default: a temporary one)")
     given = parser.parse_args(arguments).dir
@@ -97,7 +97,7 @@ def _measure(directory: Path) -> int:
 
 
 def _commands(directory: Path) -> Iterator[tuple[str, list[str]]]:
-    """The usual ones, on a random graph with text keys."""
+    """Return the usual commands, on a random graph with text keys."""
     rng = np.random.default_rng(15)
     pairs = np.unique(rng.integers(0, (300, 120), (3000, 2)), axis=0)
     source = directory / "pairs.csv"
@@ -124,7 +124,7 @@ def _timed(command: Sequence[str], directory: Path, environment: Mapping[str, st
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """That of a new user, but for pip's own settings and cache."""
+    """Return a new user's environment, except pip's own settings and cache."""
     home.mkdir()
     dropped = ("PYTHONPATH", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "VIRTUAL_ENV", "MAKEFLAGS", "MAKELEVEL")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
@@ -134,7 +134,6 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _python() -> str:
-    """The interpreter that this environment was made from."""
     return str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}"))
 
 

@@ -1,10 +1,9 @@
-"""``make flow-gpu``: a graph through the Prefect flow, and everything that it left behind, printed.
+"""``make flow-gpu``: run a graph through the Prefect flow and print its log, states and artifacts.
 
-``python -m benchmarks.flow_run [GRAPH] [--engine rapids]`` runs ``python -m mbe_stage.flows.enumerate --show`` on
-the graph's
-edges as a Parquet file, with a Prefect server and a home of its own that are gone afterwards: nothing has to run
-before, and no network is needed. It prints the log, the tasks' states, the artifacts and what `mbe verify` finds in
-the published run. The exit code is that of the flow's command: 0 only where the run was published and verified.
+``python -m benchmarks.flow_run [GRAPH] [--engine rapids]`` runs ``python -m mbe_stage.flows.enumerate --show`` on the
+graph's edges as a Parquet file, with a temporary Prefect server and home: nothing has to run before, and no network is
+needed. It prints the log, the tasks' states, the artifacts and the result of `mbe verify`. The exit code is that of the
+flow's command: 0 only if the run was published and verified.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _LOGGERS = "pipeline,mbe_stage"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run and print; the exit code of the flow's command."""
+    """Run and print; return the exit code of the flow's command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graph", nargs="?", default="youtube", help="a name of the list, or a file")
     parser.add_argument("--engine", default="rapids", help="the tier: rapids, cuda, cpu, auto")
@@ -55,19 +54,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             *[part for setting in settings for part in ("--set", setting)],
         ]
         environment = _environment(directory / "prefect")
-        # The log goes where the rest is printed, so that it stands before what came of it.
+        # The log goes to the same stream, so that it precedes the results.
         done = subprocess.run(command, env=environment, cwd=_ROOT, stderr=subprocess.STDOUT, check=False)
         return done.returncode
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """This process's, without the user's Prefect: a new home, a temporary server that reports to nobody."""
+    """Return the environment without the user's Prefect: a new home, a temporary server without telemetry."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     return kept | {
         "DO_NOT_TRACK": "1",
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        # What the pipeline says itself: tier, cuGraph or device code, sizes.
+        # The pipeline's own messages: tier, cuGraph or device code, sizes.
         "PREFECT_LOGGING_EXTRA_LOGGERS": _LOGGERS,
     }
 

@@ -1,6 +1,6 @@
-"""How long a fresh process takes to its first quantum on a GPU: cold, with nothing compiled, and warm, from the cache.
+"""Time from process start to the first quantum on a GPU: cold, with nothing compiled, and warm, from the cache.
 
-Part of ``python -m benchmarks.bench_gpu --start``. The cache is a directory of its own, so that cold is cold.
+Part of ``python -m benchmarks.bench_gpu --start``. It uses a separate cache, so that cold is cold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["main"]
 _ROOT = Path(__file__).resolve().parents[1]
 PHASES = ("interpreter", "imports", "device", "count", "members")
 
-# Times since the process began, as the operating system counts them: the interpreter's own start is part of it.
+# Times since the process started, by the operating system: they include the interpreter's start.
 _CHILD = """
 import json, os, time
 def since_start():

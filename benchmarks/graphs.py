@@ -1,7 +1,7 @@
-"""The graphs that are measured: what each is, its sizes and its number of maximal bicliques.
+"""The measured graphs: their sources, sizes and numbers of maximal bicliques.
 
-``python -m benchmarks.graphs`` says which of them are there; ``python -m benchmarks.graphs NAME FILE`` makes one from
-the file its source offers, and refuses where the sizes are not those that the figures were taken on.
+``python -m benchmarks.graphs`` lists which exist; ``python -m benchmarks.graphs NAME FILE`` makes one from its source's
+file, and refuses other sizes than those of the recorded figures.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class BenchGraph:
     Attributes
     ----------
     n_bicliques : int or None
-        Maximal bicliques with both sides non-empty; None where nobody has counted them.
+        Maximal bicliques with both sides non-empty; None if unknown.
     known : str
-        How the number is known: "published" (printed in a paper), "agreed" (at least two independent programs gave
-        it), "one program" or "unknown".
+        Source of the number: "published" (printed in a paper), "agreed" (at least two independent programs), "one
+        program" or "unknown".
     what : str
         Left x right.
     source : str
-        Where it is offered, and under which name.
+        Where it is available, and under which name.
     measured : bool
-        Whether it is in the table unless asked otherwise.
+        Whether it is in the table by default.
     """
 
     name: str
@@ -56,7 +56,7 @@ class BenchGraph:
 
     @property
     def expected(self) -> int | None:
-        """The count an engine must give; None where none is certain enough to refute one."""
+        """Return the count that an engine must give; None if no source is certain enough."""
         return self.n_bicliques if self.known in {"published", "agreed", "one program"} else None
 
 
@@ -114,18 +114,18 @@ BY_NAME = {graph.name: graph for graph in GRAPHS}
 
 
 def data_directory() -> Path:
-    """Where the graphs are: `MBE_DATA`, or ``../shared/data`` beside the checkout."""
+    """Return the directory of graphs: `MBE_DATA`, or ``../shared/data`` next to the checkout."""
     given = os.environ.get("MBE_DATA")
     return Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def find_graph(name: str, directory: Path | None = None) -> tuple[Path, BenchGraph | None]:
-    """The file of a graph of the list, or any other input, and what is known of it.
+    """Return the file of a listed graph, or any other input, and its entry.
 
     Raises
     ------
     InputError
-        It is neither there nor a file.
+        There is no such graph or file.
     """
     if name not in BY_NAME:
         if Path(name).exists():
@@ -149,12 +149,12 @@ def find_graph(name: str, directory: Path | None = None) -> tuple[Path, BenchGra
 
 
 def convert(name: str, source: str | Path, directory: Path | None = None, input_format: str = "auto") -> Path:
-    """Make a graph of the list from its source's file, of any format that `mbe` reads.
+    """Make a listed graph from its source's file, in any format that `mbe` reads.
 
     Returns
     -------
     Path
-        ``<directory>/<name>.npz``, arrays `u` and `v` (int32, dense left and right ids, one edge a position).
+        ``<directory>/<name>.npz``, arrays `u` and `v` (int32, dense left and right ids, one edge per position).
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.groups_gpu``: what the candidates of groups cost on one GPU, beside the enumeration.
+"""``python -m benchmarks.groups_gpu``: cost of group candidates on one GPU, besides the enumeration.
 
 Needs the stage with the extra ``cuda``, and the graphs of ``MBE_DATA``. The enumeration leaves blocks in device memory;
-each is named, which every publication needs, and then taken into the sink, each of it timed with the device idle before
-and behind. ``--check`` holds what is kept against the host's sink, fed with the same blocks.
+each is named, which every publication needs, and then added to the sink. Both are timed with the device idle before and
+after. ``--check`` compares the kept candidates with the host's sink on the same blocks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GRAPHS = ("youtube", "EuAll", "bookcrossing")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where a target is missed or the two sinks differ, 4 where there is no GPU."""
+    """Measure and print; return 1 if a target is missed or the two sinks differ, 4 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graphs", nargs="*", help=f"names; {', '.join(GRAPHS)} by default")
     parser.add_argument("--commit", help="what to call the commit where there is no repository")
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _TimedSink:
-    """Names each block and hands it to a sink of candidates; the device is idle when a time is taken."""
+    """Names each block and passes it to a candidate sink; the device is idle when a time is taken."""
 
     detail = Detail.MEMBERS
     on_device = True
@@ -74,7 +74,6 @@ class _TimedSink:
         self.seconds = {"name": 0.0, "sink": 0.0}
 
     def accept(self, block: Any) -> None:
-        """Take one block in."""
         from mbe_stage.bicliques.cuda.keys import biclique_keys
 
         if not block.n_bicliques:
@@ -90,7 +89,7 @@ class _TimedSink:
 
 
 def measured(name: str, repeats: int) -> dict[str, Any]:
-    """Medians of some repeats behind one that compiles and warms the memory pool."""
+    """Return medians of some repeats, after one that compiles and warms the memory pool."""
     import cupy as cp
 
     graph, on_device = read_graph(name), graph_on_device(name)
@@ -102,7 +101,7 @@ def measured(name: str, repeats: int) -> dict[str, Any]:
 
 
 def differs_from_the_host(name: str) -> str | None:
-    """What the sink on the device and the host's keep differently; None where they keep the same."""
+    """Return the difference between the sinks on the device and the host; None if they agree."""
     import cupy as cp
 
     graph, on_device = read_graph(name), graph_on_device(name)
@@ -149,7 +148,7 @@ def _measured_once(graph: BipartiteCSR, model: NullModel, hashes: tuple[Any, Any
 
 
 def _device_sink(model: NullModel) -> Any:
-    # Where there is no GPU, this module is imported too, to say so.
+    # This module is imported without a GPU too, for its message.
     from mbe_stage.groups.cuda.candidates import DeviceCandidateSink
 
     return DeviceCandidateSink(model, model.left_log_degrees.size, model.right_log_degrees.size)

@@ -1,6 +1,6 @@
-"""Graphs that show what the real ones do not: made from fixed seeds, each hard for another reason.
+"""Generated graphs that are hard in ways the real ones are not, from fixed seeds.
 
-``python -m benchmarks.hard_graphs`` prints their sizes and what is known; ``python -m benchmarks.hard_graphs NAME...``
+``python -m benchmarks.hard_graphs`` prints their sizes and known figures; ``python -m benchmarks.hard_graphs NAME...``
 also counts these, on the engine that `MBE_ENGINE` names, by default `auto`.
 """
 
@@ -27,9 +27,9 @@ class HardGraph:
     ----------
     build : callable
     why : str
-        What is hard about it.
+        Why it is hard.
     n_found : int
-        Its maximal bicliques or cliques that satisfy `query`.
+        Number of maximal bicliques or cliques that satisfy `query`.
     known : str
         "counted" by an engine, or "expected" in a random graph of these sizes, to a few percent.
     query : BicliqueQuery
@@ -43,7 +43,6 @@ class HardGraph:
     query: BicliqueQuery | None = None
 
     def count(self, engine: str = "auto") -> int:
-        """Count what is looked for."""
         graph = self.build()
         if isinstance(graph, UndirectedCSR):
             return count_maximal_cliques(graph, engine=engine)
@@ -53,7 +52,7 @@ class HardGraph:
 
 
 def overlapping_cliques() -> UndirectedCSR:
-    """165 cliques of 40 out of 740 vertices: a thousand times more maximal cliques than edges."""
+    """Return 165 cliques of 40 out of 740 vertices: a thousand times more maximal cliques than edges."""
     rng = np.random.default_rng(1)
     is_edge = np.zeros((740, 740), np.bool_)
     for _ in range(165):
@@ -63,13 +62,13 @@ def overlapping_cliques() -> UndirectedCSR:
 
 
 def dense_random() -> UndirectedCSR:
-    """66 % of all edges on 447 vertices: billions of maximal cliques."""
+    """Return 66 % of all edges on 447 vertices: billions of maximal cliques."""
     rng = np.random.default_rng(2)
     return UndirectedCSR.from_edges(*np.nonzero(np.triu(rng.random((447, 447)) < 0.66, 1)), 447)
 
 
 def giant_roots() -> BipartiteCSR:
-    """900 x 1,700, dense and skewed: most bicliques are below few roots."""
+    """Return 900 x 1,700, dense and skewed: most bicliques are below few roots."""
     rng = np.random.default_rng(3)
     left, right = (0.95 * np.arange(1, n + 1) ** -0.28 for n in (900, 1_700))
     is_edge = rng.random((900, 1_700)) < np.sqrt(np.outer(left, right))
@@ -77,7 +76,7 @@ def giant_roots() -> BipartiteCSR:
 
 
 def small_bicliques() -> BipartiteCSR:
-    """Five random matchings, 70 % of each, on 2 x 2 million vertices: stars of two to six members."""
+    """Return five random matchings, 70 % of each, on 2 x 2 million vertices: stars of two to six members."""
     rng = np.random.default_rng(4)
     n = 2_000_000
     left, right = (np.concatenate([rng.permutation(n).astype(np.int32) for _ in range(5)]) for _ in range(2))
@@ -86,7 +85,7 @@ def small_bicliques() -> BipartiteCSR:
 
 
 def zipf_baskets() -> BipartiteCSR:
-    """500,000 sessions of 2 products and more, 5 on average, among 20,000 products whose demand follows Zipf's law."""
+    """Return 500,000 sessions of at least 2 products, 5 on average, of 20,000 with a demand after Zipf's law."""
     rng = np.random.default_rng(5)
     lengths = 1 + rng.geometric(0.25, 500_000)
     demand = np.arange(1, 20_001) ** -1.05

@@ -1,8 +1,8 @@
-"""Reading, stage by stage, beside DuckDB and Polars: ``python -m benchmarks.ingest``; ``--help`` lists options.
+"""Reading, stage by stage, compared with DuckDB and Polars: ``python -m benchmarks.ingest``; ``--help`` lists options.
 
 The input has heavy-tailed degrees and 50 planted rings. It is made in chunks, in less than 1 GB. Each measurement has a
-process of its own, which has read a small input before. Peers do one job in turn with ours: distinct edges between
-dense ids that are the ranks of the keys. Ours then also orders the edges and builds the graph in both directions.
+separate process, which has read a small input before. Peers and ours alternate on one job: distinct edges between dense
+ids that are the ranks of the keys. Ours then also orders the edges and builds the graph in both directions.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ STAGES = ("decode", "factorise", "distinct", "other", "csr", "facts")
 def edge_chunks(n: int, seed: int = 5) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield account numbers, item numbers and times of `n` edges, and then of the rings, in chunks.
 
-    One stream of random numbers gives all accounts, then all items, the rings and the times; each is entered where it
-    begins.
+    One stream of random numbers gives all accounts, then all items, the rings and the times; each has its own position.
     """
     n_accounts, n_items = n // 8, n // 40
     streams = [np.random.Generator(np.random.PCG64(seed)) for _ in range(3)]
@@ -108,7 +107,7 @@ def _padded(numbers: np.ndarray, width: int) -> pa.Array:
 
 
 class _Stages:
-    """Processor seconds and peak resident bytes of each stage; a stage within another counts as its own alone."""
+    """Processor seconds and peak resident bytes of each stage; nested stages count separately."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -118,7 +117,7 @@ class _Stages:
 
     @contextmanager
     def at(self, stage: str) -> Iterator[None]:
-        """Within the context it is this stage."""
+        """Count the context for this stage."""
         before = self._enter(stage)
         try:
             yield
@@ -140,7 +139,7 @@ class _Stages:
         if before:
             self.seconds[before] = self.seconds.get(before, 0.0) + now - self._last
             self.peaks[before] = max(self.peaks.get(before, 0), _status("VmHWM") - self.base)
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak
         self._stage, self._last = stage, time.process_time()
         return before
 
@@ -215,7 +214,7 @@ _JOBS: dict[str, _Job] = {"ours": _ours, "duckdb": _duckdb, "polars": _polars}
 
 
 def _measure(program: str, case: str, small: Path, path: Path) -> dict[str, Any]:
-    """Measure one program in this process: after a small input, which loads and compiles what it needs."""
+    """Measure one program in this process, after a small input that loads and compiles its code."""
     stages = _Stages()
     job = _JOBS[program]
     job(small, case, stages)
@@ -235,7 +234,7 @@ def _in_a_process(program: str, case: str, small: Path, path: Path) -> dict[str,
 
 
 def _print_case(case: str, n: int, found: dict[str, list[dict[str, Any]]]) -> None:
-    """Print a line for each program: what it read in all, and each of its stages."""
+    """Print a line for each program: the whole reading, and each of its stages."""
     if len({each["n_edges"] for runs in found.values() for each in runs}) > 1:
         raise SystemExit(f"{case}: the programs disagree on the number of edges")
     keys = max(each["key_bytes"] for runs in found.values() for each in runs) / n

@@ -1,8 +1,8 @@
-"""Reading on one GPU, stage by stage, beside plain cuDF: ``python -m benchmarks.ingest_gpu``; ``--help`` lists options.
+"""Reading on one GPU, stage by stage, compared with plain cuDF: ``python -m benchmarks.ingest_gpu``; see ``--help``.
 
-The input has the shape of `benchmarks.ingest`: heavy-tailed degrees. CuPy makes it, in chunks. Each case has a process
-of its own, which reads the file once before it is measured: then the file is in the page cache, and all is compiled.
-Plain cuDF drops duplicates and factorises both columns, without an order of the keys and without a graph.
+The input has the shape of `benchmarks.ingest`: heavy-tailed degrees. CuPy makes it, in chunks. Each case has a separate
+process, which reads the file once before it is measured: then the file is in the page cache, and all is compiled. Plain
+cuDF drops duplicates and factorises both columns, without an order of the keys and without a graph.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _process(path: Path, repeats: int, more: list[str]) -> dict[str, Any]:
 
 
 def _write(case: str, n: int, path: Path) -> None:
-    """Write the edges from a process of its own, which gives the device back."""
+    """Write the edges in a separate process, which releases the device."""
     subprocess.run(
         [sys.executable, "-c", f"from benchmarks.ingest_gpu import made; made({case!r}, {n}, {str(path)!r})"],
         check=True,
@@ -80,7 +80,6 @@ def _write(case: str, n: int, path: Path) -> None:
 
 
 def made(case: str, n: int, path: str) -> None:
-    """Make edges on the device and write them."""
     import cudf
     import cupy as cp
     from cudf.io.parquet import ParquetWriter

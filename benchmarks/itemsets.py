@@ -1,10 +1,10 @@
-"""Closed itemsets beside pyFIM and mlxtend: lists in and out, frames in and out, and the memory of a large table.
+"""Closed itemsets, compared with pyFIM and mlxtend: lists in and out, frames in and out, and memory of a large table.
 
     python -m benchmarks.itemsets [--repeats 9] [--only lists frames memory]
 
-The baskets are `BMS_WebView2`, `retail` and `mushroom` of the directory `MBE_DATA`. Programs run in turn, in one
-process, on one thread; seconds are processor time, the best of the repeats. The large table is generated, searched in a
-process of its own, and measured by its peak memory. pyFIM and mlxtend have to be installed for their parts.
+The baskets are `BMS_WebView2`, `retail` and `mushroom` of the directory `MBE_DATA`. Programs alternate in one process
+on one thread; seconds are processor time, the best of the repeats. The large table is generated, searched in a separate
+process, and measured by its peak memory. pyFIM and mlxtend must be installed for their parts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ print(json.dumps({"n": n, "seconds": time.perf_counter() - began, "before": befo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 1 if numbers of itemsets differ or the memory is exceeded."""
+    """Print the tables; return 1 if numbers of itemsets differ or the memory is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=9)
     parts = {"lists": _lists, "frames": _frames, "memory": _memory}
@@ -114,7 +114,7 @@ def _lists(options: argparse.Namespace) -> Iterator[tuple[str, bool]]:
                     baskets, target="c", supp=-least, zmin=1
                 )
             seconds, sizes = _in_turn(options.repeats, calls)
-            # pyFIM leaves out the set of the items that are in all baskets.
+            # pyFIM omits the set of the items that are in all baskets.
             n_universal = int((graph.right_degrees == graph.n_left).any())
             times = f"{seconds['ours']:7.4f} {seconds['fpgrowth']:8.4f} {seconds['eclat']:7.4f}"
             yield (

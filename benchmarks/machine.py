@@ -1,4 +1,4 @@
-"""The machine a table was made on: what it is, how fast a fixed loop runs on it, and how idle it was."""
+"""The machine of a table: its description, the speed of a fixed loop, and its idleness."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Calibration", "Idleness", "IdlenessMeter", "calibrate", "describe", 
 
 _STEPS = 5 << 26
 _TABLE_WORDS = 1 << 12
-# What the loop must return: every machine has then done the same work.
+# The loop's result: every machine has then done the same work.
 _CHECKSUM = 9730846469
 _ATTEMPTS = 3
 
@@ -38,7 +38,7 @@ class Calibration:
     one_thread : float
         Best of three.
     each_of_threads : dict
-        The same with so many threads at once, each doing the whole loop: on as many real cores it takes no longer.
+        By number of threads that run the whole loop at once: on as many real cores it takes no longer.
     """
 
     one_thread: float
@@ -47,7 +47,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Idleness:
-    """How much of the machine was not ours.
+    """Load of the machine by others.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Idleness:
 
 
 class IdlenessMeter:
-    """Starts measuring when made; `read` says what happened since."""
+    """Starts measuring when made; `read` returns the figures since then."""
 
     def __init__(self) -> None:
         self._load = _load()
@@ -75,7 +75,7 @@ class IdlenessMeter:
         self._machine = _machine_cpu_seconds()
 
     def read(self) -> Idleness:
-        """The figures since the meter was made; processes this one started count as ours once they have ended."""
+        """Return the figures since the meter was made; ended child processes count as ours."""
         machine = _machine_cpu_seconds()
         others = stolen = None
         if machine is not None and self._machine is not None:
@@ -92,7 +92,7 @@ def calibrate(thread_counts: tuple[int, ...] = (1,), steps: int = _STEPS) -> Cal
     Raises
     ------
     RuntimeError
-        The loop computed something else than it should.
+        The loop computed a wrong result.
     """
     _loop(1, np.zeros(_TABLE_WORDS, np.uint64))
     times = {n: min(_timed(n, steps) for _ in range(_ATTEMPTS)) for n in sorted({1, *thread_counts})}
@@ -100,7 +100,7 @@ def calibrate(thread_counts: tuple[int, ...] = (1,), steps: int = _STEPS) -> Cal
 
 
 def why_not_idle(idleness: Idleness, before: Calibration, after: Calibration) -> list[str]:
-    """Reasons to doubt the figures; empty on a machine that was idle."""
+    """Return reasons to doubt the figures; empty if the machine was idle."""
     reasons = []
     if idleness.others_share is not None and idleness.others_share > _MOST_OTHERS:
         reasons.append(f"other processes took {idleness.others_share:.1%} of the processor")
@@ -113,7 +113,7 @@ def why_not_idle(idleness: Idleness, before: Calibration, after: Calibration) ->
 
 
 def describe() -> dict[str, object]:
-    """Processor, memory, date, commit and versions."""
+    """Return processor, memory, date, commit and versions."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
@@ -144,7 +144,6 @@ def _loop(steps, table):
 
 
 def _timed(n_threads: int, steps: int) -> float:
-    """Wall time until the slowest of the threads is done."""
     sums: list[int] = []
     threads = [
         threading.Thread(target=lambda: sums.append(int(_loop(steps, np.zeros(_TABLE_WORDS, np.uint64)))))
@@ -171,7 +170,7 @@ def _own_cpu_seconds() -> float:
 
 
 def _machine_cpu_seconds() -> tuple[float, float, float] | None:
-    """All cores' time so far, the busy part of it (without what was stolen), and what was stolen."""
+    """Return all cores' time so far, its busy part (without stolen time), and the stolen time."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return None
@@ -192,7 +191,7 @@ def _processor() -> str:
 
 
 def _commit() -> str | None:
-    """The commit that is measured, with a plus where files differ from it; None outside a git checkout."""
+    """Return the measured commit, with a plus if files differ from it; None outside a git checkout."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         done = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""One graph's row of the table: what was measured, and what follows from it."""
+"""One graph's row of the table: measured and derived figures."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["Row", "Settings", "compiled_afresh", "measure_graph"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a graph is measured.
+    """Settings of a measurement.
 
     Attributes
     ----------
     threads : tuple of int
         Counting is measured with each; writing with the first.
     repeats, write_repeats : int
-        Of which the median counts; without `write_repeats` nothing is written.
+        The median counts; without `write_repeats` nothing is written.
     spend_seconds : float
-        No further repeat of one measurement is begun after so long.
+        No further repeat of one measurement starts after this time.
     """
 
     threads: tuple[int, ...] = (1, 2)
@@ -45,7 +45,7 @@ class Row:
     Attributes
     ----------
     known : BenchGraph or None
-        None for a file that is not of the list.
+        None for a file that is not listed.
     counts : dict
         By number of threads.
     write : WriteTimes or None
@@ -64,12 +64,12 @@ class Row:
 
     @property
     def n_bicliques(self) -> int:
-        """As counted first."""
+        """Return the first count."""
         return next(iter(self.counts.values())).n_bicliques
 
     @property
     def wrong(self) -> str | None:
-        """What contradicts the known number, or another measurement of the same graph; None when all agree."""
+        """Return what contradicts the known number, or another measurement of the graph; None if all agree."""
         found = {times.n_bicliques for times in self._measurements}
         expected = self.known.expected if self.known else None
         if len(found) > 1:
@@ -79,36 +79,33 @@ class Row:
         return None
 
     def count_seconds(self, threads: int) -> float | None:
-        """Median; None where it was not measured."""
+        """Return the median; None if it was not measured."""
         return statistics.median(self.counts[threads].seconds) if threads in self.counts else None
 
     @property
     def first_count_seconds(self) -> float:
-        """With the first number of threads, as `write_seconds`."""
+        """Return the count time with the first number of threads, as `write_seconds`."""
         return statistics.median(next(iter(self.counts.values())).seconds)
 
     @property
     def write_seconds(self) -> float | None:
-        """Median; None where nothing was written."""
         return statistics.median(self.write.seconds) if self.write else None
 
     @property
     def peak_memory_bytes(self) -> int:
-        """Of the process that needed most."""
         return max(times.peak_memory_bytes for times in self._measurements)
 
     @property
     def fewest_repeats(self) -> int:
-        """Of the measurements of counting."""
         return min(len(times.seconds) for times in self.counts.values())
 
     def speed_up(self, threads: int) -> float | None:
-        """How many times faster than one thread; None where either was not measured."""
+        """Return the speedup over one thread; None if either was not measured."""
         one, many = self.count_seconds(1), self.count_seconds(threads)
         return one / many if one is not None and many is not None else None
 
     def busy_ratio(self, threads: int) -> float | None:
-        """Processor time over wall time and threads, median; None where it was not measured."""
+        """Return processor time over wall time and threads, median; None if it was not measured."""
         times = self.counts.get(threads)
         if times is None:
             return None
@@ -122,12 +119,12 @@ def measure_graph(
     environment: Mapping[str, str],
     say: Callable[[str], None] = lambda text: None,  # noqa: ARG005 - says nothing
 ) -> Row:
-    """Measure one graph, every figure in a process of its own.
+    """Measure one graph, every figure in a separate process.
 
     Raises
     ------
     StageError
-        The graph is not there, or cannot be measured.
+        The graph is missing or cannot be measured.
     """
     path, known = find_graph(name)
     counts = {}
@@ -147,21 +144,21 @@ def measure_graph(
 
 @contextmanager
 def compiled_afresh(settings: Settings, switches: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
-    """Environment for measuring processes that all load the same code, compiled anew here and now.
+    """Return an environment for measuring processes that all load the same freshly compiled code.
 
-    Numba's cache knows a function's own file, not those of the functions it calls: after an edit it may hand out code
-    of before. And a process that compiles needs more memory than one that loads.
+    Numba's cache knows a function's own file, not those of the functions it calls: after an edit it may return old
+    code. And a process that compiles needs more memory than one that loads.
 
     Parameters
     ----------
     settings : Settings
-        Which engine, and whether writing is measured.
+        Selects the engine and whether writing is measured.
     switches : mapping, optional
-        Further variables of the environment, in force while compiling too.
+        Further environment variables, also set while compiling.
     """
     with tempfile.TemporaryDirectory(prefix="mbe-bench-") as directory:
         environment = {**(switches or {}), "NUMBA_CACHE_DIR": directory}
-        # Any graph will do: a measuring process warms up on one of its own that goes through all of the engine.
+        # Any graph will do: a measuring process warms up on its own one, which uses all of the engine.
         sample = Path(directory) / "sample.npz"
         np.savez(sample, u=[0, 0, 1], v=[0, 1, 1])
         bench_count(sample, 1, 1, settings.engine, environment=environment)

@@ -1,7 +1,7 @@
-"""What the best known programs need, as data, and the times this project set itself against them.
+"""Times of the best known programs, as data, and this project's targets.
 
 All programs were built and run on the very graphs of `graphs`, on 2026-11-20. They count; none of them writes the
-bicliques out. A figure is only as comparable as its machine: see README.md.
+bicliques. A figure is only as comparable as its machine: see README.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PeerFigure:
         CPU threads; None on a GPU.
     hardware : str
     note : str
-        What the time leaves out, where it is known.
+        What the time excludes, if known.
     """
 
     graph: str
@@ -100,7 +100,7 @@ PEERS: tuple[PeerFigure, ...] = (
     ),
 )
 
-# One thread, counting: half of the best program in the geometric mean, slower on none.
+# One thread, counting: half of the best program's time in the geometric mean, slower on none.
 AT_MOST_SECONDS: dict[str, float] = {
     "dbpedia_writer": 0.02,
     "movielens_ti": 0.12,
@@ -115,12 +115,12 @@ AT_MOST_SECONDS: dict[str, float] = {
 
 
 def best_single_thread(graph: str) -> PeerFigure | None:
-    """The fastest program on one CPU thread."""
+    """Return the fastest program on one CPU thread."""
     return _fastest(figure for figure in PEERS if figure.graph == graph and figure.threads == 1)
 
 
 def best_cpu(graph: str) -> PeerFigure | None:
-    """The fastest program on a CPU with whatever number of threads."""
+    """Return the fastest program on a CPU with any number of threads."""
     return _fastest(figure for figure in PEERS if figure.graph == graph and figure.hardware != H200)
 
 

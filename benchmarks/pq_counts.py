@@ -1,12 +1,12 @@
-"""Counting (p, q)-bicliques on one CPU thread, as a multiple of the time that enumerating the maximal ones takes.
+"""Counting (p, q)-bicliques on one CPU thread, as a multiple of the time for enumerating the maximal ones.
 
     python -m benchmarks.pq_counts [--graph youtube] [--repeats 5] [--beside CHECKOUT]
 
-So machines cancel out: the enumeration and every count are asked in turn, and of each the best is taken, in processor
-time of the thread, where other processes count least. `--beside` has the enumeration of another checkout of this
-project in place of this one's. BCList++ and EPivoter are the fastest published programs on a CPU; their multiples are
-those that were measured beside commit 812fb19 (`../shared/data/INDEX.md`), EPivoter's table being in floating point,
-inexact above 2^53. Two threads are timed by the clock.
+So machines cancel out: the enumeration and every count alternate, and the best of each counts, in processor time of the
+thread, which other processes disturb least. `--beside` uses the enumeration of another checkout of this project.
+BCList++ and EPivoter are the fastest published programs on a CPU; their multiples were measured with commit 812fb19
+(`../shared/data/INDEX.md`). EPivoter's table is in floating point, inexact above 2^53. Two threads are timed by the
+clock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["CASES", "Case", "main"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is counted, the multiple that is asked for, and what the best published program takes."""
+    """A query, its target multiple, and the best published program's."""
 
     name: str
     query: PqQuery
@@ -67,7 +67,7 @@ for line in sys.stdin:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; the exit code is 1 where a multiple is above what is asked."""
+    """Print the table; return 1 if a multiple is above its target."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graph", default="youtube")
     parser.add_argument("--repeats", type=int, default=5)
@@ -118,7 +118,7 @@ def _clock(graph: BipartiteCSR, query: PqQuery, threads: int) -> float:
 
 
 def _timed(graph: BipartiteCSR, query: PqQuery, threads: int, clock: Callable[[], float]) -> float:
-    """From the graph in memory to the integers."""
+    """Return the time from the graph in memory to the integers."""
     began = clock()
     sink = PqSink(query)
     count_pq_into(sink, graph, Execution(threads=threads), "cpu")

@@ -1,8 +1,8 @@
-"""The CUDA engine of counting (p, q)-bicliques on one GPU, beside GBC on the same kind of device.
+"""The CUDA engine that counts (p, q)-bicliques on one GPU, compared with GBC on the same kind of device.
 
-Times run from the graph's two CSR directions on the device to the count (core, order and the sum of leaves included,
-compilation excluded), best of five; GBC's are its own, without its reordering and its reading. Counts are held against
-those on record. ``python -m benchmarks.pq_gpu --help`` lists the options.
+Times run from the graph's two CSR directions on the device to the count (including core, order and the sum of leaves,
+excluding compilation), best of five; GBC's are its own, without its reordering and reading. Counts are compared with
+the recorded ones. ``python -m benchmarks.pq_gpu --help`` lists the options.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GBC: dict[str, tuple[float, ...]] = {
 }
 """Seconds of GBC on one H200 for (3, 3), (4, 4), (6, 6) and (8, 8), the better of its two layers; 2026-11-20."""
 UNFINISHED = "bookcrossing"
-"""On which GBC does not end in 12 seconds."""
+"""A graph that GBC does not finish in 12 seconds."""
 KNOWN: dict[tuple[str, int], int] = {
     ("youtube", 3): 146_517_782,
     ("youtube", 4): 626_892_852,
@@ -60,8 +60,9 @@ KNOWN: dict[tuple[str, int], int] = {
     ("actor_movies", 6): 15_199_206,
     ("actor_movies", 8): 75_601,
 }
-"""Counts that other programs gave; but for actor_movies (3, 3), where GBC gives 2,381,100, and plain Python this, going
-through all triples of left vertices (`tests/mbe_stage/pq_counts/test_counts.py`)."""
+"""Counts of other programs; except actor_movies (3, 3), where GBC gives 2,381,100, but testing all triples of left
+vertices gives this (`tests/mbe_stage/pq_counts/test_counts.py`).
+"""
 TABLES = ("youtube", "lastfm_tag_artist")
 _LIMIT_SECONDS = 20.0
 _EXECUTION = Execution()
@@ -69,7 +70,7 @@ _EVERYTHING = Techniques()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where a count is wrong, 4 where there is no GPU."""
+    """Measure and print; return 1 if a count is wrong, 4 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--graphs", nargs="*", help="of those that are known; by default all")
     parser.add_argument("--repeats", type=int, default=5)
@@ -119,16 +120,16 @@ def count(
     execution: Execution = _EXECUTION,
     techniques: Techniques = _EVERYTHING,
 ) -> tuple[dict[tuple[int, int], int], bool]:
-    """The counts, and whether all of the work was done in the time.
+    """Return the counts and whether the work is complete.
 
     Parameters
     ----------
     graph : BipartiteCSR
     query : PqQuery
     facts : dict, optional
-        Receives what the warps did.
+        Receives figures of the warps.
     seconds : float, optional
-        After which the count is given up; a quantum more is possible.
+        Time limit; a quantum more is possible.
     execution : Execution
     techniques : Techniques
     """
@@ -169,7 +170,7 @@ def _row(
     repeats: int,
     techniques: Techniques = _EVERYTHING,
 ) -> dict[str, Any]:
-    """One cell, or a table.
+    """Return the row of one cell, or of a table.
 
     Parameters
     ----------
@@ -177,9 +178,9 @@ def _row(
     graph : BipartiteCSR
     query : PqQuery
     known : int, optional
-        Its count.
+        Known count.
     peer : float, optional
-        Seconds of GBC.
+        GBC's seconds.
     repeats : int
     techniques : Techniques
     """
@@ -224,7 +225,7 @@ def _row(
 
 
 def _known_cells(name: str) -> dict[tuple[int, int], int]:
-    """Those of a table of up to 10 by 10 that other programs gave."""
+    """Return the cells of a table of up to 10 by 10 that other programs gave."""
     cells = {(size, size): n for (graph, size), n in KNOWN.items() if graph == name}
     path = Path(os.environ.get("MBE_DATA", "")) / f"{name}_pq_counts.txt"
     if path.is_file():

@@ -1,11 +1,10 @@
-"""What the CUDA engine of counts does with less device memory: the same counts, in parts, at which times.
+"""The counting CUDA engine with less device memory: equal counts, in parts, and their times.
 
-For each graph and cell: plenty, then a half, an eighth and a thirty-second of what the whole needed when it was
-measured first (`NEEDED`; of other graphs what it needs now), and the smallest budget that a refusal names. Of each the
-seconds, from the graph on the device to the count, the best of some, and as a multiple of plenty's; of them the
-kernel's, the host's (core and cut of graphs in parts), waiting for lists, transfer, moving nodes that wait to the host
-and back. The graph itself, in the device's memory, is in no budget. ``python -m benchmarks.pq_gpu_memory --help`` lists
-the options.
+For each graph and cell: plenty, then a half, an eighth and a thirty-second of the first measured need of the whole
+(`NEEDED`; of other graphs the current need), and the smallest budget that a refusal names. Each has the best seconds,
+from the graph on the device to the count, also as a multiple of plenty's; and of them the kernel's, the host's (core
+and cutting into parts), waiting for lists, transfer, and moving waiting nodes to the host and back. The graph itself,
+in device memory, is in no budget. ``python -m benchmarks.pq_gpu_memory --help`` lists the options.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ NEEDED = {
     ("kddcup99_onehot", 2): 2_107_747_232,
     ("kddcup99_onehot", 3): 2_107_747_232,
 }
-"""Bytes of device memory that the whole took at commit 60f9c07, by p and q. Budgets stay where it takes less."""
+"""Bytes of device memory of the whole at commit 60f9c07, by p and q. Budgets stay if it needs less now."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where a count differs, 4 where there is no GPU."""
+    """Measure and print; return 1 if a count differs, 4 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graphs", nargs="*", default=_GRAPHS)
     parser.add_argument("--sizes", nargs="*", type=int, default=_SIZES, help="p and q, which are equal")
@@ -82,19 +81,19 @@ def _measured(
     *,
     with_smallest: bool = True,
 ) -> Iterator[tuple[str, bool]]:
-    """A line for each budget, and whether its count is that of plenty.
+    """Yield a line for each budget, and whether its count equals that of plenty.
 
     Parameters
     ----------
     graph : BipartiteCSR
     counted : function
-        Of a budget, as `_counted`.
+        Takes a budget, as `_counted`.
     parts : sequence of int
-        Of what the whole needs.
+        Divisors of the memory of the whole.
     needed : int, optional
-        Bytes that it needs; by default what it is found to take.
+        Bytes of the whole; measured by default.
     with_smallest : bool
-        What a refusal names too.
+        Also measure the budget that a refusal names.
     """
     from mbe_stage.pq_counts.cuda.prepare import preparation_bytes
 
@@ -111,7 +110,7 @@ def _measured(
         try:
             found, less, text = counted(budget)
         except MemoryBudgetExceeded as refusal:
-            # What a refusal names has to be enough.
+            # The budget that a refusal names must be enough.
             yield f"{name}: refused: {refusal}", name != "smallest"
             continue
         if found is None:
@@ -126,7 +125,7 @@ def _measured(
 def _counted(
     graph: BipartiteCSR, size: int, limit: float, repeats: int, budget: int | None
 ) -> tuple[int | None, dict[str, int], str]:
-    """The count, None where the time was over; what the engine tells; and a line that has both.
+    """Return the count, None after a timeout; the engine's figures; and a line with both.
 
     Parameters
     ----------
@@ -136,9 +135,9 @@ def _counted(
     limit : float
         Seconds.
     repeats : int
-        After the first, which may compile, and takes the memory that the others are given again.
+        After the first, which may compile and allocates memory that the others reuse.
     budget : int or None
-        Bytes; by default what is free.
+        Bytes; by default the free memory.
     """
     query, execution, seconds = PqQuery.of(size, size), Execution(device_memory_bytes=budget), float("inf")
     for repeat in range(repeats + 1):

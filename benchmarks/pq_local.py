@@ -1,7 +1,7 @@
-"""Local counts of (p, q)-bicliques on one GPU, beside the counts alone. Run by ``python -m benchmarks.pq_gpu --local``.
+"""Local counts of (p, q)-bicliques on one GPU, compared with counts only: ``python -m benchmarks.pq_gpu --local``.
 
-Times run from the graph's two CSR directions on the device to digits of all vertices (and edges) on the host. What is
-held against the counts: left vertices sum up to p times the count, right ones to q times, edges to p q times.
+Times run from the graph's two CSR directions on the device to digits of all vertices (and edges) on the host. Sums are
+checked against the counts: left vertices sum to p times the count, right ones to q times, edges to p q times.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _SLOW_SECONDS = 2.0
 
 
 def local_rows(graphs: dict[str, BipartiteCSR], sizes: Sequence[int], repeats: int) -> Iterator[dict[str, Any]]:
-    """A row for each graph, size and detail.
+    """Yield a row for each graph, size and detail.
 
     Parameters
     ----------
     graphs : dict of BipartiteCSR
     sizes : sequence of int
-        (2, 2), (3, 3) and (4, 4) where none is given.
+        By default (2, 2), (3, 3) and (4, 4).
     repeats : int
-        Of what takes less than two seconds; the best of them is told.
+        For work of less than two seconds; the best counts.
     """
     for name, graph in graphs.items():
         for size in sizes or _SIZES:
@@ -58,7 +58,7 @@ def _row(graph: BipartiteCSR, query: PqQuery, detail: Detail, alone: float, repe
     for _ in range(repeats if first < _SLOW_SECONDS else 1):
         best = min(best, _timed(graph, query, detail)[1])
     facts: dict[str, int] = {}
-    # What the warps did is read in a run of its own: reading it takes time.
+    # Figures of the warps come from a separate run, because reading them takes time.
     _timed(graph, query, detail, facts)
     return {
         "right": _adds_up(sink),
@@ -94,5 +94,5 @@ def _adds_up(sink: PqSink) -> bool:
 
 
 def _total(digits: np.ndarray) -> int:
-    """The sum of numbers; of fewer than 2^32 whose digits are below 2^32."""
+    """Return the sum of numbers; of fewer than 2^32 whose digits are below 2^32."""
     return sum(int(place) << (BITS * k) for k, place in enumerate(digits.sum(axis=0, dtype=np.uint64).tolist()))

@@ -1,8 +1,8 @@
-"""The peak memory of `mbe project` on a large generated graph: it reads, finds the pairs, and publishes a run.
+"""Peak memory of `mbe project` on a large generated graph: it reads, finds the pairs, and publishes a run.
 
     python -m benchmarks.project [--side-size 1000000] [--edges 8000000] [--min-shared 3] [--top 100]
 
-Right vertices are chosen by popularity, 1 / (rank + 1000). The command is a process of its own; its peak is that of the
+Right vertices are chosen by popularity, 1 / (rank + 1000). The command is a separate process; its peak is that of the
 resident memory. The exit code is 1 above 4 GiB.
 """
 
@@ -30,7 +30,7 @@ _COMMAND = "from mbe_stage.pipeline.cli.entry import main; main()"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the result; 1 if the memory is exceeded."""
+    """Print the result; return 1 if the memory is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--side-size", type=int, default=1_000_000, help="vertices of each side")
     parser.add_argument("--edges", type=int, default=8_000_000)

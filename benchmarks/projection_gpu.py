@@ -1,7 +1,7 @@
-"""Maximal cliques of a projection on one GPU, within a time: all of them, or how far the search came.
+"""Maximal cliques of a projection on one GPU, within a time limit: all of them, or the progress so far.
 
-Where many of a side share a neighbour, its projection is dense, and its cliques may be more than any time counts. Time
-runs from the projection's CSR on the device; the projection itself is made on the host. ``python -m
+If many vertices of a side share a neighbour, its projection is dense and may have too many cliques to count. Time runs
+from the projection's CSR on the device; the projection itself is made on the host. ``python -m
 benchmarks.projection_gpu --help`` lists the options.
 """
 
@@ -32,7 +32,7 @@ _TOLD_EVERY = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 4 where there is no GPU."""
+    """Measure and print; return 4 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graph", nargs="?", default="actor_movies", help="of MBE_DATA")
     parser.add_argument("--side", choices=("left", "right"), default="left")
@@ -59,11 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def counted_within(graph: UndirectedCSR, limit: float) -> Iterator[str]:
-    """Count until all is counted or the time is over; a line now and then, and one for the end.
+    """Count until the end or the time limit; yield a line now and then, and one for the end.
 
-    A root is done when nothing below it is left to anybody.
+    A root is done when no work below it remains.
     """
-    # The first search compiles, where nothing is compiled yet.
+    # The first search compiles, if necessary.
     triangle = UndirectedCSR.from_edges([0, 1, 2], [1, 2, 0])
     assert sum(block.n_cliques for block in engine_cuda.run(triangle, CliqueQuery(), Execution(), Detail.COUNT)) == 1
     n, seconds, told = 0, 0.0, 0.0
@@ -95,7 +95,7 @@ def _on_device(graph: UndirectedCSR) -> UndirectedCSR:
 
 
 def _roots(statistics: dict[str, int]) -> str:
-    """How many roots are done, and how many the rest of the cliques are below."""
+    """Return the number of finished roots, and of those with the remaining cliques."""
     n, n_done = statistics["roots"], statistics["roots_done"]
     return f"{n_done / n:.4%} of the roots done, {n - n_done:,} left"
 

@@ -1,8 +1,8 @@
-"""What a new process of the tier `rapids` takes from its start to its end: ``python -m benchmarks.rapids_start``.
+"""Time of a new process on the tier `rapids` from start to end: ``python -m benchmarks.rapids_start``.
 
-The first run with nothing compiled, the first with minimum sizes after it, and runs that find everything compiled.
-Wall time of the whole process beside the sum of the steps that it reports; what is not in the steps is the interpreter,
-imports and publishing. Packages without bytecode take seconds more to import: pip compiles it when it installs.
+The first run with nothing compiled, the first with minimum sizes after it, and runs that find everything compiled. It
+prints the wall time of the process and the sum of its reported steps; the rest is the interpreter, imports and
+publishing. Packages without bytecode take seconds more to import: pip compiles it when it installs.
 """
 
 from __future__ import annotations

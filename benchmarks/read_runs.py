@@ -1,8 +1,8 @@
-"""What reading published runs takes: ``python -m benchmarks.read_runs``; every line in a process of its own.
+"""Time of reading published runs: ``python -m benchmarks.read_runs``; every line in a separate process.
 
 - `mbe verify` of a run whose keys have ten megabytes each (the input is read before, and not in the figure), which
-  includes compiling where no cache has it;
-- `mbe export --csv` of a crown of 2**18 - 2 bicliques: rows and megabytes a second, and how much memory grew;
+  includes compiling if it is not cached;
+- `mbe export --csv` of a crown of 2**18 - 2 bicliques: rows and megabytes per second, and the growth of memory;
 - `mbe runs` of a directory with a thousand runs.
 """
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def verify_long_keys(directory: Path) -> str:
-    """Both ways: with the input and without."""
+    """Time it with the input and without."""
     names = [chr(ord("a") + i) * _KEY_BYTES for i in range(_N_KEYS)]
     pairs = [(i, j) for i in range(_N_KEYS) for j in range(_N_KEYS) if i != j]
     left = pa.array([names[i] for i, _ in pairs], pa.large_string())
@@ -66,7 +66,7 @@ def verify_long_keys(directory: Path) -> str:
 
 
 def export_rate(directory: Path) -> str:
-    """Into a file, as `mbe export --out` does."""
+    """Export into a file, as `mbe export --out` does."""
     pairs = [(f"left {i}", j) for i in range(_CROWN) for j in range(_CROWN) if i != j]
     path = directory / "edges.parquet"
     pq.write_table(pa.table({"left": [u for u, _ in pairs], "right": [v for _, v in pairs]}), path)
@@ -83,7 +83,7 @@ def export_rate(directory: Path) -> str:
 
 
 def list_many_runs(directory: Path) -> str:
-    """Copies of one run under other names."""
+    """List copies of one run under other names."""
     path = directory / "edges.parquet"
     pq.write_table(pa.table({"left": [1, 1, 2], "right": [1, 2, 2]}), path)
     published = _published(directory, path=str(path))

@@ -1,6 +1,6 @@
-"""How the time grows: with the number of bicliques over all graphs, and with the number of edges of one.
+"""Growth of the time: with the number of bicliques over all graphs, and with the number of edges of one.
 
-``python -m benchmarks.scaling`` measures (one thread, counting) and draws; ``--draw`` draws what was measured before.
+``python -m benchmarks.scaling`` measures (one thread, counting) and draws; ``--draw`` draws an earlier measurement.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SEED = 2026
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and draw; the exit code is 1 where a count was wrong."""
+    """Measure and draw; return 1 if a count was wrong."""
     options = _parser().parse_args(arguments)
     try:
         if options.draw:
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def sample_edges(path: Path, share: int, directory: Path) -> Path:
-    """Write `share` percent of a graph's edges, drawn uniformly; larger shares hold the smaller ones.
+    """Write `share` percent of a graph's edges, drawn uniformly; larger shares contain smaller ones.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The scaling picture: two plots side by side as one SVG file that follows light and dark."""
+"""The scaling chart: two plots side by side as one SVG file for light and dark mode."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Point:
 
 
 class _Axis:
-    """`LogAxis` that begins at the power of ten below the smallest value in place of 1."""
+    """A `LogAxis` that starts at the power of ten below the smallest value instead of 1."""
 
     def __init__(self, values: Sequence[float], start: float, end: float) -> None:
         self._unit = 10.0 ** math.floor(math.log10(min(values)))
@@ -61,16 +61,16 @@ class _Axis:
 
 
 def scaling_svg(graphs: Sequence[Point], samples: Sequence[Point], sampled: str, note: str) -> str:
-    """The whole file.
+    """Return the whole file.
 
     Parameters
     ----------
     graphs : sequence of Point
         Time against bicliques, at least one.
     samples : sequence of Point
-        Time against edges, by growing number of edges; the second plot is left out where there are none.
+        Time against edges, by growing number of edges; without any there is no second plot.
     sampled : str
-        Name of the graph that was sampled.
+        Name of the sampled graph.
     note : str
         A line below both: machine, date, commit.
     """
@@ -114,7 +114,7 @@ def _axes(x: _Axis, y: _Axis, x_title: str) -> Iterator[str]:
 
 
 def _rates(x: _Axis, y: _Axis, labels: _Labels) -> Iterator[str]:
-    """Lines of equal speed, one a power of ten, where the plot has room for them."""
+    """Draw lines of equal speed, one per power of ten, if the plot has room for them."""
     low, high = x.ticks[0], x.ticks[-1]
     for power in range(4, 9):
         rate = 10.0**power
@@ -136,7 +136,7 @@ def _line(points: Sequence[Point], x: _Axis, y: _Axis) -> Iterator[str]:
 
 
 class _Labels:
-    """Places each label where it covers neither a dot nor another label, or leaves it to the dot's tooltip."""
+    """Places each label where it covers no dot or other label; otherwise only the dot's tooltip has it."""
 
     _CHARACTER, _LINE = 6.4, 12.0
     _PLACES = (
@@ -154,11 +154,11 @@ class _Labels:
         self._taken: list[_Box] = [(x(p.x) - 4, y(p.seconds) - 4, x(p.x) + 4, y(p.seconds) + 4) for p in points]
 
     def reserve(self, x: float, y: float, anchor: str, text: str) -> None:
-        """Keep the place of a text that stands there anyway."""
+        """Reserve the place of a fixed text."""
         self._taken.append(self._box(x, y, anchor, text))
 
     def beside(self, point: Point) -> str:
-        """The label's element; empty where there is no room."""
+        """Return the label's element; empty without room."""
         px, py = self._x(point.x), self._y(point.seconds)
         for dx, dy, anchor in self._PLACES:
             box = self._box(px + dx, py + dy, anchor, point.label)

@@ -1,10 +1,9 @@
-"""Is the progress told true? ``python -m benchmarks.shown_progress [--threads N] [--stop SECONDS] [GRAPH ...]``.
+"""Accuracy of shown progress: ``python -m benchmarks.shown_progress [--threads N] [--stop SECONDS] [GRAPH ...]``.
 
-Each graph is counted once, with somebody who listens. Ten times on the way, evenly in time: which share of the
-bicliques was found and of the time had passed, what the engine guessed, which share was told, and how many seconds were
-told to be left and were left. ``-`` is nobody knows. Above that, what the sampler took of a core.
-Graphs are named as for `benchmarks.estimates`; of one that is stopped the truth is the known
-number, and the time left is not known.
+Each graph is counted once, with a listener. Ten times, evenly in time, it prints the true shares of bicliques and of
+time, the engine's guess, the shown share, and the shown and true seconds left. ``-`` means unknown. The line above has
+the sampler's share of a core. Graphs are named as for `benchmarks.estimates`; for a stopped one the truth is the known
+number, and the time left is unknown.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ _LOOKS = 10
 
 
 def lines(seen: Sequence[Progress], truth: int, is_complete: bool) -> list[str]:
-    """What was told at ten moments, evenly in time.
+    """Return the progress shown at ten moments, evenly in time.
 
     Parameters
     ----------
     seen : sequence of Progress
-        In their order; the last one is the end.
+        In order; the last one is the end.
     truth : int
-        How many bicliques there are.
+        True number of bicliques.
     is_complete : bool
         Whether all were found.
     """
@@ -58,7 +57,7 @@ def _or_dash(value: float | None, form: str, width: int) -> str:
 
 @contextmanager
 def _noting_samplers() -> Iterator[list[float]]:
-    """Seconds of a core that each sampler took which ended meanwhile, as its log says."""
+    """Record the core seconds of each sampler that ends meanwhile, from its log."""
     logger, spent = logging.getLogger(sampling.__name__), list[float]()
     before = logger.level
 
@@ -77,7 +76,6 @@ def _noting_samplers() -> Iterator[list[float]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table of each graph."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graphs", nargs="*", default=_GRAPHS)
     parser.add_argument("--threads", type=int, default=0)

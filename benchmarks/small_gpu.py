@@ -1,4 +1,4 @@
-"""How long calls on small graphs take on a GPU, from the user's call to the result; graphs from fixed seeds.
+"""Times of calls on small graphs on a GPU, from the user's call to the result; graphs from fixed seeds.
 
 ``python -m benchmarks.small_gpu [REPEATS]``: best and median microseconds.
 """
@@ -52,7 +52,6 @@ def _cases() -> dict[str, Callable[[], Any]]:
 
 
 def main(repeats: int) -> int:
-    """Print a line for each case."""
     for name, call in _cases().items():
         for _ in range(10):
             call()

@@ -1,4 +1,4 @@
-"""What the warps of the counting kernel wait for, graph by graph: hardware counters, read by Nsight Compute.
+"""Stall reasons of the counting kernel's warps, graph by graph: hardware counters, read by Nsight Compute.
 
 ``python -m benchmarks.stalls_gpu`` needs `ncu` (on the PATH, with access to the counters) and the benchmark graphs.
 """
@@ -22,10 +22,10 @@ from mbe_stage.bicliques import engine_cuda
 
 __all__ = ["main"]
 
-# Nsight Compute saves the device's memory before it repeats a kernel for other counters. This much does for a quantum.
+# Nsight Compute saves the device's memory before it repeats a kernel for other counters. This is enough for a quantum.
 _BUDGET_BYTES = 16 * 10**9
 _STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
-# The states of a warp that has not issued, by what they have in common.
+# Stall states of a warp, grouped.
 _STATES = {
     "global memory": ("long_scoreboard", "lg_throttle", "drain", "membar"),
     "shuffles, shared": ("short_scoreboard", "mio_throttle"),
@@ -45,7 +45,7 @@ _OTHERS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 4 where there is no GPU, or no `ncu`."""
+    """Print the table; return 4 without a GPU or `ncu`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graphs", nargs="*", help="names; all of the benchmark by default")
     parser.add_argument("--commit", help="what to call the commit where there is no repository")
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measured(name: str) -> dict[str, float]:
-    """The counters of a graph's kernel; of the time quantum with most instructions where there are several."""
+    """Return the counters of a graph's kernel; of several quanta, that with most instructions."""
     metrics = [metric for metric, _ in _OTHERS.values()]
     metrics += [_STALLED.format(state) for states in _STATES.values() for state in states]
     command = ["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--kernel-name", "regex:task_counts"]

@@ -1,4 +1,4 @@
-"""Processor time of commands that only read, beside an empty Python.
+"""Processor time of commands that only read, compared with an empty Python.
 
 python benchmarks/start_up.py
 """
@@ -14,12 +14,12 @@ from pathlib import Path
 
 _REPEATS = 10
 _MBE = ["-m", "mbe_stage.pipeline.cli.entry"]
-# Without bytecode every module would be compiled by every process.
+# Without bytecode every process would compile every module.
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def main() -> None:
-    """Print the least user time of each, in turn, and how many empty starts that is."""
+    """Print the least user time of each, alternating, and as a multiple of empty starts."""
     with tempfile.TemporaryDirectory() as directory:
         edges, out = Path(directory, "edges.csv"), str(Path(directory, "out"))
         edges.write_text("left,right\na,b\na,c\nd,b\nd,c\nd,e\n")

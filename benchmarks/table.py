@@ -1,4 +1,4 @@
-"""The table as Markdown, which reads as well in a terminal, and as values for JSON."""
+"""The table as Markdown, which is also readable in a terminal, and as values for JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ _NONE = "-"
 
 
 def results_table(rows: Sequence[Row]) -> str:
-    """One line a graph."""
     threads = list(dict.fromkeys(n for row in rows for n in row.counts))
     several = [n for n in threads if n != 1] if 1 in threads else []
     columns = [
@@ -36,18 +35,17 @@ def results_table(rows: Sequence[Row]) -> str:
 
 
 def target_table(found: Sequence[Target]) -> str:
-    """One line a demand."""
     lines = [[target.what, target.wanted, target.found, _yes_no(target.met)] for target in found]
     return markdown_table(["target", "wanted", "found", "met"], lines, right_from=1)
 
 
 def markdown_table(columns: Sequence[str], lines: Sequence[Sequence[str]], right_from: int) -> str:
-    """A Markdown table whose source is aligned too.
+    """Return a Markdown table with aligned source.
 
     Parameters
     ----------
     right_from : int
-        Columns from this one on are set to the right.
+        Columns from this one on are right-aligned.
     """
     widths = [max(len(cell) for cell in column) for column in zip(columns, *lines, strict=True)]
 
@@ -63,7 +61,6 @@ def markdown_table(columns: Sequence[str], lines: Sequence[Sequence[str]], right
 
 
 def row_values(row: Row) -> dict[str, Any]:
-    """Everything of a row, for JSON."""
     best = best_single_thread(row.name)
     return {
         "graph": row.name,
@@ -101,7 +98,7 @@ def _cells(row: Row, threads: Sequence[int], several: Sequence[int]) -> list[str
 
 
 def _peer(name: str) -> str:
-    """The best program on one thread; where nobody measured one, the best on a CPU with its threads."""
+    """Return the best program on one thread or, if there is none, the best on a CPU with its threads."""
     single = best_single_thread(name)
     if single is not None:
         return f"{_seconds(single.seconds)} {single.program}"
@@ -121,7 +118,7 @@ def _threads(n: int) -> str:
 def _seconds(value: float | None) -> str:
     if value is None:
         return _NONE
-    # Three digits are what a repetition on an idle machine confirms.
+    # Repeats on an idle machine agree in three digits.
     return f"{value * 1e3:.3g} ms" if value < 0.9995e-1 else f"{value:.3g} s" if value < 100 else f"{value:.0f} s"
 
 

@@ -1,4 +1,4 @@
-"""What the CPU engine is meant to reach, and whether a table shows it."""
+"""Targets of the CPU engine, and whether a table meets them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_MEAN_RATIO = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One demand: what is measured, what it may be, what it is."""
+    """One target: the measurement, its limit, its value."""
 
     what: str
     wanted: str
@@ -33,18 +33,17 @@ class Target:
 
 
 def ratio_to_best(row: Row) -> float | None:
-    """Time on one thread over that of the best known program on one thread; below 1 is faster."""
+    """Return our time on one thread over that of the best known program on one thread; below 1 is faster."""
     best, ours = best_single_thread(row.name), row.count_seconds(1)
     return ours / best.seconds if best is not None and ours is not None else None
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive numbers, at least one."""
+    """Return the geometric mean of positive numbers, at least one."""
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def targets(rows: Sequence[Row]) -> list[Target]:
-    """Every demand that these rows can answer."""
     found: list[Target] = []
     for row in rows:
         found += [*_count_time(row), *_speed_up(row), *_busy(row), *_write_ratio(row), *_memory(row)]

@@ -1,4 +1,4 @@
-"""One graph on one tier, and whether two tiers published the same: tables, fingerprints, counts."""
+"""One graph on one tier, and the comparison of two tiers: tables, fingerprints, counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def publish_with(tier: str, edges: Path, out: Path, threads: int = 0) -> RunResu
 
 
 def differences(one: RunResult, other: RunResult) -> list[str]:
-    """What two runs do not have in common, of what they should; nothing where they are the same."""
+    """Return the differences between two runs that should be equal."""
     found = []
     if one.manifest.content_fingerprint != other.manifest.content_fingerprint:
         found.append("content fingerprints differ")
@@ -46,7 +46,7 @@ def differences(one: RunResult, other: RunResult) -> list[str]:
 
 def _read(path: Path) -> pa.Table:
     table = ds.dataset(path).to_table()
-    # The order of a dictionary's values is the writer's own affair.
+    # The order of a dictionary's values is up to the writer.
     plain = [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
     return table.cast(pa.schema(plain))
 

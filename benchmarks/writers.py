@@ -1,8 +1,8 @@
-"""The writing of results, without an engine: generated blocks go to the sink that publishes bicliques.
+"""Writing of results without an engine: generated blocks go to the sink that publishes bicliques.
 
 ``python -m benchmarks.writers`` prints two tables for each kind of results. The first has the processor seconds that
 one thread needs for a gigabyte of members, step by step. The second has the whole sink with several numbers of
-encoders: wall seconds, gigabytes a second and processor seconds of the process. A serial part shows there as a wall
+encoders: wall seconds, gigabytes per second and processor seconds of the process. A serial part shows there as a wall
 time that more encoders do not shorten.
 
 - ``books``: families of bicliques that share members, with the sizes and the compressibility of bookcrossing.
@@ -33,7 +33,7 @@ from mbe_stage.pipeline.problems.bicliques.arrow import ROWS, ParquetSink, Summa
 from mbe_stage.pipeline.problems.bicliques.largest import Largest
 
 _BLOCK_BYTES = 16 << 20
-# So many blocks are generated; they are fed again and again, each time as a copy in new memory.
+# This many blocks are generated and fed repeatedly, each time as a copy in new memory.
 _N_BLOCKS = 16
 _FAMILY = 64
 
@@ -67,7 +67,6 @@ KINDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kinds", nargs="*", help=f"kinds of results: {', '.join(KINDS)}; all by default")
     parser.add_argument("--encoders", default="1,2", help="numbers of encoders, such as 1,8,64")
@@ -97,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _steps(
     kind: Kind, blocks: list[BicliqueBlock], hashes: tuple[np.ndarray, np.ndarray], directory: Path
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield each step of an encoder with its seconds per gigabyte, in this thread and alone."""
+    """Yield each step of an encoder with its seconds per gigabyte, in this thread only."""
     summary, largest = Summary(kind.n_left, kind.n_right, 0), Largest()
     named = [(block, biclique_keys(block, *hashes)) for block in blocks]
     edges = [block.left_sizes.astype(np.int64) * block.right_sizes for block in blocks]
@@ -173,12 +172,12 @@ def _blocks(kind: Kind, n_blocks: int) -> list[BicliqueBlock]:
 def _side(
     rng: np.random.Generator, n_vertices: int, width: int | None, n_families: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes and members of one side of some families."""
+    """Return sizes and members of one side of some families."""
     shape = n_families * _FAMILY, width or 2
     # Vertices of high degree are in many bicliques.
     families = np.sort((n_vertices * rng.random((n_families, width or 2)) ** 3).astype(np.int32) // 2, axis=1)
     lists = np.repeat(families + np.arange(width or 2, dtype=np.int32), _FAMILY, axis=0)
-    # Two in a row have the same members on this side, as neighbours in a search tree.
+    # Two consecutive ones share their members on this side, as neighbours in a search tree do.
     half = shape[0] // 2, shape[1]
     chosen = np.ones(shape, bool) if width is None else np.repeat(rng.random(half) < 0.25, 2, axis=0)
     chosen[:, 0] |= ~chosen.any(axis=1)
@@ -199,7 +198,7 @@ def _bytes_of(blocks: Sequence[BicliqueBlock]) -> int:
 
 
 def _thread_seconds() -> np.ndarray:
-    """Processor seconds of this thread: of the program, and of the system for it."""
+    """Return the processor seconds of this thread: user and system."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_THREAD)

@@ -1,4 +1,4 @@
-"""Bicliques of a graph in arrays, in memory: which researchers share which interests.
+"""Bicliques of a graph in arrays, in memory: researchers who share interests.
 
 python examples/arrays.py
 """
@@ -12,7 +12,7 @@ from mbe_stage import enumerate_bicliques
 PEOPLE = ["Ada", "Ben", "Cleo", "Dan"]
 TOPICS = ["graphs", "logic", "music", "optics"]
 
-# One edge a position: person and topic, as dense ids.
+# One edge per position: person and topic, as dense ids.
 PERSON = np.array([0, 0, 0, 1, 1, 2, 2, 2, 3])
 TOPIC = np.array([0, 1, 2, 0, 1, 0, 1, 3, 3])
 

@@ -1,8 +1,8 @@
-"""What is new since the last run: the two newest runs of an output directory compared, with their members.
+"""Compare the two newest runs of an output directory, with their members.
 
 python examples/compare_runs.py [OUT]
 
-Nothing is written into OUT. Without it two toy runs are made in a directory that is removed afterwards.
+It writes nothing into OUT. Without OUT it makes two toy runs in a temporary directory.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from mbe_stage.pipeline import Config, RunStore, run
 from mbe_stage.pipeline.views.diff import diff_runs, largest_differences
 
 YESTERDAY = [("ann", "shop 1"), ("ann", "shop 2"), ("bob", "shop 1"), ("bob", "shop 2"), ("cid", "shop 3")]
-# Today cid was at the same shops as ann and bob, so their group has grown, and dee came.
+# Today cid visited the same shops as ann and bob, so their group has grown, and dee is new.
 TODAY = [*YESTERDAY, ("cid", "shop 1"), ("cid", "shop 2"), ("dee", "shop 3")]
 
 
 def main(out: Path) -> None:
-    """Print what differs between the two newest runs."""
+    """Print the differences between the two newest runs."""
     runs = RunStore(out).runs()
     if len(runs) < 2:
         sys.exit(f"{out}: {len(runs)} published runs; expected two at least; publish another: mbe enumerate")

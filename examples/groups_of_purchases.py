@@ -1,6 +1,6 @@
-"""Groups joined back to the table that they were found in: what each ring bought, and what it was worth.
+"""Join groups with the table that they come from: what each ring bought, and its value.
 
-python examples/groups_of_purchases.py [OUT]     in pandas, and the same in DuckDB where it is installed
+python examples/groups_of_purchases.py [OUT]     in pandas, and the same in DuckDB if it is installed
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GROUP BY rank ORDER BY rank
 
 
 def purchases() -> pd.DataFrame:
-    """Purchases as they come from the warehouse: most at random, those of a ring of accounts in lockstep."""
+    """Return purchases as they come from a warehouse: most at random, those of a ring of accounts in lockstep."""
     rng = np.random.default_rng(7)
     honest = pd.DataFrame(
         {
@@ -46,7 +46,7 @@ def purchases() -> pd.DataFrame:
 
 
 def in_pandas(bought: pd.DataFrame, run_dir: Path) -> pd.DataFrame:
-    """Accounts, purchases and their worth of each group, best first."""
+    """Return accounts, purchases and value of each group, best first."""
     members = pd.read_parquet(run_dir / "group_members.parquet")
     sides = {side: rows[["group_key", "key"]] for side, rows in members.groupby("side", observed=True)}
     accounts = sides["left"].rename(columns={"key": "account"})
@@ -62,7 +62,7 @@ def in_pandas(bought: pd.DataFrame, run_dir: Path) -> pd.DataFrame:
 
 
 def main(out: str) -> None:
-    """Find the groups, and print what each bought together."""
+    """Find the groups and print the common purchases of each."""
     bought = purchases()
     config = Config.from_mapping(
         {
@@ -80,7 +80,7 @@ def main(out: str) -> None:
         return
     import duckdb
 
-    # DuckDB sees the frame by its name.
+    # DuckDB finds the frame by its variable name.
     again = duckdb.sql(QUERY.format(run=run_dir)).df()
     print("the same in DuckDB" if np.allclose(again, found) else f"DuckDB has\n{again}")
 

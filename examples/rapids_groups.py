@@ -1,4 +1,4 @@
-"""Groups on the GPU, joined back to the purchases they were found in: what each ring bought, and what it was worth.
+"""Find groups on the GPU and join them with the purchases: what each ring bought, and its value.
 
 python examples/rapids_groups.py             needs an NVIDIA GPU and the extra rapids-cu13 (or rapids-cu12)
 """
@@ -15,7 +15,7 @@ RING, SHARED = 6, 12
 
 
 def purchases() -> cudf.DataFrame:
-    """Purchases as they come from the warehouse: most at random, those of a ring of accounts in lockstep."""
+    """Return purchases as they come from a warehouse: most at random, those of a ring of accounts in lockstep."""
     rng = cp.random.default_rng(7)
     accounts = "customer-" + cudf.Series(rng.integers(0, N_ACCOUNTS, N_PURCHASES)).astype("str")
     ring = "ring-" + cudf.Series(cp.repeat(cp.arange(RING), SHARED)).astype("str")
@@ -31,7 +31,7 @@ def purchases() -> cudf.DataFrame:
 
 
 def worth_of_groups(bought: cudf.DataFrame) -> cudf.DataFrame:
-    """Accounts, purchases and their worth of each group, best first."""
+    """Return accounts, purchases and value of each group, best first."""
     tables = enumerate_bicliques(bought, "account", "item", min_left=2, min_right=2, groups={}).groups
     members = tables["group_members"][["group_key", "side", "key"]].astype({"side": "str"})
     accounts = members[members["side"] == "left"].rename(columns={"key": "account"})[["group_key", "account"]]
@@ -43,7 +43,7 @@ def worth_of_groups(bought: cudf.DataFrame) -> cudf.DataFrame:
 
 
 def main() -> None:
-    """Find the groups, and print what each bought together."""
+    """Find the groups and print the common purchases of each."""
     print("rank accounts purchases amount")
     for rank, accounts, count, amount in worth_of_groups(purchases()).to_pandas().itertuples(index=False):
         print(f"{rank} {accounts} {count} {amount:.2f}")

@@ -1,4 +1,4 @@
-"""Inside an ETL job on the GPU: which accounts buy in lockstep, and what it was worth. No table leaves the device.
+"""In an ETL job on the GPU: which accounts buy in lockstep, and its value. No table leaves the device.
 
 python examples/rapids_purchases.py          needs an NVIDIA GPU and the extra rapids-cu13 (or rapids-cu12)
 """
@@ -15,7 +15,7 @@ RING = 6
 
 
 def purchases() -> cudf.DataFrame:
-    """Purchases as they come from the warehouse: most at random, those of a ring of accounts in lockstep."""
+    """Return purchases as they come from a warehouse: most at random, those of a ring of accounts in lockstep."""
     rng = cp.random.default_rng(7)
     accounts = "customer-" + cudf.Series(rng.integers(0, N_ACCOUNTS, N_PURCHASES)).astype("str")
     ring = "ring-" + cudf.Series(cp.repeat(cp.arange(RING), 12)).astype("str")
@@ -26,7 +26,7 @@ def purchases() -> cudf.DataFrame:
 
 
 def ranked(bought: cudf.DataFrame, min_accounts: int, min_items: int) -> cudf.DataFrame:
-    """Accounts by what they spent inside groups of accounts that all bought the same items."""
+    """Return accounts by their spending in groups of accounts that all bought the same items."""
     tables = enumerate_bicliques(bought, "account", "item", min_left=min_accounts, min_right=min_items)
     members = tables.bicliques[["biclique_key", "left"]].explode("left")
     goods = tables.bicliques[["biclique_key", "right"]].explode("right")

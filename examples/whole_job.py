@@ -1,4 +1,4 @@
-"""The whole job on a table in memory: a pandas frame in, published tables out, read back as they are.
+"""The whole job on a table in memory: a pandas frame in, published tables out, and read back.
 
 python examples/whole_job.py [OUT]
 """
@@ -35,11 +35,11 @@ def main(out: str) -> None:
     manifest = result.manifest
     print(f"{manifest.counts.bicliques} groups, {manifest.input.duplicate_edges} duplicate edge merged")
 
-    # Members are dense ids; the vertex tables say what they stand for. `top` does that for the largest.
+    # Members are dense ids; the vertex tables map them to keys. `top` does that for the largest.
     for group in largest_bicliques(result.run_dir, limit=2):
         print(f"{', '.join(map(str, group.left))} all bought {', '.join(map(str, group.right))}")
 
-    # Any reader of Parquet takes the tables as they are.
+    # Any Parquet reader can read the tables.
     products = pq.read_table(result.run_dir / "right_vertices.parquet").to_pandas()
     busiest = products.sort_values(["n_bicliques", "key"], ascending=[False, True]).iloc[0]
     print(f"{busiest['key']} is in {busiest['n_bicliques']} groups")

@@ -1,6 +1,6 @@
-"""A real browser for the tests of pages: the system's Chromium, driven by Playwright. Its fixture is in conftest.py.
+"""A real browser for page tests: the system's Chromium, driven by Playwright. The fixture is in conftest.py.
 
-Tests are skipped where there is no Chromium. Where there is one, whatever is missing beside it fails them.
+Without Chromium the tests are skipped. With it, a missing companion fails them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PATIENCE = 30_000.0
 def chromium() -> Iterator[Browser]:
     """Start the browser.
 
-    While it is open, this thread has a running event loop, and `asyncio.run` is refused: the fixture closes it at the
-    end of each module.
+    While it is open, this thread has a running event loop and `asyncio.run` fails, so the fixture closes it at the end
+    of each module.
     """
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed; expected chromium on the path: apt-get install chromium")
@@ -35,7 +35,7 @@ def chromium() -> Iterator[Browser]:
 
     expect.set_options(timeout=_PATIENCE)
     with sync_playwright() as playwright:
-        # Containers often forbid the sandbox, and every page here is one of our own.
+        # Containers often forbid the sandbox, and every page here is our own.
         switches = ["--no-sandbox", "--disable-dev-shm-usage"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=switches, timeout=_PATIENCE)
         try:
@@ -46,7 +46,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def opened(browser: Browser, address: str | Path, **options: Any) -> Iterator[Page]:
-    """Open a file or an address in a profile of its own, and fail on what a page must not do.
+    """Open a file or an address in a profile of its own, and fail if the page misbehaves.
 
     A page must not raise an error, print one to the console, or ask another host for anything.
 
@@ -74,7 +74,7 @@ def opened(browser: Browser, address: str | Path, **options: Any) -> Iterator[Pa
 
 
 def violations(page: Page) -> list[str]:
-    """The rules of axe that the page breaks, each with the elements that do."""
+    """Return the axe rules that the page breaks, each with its elements."""
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page).response["violations"]

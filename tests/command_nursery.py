@@ -1,8 +1,8 @@
-"""Commands and snippets of Python in processes that begin at once: forked from one that has imported all of it.
+"""Run commands and Python snippets in processes that start at once: forks of one that has imported everything.
 
 ``python -m tests.command_nursery SOCKET`` imports every module of `pipeline` and prints ``ready``. Then each connection
-asks for one process: JSON with ``arguments`` of `mbe` or the ``code`` of a snippet, ``cwd`` and ``environment``, beside
-three descriptors for its streams. It is answered by the exit code. Its other side is `tests.commands`.
+asks for one process: JSON with ``arguments`` of `mbe` or the ``code`` of a snippet, ``cwd`` and ``environment``, plus
+three descriptors for its streams. The answer is the exit code. The client is `tests.commands`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(address: str) -> None:
     """Serve until killed."""
     gc.disable()
     import_everything()
-    # Commands need not look for garbage in what is imported.
+    # Commands need not collect the garbage of imports.
     gc.freeze()
     gc.enable()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -41,9 +41,9 @@ def main(address: str) -> None:
         print("ready", flush=True)
         while True:
             connection, _ = listener.accept()
-            forget_the_ended()
+            reap_ended()
             nursery = os.getpid()
-            # It waits for the command, so that the next one can be asked for.
+            # The client waits for the command before it sends the next one.
             if os.fork() == 0:
                 end_with(nursery)
                 listener.close()
@@ -52,23 +52,23 @@ def main(address: str) -> None:
 
 
 def import_everything() -> None:
-    """What commands import when they come to it; no command is run here, whose threads a fork would lose."""
+    """Import what commands import lazily. No command runs here, because a fork would lose its threads."""
     for found in pkgutil.walk_packages(mbe_stage.pipeline.__path__, "mbe_stage.pipeline."):
         if not found.name.endswith("__main__"):
-            with suppress(ImportError):  # of libraries that are not installed
+            with suppress(ImportError):  # optional libraries
                 import_module(found.name)
     for name in ("pandas", "pyarrow.dataset", "scipy.io", "scipy.sparse"):
         import_module(name)
 
 
-def forget_the_ended() -> None:
+def reap_ended() -> None:
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def answer(connection: socket.socket) -> None:
-    """Have one command run in a process of its own, and say how it ended."""
+    """Run one command in a child process and send its exit code."""
     content, ancillary, _, _ = connection.recvmsg(1 << 20, socket.CMSG_SPACE(_STREAMS * array.array("i").itemsize))
     streams = array.array("i")
     for _, _, data in ancillary:
@@ -84,7 +84,7 @@ def answer(connection: socket.socket) -> None:
 
 
 def run(asked: dict[str, Any], streams: array.array) -> None:
-    """Run it in this process, and end as an interpreter does."""
+    """Run it in this process and exit as an interpreter does."""
     code = 1
     try:
         for number, stream in enumerate(streams):

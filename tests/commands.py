@@ -1,7 +1,7 @@
-"""Commands and snippets in processes forked from one that has imported everything: the tests' side of it.
+"""Client of `tests.command_nursery`: commands and snippets in processes forked from one that has imported everything.
 
-An interpreter takes longer to import the pipeline than most commands of a test take to run. That commands begin by
-themselves too is shown where a test starts them with `tests.patience`.
+An interpreter takes longer to import the pipeline than most test commands take to run. Tests of commands in fresh
+processes use `tests.patience`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.patience import PATIENCE, begun
 __all__ = ["Commands"]
 
 ROOT = Path(__file__).parents[1]
-# In the place of the installed command: hands its streams over, and leaves with the exit code.
+# Replaces the installed command: hands over its streams and returns the exit code.
 _STAND_IN = f"""#!{sys.executable} -IS
 import json, os, socket, sys
 asked = {{"arguments": sys.argv[1:], "cwd": os.getcwd(), "environment": dict(os.environ)}}
@@ -32,17 +32,17 @@ with socket.socket(socket.AF_UNIX) as to:
 
 
 class Commands:
-    """A process that forks commands.
+    """Client of a process that forks commands.
 
     Parameters
     ----------
     directory : Path
-        For its socket, and for a stand-in of the command `mbe`; empty.
+        An empty directory for the socket and a stand-in for the command `mbe`.
 
     Attributes
     ----------
     path : Path
-        A directory with that stand-in, to stand first in ``PATH``.
+        The stand-in's directory; put it first in ``PATH``.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -75,7 +75,7 @@ class Commands:
         stdout: int | None = None,
         stderr: int | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end; what it writes to a descriptor that is given is not in the answer."""
+        """Run a command to its end; output to a given descriptor is not in the answer."""
         asked = {"arguments": list(map(str, arguments)), "cwd": str(cwd), "environment": dict(environment)}
         return self._completed(asked, stdout, stderr)
 
@@ -99,6 +99,5 @@ class Commands:
         return subprocess.CompletedProcess(asked.get("arguments", []), code, out, err)
 
     def end(self) -> None:
-        """End the process; what it has forked ends with it."""
         self._process.kill()
         self._process.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""Fixtures that all tests share."""
+"""Fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -18,33 +18,32 @@ from pytest_timeout import Settings
 
 from tests.browser import chromium
 from tests.commands import Commands
-from tests.patience import none_goes_on
+from tests.patience import kill_remaining
 
-# While modules are imported and tests collected nearly nothing is garbage.
+# Imports and test collection produce almost no garbage.
 gc.disable()
-# Before NumPy is imported, and for processes that tests start: threads that wait for each other take minutes in all.
+# Set before NumPy is imported, and inherited by child processes: idle threads waste minutes in all.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-# Behind `nohup`, or in the background of a script, these are ignored, and so they would be in every command that a test
-# starts: it would not end at what the test sends.
+# `nohup` and background scripts ignore these signals, and commands started by tests would inherit that.
 for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, _handler)
 
-# How long an example takes is the machine's business, and what else runs there.
+# The time of an example depends on the machine's load.
 hypothesis.settings.register_profile("whatever the machine", deadline=None)
 hypothesis.settings.load_profile("whatever the machine")
 
 
-# What takes longest, in this order: begun last, one of them would run alone while the other processes are done.
+# The slowest tests, in this order: started last, one would run alone while the other processes are done.
 LONGEST = (
     "tests/mbe_stage/test_cuda_without_gpu.py::test_the_kernels_in_lockstep_lanes",
     "tests/mbe_stage/test_cuda_without_gpu.py::test_the_same_bicliques_without_any_technique",
     "tests/flows/test_flow_server.py",
-    "tests/flows/test_flow_show.py::test_a_run_with_all_it_left",
+    "tests/flows/test_flow_show.py::test_a_complete_run_is_shown",
     "tests/test_readme.py::test_blocks_run_and_print_what_is_shown",
     "tests/pipeline/test_cluster_faults.py",
     "tests/mbe_stage/test_cuda_without_gpu.py",
@@ -56,7 +55,7 @@ LONGEST = (
 )
 
 
-# Where slow tests are left out: one in so many of the examples that a test asks for, and no fewer than that.
+# When slow tests are excluded, run one in this many of a test's examples, but at least this many.
 ONE_EXAMPLE_IN, LEAST_EXAMPLES = 4, 25
 
 
@@ -70,7 +69,7 @@ def with_fewer_examples(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long tests first. With pytest-xdist each process begins with a part of the list: all parts begin with some."""
+    """Run long tests first: pytest-xdist gives each process a part of the list, and each should start with some."""
     if "not slow" in config.option.markexpr:
         for item in items:
             with_fewer_examples(item)
@@ -89,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Exempt everything imported so far from garbage collection: looking at it again and again takes minutes in all."""
+    """Exempt all imports so far from garbage collection; scanning them repeatedly takes minutes in all."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -97,7 +96,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Settings) -> bool | None:
-    """Say which test took too long, and where it is; the plugin would print the stacks of all threads beside it."""
+    """Name the test that timed out and its position; the plugin would also print the stacks of all threads."""
     if settings.method != "signal":
         return None
 
@@ -122,7 +121,7 @@ smaller_sides = tests.toys.smaller_sides.output:OUTPUT
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The toys as an installed package, as far as its entry points go: the folder that has them."""
+    """Return the folder with the entry points of the toys, as if the package were installed."""
     from mbe_stage.pipeline.problems.installed import forget_publications
     from mbe_stage.problem import forget
 
@@ -142,13 +141,13 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 @pytest.fixture
 def installed_environment(installed: Path) -> dict[str, str]:
-    """Variables with which another process finds the toys too."""
+    """Return environment variables that make the toys visible to other processes."""
     return {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{Path(__file__).parents[1]}"}
 
 
 @pytest.fixture(scope="session")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
-    """Commands that begin at once, and end as those do that import everything first."""
+    """Commands in forked processes: they start at once and end as usual."""
     made = Commands(tmp_path_factory.mktemp("commands"))
     yield made
     made.end()
@@ -163,7 +162,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The directory of real graphs: `MBE_DATA`, or `../shared/data` beside the checkout."""
+    """Return the directory of real graphs: `MBE_DATA`, or `../shared/data` next to the checkout."""
     given = os.environ.get("MBE_DATA")
     directory = Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
     if not (directory / "southern_women.npz").is_file():
@@ -172,15 +171,15 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _none_goes_on() -> Iterator[None]:
-    """Processes that a test has begun, and not waited for because it failed."""
-    with none_goes_on():
+def _kill_remaining() -> Iterator[None]:
+    """Kill processes that a failed test has left running."""
+    with kill_remaining():
         yield
 
 
 @pytest.fixture(autouse=True)
-def _loggers_as_before() -> Iterator[None]:
-    """A command that ran in this process decided what is logged, and where to."""
+def _restored_loggers() -> Iterator[None]:
+    """Restore the loggers after a test that ran a command in this process."""
     loggers = [logging.getLogger(name) for name in ("mbe_stage", "mbe_stage.pipeline")]
     before = [(logger.level, list(logger.handlers), logger.propagate) for logger in loggers]
     yield

@@ -1,7 +1,7 @@
-"""Figures of ten small graphs that only a change of the code changes: nodes, bytes of arenas, of tables, machine code.
+"""Record figures of ten small graphs that change only with the code: nodes, bytes of arenas and tables, machine code.
 
-Run as a script it prints a JSON object of them; with ``record`` it writes them to `guarding_figures.json`. One thread
-searches, and nothing depends on time. Registers and spills of the kernels have a record of their own,
+The script prints them as JSON; with ``record`` it writes them to `guarding_figures.json`. The search uses one thread,
+and no figure depends on time. Registers and spills of kernels have their own record,
 `tests/mbe_stage/cuda_resources.json`.
 """
 
@@ -34,20 +34,20 @@ from mbe_stage.search.cpu.pool import WorkerPool
 
 RECORD = Path(__file__).with_name("guarding_figures.json")
 EMITTED = "bytes of files"
-"""Depends on the version of pyarrow; the bytes of the same tables in memory do not."""
+"""Depends on the version of pyarrow, unlike the bytes of the tables in memory."""
 ASKED: dict[str, dict[str, Any]] = {
     "bicliques": {"output": {"members": True}},
     "cliques": {"cliques": {"min_size": 1}},
     "pq_counts": {"pq_counts": {"p": 4, "q": 4, "table": True}},
 }
-# Small outputs and first arenas, so that these do not hide how arenas grow.
+# Small outputs and initial arenas, so that arena growth shows.
 _BLOCK_BYTES = 1 << 12
 _FIRST_SIZES, _FIRST_CAPACITY = (64, 64, 2), 16
 Pairs = list[tuple[Any, Any]]
 
 
 def graphs() -> dict[str, Pairs]:
-    """Ten lists of edges. Cliques take them as those of an undirected graph."""
+    """Return ten edge lists. The clique engine reads them as undirected graphs."""
     with (Path(__file__).parents[1] / "pipeline" / "demo" / "southern_women.csv").open() as file:
         women = [(row["woman"], row["event"]) for row in csv.DictReader(file)]
     planted = _random(3, 300, 300, 0.01)
@@ -68,7 +68,7 @@ def graphs() -> dict[str, Pairs]:
 
 
 def _random(seed: int, n_left: int, n_right: int, density: float) -> Pairs:
-    # Python promises the same numbers in every version; NumPy's generators do not.
+    # Python's generator gives the same numbers in every version; NumPy's do not.
     number = random.Random(seed).random
     return [(u, v) for u in range(n_left) for v in range(n_right) if number() < density]
 
@@ -126,7 +126,7 @@ def _emitted(problem: str, asked: Mapping[str, Any], source: object) -> tuple[in
 
 
 def _noting_code() -> tuple[list[str], list[str]]:
-    """Note the package of each function whose machine code is asked for, and what is not there."""
+    """Record the package of each function whose machine code is requested, and cache misses."""
     loaded, missing, kept = [], [], code_cache.kept
 
     def noted(name: str, sources: Path | None = None) -> bytes | None:
@@ -141,7 +141,7 @@ def _noting_code() -> tuple[list[str], list[str]]:
 
 
 def _noting_arenas() -> dict[str, int]:
-    """Note the most bytes that a search holds at once."""
+    """Record the most arena bytes that a search holds at once."""
     peak, reserve, count = {"bytes": 0}, WorkerPool.reserve, Counting.run
 
     def noted(self: WorkerPool, n_bytes: int) -> int:
@@ -151,7 +151,7 @@ def _noting_arenas() -> dict[str, int]:
 
     def counted(self: Counting, *arguments: Any) -> Iterator[Any]:
         yield from count(self, *arguments)
-        # It never falls: what a worker has taken it keeps.
+        # Never falls: workers keep their arenas.
         peak["bytes"] = max(peak["bytes"], sum(int(worker.control[BYTES_HELD]) for worker in self._workers))
 
     WorkerPool.reserve, Counting.run = noted, counted  # type: ignore[method-assign, assignment]
@@ -195,8 +195,7 @@ def _change(before: int | None, after: int | None) -> str:
 
 
 def main() -> None:
-    """Print the figures, or record them."""
-    # Blocks that are delivered because time has passed would end tables elsewhere.
+    # Otherwise timed deliveries would end tables at other places.
     quanta._REPORT_SECONDS = math.inf
     found = figures()
     text = json.dumps(found, indent=1) + "\n"

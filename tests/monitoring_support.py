@@ -1,4 +1,4 @@
-"""Strict readers of what is monitored: JSON lines, and the text exposition format of Prometheus."""
+"""Strict readers of monitoring output: JSON lines and Prometheus text exposition format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAMPLE = re.compile(rf"({_NAME})(?:\{{((?:{_LABEL.pattern},?)*)\}})? (\S+)")
 
 
 def objects_in(stderr: str) -> list[dict[str, Any]]:
-    """The objects of JSON lines; fails where a line is none, or has no time, level, step, run and message."""
+    """Return the objects of JSON lines; fail on a malformed line or one without time, level, step, run and message."""
     found = [json.loads(line) for line in stderr.splitlines()]
     for each in found:
         assert list(each)[:5] == ["time", "level", "step", "run", "message"], each
@@ -23,7 +23,7 @@ def objects_in(stderr: str) -> list[dict[str, Any]]:
 
 
 def metrics_in(text: str, *, of_a_writer: bool = True) -> list[Sample]:
-    """The samples of a file: each metric once, its help and type before it, no sample twice."""
+    """Return the samples of a file; fail unless each metric has help and type before it and no sample occurs twice."""
     assert text.endswith("\n")
     found: list[Sample] = []
     declared: list[tuple[str, str]] = []

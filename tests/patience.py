@@ -1,8 +1,7 @@
-"""How long tests wait for others, what they say where that was not enough, and that nothing of a test outlives it.
+"""Start processes with a time limit, show their output on a timeout, and end them with the test.
 
-No test is about the speed of the machine: whatever is waited for may take many times as long as usual. The limit only
-ends what hangs, and then the process and what it said so far are shown. No other file of `tests` starts a process by
-itself, or waits for one without a limit (`tests/test_structure.py`).
+No test measures the speed of the machine, so limits are generous and only end hanging processes. No other file of
+`tests` starts a process itself, or waits for one without a limit (`tests/test_structure.py`).
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from typing import Any
 
 import pytest
 
-__all__ = ["PATIENCE", "begun", "completed", "end_with", "none_goes_on", "output_of"]
+__all__ = ["PATIENCE", "begun", "completed", "end_with", "kill_remaining", "output_of"]
 
 PATIENCE = 1800.0
-"""Seconds after which something hangs; nothing that tests wait for takes a tenth of it on an idle machine."""
+"""Seconds until a process counts as hanging; no wait takes a tenth of it on an idle machine."""
 
 _SHOWN = 6000
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-# Looked up here: between fork and exec as little as possible is done.
+# Looked up here, so that little is done between fork and exec.
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 _begun: list[subprocess.Popen] = []
 
@@ -40,7 +39,7 @@ def completed(
     ----------
     command : sequence
     check : bool
-        Fail, and show what the process said, where its exit code is not 0.
+        Fail and show the output if the exit code is not 0.
     patience : float
         Seconds.
     **options
@@ -57,7 +56,7 @@ def completed(
 def begun(
     command: Sequence[object], *, preexec_fn: Callable[[], object] | None = None, **options: Any
 ) -> subprocess.Popen:
-    """Start a process, as `subprocess.Popen` does with stdout and stderr piped, that does not outlive the test.
+    """Start a process with piped stdout and stderr, as `subprocess.Popen` does; it does not outlive the test.
 
     It is killed after the test, however that ended, and (on Linux) at once where the tests' own process is killed: to
     be exact, where the thread ends that has begun it.
@@ -84,16 +83,16 @@ def begun(
 
 
 def end_with(parent: int) -> None:
-    """Let this process, just forked, be killed where its parent is (on Linux)."""
+    """Let this process, just forked, be killed when its parent dies (on Linux)."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-        if os.getppid() != parent:  # killed meanwhile
+        if os.getppid() != parent:  # the parent died meanwhile
             os._exit(1)
 
 
 @contextmanager
-def none_goes_on() -> Iterator[None]:
-    """Kill, at the end, what has been begun meanwhile and still runs: a fixture of every test (`conftest.py`)."""
+def kill_remaining() -> Iterator[None]:
+    """Kill processes started by the test that still run at its end; a fixture of every test (`conftest.py`)."""
     n_before = len(_begun)
     try:
         yield
@@ -106,7 +105,7 @@ def none_goes_on() -> Iterator[None]:
 
 
 def output_of(process: subprocess.Popen, patience: float = PATIENCE) -> tuple[Any, Any]:
-    """Wait for a process, and what it wrote to stdout and stderr; None for one that goes elsewhere."""
+    """Wait for a process and return its stdout and stderr; None for a redirected stream."""
     try:
         return process.communicate(timeout=patience)
     except subprocess.TimeoutExpired:
@@ -118,7 +117,7 @@ def output_of(process: subprocess.Popen, patience: float = PATIENCE) -> tuple[An
 
 
 def _kill(process: subprocess.Popen) -> None:
-    """End a process; where it leads a group of its own, all of that: a child would keep the pipes open."""
+    """Kill a process, and its group if it leads one: a child would keep the pipes open."""
     with suppress(ProcessLookupError):
         if os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""No technique changes the result: the search counts the same without each of them."""
+"""Ablation: leaving out a technique does not change the counts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_technique_can_be_left_out(technique: str, tmp_path: Path, capsys:
 
 @pytest.fixture
 def clique_graph(tmp_path: Path) -> tuple[Path, int]:
-    """A file, and how many maximal cliques its graph has."""
+    """Return a file and the number of maximal cliques of its graph."""
     graph = networkx.gnp_random_graph(60, 0.4, seed=1)
     src, dst = np.array(graph.edges, np.int32).T
     np.savez(tmp_path / "random.npz", src=src, dst=dst)

@@ -1,4 +1,4 @@
-"""Features of the benchmark that compares a classifier of accounts with and without our columns."""
+"""Features of the benchmark that compares account classifiers with and without our columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N = 30
 
 
 def events(seed: int = 2) -> Events:
-    """Rows of accounts; the last one has none."""
+    """Return rows of accounts; the last account has none."""
     dice = random.Random(seed)
     found = [
         (u, dice.randrange(12), dice.randrange(1, 4), dice.randrange(40 * 86_400))

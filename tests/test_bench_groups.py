@@ -1,4 +1,4 @@
-"""The groups' benchmark: baselines, measures, swaps and planted groups against plain specifications."""
+"""Benchmark of groups: baselines, metrics, swaps and planted groups against plain references."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def edge_set(graph: BipartiteCSR) -> set[tuple[int, int]]:
 
 
 def plain_block(graph: BipartiteCSR) -> tuple[set[tuple[str, int]], Fraction]:
-    """Algorithm 1 of FRAUDAR, everything counted anew at every step."""
+    """Return the block of FRAUDAR's algorithm 1, recounted from scratch at every step."""
     edges = edge_set(graph)
     weights = [
         Fraction(round(baselines.UNIT / math.log(degree + 5)), baselines.UNIT)
@@ -56,7 +56,7 @@ def plain_block(graph: BipartiteCSR) -> tuple[set[tuple[str, int]], Fraction]:
     members = {("left", u) for u in range(graph.n_left)} | {("right", v) for v in range(graph.n_right)}
     best, density = set(members), weight(members) / len(members)
     while len(members) > 1:
-        # What leaves the most; a left vertex before a right one, then the lower id.
+        # Remove the vertex that leaves the most; ties: left before right, then the lower id.
         out = min(sorted(members), key=lambda one: -weight(members - {one}))
         members = members - {out}
         if weight(members) / len(members) > density:
@@ -79,7 +79,7 @@ def test_fraudar_is_the_greedy_of_the_paper(start: int) -> None:
 
 
 def test_fraudar_is_at_least_half_as_dense_as_the_densest() -> None:
-    """Theorem 1 of the paper, against every subset."""
+    """Theorem 1 of the paper, checked against every subset."""
     for seed in range(40):
         graph = random_graph(seed, most=6)
         weights = baselines.column_weights(graph.right_degrees) / baselines.UNIT
@@ -98,7 +98,7 @@ def test_weights_are_those_of_the_paper() -> None:
 
 
 def test_fraudar_finds_a_planted_block_and_then_the_next() -> None:
-    """Two dense blocks in a thin ring: the larger first, then, without its edges, the smaller."""
+    """Two dense blocks in a sparse ring: the larger comes first, then the smaller."""
     one, two = ((np.repeat(np.arange(n), n), np.tile(np.arange(n), n)) for n in (8, 5))
     ring = np.arange(60)
     left = np.concatenate([one[0], two[0] + 20, ring])
@@ -114,7 +114,7 @@ def test_fraudar_finds_a_planted_block_and_then_the_next() -> None:
 
 
 def plain_dcube(edges: set[tuple[int, int]]) -> tuple[set[int], set[int], Fraction]:
-    """Algorithm 2 of D-Cube for two modes, with arithmetic density and the choice by density."""
+    """Return the block of D-Cube's algorithm 2 for two modes, with arithmetic density and the choice by density."""
     members = [{edge[side] for edge in edges} for side in (0, 1)]
 
     def inside(sides: list[set[int]]) -> list[tuple[int, int]]:
@@ -196,8 +196,8 @@ def test_best_pairs_are_those_of_all_pairs() -> None:
             assert baselines.best_pair_cosine(graph)[u] == pytest.approx(cosine)
 
 
-def test_fbox_suspects_who_stands_apart_from_the_large_block() -> None:
-    """Twenty vertices share eight targets; four others of the same degree have targets of their own."""
+def test_fbox_ranks_vertices_apart_from_the_large_block_first() -> None:
+    """Twenty vertices share eight targets; four others of equal degree have distinct targets."""
     left = np.repeat(np.arange(24), 8)
     right = np.concatenate([np.tile(np.arange(8), 20), 8 + np.arange(32)])
     scores = baselines.fbox(BipartiteCSR.from_edges(left, right), n_factors=1)
@@ -284,7 +284,7 @@ def test_swaps_keep_every_degree_and_little_else() -> None:
 
 
 def test_every_graph_with_the_degrees_is_equally_likely() -> None:
-    """Degrees 2, 1, 1 and 2, 1, 1: five graphs."""
+    """The degrees 2, 1, 1 and 2, 1, 1 have five graphs."""
     graph = BipartiteCSR.from_edges([0, 0, 1, 2], [0, 1, 0, 2])
     counts: dict[frozenset, int] = {}
     for seed in range(800):
@@ -310,7 +310,7 @@ def test_planted_groups_are_as_described(density: float) -> None:
         accounts = np.repeat(np.isin(np.arange(case.graph.n_left), case.accounts), case.graph.left_degrees)
         assert (inside & accounts).sum() * 2 == accounts.sum() == case.graph.n_edges - host.n_edges
         n_block += int((inside & accounts).sum())
-        # The host is as it was, its left vertices in another order.
+        # The host is unchanged except for the order of its left vertices.
         others = np.setdiff1d(np.arange(case.graph.n_left), case.accounts)
         assert sorted(map(tuple, (case.graph.neighbours_of_left(u) for u in others))) == sorted(
             map(tuple, (host.neighbours_of_left(u) for u in range(host.n_left)))
@@ -353,8 +353,8 @@ def test_planting_needs_targets() -> None:
             plant(BipartiteCSR.from_edges([0, 1, 2], [0, 1, 2]), 2, 1.0, 0, style)
 
 
-def test_graphs_that_their_degrees_decide() -> None:
-    """No two edges can exchange their ends."""
+def test_graphs_determined_by_their_degrees() -> None:
+    """No two edges can be swapped."""
     for seed in range(5):
         graph = threshold_graph(12, 20, seed)
         assert edge_set(swapped(graph, seed)) == edge_set(graph)
@@ -362,7 +362,7 @@ def test_graphs_that_their_degrees_decide() -> None:
 
 
 def made_events(name: str = "made") -> labelled.Events:
-    """Two thousand ratings of 300 items in a year of days; the items of a ring are among the last."""
+    """Return two thousand ratings of 300 items over a year; a ring's items are among the last."""
     dice = np.random.default_rng(7)
     left, right = dice.integers(0, 500, 2_000), (300 * dice.random(2_000) ** 2).astype(np.int64)
     left[:500], right[:300] = np.arange(500), np.arange(300)
@@ -395,7 +395,7 @@ def test_a_ring_is_new_once() -> None:
 
 @pytest.fixture
 def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> labelled.Events:
-    """Three reviewers, two items, ratings and times in days of 86,400 seconds."""
+    """Return three reviewers, two items, ratings and times in days of 86,400 seconds."""
     (tmp_path / "labelled").mkdir()
     np.savez(
         tmp_path / "labelled" / "made.npz",
@@ -420,7 +420,7 @@ def test_composite_keys(events: labelled.Events) -> None:
     assert (plain.n_left, plain.n_right, plain.n_edges) == (4, 2, 4)
     (rated,) = events.graphs(Key(rating=True))
     assert groups_of(rated) == {(0, 1), (2,), (0,)}
-    # From midnight the first two share a day, from noon the last two.
+    # With days from midnight the first two share a day; from noon, the last two.
     from_midnight, from_noon = events.graphs(Key(days=1))
     assert groups_of(from_midnight) == {(0, 1), (2,), (0,)}
     assert groups_of(from_noon) == {(0,), (1, 2)}
@@ -436,7 +436,7 @@ def test_some_left_vertices_with_dense_ids(events: labelled.Events) -> None:
     assert (some.left.tolist(), some.right.tolist(), some.labels.tolist()) == ([0, 1], [0, 0], [0, -1, 0])
 
 
-def test_what_is_missing_is_said(events: labelled.Events) -> None:
+def test_missing_graphs_are_reported(events: labelled.Events) -> None:
     with pytest.raises(FileNotFoundError, match=r"absent\.npz: no such file: set MBE_DATA"):
         labelled.load("absent")
     bare = labelled.Events("bare", events.left, events.right, None, None, 1, events.labels)
@@ -446,7 +446,7 @@ def test_what_is_missing_is_said(events: labelled.Events) -> None:
         bare.graphs(Key(days=1))
 
 
-def test_the_labelled_graphs_are_those_that_were_described() -> None:
+def test_the_labelled_graphs_match_their_description() -> None:
     missing = sorted(set(DEVELOPMENT) - set(labelled.available()))
     if missing:
         pytest.skip(f"{labelled.directory()}: no {', '.join(missing)}; set MBE_DATA")
@@ -461,7 +461,7 @@ def test_the_labelled_graphs_are_those_that_were_described() -> None:
 def published(
     out: Path, graph: BipartiteCSR, asked: dict[str, object]
 ) -> tuple[list[list[int]], dict[str, list[float]]]:
-    """Left members of a run's groups, in their order, and the left vertices' scores."""
+    """Return the left members of a run's groups, in order, and the scores of left vertices."""
     left, right = (side.astype(np.int64) for side in graph.edges())
     config = config_of(str(out), query={"min_left": 2, "min_right": 2}, groups=asked)
     run_dir = run(config, pa.table({"account": left, "item": right})).run_dir
@@ -472,7 +472,7 @@ def published(
     }
 
 
-def test_nothing_dropped_is_everything_found() -> None:
+def test_stability_is_1_without_drops_and_low_with_many() -> None:
     dice = np.random.default_rng(4)
     matrix = dice.random((90, 70)) < 0.02
     for first in (0, 20):
@@ -486,12 +486,12 @@ def test_nothing_dropped_is_everything_found() -> None:
     assert all(one.groups < 0.5 and one.pairs < 0.5 for one in lost.values())
 
 
-def test_what_is_measured_is_what_a_run_publishes(tmp_path: Path) -> None:
+def test_measured_groups_equal_those_of_a_published_run(tmp_path: Path) -> None:
     dice = np.random.default_rng(2)
     matrix = dice.random((400, 300)) < 0.01
     for first in (0, 15, 40):
         matrix[first : first + 12, first : first + 9] |= dice.random((12, 9)) < 0.75
-    # Every vertex has an edge: its key is its id.
+    # Every vertex has an edge, so its key is its id.
     matrix[np.arange(400), np.arange(400) % 300] = True
     graph = BipartiteCSR.from_edges(*np.nonzero(matrix))
     found = [ours.search(graph)]

@@ -1,4 +1,4 @@
-"""The benchmark of reading: its input, and its table."""
+"""Ingest benchmark: its input and its table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_chunks_are_one_stream_of_random_numbers(monkeypatch: pytest.MonkeyPatch
     left, right, times = (np.concatenate(column) for column in zip(*ingest.edge_chunks(n), strict=True))
     assert left[:n].tolist() == np.minimum((n // 8 * random.random(n) ** 1.6).astype(int), n // 8 - 1).tolist()
     assert right[:n].tolist() == np.minimum((n // 40 * random.random(n) ** 2.2).astype(int), n // 40 - 1).tolist()
-    # The first ring: 15 accounts of its own, and 12 items of the less popular half.
+    # The first ring: 15 new accounts and 12 items of the less popular half.
     items, members = random.integers(n // 80, n // 40, 12), random.random((15, 12)) < 0.8
     assert left[n:].min() == n // 8
     assert left[n : n + members.sum()].tolist() == (n // 8 + np.nonzero(members)[0]).tolist()
@@ -34,12 +34,12 @@ def test_all_programs_read_the_same_edges(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("case", "most"), [("int", 56), ("text10", 66)])
 def test_reading_holds_few_bytes_an_edge(case: str, most: int, tmp_path: Path) -> None:
-    """Two million edges in a process of its own, above what it holds after a small input."""
+    """Two million edges in a new process; memory is measured against a small input."""
     n = 2_000_000
     small, path = (ingest.write_edges(case, size, tmp_path) for size in (20_000, n))
     found = ingest._in_a_process("ours", case, small, path)
     held = {stage: (peak - found["key_bytes"]) / n for stage, peak in found["peaks"].items()}
-    # The graph in both directions alone is 9.
+    # The graph in both directions alone takes 9.
     assert 9 < max(held.values()) < most, held
 
 

@@ -1,4 +1,4 @@
-"""The benchmark harness on tiny graphs: right counts, whole tables, honest refusals. No test looks at a time."""
+"""Benchmark harness on tiny graphs: counts, tables and refusals. No test checks a time."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ DAVIS = (
 
 @pytest.fixture
 def graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of graphs that holds southern_women alone."""
+    """Return a directory of graphs with southern_women only."""
     pairs = [(woman, int(event) - 1) for woman, events in enumerate(DAVIS) for event in events.split()]
     u, v = np.array(pairs, np.int32).T
     directory = tmp_path / "graphs"
@@ -98,14 +98,14 @@ def quick_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def compiled_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is measured does with the machine code that there is; that it is made anew, a slow test shows."""
+    """Measure with the existing machine code; a slow test covers fresh compilation."""
     for benchmark in (bench, scaling):
         monkeypatch.setattr(benchmark, "compiled_afresh", lambda _settings: nullcontext({}))
 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`test_a_measurement_has_a_process_of_its_own` is without this."""
+    """Measure in this process; `test_a_measurement_has_a_process_of_its_own` does not use this."""
 
     def measured(
         what: str, path: Any, threads: int, repeats: int, engine: str, spend_seconds: float, _: Any
@@ -117,7 +117,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def row(name: str, one: float, two: float | None = None, write: float | None = None, memory: int = 10**8) -> Row:
-    """A row with invented times."""
+    """Return a row with made-up times."""
     known = BY_NAME[name]
     facts = (name, known.n_edges, known.n_bicliques or 0, "cpu", "somewhere")
     counts = {
@@ -130,7 +130,7 @@ def row(name: str, one: float, two: float | None = None, write: float | None = N
 
 
 @pytest.mark.slow
-def test_machine_code_is_made_anew_and_gone_afterwards() -> None:
+def test_machine_code_is_compiled_afresh_and_removed_afterwards() -> None:
     with measuring.compiled_afresh(Settings(engine="reference")) as environment:
         folder = Path(environment["NUMBA_CACHE_DIR"])
         assert list(folder.rglob("*.code"))
@@ -207,7 +207,7 @@ def test_missing_graphs_are_named(
 
 
 def test_graphs_are_made_from_their_source(graphs: Path, tmp_path: Path) -> None:
-    # Columns in the other order, one edge twice, and a format of its own.
+    # Swapped columns, a repeated edge and a different format.
     konect = tmp_path / "out.davis"
     pairs = [f"{event} {woman + 1}" for woman, events in enumerate(DAVIS) for event in events.split()]
     konect.write_text("\n".join(["% bip unweighted", *pairs, pairs[0]]) + "\n")
@@ -288,7 +288,7 @@ def test_markdown_table_is_aligned() -> None:
 
 
 def test_the_calibration_loop_does_the_same_work_everywhere() -> None:
-    # It checks its result itself, here at its full length.
+    # It checks its own result, here at full length.
     found = machine.calibrate()
     assert found.one_thread > 0
     assert found.each_of_threads == {}
@@ -300,7 +300,7 @@ def test_another_result_of_the_calibration_loop_is_refused(monkeypatch: pytest.M
         machine.calibrate(steps=1000)
 
 
-def test_idleness_names_its_doubts() -> None:
+def test_idleness_reports_its_warnings() -> None:
     quick, slow = machine.Calibration(0.5, {}), machine.Calibration(0.6, {})
     alone = machine.Idleness((0.0, 0.0, 0.0), (1.0, 0.5, 0.2), 0.01, 0.0)
     shared = machine.Idleness(None, None, 0.437, 0.2)
@@ -339,7 +339,7 @@ def test_scaling_measures_and_draws(
     assert graphs.is_dir()
 
 
-def test_samples_hold_the_smaller_ones(graphs: Path, tmp_path: Path) -> None:
+def test_larger_samples_contain_smaller_ones(graphs: Path, tmp_path: Path) -> None:
     found = []
     for share in (10, 50, 100):
         with np.load(scaling.sample_edges(graphs / "southern_women.npz", share, tmp_path)) as edges:
@@ -348,7 +348,7 @@ def test_samples_hold_the_smaller_ones(graphs: Path, tmp_path: Path) -> None:
     assert found[0] < found[1] < found[2]
 
 
-def test_the_picture_shows_every_point() -> None:
+def test_the_chart_shows_every_point() -> None:
     graphs = [Point(63, 4e-4, "small"), Point(10**6, 0.5, "large & <odd>"), Point(10**6, 0.5, "the same place")]
     samples = [Point(10**5, 0.1, "10 %"), Point(10**6, 9.0, "100 %")]
     root = ET.fromstring(scaling_svg(graphs, samples, "large", "a note"))
@@ -363,7 +363,7 @@ def test_the_picture_shows_every_point() -> None:
     assert "large & <odd>" in names
 
 
-def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_in_the_readme_exist(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (Path(bench.__file__).parent / "README.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", readme))
     on_a_gpu = (bench_gpu, groups_gpu, pq_gpu, pq_gpu_memory, cliques_gpu, projection_gpu, devices_gpu)
@@ -376,7 +376,7 @@ def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def _statistics() -> set[str]:
-    """The names that `Session.statistics` gives, from its source: without CuPy it cannot be imported."""
+    """Return the keys of `Session.statistics`, read from its source: importing it needs CuPy."""
     source = Path(__file__).parents[1] / "mbe_stage" / "bicliques" / "cuda" / "session.py"
     functions = [each for each in ast.walk(ast.parse(source.read_text())) if isinstance(each, ast.FunctionDef)]
     (statistics,) = (each for each in functions if each.name == "statistics")
@@ -421,7 +421,7 @@ def test_the_gpu_table_fails_where_a_run_was_refused(monkeypatch: pytest.MonkeyP
     assert bench_gpu.main(["marvel"]) == 0
 
 
-def test_counts_on_a_gpu_that_are_wrong_are_told(
+def test_wrong_counts_on_a_gpu_are_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     right = {(4, 4): pq_gpu.KNOWN["youtube", 4]}
@@ -438,7 +438,7 @@ def test_counts_on_a_gpu_that_are_wrong_are_told(
         assert "no CUDA engine here: it is not plugged in" in capsys.readouterr().err
 
 
-def test_counts_with_less_memory_that_are_given_up_or_wrong_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_or_wrong_counts_with_less_memory_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     preparation = SimpleNamespace(preparation_bytes=lambda _graph: 3200)
     monkeypatch.setitem(sys.modules, "mbe_stage.pq_counts.cuda.prepare", preparation)
 
@@ -466,7 +466,7 @@ def test_counts_with_less_memory_that_are_given_up_or_wrong_are_told(monkeypatch
     assert "kernel" not in texts[-1]
 
 
-def test_cliques_on_a_gpu_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_clique_counts_on_a_gpu_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"kernel_us": 500, "warps": 8, "busy_ns": 3_000_000, "idle_ns": 500_000, "piece_ns": 1_000_000}
     facts |= dict.fromkeys(("visited", "pieces", "nodes", "pool_words", "quanta", "plan_bytes"), 1)
     facts |= {"least_busy_ns": 300_000, "median_busy_ns": 375_000, "most_busy_ns": 750_000}
@@ -480,7 +480,7 @@ def test_cliques_on_a_gpu_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatc
         return [CliqueBlock(found.pop())]
 
     def enumerate_into(sink: object, *given: object) -> None:
-        # As a user calls it: nothing beside graph, query, execution and engine.
+        # As a user calls it: only graph, query, execution and engine.
         assert len(given) == 4
         sink.accept(CliqueBlock(found.pop()))
 
@@ -498,7 +498,7 @@ def test_cliques_on_a_gpu_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatc
     assert right["seconds"] < 1
     found[:] = [peers.n_cliques, peers.n_cliques, peers.n_cliques, peers.n_cliques - 1]
     assert cliques_gpu._row("wiki_Vote", graph, CliqueDetail.COUNT, 1)["right"] is False
-    # A run of the ablation is no user's, and has no such time.
+    # The ablation is not a user's run and has no such time.
     found[:] = [peers.n_cliques] * 2
     left_out = cliques_gpu._row("wiki_Vote", graph, CliqueDetail.COUNT, 1, Techniques.without("joins"))
     assert left_out["right"] is True
@@ -509,7 +509,7 @@ def test_cliques_on_a_gpu_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatc
 
 
 def test_no_benchmark_of_times_takes_options_for_tests() -> None:
-    """Fields of a memory plan are for tests: whoever calls the library cannot set them."""
+    """Memory plan fields are for tests: callers of the library cannot set them."""
     for path in Path(bench.__file__).parent.glob("*.py"):
         for call in (each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Call)):
             assert "sizes" not in {keyword.arg for keyword in call.keywords} or path.name == "bench_diff.py", path
@@ -547,7 +547,7 @@ def test_processes_are_timed_from_start_to_end(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.slow
-def test_comparing_runs_is_measured_in_every_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_diff_measures_every_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = bench_diff.measure(tmp_path, 400)
     assert [found["case"] for found in results] == [case.name for case in bench_diff.CASES]
     few, many, others = (found["counts"] for found in results)
@@ -559,7 +559,7 @@ def test_comparing_runs_is_measured_in_every_case(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().out.count("searched from") == 3
 
 
-def test_progress_is_told_beside_the_truth(capsys: pytest.CaptureFixture) -> None:
+def test_shown_progress_is_printed_next_to_the_truth(capsys: pytest.CaptureFixture) -> None:
     seen = [Progress(10 * k, 0.5, float(k), "cpu", None, 0.09 * k if k > 5 else None, 11.0 - k) for k in range(11)]
     seen.append(Progress(110, 1.0, 11.0, "cpu"))
     rows = [line.split() for line in shown_progress.lines(seen, 110, is_complete=True)]
@@ -572,7 +572,7 @@ def test_progress_is_told_beside_the_truth(capsys: pytest.CaptureFixture) -> Non
     assert re.fullmatch(r"the sampler took \d+\.\d\d s of a core, \d+\.\d% of all", said.splitlines()[1])
 
 
-def test_what_a_trial_adds_to_a_first_look_is_printed(capsys: pytest.CaptureFixture) -> None:
+def test_the_cost_of_a_trial_in_a_first_look_is_printed(capsys: pytest.CaptureFixture) -> None:
     estimates.main(["crown8", "--inspect"])
     head, row = capsys.readouterr().out.splitlines()
     assert head.split()[0] == "graph"
@@ -582,23 +582,23 @@ def test_what_a_trial_adds_to_a_first_look_is_printed(capsys: pytest.CaptureFixt
     assert added == pytest.approx(with_trial - without, abs=0.02)
 
 
-def test_what_checkpoints_cost_is_printed(
+def test_the_cost_of_checkpoints_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "edges.csv"
     path.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u in range(9) for v in range(9) if u != v))
     assert checkpoints._alone(str(path), None, sort=False, means={}).n_checkpoints == 0
-    # One process of its own is enough here.
+    # One separate process is enough here.
     monkeypatch.setattr(checkpoints, "_alone", checkpoints.published)
     checkpoints.main([str(path), "--repeats", "2"])
     title, wall, processors = capsys.readouterr().out.splitlines()
     assert title.endswith("edges.csv, the least of 2, in turn:")
-    # A run as short as this one has none.
+    # A run this short has none.
     assert re.fullmatch(r"  seconds .* without, .* with 0/0 checkpoints: [+-].*%", wall)
     assert re.fullmatch(r"  of processors .* without, .* with 0/0 checkpoints: [+-].*%", processors)
 
 
-def test_what_a_cluster_gains_is_printed(
+def test_the_speedup_of_a_cluster_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
@@ -607,7 +607,7 @@ def test_what_a_cluster_gains_is_printed(
     by_cluster = cluster.by_cluster(str(path), 1)
     assert by_cluster.n_bicliques == measure_count(path, 1, 1, "cpu").n_bicliques == 2**9 - 2
     assert len(by_cluster.seconds) == 2
-    # No processes of their own are needed here.
+    # No separate processes are needed here.
     rounds = iter([(2.0, 1.0, 4.0, 0.5), (3.0, 2.0, 1.0, 1.0), (4.0, 2.0, 2.0, 1.0)])
 
     def made_up(_graph: str, _workers: int) -> tuple[Any, ...]:
@@ -631,7 +631,7 @@ def test_what_a_cluster_gains_is_printed(
 
 
 @pytest.mark.parametrize("how", ["in turn", "at once"])
-def test_runs_with_checkpoints_are_told_apart_from_those_without(
+def test_runs_with_and_without_checkpoints_are_distinguished(
     how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begun = []

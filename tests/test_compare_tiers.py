@@ -1,4 +1,4 @@
-"""Two tiers held against each other on the host: what is equal, what differs, and a tier that refuses."""
+"""Comparison of two tiers on the host: equal results, differences, and an unavailable tier."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_a_line_for_each_graph(edges: Path, tmp_path: Path, capsys: pytest.Captu
     assert lines[-1].endswith(": all equal")
 
 
-def test_a_tier_that_is_not_here(edges: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unavailable_tier_is_reported(edges: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare_tiers.main([str(edges), "--tiers", "cpu", "abacus"]) == 2
     assert capsys.readouterr().err.startswith("error: ")
 
 
-def test_what_differs_is_named(edges: Path, tmp_path: Path) -> None:
+def test_differences_are_named(edges: Path, tmp_path: Path) -> None:
     one = publish_with("reference", edges, tmp_path / "one")
     other = publish_with("reference", written(PAIRS[:-1], tmp_path / "fewer.parquet"), tmp_path / "other")
     assert differences(one, one) == []
@@ -67,7 +67,7 @@ def test_a_damaged_run_is_not_equal(edges: Path, tmp_path: Path) -> None:
 
 
 def test_a_refused_run_is_not_equal(edges: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As a GPU that is too small: the other graphs are still compared."""
+    """A GPU that is too small is reported, and the other graphs are still compared."""
     fine = publish_with("reference", edges, tmp_path / "one")
     comparison = compare_tiers.compare("edges", fine, "device memory: the GPU is full")
     assert comparison.different == ("refused: device memory: the GPU is full",)

@@ -1,4 +1,4 @@
-"""``examples/containers``: no container engine is here, so the steps of the image run one by one without one."""
+"""``examples/containers``: without a container engine, the steps of the image run one by one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from tests.test_installed import BUILT_FROM
 ROOT = Path(__file__).parent.parent
 CONTAINERS = ROOT / "examples" / "containers"
 DOCKERFILE = (CONTAINERS / "Dockerfile").read_text(encoding="utf-8")
-# Of the image, by the stage that `cpu` copies from.
+# Steps of the image, by the stage that `cpu` copies from.
 STAGES = ("wheel", "build-cpu")
 
 
 def stage(name: str) -> str:
-    """The lines of one stage."""
     (found,) = re.findall(rf"^FROM \S+ AS {name}\n(.*?)(?=^FROM |\Z)", DOCKERFILE, re.MULTILINE | re.DOTALL)
     return str(found)
 
@@ -37,7 +36,7 @@ def pod(kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["cpu", "cuda13"])
-def test_an_image_is_for_any_user_and_writes_to_tmp_only(name: str) -> None:
+def test_an_image_runs_as_any_user_and_writes_to_tmp_only(name: str) -> None:
     lines = stage(name)
     assert "USER 10001:10001\n" in lines
     assert "ENV HOME=/tmp " in lines
@@ -45,7 +44,7 @@ def test_an_image_is_for_any_user_and_writes_to_tmp_only(name: str) -> None:
     assert "RUN" not in lines
 
 
-def test_the_context_of_the_image_has_all_that_a_wheel_is_made_of() -> None:
+def test_the_context_of_the_image_has_all_sources_of_the_wheel() -> None:
     ignored = (CONTAINERS / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     assert ignored[0] == "*"
     assert {f"!{name}" for name in (*BUILT_FROM, "MANIFEST.in")} <= {*ignored}

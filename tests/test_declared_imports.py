@@ -1,4 +1,4 @@
-"""What is imported is declared: in the dependencies, in the extra that a module needs, or in the group of the tests."""
+"""Every import is declared: in the dependencies, in the extra of its module, or in the test group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 OURS = {"mbe_stage", "pipeline", "flows", "tests", "benchmarks", "examples", "tools"}
-# Extras of the modules below a package; everything may import the dependencies.
+# Extras of modules by package; everything may import the dependencies.
 EXTRAS = {
     "mbe_stage": ("cuda",),
     "pipeline": ("cuda", "rapids-cu13", "object-stores", "filesystems", "explore", "sklearn"),
@@ -22,7 +22,7 @@ EXTRAS = {
     "benchmarks": ("cuda", "rapids-cu13", "flows"),
     "examples": ("cuda", "rapids-cu13", "flows"),
 }
-# Whose modules are called otherwise than what is declared.
+# Distributions whose modules have other names.
 BROUGHT_BY = {
     "yaml": "pyyaml",
     "prefect_dask": "prefect-dask",
@@ -42,15 +42,14 @@ BROUGHT_BY = {
     "sklearn": "scikit-learn",
     "fim": "pyfim",
 }
-# Of whoever hands an object of theirs over, imported where that came in; and of those who have the other methods that
-# benchmarks measure.
+# Libraries of the objects that callers pass in, and of the methods that benchmarks compare with.
 HANDED_OVER = {"pipeline": {"networkx", "polars"}, "benchmarks": {"igraph"}}
-# What tests write themselves.
+# Packages that tests write themselves.
 WRITTEN = {"module_that_is_interrupted"}
 
 
 def names(requirements: list[str]) -> set[str]:
-    """Of the distributions, without versions and extras."""
+    """Return the distributions' names without versions and extras."""
     return {re.match(r"[\w.-]+", one).group() for one in requirements}  # type: ignore[union-attr]
 
 
@@ -64,7 +63,7 @@ def declared(package: str) -> set[str]:
 
 
 def imported(package: str) -> dict[str, str]:
-    """The libraries that files below a package import anywhere, each with one of the files."""
+    """Return each library that files below a package import, with one of the files."""
     beside = {path.stem for path in (ROOT / package).rglob("*.py")} if package == "tests" else set()
     found: dict[str, str] = {}
     for path in sorted((ROOT / package).rglob("*.py")):
@@ -82,7 +81,7 @@ def imported(package: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("package", EXTRAS)
-def test_what_is_imported_is_declared(package: str) -> None:
+def test_imports_are_declared(package: str) -> None:
     there = declared(package)
     missing = {
         f"{module}, in {path}"

@@ -1,6 +1,6 @@
-"""The examples in docstrings run, and print what they say; parameters that docstrings describe are there.
+"""Examples in docstrings run and print what they show; documented parameters exist.
 
-Examples that need a published run are marked to be skipped.
+Examples that need a published run are skipped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_examples_of_docstrings(module: str) -> None:
 
 
 def described(text: str) -> set[str]:
-    """The names that the section on parameters has, in the order of NumPy: ``name, other : type``."""
+    """Return the names in a NumPy Parameters section: ``name, other : type``."""
     if "Parameters\n---" not in text:
         return set()
     section = re.split(r"\n[A-Z][a-z]+\n-{3,}", text.split("Parameters\n", 1)[1].split("\n", 1)[1])[0]
@@ -55,7 +55,7 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
                     yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node
 
 
-def test_parameters_that_are_described_are_there() -> None:
+def test_documented_parameters_exist() -> None:
     unknown = {}
     for place, node in functions():
         given = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
@@ -64,6 +64,6 @@ def test_parameters_that_are_described_are_there() -> None:
     assert unknown == {}
 
 
-def test_what_is_described_is_found() -> None:
+def test_described_finds_the_parameters() -> None:
     text = "Do it.\n\nParameters\n----------\none, other : int\n    Both.\n*rest\n\nReturns\n-------\nsum : int\n"
     assert described(text) == {"one", "other", "rest"}

@@ -1,4 +1,4 @@
-"""The lint of prose, and the pages of the reference that are written from the code."""
+"""The prose lint, and the reference pages generated from the code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_code_tables_lists_and_headings_do_not_count(tmp_path: Path, text: str) 
     assert not faults_of(tmp_path, text)
 
 
-def test_a_paragraph_behind_a_list_counts(tmp_path: Path) -> None:
+def test_a_paragraph_after_a_list_counts(tmp_path: Path) -> None:
     assert faults_of(tmp_path, f"- item\n- item\n\n{words(41)}")
 
 

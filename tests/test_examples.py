@@ -1,4 +1,4 @@
-"""The examples run as they are shown, and say what they should."""
+"""The examples run as shown and print the expected output."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ EXPECTED = {
 
 
 def test_every_example_is_tested() -> None:
-    # Those of the GPU are run by tests/rapids.
+    # tests/rapids runs those for GPUs.
     on_host = {path.name for path in (ROOT / "examples").glob("*.py") if not path.name.startswith("rapids_")}
     assert on_host == set(EXPECTED)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_example(tmp_path: Path, name: str, commands: Commands) -> None:
-    # The first takes none, the last an output directory that has runs.
+    # The first takes no arguments; the last, an output directory with runs.
     arguments = [] if name in ("arrays.py", "compare_runs.py") else [str(tmp_path / "out")]
-    # The first begins as a user begins it.
+    # The first runs as a user starts it.
     done = example(name, *arguments, commands=None if name == "arrays.py" else commands)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[: len(EXPECTED[name])] == EXPECTED[name]
 
 
-def test_runs_are_compared_and_left_as_they_are(tmp_path: Path, commands: Commands) -> None:
+def test_comparing_runs_does_not_change_them(tmp_path: Path, commands: Commands) -> None:
     make_run(tmp_path / "runs" / "1", [group("ab", "x")])
     make_run(tmp_path / "runs" / "2", [group("abc", "x")])
     (tmp_path / "latest").symlink_to("runs/2")
@@ -72,8 +72,8 @@ def test_a_directory_without_two_runs_is_refused_and_nothing_is_written(tmp_path
 
 
 def example(name: str, *arguments: str, commands: Commands | None) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, or in one that is forked for it."""
-    # So that a checkout which is not installed works too.
+    """Run it in a new process, or in a forked one."""
+    # So that a checkout without an installation works too.
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     if commands is None:
         return completed([sys.executable, f"examples/{name}", *arguments], cwd=ROOT, env=environment)

@@ -1,4 +1,4 @@
-"""Setting up: `make run` installs what running needs and no more, in view; and the benchmark of the first minute."""
+"""Setup: `make run` installs only what a run needs and shows it; and the benchmark of the first minute."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_running_needs_the_base_dependencies_only() -> None:
     assert imported & BASE
 
 
-def test_each_stamp_installs_its_own() -> None:
+def test_each_stamp_installs_its_groups() -> None:
     text = (ROOT / "Makefile").read_text()
     found = re.findall(r"^(\$\(\w+\)|\w+): (\S+).*\n((?:\t.*\n)+)", text, re.MULTILINE)
     rules = {target: (needs, recipe) for target, needs, recipe in found}
@@ -83,7 +83,7 @@ def test_groups_are_those_of_the_project(install: ModuleType) -> None:
         install.with_groups(["--group", "nothing"])
 
 
-def test_installing_is_said_again_and_again(
+def test_a_long_installation_repeats_its_message(
     install: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(install, "_SECONDS_BETWEEN_LINES", 0.1)
@@ -97,10 +97,10 @@ def test_installing_is_said_again_and_again(
     )
 
 
-def test_what_is_said_is_what_goes_on(
+def test_the_message_names_the_current_step(
     install: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not the last download, while all packages are unpacked; and for how long."""
+    """Show the current step and its duration, not the last download during unpacking."""
     monkeypatch.setattr(install, "_SECONDS_BETWEEN_LINES", 0.1)
     said = ["Collecting a", "Collecting oauthlib", "  Downloading oauthlib-3.3.1-py3-none-any.whl.metadata (7 kB)"]
     said += ["Installing collected packages: a, oauthlib"]
@@ -116,13 +116,13 @@ def test_what_is_said_is_what_goes_on(
     assert any(re.fullmatch(r"installing 2 packages, for \d+ s", line) for line in lines)
 
 
-def test_what_failed_is_shown(install: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_shows_its_output(install: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     program = "import sys; print('No matching distribution'); sys.exit(7)"
     assert install._run([sys.executable, "-c", program], "installing") == 7
     assert "No matching distribution" in capsys.readouterr().err
 
 
-def test_ctrl_c_is_one_line_and_what_was_begun_is_made_again(tmp_path: Path) -> None:
+def test_ctrl_c_prints_one_line_and_a_partial_environment_is_rebuilt(tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     command = [sys.executable, "-u", str(ROOT / "tools" / "install.py"), str(environment)]
     process = begun([*command, "none-of-this-name"], text=True, start_new_session=True)
@@ -135,7 +135,7 @@ def test_ctrl_c_is_one_line_and_what_was_begun_is_made_again(tmp_path: Path) -> 
     assert process.returncode == 130
     assert said.endswith("interrupted: the same command goes on from here\n")
     assert not (environment / "bin" / "pip").exists()
-    # Nothing to install, but what is needed for it.
+    # Nothing to install, but with its requirements.
     assert completed([*command, "pip"]).returncode in (0, 1)
     assert (environment / "bin" / "pip").exists()
 

@@ -1,4 +1,4 @@
-"""Functions are short, take few arguments and say what many are; exceptions are listed, and the lists only shrink."""
+"""Functions are short and take few arguments, or document them; exceptions are listed, and the lists only shrink."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_ARGUMENTS = 10
 MOST_UNEXPLAINED = 5  # arguments that need no Parameters section
 LONGEST_FILE = 600
 PACKAGES = ("mbe_stage", "mbe_stage.groups", "mbe_stage.pipeline")
-# Most lines of each folder, with its unlisted folders. Raising one takes a comment with the reason.
+# Limit of lines per folder, including unlisted subfolders. Raising one takes a comment with the reason.
 CEILINGS = {
     # JSON lines and metrics of flows. New cases reported by events and a webhook: 230 lines.
     "flows": 2_240,
@@ -145,7 +145,7 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def public() -> set[str]:
-    """Paths and names of the functions and classes that the packages export."""
+    """Return paths and names of the functions and classes that the packages export."""
     return {
         f"{package}/{module}".replace(".", "/").replace("mbe_stage/pipeline", "pipeline") + f".py {name}"
         for package in PACKAGES
@@ -155,16 +155,16 @@ def public() -> set[str]:
 
 
 def bundles() -> set[str]:
-    """The names of classes, and their last words, as arguments have them: the class says what its fields are."""
+    """Return class names, and their last words, as argument names: the class documents its fields."""
     classes = [node.name for _, tree in trees() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     words = [re.findall(r"[A-Z][a-z0-9]*", name) for name in classes]
     return {"_".join(parts[k:]).lower() for parts in words for k in range(len(parts))}
 
 
 def unexplained() -> Iterator[str]:
-    """Public functions of many arguments without a Parameters section; the class may say it for its ``__init__``.
+    """Return public functions of many arguments without a Parameters section; the class may document its ``__init__``.
 
-    So are internal ones if many of their arguments have neither an annotation nor the name of a bundle.
+    Internal functions are included if many arguments have neither an annotation nor the name of a bundle.
     """
     exported, known = public(), bundles()
     for path, tree in trees():
@@ -201,11 +201,11 @@ def test_functions_are_short() -> None:
 
 
 def test_functions_take_few_arguments() -> None:
-    """Those by keyword only do not count."""
+    """Keyword-only arguments do not count."""
     found = {name: n_arguments(one) for name, one in functions() if n_arguments(one) > MOST_ARGUMENTS}
     assert found == MANY_ARGUMENTS
 
 
-def test_functions_of_many_arguments_say_what_each_is() -> None:
-    """Those by keyword only do not count."""
+def test_functions_of_many_arguments_document_them() -> None:
+    """Keyword-only arguments do not count."""
     assert list(unexplained()) == []

@@ -1,4 +1,4 @@
-"""Visited nodes, arenas, tables and machine code of ten small graphs are as recorded."""
+"""Visited nodes, arenas, tables and machine code of ten small graphs match the record."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The wheel in a virtual environment of its own, without a checkout and a home, in folders that cannot be written.
+"""The wheel in a fresh virtual environment, without checkout or home, in read-only folders.
 
-By default the wheel is built here, and its dependencies are those of the tests' environment, so nothing is downloaded.
-`make release-check` names its wheel in ``MBE_WHEEL``; then dependencies and extras come from the package index.
+By default the wheel is built here and uses the dependencies of the test environment, so nothing is downloaded. `make
+release-check` passes its wheel in ``MBE_WHEEL``; then dependencies and extras come from the package index.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 
 
 def obey_permissions() -> None:
-    """Let permissions hold for root too, from the next program on."""
+    """Make permissions hold for root too, from the next program on."""
     ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
@@ -52,7 +52,7 @@ class Installation:
     folder : Path
         The environment.
     variables : dict
-        Environment variables of its processes, beside ``PATH``.
+        Environment variables of its processes, except ``PATH``.
     """
 
     folder: Path
@@ -61,7 +61,7 @@ class Installation:
     def __call__(
         self, *command: object, cwd: Path, exit_code: int = 0, **variables: str
     ) -> subprocess.CompletedProcess:
-        """Run a command or a path of ``bin/``, as a user who obeys permissions."""
+        """Run a command or a path of ``bin/`` as a user without root's rights."""
         environment = {"PATH": f"{self.folder}/bin:/usr/bin:/bin", **self.variables, **variables}
         program = self.folder / "bin" / str(command[0])
         first = program if program.exists() else command[0]
@@ -75,7 +75,7 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Building writes into the tree: a copy is built."""
+    """Build the wheel from a copy, because building writes into the tree."""
     if WHEEL:
         return Path(WHEEL).resolve()
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
@@ -92,7 +92,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def empty_environment(folder: Path) -> Path:
-    """Make an environment without the wheel; without an index, it sees the packages of this one."""
+    """Make an environment without the wheel; without an index it sees this one's packages."""
     completed([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     if not WHEEL:
         (site,) = folder.glob("lib/*/site-packages")
@@ -122,7 +122,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def compiled(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """The installation, and its code compiled into a stated place."""
+    """Return the installation with its code compiled into a given directory."""
     said = installed("mbe", "compile", "--engine", "cpu", "--json", cwd=tmp_path_factory.mktemp("work")).stdout
     assert installed.variables["NUMBA_CACHE_DIR"] in said
     return installed
@@ -130,7 +130,7 @@ def compiled(installed: Installation, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def edges(tmp_path: Path) -> Path:
-    """A file, in the directory of a project that has packages of its own by the names of ours."""
+    """Return a file in a project directory whose packages have the same names as ours."""
     for package in ("pipeline", "flows"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("own = True\n")
@@ -168,7 +168,7 @@ def test_it_works_beside_a_project_with_its_own_pipeline_and_flows(installed: In
     assert installed("python", "-c", code, cwd=edges.parent).stdout.split() == ["4"]
 
 
-def test_nothing_forwards_in_an_installation(installed: Installation, tmp_path: Path) -> None:
+def test_an_installation_has_no_forwarding_names(installed: Installation, tmp_path: Path) -> None:
     code = (
         "import importlib, mbe_stage.pipeline\n"
         "found = []\n"
@@ -190,13 +190,13 @@ def test_the_version_has_one_source_and_the_wheel_its_commit(installed: Installa
     assert re.fullmatch(rf"mbe {re.escape(declared[1])}{r' [(][0-9a-f]{12}[)]' if WHEEL else ''}\n", said)
 
 
-def test_the_default_configuration_is_there(installed: Installation, tmp_path: Path) -> None:
+def test_the_default_configuration_is_installed(installed: Installation, tmp_path: Path) -> None:
     code = "from mbe_stage.pipeline.package_files import default_configuration as d; print(d().read_text())"
     shown = installed("python", "-c", code, cwd=tmp_path).stdout
     assert shown.strip() == (ROOT / "configs/default.yaml").read_text(encoding="utf-8").strip()
 
 
-def test_without_a_place_for_compiled_code_it_works_and_says_so(installed: Installation, edges: Path) -> None:
+def test_without_a_cache_directory_it_works_and_warns(installed: Installation, edges: Path) -> None:
     run = ["mbe", "enumerate", edges.name, "--count-only", "--engine", "reference"]
     done = installed(*run, cwd=edges.parent, NUMBA_CACHE_DIR="")
     assert "1 maximal biclique" in done.stdout
@@ -215,7 +215,7 @@ def test_cleaned_and_uninstalled_it_leaves_nothing(wheel: Path, edges: Path) -> 
         return {path for place in (folder, home) for path in place.rglob("*")}
 
     if WHEEL:
-        # Its dependencies, which stay.
+        # The dependencies stay.
         install(folder, wheel)
         pip(folder, "uninstall", "--yes", "mbe-stage")
     before = files()
@@ -223,7 +223,7 @@ def test_cleaned_and_uninstalled_it_leaves_nothing(wheel: Path, edges: Path) -> 
     run = Installation(folder, {"HOME": str(home)})
     enumerate_ = ["mbe", "enumerate", edges.name, "--out", "out", "--engine", "reference"]
     beside, of_user = site_of(run) / "mbe_stage/__pycache__", home / ".cache"
-    # Where it may not write beside the modules it writes below the home.
+    # If the folder of the modules is read-only, it writes below the home.
     beside.chmod(0o555)
     run(*enumerate_, cwd=edges.parent)
     (code,) = (of_user / "mbe-stage").iterdir()
@@ -237,7 +237,7 @@ def test_cleaned_and_uninstalled_it_leaves_nothing(wheel: Path, edges: Path) -> 
     removed = run("mbe", "clean", "--cache", cwd=edges.parent).stdout
     assert removed == f"removed    {beside}/mbe-stage/{code.name}\n"
     assert run("mbe", "clean", "--cache", cwd=edges.parent).stdout == "compiled code: nothing to remove\n"
-    # Like ~/.cache, it is everybody's.
+    # Shared with other programs, like ~/.cache.
     of_user.rmdir()
     pip(folder, "uninstall", "--yes", "mbe-stage")
     assert files() - before == set()
@@ -257,7 +257,7 @@ def test_blocks_of_documents(compiled: Installation, document: str, tmp_path: Pa
     commands = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": ["python", "-c"]}
     runnable = [block for block in blocks(document) if block.language in commands]
     assert runnable
-    # No HOME at all, where other tests name one that is not there.
+    # HOME is unset here; other tests set one that does not exist.
     homeless = {name: value for name, value in compiled.variables.items() if name != "HOME"}
     run = Installation(compiled.folder, homeless)
     for block in runnable:
@@ -277,8 +277,8 @@ def test_networkx_finds_its_backend(compiled: Installation, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_its_types_are_seen(installed: Installation, tmp_path: Path) -> None:
-    """One marker counts for all packages below it (PEP 561)."""
+def test_type_checkers_find_its_types(installed: Installation, tmp_path: Path) -> None:
+    """One marker covers all packages below it (PEP 561)."""
     (tmp_path / "user.py").write_text(
         "from mbe_stage import BicliqueQuery\n"
         "from mbe_stage.flows.command import main\n"
@@ -311,7 +311,7 @@ def test_a_flow(compiled: Installation, edges: Path) -> None:
 
 @pytest.fixture
 def with_extra(request: pytest.FixtureRequest, wheel: Path, compiled: Installation, tmp_path: Path) -> Installation:
-    """A new environment with that extra and no other; its code is compiled already."""
+    """Return a new environment with one extra; its code is already compiled."""
     folder = empty_environment(tmp_path / "environment")
     install(folder, wheel, extra=f"[{request.param}]")
     return Installation(folder, {**compiled.variables, "PREFECT_HOME": str(tmp_path / "prefect")})

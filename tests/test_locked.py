@@ -16,11 +16,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 def locked() -> dict[str, str]:
     lines = (ROOT / "tests" / "locked.txt").read_text(encoding="utf-8").splitlines()
     found = [LINE.fullmatch(line) for line in lines if not line.startswith("#")]
-    assert all(found), "a line that is no version with one hash"
+    assert all(found), "expected a version with one hash"
     return {match["name"]: match["version"] for match in found if match}
 
 
-def test_what_is_declared_is_locked() -> None:
+def test_declared_dependencies_are_locked() -> None:
     project, groups = PROJECT["project"], PROJECT["dependency-groups"]
     flows = project["optional-dependencies"]["flows"]
     there = locked()

@@ -1,6 +1,6 @@
-"""`make run` after `make test` removes nothing: our Makefile and tools/install.py with a small project, no network.
+"""`make run` after `make test` removes nothing: our Makefile and tools/install.py with a small project, offline.
 
-pip is the real one. The project and what it needs are wheels of a few lines that are written here.
+pip is the real one. The project and its requirements are tiny wheels written here.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def write_wheel(folder: Path, name: str, files: dict[str, str], metadata: str = 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """As far as the Makefile, tools/install.py and pip look."""
+    """Return a project with the files that the Makefile, tools/install.py and pip read."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     shutil.copytree(ROOT / "tools", tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
@@ -80,7 +80,7 @@ def installed(project: Path) -> set[str]:
 
 @pytest.mark.slow
 def test_make_run_after_make_test_removes_nothing(project: Path) -> None:
-    # What this process was set up with does not reach it.
+    # Clear the variables of the process that runs the tests.
     others = ("PIP_", "PYTHON", "MAKE", "MFLAGS")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(project / "wheels"), "PIP_CONFIG_FILE": os.devnull}
@@ -92,12 +92,12 @@ def test_make_run_after_make_test_removes_nothing(project: Path) -> None:
     make("run")
     to_run = installed(project)
     assert {"mbe_stage-1.dist-info", "needed-1.dist-info"} <= to_run
-    # What `make check` and `make test` set up before anything else.
+    # The first installation of `make check` and `make test`.
     make(".venv/.ready-to-test")
     to_test = installed(project)
     assert to_test - to_run == {f"{name}-1.dist-info" for name in ("scheduled", "tested", "compiled")}
     assert "installing" not in make("run")
-    # And where there is something to be installed.
+    # Also if something has to be installed.
     stamp = (project / ".venv" / ".ready-to-run").stat().st_mtime
     os.utime(project / "pyproject.toml", (stamp + 1, stamp + 1))
     assert "installing . into" in make("run")

@@ -1,4 +1,4 @@
-"""Everything is imported from `mbe_stage`; old names forward in a checkout. An installation: `test_installed.py`."""
+"""Everything is imported from `mbe_stage`; old names forward in a checkout. Installations: `test_installed.py`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.patience import completed
 from tools.old_names import moved, new_places
 
 ROOT = Path(__file__).parent.parent
-# The public names of the version before, by module: never changed, and removed with the old names.
+# Public names of the previous version, by module: never changed, and removed with the old names.
 PUBLIC = {
     line.split()[0]: line.split()[1:]
     for line in (ROOT / "tests/public_names.txt").read_text(encoding="utf-8").splitlines()
 }
 OLD_MODULES = sorted(old for old in {*moved(), *PUBLIC} if ":" not in old and new_places(old) != [old])
-# Modules that need a package which is not installed here cannot be imported by their new name either.
+# Modules that need a missing package cannot be imported by their new name either.
 OPTIONAL = ("cupy", "cudf", "pylibcudf", "rmm", "prefect")
 IMPORT_ALL = f"""
 import importlib, json, sys
@@ -88,6 +88,6 @@ def test_an_old_name_runs_as_a_program_in_a_checkout() -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("old", ["pipeline.nothing", "mbe_stage.nothing", "pipeline.cli.nothing", "pipeline.top.x"])
-def test_an_old_name_that_never_was_is_not_found(old: str) -> None:
+def test_an_unknown_old_name_is_not_found(old: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=re.escape(old)):
         __import__(old)

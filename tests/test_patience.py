@@ -1,4 +1,4 @@
-"""The helper that starts processes and waits for them: what it says where one hangs or fails, and that none goes on."""
+"""The helper that starts processes and waits for them: its messages on hangs and failures, and its clean-up."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import begun, completed, none_goes_on, output_of
+from tests.patience import begun, completed, kill_remaining, output_of
 
 ROOT = Path(__file__).parent.parent
 HANGS = "import sys, time; print('so far', flush=True); print('trouble', file=sys.stderr, flush=True); time.sleep(600)"
 
 
-def test_what_is_done_in_time_is_handed_over():
+def test_output_in_time_is_returned():
     done = completed([sys.executable, "-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"])
     assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
 
@@ -28,12 +28,12 @@ def test_a_command_that_hangs_is_named_with_its_output_so_far():
     said = str(failure.value)
     assert said.startswith(sys.executable)
     assert "not done after 2 s\n--- stdout\nso far\n\n--- stderr\ntrouble\n" in said
-    # No stacks: neither of this thread nor of others.
+    # No stacks, of this thread or others.
     assert failure.value.pytrace is False
     assert "Thread" not in said
 
 
-def test_what_a_hanging_command_has_started_is_ended_too(tmp_path: Path):
+def test_children_of_a_hanging_command_are_ended(tmp_path: Path):
     child = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     with pytest.raises(pytest.fail.Exception, match="not done after 3 s"):
@@ -48,7 +48,7 @@ def assert_ends(pid: int) -> None:
             return
         time.sleep(0.01)
     os.kill(pid, signal.SIGKILL)
-    pytest.fail(f"process {pid} goes on")
+    pytest.fail(f"process {pid} is still running")
 
 
 def is_running(pid: int) -> bool:
@@ -58,12 +58,12 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_an_exit_code_that_was_not_expected_shows_the_output():
+def test_an_unexpected_exit_code_shows_the_output():
     with pytest.raises(pytest.fail.Exception, match=r"(?s)exit code 1\n--- stdout\nnothing\n.*no such thing"):
         completed([sys.executable, "-c", "raise ValueError('no such thing')"], check=True)
 
 
-def test_a_process_of_the_tests_own_group_is_ended_alone():
+def test_ending_a_process_spares_the_group_of_the_tests():
     process = begun([sys.executable, "-c", HANGS], stderr=subprocess.DEVNULL)
     with pytest.raises(pytest.fail.Exception, match=r"--- stdout\nso far\n\n--- stderr\nnothing"):
         output_of(process, 2)
@@ -72,7 +72,7 @@ def test_a_process_of_the_tests_own_group_is_ended_alone():
 
 
 ENDLESS = [sys.executable, "-c", "print('here', flush=True)\nwhile True: pass"]
-# Begins what never ends, tells its process and its niceness, and is killed as a pytest may be: it can do nothing more.
+# Starts an endless process, prints its pid and niceness, and is killed like a pytest that cannot clean up.
 KILLED = """
 import os, signal
 from tests.patience import begun
@@ -94,13 +94,13 @@ def test_a_killed_process_of_tests_leaves_nothing_behind(options: str, niceness:
     assert done.returncode == -signal.SIGKILL, done.stderr
     pid, found = map(int, done.stdout.split())
     assert_ends(pid)
-    # What was to be done before the command has been done too.
+    # `preexec_fn` ran too.
     assert found == min(19, os.getpriority(os.PRIO_PROCESS, 0) + niceness)
 
 
 def test_a_failed_test_leaves_nothing_behind():
     def fails() -> None:
-        with none_goes_on():
+        with kill_remaining():
             processes.append(begun(ENDLESS))
             assert processes[0].stdout.readline() == b"here\n"
             raise AssertionError("as a test does")
@@ -111,19 +111,19 @@ def test_a_failed_test_leaves_nothing_behind():
     assert processes[0].returncode == -signal.SIGKILL
 
 
-def test_every_test_has_that_end(request: pytest.FixtureRequest):
-    assert "_none_goes_on" in request.fixturenames
+def test_every_test_ends_its_processes(request: pytest.FixtureRequest):
+    assert "_kill_remaining" in request.fixturenames
 
 
-def test_what_was_begun_before_goes_on():
+def test_earlier_processes_keep_running():
     process = begun(ENDLESS)
-    with none_goes_on():
+    with kill_remaining():
         pass
     assert process.poll() is None
 
 
-def test_a_test_that_hangs_itself_shows_no_other_threads(tmp_path: Path):
-    """pytest-timeout, as `conftest.py` sets it up."""
+def test_a_hanging_test_shows_no_other_threads(tmp_path: Path):
+    """pytest-timeout as `conftest.py` sets it up."""
     (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_timeout_set_timer\n")
     (tmp_path / "test_hangs.py").write_text(
         "import threading, time\n"

@@ -1,4 +1,4 @@
-"""The names of the packages: imported when they are asked for, and all there."""
+"""Names of the packages: imported lazily, and complete."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ PACKAGES = ["mbe_stage", "mbe_stage.groups", "mbe_stage.pipeline"]
 
 
 def in_a_new_process(code: str) -> str:
-    """What the code prints; the packages are not imported yet."""
+    """Return the output of the code in a process that has not imported the packages."""
     return completed([sys.executable, "-c", code], cwd=ROOT, check=True).stdout.strip()
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_every_name_is_there(name: str) -> None:
+def test_every_name_exists(name: str) -> None:
     package = importlib.import_module(name)
     assert sorted(package.__all__) == sorted(name for names in package._NAMES.values() for name in names)
     assert set(package.__all__) <= set(dir(package))
     for public in package.__all__:
-        # A constant has no name.
+        # Constants have no `__name__`.
         assert getattr(getattr(package, public), "__name__", public) == public
     with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nothing'"):
         package.nothing  # noqa: B018 - looked up
@@ -38,7 +38,7 @@ def test_star_import(name: str) -> None:
 
 
 @pytest.mark.parametrize("problem", ["bicliques.enumerate", "cliques.enumerate", "pq_counts.count"])
-def test_what_a_problem_gives_is_a_name_of_the_package(problem: str) -> None:
+def test_problems_add_their_names_to_the_package(problem: str) -> None:
     package, module = (importlib.import_module(name) for name in ("mbe_stage", f"mbe_stage.{problem}"))
     given = {
         name: value
@@ -50,8 +50,8 @@ def test_what_a_problem_gives_is_a_name_of_the_package(problem: str) -> None:
     assert all(getattr(package, name) is value for name, value in given.items())
 
 
-def test_a_function_is_no_module_whoever_imports_it_first() -> None:
-    """The import of a submodule sets an attribute of the package: no name may be that of a module."""
+def test_no_public_name_is_that_of_a_module() -> None:
+    """Importing a submodule sets an attribute of the package, so no public name may equal a module's."""
     for name in PACKAGES:
         package = importlib.import_module(name)
         modules = {path.stem for path in ROOT.joinpath(*name.split(".")).iterdir()}

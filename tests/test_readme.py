@@ -1,8 +1,8 @@
-"""What the documents for users show is true: their commands and snippets run, and print what stands below them.
+"""User documents are true: their commands and snippets run and print the output shown below them.
 
-In order and in one directory, so that later blocks use what earlier ones made: ``bash`` blocks in a shell, ``python``
-blocks in an interpreter of their own. A ``text`` block right behind one is its output, ``...`` standing for anything.
-``console`` blocks are not run (they install, serve or take minutes); their make targets have to exist.
+Blocks run in order in one directory, so later ones use earlier results: ``bash`` blocks in a shell, ``python`` blocks
+in separate interpreters. A ``text`` block right after one is its output, with ``...`` for any text. ``console`` blocks
+are not run (they install, serve or take minutes); their make targets must exist.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SOURCES = [
     for path in (ROOT / folder).rglob("*.py")
 ]
 
-# Files of our own; not what everybody is told to have none of.
+# Files of the repository, except those that documents call absent.
 _FILE = re.compile(r"`((?!utils\.py)[\w/]+\.py)`")
 _NAMES_OF_FILE = re.compile(r"((?:`\w+`(?:, | and )?)+) of `([\w/]+\.py)`")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
@@ -54,8 +54,8 @@ _LINK = re.compile(r"\]\(([^)#]+)?(?:#([^)]+))?\)|src=\"([^\"]+)\"")
 _COMMANDS = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
 
 
-def test_what_a_block_needs_beside_the_package_is_named_above_it() -> None:
-    """After `make run` there are the base dependencies alone; the pages about a library do not name it again."""
+def test_extra_requirements_are_named_above_each_block() -> None:
+    """`make run` installs the base dependencies only; pages about a library do not name it again."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     there = {re.split(r"[><=!]", line)[0].replace("pyyaml", "yaml") for line in project["dependencies"]}
     there |= {"mbe_stage", *sys.stdlib_module_names}
@@ -72,8 +72,6 @@ def test_what_a_block_needs_beside_the_package_is_named_above_it() -> None:
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block, and the output that the document shows for it."""
-
     language: str
     code: str
     output: str | None
@@ -86,10 +84,10 @@ def blocks(document: str) -> list[Block]:
 
 
 def run_block(block: Block, directory: Path, commands: Commands | None) -> subprocess.CompletedProcess[str]:
-    """By processes of its own, or by those that are forked for it."""
+    """Run it in new processes, or in forked ones."""
     first = [] if commands is None else [str(commands.path)]
     path = os.pathsep.join([*first, str(Path(sys.executable).parent), os.environ["PATH"]])
-    # So that a checkout which is not installed works too.
+    # So that a checkout without an installation works too.
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
     if commands is not None and block.language == "python":
         return commands.python(block.code, directory, environment)
@@ -100,7 +98,7 @@ def run_block(block: Block, directory: Path, commands: Commands | None) -> subpr
 def test_blocks_run_and_print_what_is_shown(document: str, tmp_path: Path, commands: Commands) -> None:
     runnable = [block for block in blocks(document) if block.language in _COMMANDS]
     assert runnable
-    # The first of each language begins as a user begins it, and so are all among the slow tests.
+    # The first block of each language runs as a user starts it; in slow tests, all do.
     by_themselves: set[str] = set()
     for block in runnable:
         is_first = document == RUNNABLE[0] and block.language not in by_themselves
@@ -112,7 +110,7 @@ def test_blocks_run_and_print_what_is_shown(document: str, tmp_path: Path, comma
             assert matches, f"{document}, line {block.line}: printed\n{done.stdout}"
 
 
-def test_the_result_shown_is_that_of_the_demo(tmp_path: Path) -> None:
+def test_the_result_shown_is_the_demo_s(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     run = southern_women(tmp_path)
     shown = next(block.code for block in blocks("README.md") if block.code.startswith("Southern Women"))
@@ -140,27 +138,27 @@ def test_make_targets_shown_exist() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_links_lead_somewhere(document: str) -> None:
+def test_links_resolve(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for target, anchor, image in _LINK.findall(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)):
         name = target or image
         if name.startswith(("http:", "https:")):
             continue
         path = (ROOT / document).parent / name if name else ROOT / document
-        assert path.exists(), f"{document}: {name} is not there"
+        assert path.exists(), f"{document}: {name} does not exist"
         if anchor:
-            assert anchor in anchors(path), f"{document}: {name}#{anchor} is not there"
+            assert anchor in anchors(path), f"{document}: {name}#{anchor} does not exist"
 
 
 @pytest.mark.parametrize("document", [name for name in DOCUMENTS if name != "CHANGELOG.md"])
-def test_files_and_functions_named_are_there(document: str) -> None:
-    """A name may leave the beginning of the path out: `cuda/kernels.py`."""
+def test_named_files_and_functions_exist(document: str) -> None:
+    """Names may omit the start of the path: `cuda/kernels.py`."""
     text = (ROOT / document).read_text(encoding="utf-8")
     missing = [name for name in _FILE.findall(text) if not files_named(name)]
     for names, file in _NAMES_OF_FILE.findall(text):
         known = " ".join(path.read_text(encoding="utf-8") for path in files_named(file))
         missing += [f"{name} of {file}" for name in re.findall(r"\w+", names) if not re.search(rf"\b{name}\b", known)]
-    assert not missing, f"{document}: {', '.join(missing)} not there"
+    assert not missing, f"{document}: {', '.join(missing)} do not exist"
 
 
 def files_named(name: str) -> list[Path]:
@@ -175,6 +173,6 @@ def test_the_tiers_are_those_of_this_version() -> None:
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors of a document's headings, as GitHub makes them."""
+    """Return the anchors that GitHub makes of a document's headings."""
     headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,4 +1,4 @@
-"""Where things stand: the files that every problem has, what imports each other, who starts processes in tests."""
+"""Structure: the files of every problem, import cycles, and which tests start processes."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-# A problem's folder holds these, and whatever else it takes.
+# Every problem's folder has these files; others are optional.
 FILES = {
-    "__init__.py": "what the problem is",
-    "problem.py": "what it says of itself",
+    "__init__.py": "public names",
+    "problem.py": "definition",
     "reference.py": "the specification",
     "results.py": "its blocks and sinks",
-    "engine_cpu.py": "on the host",
-    "engine_cuda.py": "on a GPU",
+    "engine_cpu.py": "engine on the host",
+    "engine_cuda.py": "engine on a GPU",
 }
 PROBLEMS = (
     *(f"mbe_stage/{name}" for name in ("bicliques", "bicliques/best", "cliques", "pq_counts", "shared_neighbours")),
     "tests/toys/butterflies",
 )
-# What a problem has not yet. This list only shrinks.
+# Missing files by problem. This list only shrinks.
 NOT_YET: dict[str, set[str]] = {}
-# Modules that lead to each other by imports of any kind, in functions and for annotations too. This list only shrinks.
+# Import cycles, including imports in functions and for annotations. This list only shrinks.
 CIRCLES: dict[str, list[list[str]]] = {
-    # `BicliqueBlock` is made of blocks of a device, for which it asks `cuda.blocks`.
+    # `BicliqueBlock` uses `cuda.blocks` for blocks of a device.
     "mbe_stage": [["mbe_stage.bicliques.cuda.blocks", "mbe_stage.bicliques.results"]],
     "pipeline": [
         ["mbe_stage.pipeline.stores.remote_staging", "mbe_stage.pipeline.stores.remote_store"],
     ],
-    # The command of each flow imports it when it is asked for: Prefect takes seconds.
+    # Commands import their flow lazily: Prefect takes seconds.
     "flows": [
         [
             "mbe_stage.flows.command",
@@ -40,7 +40,7 @@ CIRCLES: dict[str, list[list[str]]] = {
         ]
     ],
 }
-# The only files that may use names that numba-cuda does not offer in public, and LLVM's language.
+# The only files that may use private names of numba-cuda, or LLVM IR.
 PRIVATE_NUMBA_CUDA = "mbe_stage/device/numba_private.py"
 CUDA_INTRINSICS = "mbe_stage/device/intrinsics.py"
 LLVMLITE = {
@@ -50,19 +50,19 @@ LLVMLITE = {
     "mbe_stage/bicliques/cpu/word_vectors.py": "vectors of eight rows",
     "mbe_stage/runtime/jit.py": "its version is part of the names of machine code",
 }
-# Attributes of numba-cuda's dispatchers and kernels; those of Numba itself in `runtime/jit.py` have the same names.
+# Attributes of numba-cuda's dispatchers and kernels; Numba's own in `runtime/jit.py` have the same names.
 PRIVATE_NAMES = {"_Kernel", "_codelibrary", "_reduce_states", "get_cufunc", "launch_config_sensitive"}
 PRIVATE_NAMES_OF_BOTH = {"_cache", "_rebuild", "overloads", "targetctx"}
 NUMBA_ON_THE_HOST = "mbe_stage/runtime/jit.py"
 LAYERS_ABOVE = ("mbe_stage.pipeline", "mbe_stage.flows")
-# Files of `tests` that start processes by themselves, or wait for one without a limit, and why.
+# Test files that start processes themselves, or wait without a limit, and why.
 START_PROCESSES = {
-    "tests/patience.py": "what the others start them with",
-    "tests/command_nursery.py": "forks commands, which end with it",
+    "tests/patience.py": "starts those of all other tests",
+    "tests/command_nursery.py": "forks commands that end with it",
     "tests/pipeline/nursery.py": "forks what it was started for by these, and ends with it",
     "tests/pipeline/scheduler_nursery.py": "the same",
 }
-# Folders of tests that are not called as what they are about.
+# Test folders whose names differ from the source's.
 TESTS_OF = {"tests/rapids": "pipeline/backends/cudf"}
 STARTS = {
     *(f"os.{name}" for name in ("system", "popen", "fork", "spawnv", "spawnve", "posix_spawn")),
@@ -73,11 +73,11 @@ STARTS = {
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_every_problem_has_the_same_files(problem: str) -> None:
     missing = {name for name in FILES if not (ROOT / problem / name).is_file()}
-    assert missing == NOT_YET.get(problem, set()), f"{problem}: {missing} missing, which every problem has"
+    assert missing == NOT_YET.get(problem, set()), f"{problem}: {missing} missing, required of every problem"
 
 
-def test_no_problem_is_forgotten_here() -> None:
-    """A folder with a `problem.py` is one."""
+def test_every_problem_is_listed() -> None:
+    """A folder is a problem if it has a `problem.py`."""
     found = {
         path.parent.relative_to(ROOT).as_posix()
         for package in ("mbe_stage", "tests/toys")
@@ -88,7 +88,7 @@ def test_no_problem_is_forgotten_here() -> None:
 
 
 def modules(package: str) -> dict[str, Path]:
-    """By the names that they are imported by; a package is its `__init__.py`."""
+    """Return paths by import name; a package's is its `__init__.py`."""
     found = {}
     for path in sorted((ROOT / package).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -99,23 +99,23 @@ def modules(package: str) -> dict[str, Path]:
 
 
 def imported(path: Path, known: dict[str, Path]) -> set[str]:
-    """The modules of `known` that a file imports anywhere; of ``from package import module``, the module."""
+    """Return the modules of `known` that a file imports anywhere; for ``from package import module``, the module."""
     names = set()
     for statement in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(statement, ast.Import):
             names |= {alias.name for alias in statement.names}
         elif isinstance(statement, ast.ImportFrom):
-            assert statement.level == 0, f"{path}: imports are absolute here"
+            assert statement.level == 0, f"{path}: expected absolute imports"
             of = statement.module or ""
             names |= {f"{of}.{alias.name}" if f"{of}.{alias.name}" in known else of for alias in statement.names}
     return names & known.keys()
 
 
 def circles(package: str) -> list[list[str]]:
-    """Sets of modules of which each leads to each other: strongly connected components (Tarjan 1972)."""
+    """Return sets of mutually reachable modules: strongly connected components (Tarjan 1972)."""
     known = modules(package)
     edges = {name: imported(path, known) for name, path in known.items()}
-    assert any(edges.values()), f"no file of {package} imports another: their names are others"
+    assert any(edges.values()), f"no file of {package} imports another: expected other module names"
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -142,24 +142,24 @@ def circles(package: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("package", CIRCLES)
-def test_files_import_each_other_in_no_circle(package: str) -> None:
+def test_there_are_no_new_import_cycles(package: str) -> None:
     assert len(modules(package)) > 10
     found = circles(package)
-    assert found == CIRCLES[package], f"in a circle now: {json.dumps(found, indent=1)}"
+    assert found == CIRCLES[package], f"import cycles: {json.dumps(found, indent=1)}"
 
 
-def test_tests_stand_where_the_source_does() -> None:
-    """Where a folder has tests, they are of the source's folder of the same path."""
+def test_test_folders_mirror_the_source() -> None:
+    """A test folder has the path of the source folder that it tests."""
     folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")} - {ROOT / "tests"}
     of = {folder.relative_to(ROOT).as_posix(): folder.relative_to(ROOT / "tests").as_posix() for folder in folders}
     lost = sorted(name for name, source in of.items() if not (ROOT / TESTS_OF.get(name, source)).is_dir())
-    assert not lost, f"tests of what is elsewhere, or nowhere: {', '.join(lost)}"
+    assert not lost, f"no source folder of the same path: {', '.join(lost)}"
     assert {"mbe_stage", "pipeline", "flows"} <= set(of.values())
     assert TESTS_OF.keys() <= of.keys()
 
 
 def modules_imported(tree: ast.AST) -> set[str]:
-    """The modules that a file imports anywhere; of ``from package import name``, both readings."""
+    """Return the modules that a file imports anywhere; for ``from package import name``, both readings."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -170,7 +170,7 @@ def modules_imported(tree: ast.AST) -> set[str]:
 
 
 def private_to_numba_cuda(tree: ast.AST, *, names: set[str]) -> list[str]:
-    """What a file uses of numba-cuda, or of cuda.core below it, that is not `numba.cuda` itself."""
+    """Return uses of numba-cuda, or of cuda.core below it, outside `numba.cuda` itself."""
     prefixes = ("numba.cuda.", "numba_cuda", "cuda.core")
     modules = [name for name in modules_imported(tree) if name.startswith(prefixes)]
     attributes = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in names]
@@ -184,7 +184,7 @@ def test_one_file_uses_the_private_api_of_numba_cuda() -> None:
             place = path.relative_to(ROOT).as_posix()
             names = PRIVATE_NAMES | (set() if place == NUMBA_ON_THE_HOST else PRIVATE_NAMES_OF_BOTH)
             text = path.read_text(encoding="utf-8")
-            # Most files need not be parsed.
+            # Skip parsing most files.
             if any(word in text for word in ("cuda", *names)) and (
                 used := private_to_numba_cuda(ast.parse(text), names=names)
             ):
@@ -193,7 +193,7 @@ def test_one_file_uses_the_private_api_of_numba_cuda() -> None:
     assert found.keys() == {PRIVATE_NUMBA_CUDA}, f"use {PRIVATE_NUMBA_CUDA}: {json.dumps(found, indent=1)}"
 
 
-def test_few_files_speak_the_language_of_llvm() -> None:
+def test_few_files_use_llvmlite() -> None:
     found = {
         path.relative_to(ROOT).as_posix()
         for package in ("mbe_stage", "pipeline", "flows")
@@ -205,11 +205,11 @@ def test_few_files_speak_the_language_of_llvm() -> None:
 
 
 def processes_by_itself(tree: ast.AST) -> list[str]:
-    """Calls that start a process, and calls that wait for one, or for anything, without a limit."""
+    """Return calls that start a process or wait without a limit."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            # What is imported by name could be called by any.
+            # Imported names could be called under any alias.
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             found += [f"line {node.lineno}: import of {name}" for name in names if name in STARTS]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -222,7 +222,7 @@ def processes_by_itself(tree: ast.AST) -> list[str]:
 
 
 def test_processes_of_tests_have_a_limit_and_an_end() -> None:
-    """What hangs is ended and shown, and what is endless ends with its test, where `tests/patience.py` starts it."""
+    """`tests/patience.py` limits and ends the processes that it starts."""
     found = {
         path.relative_to(ROOT).as_posix(): calls
         for path in sorted((ROOT / "tests").rglob("*.py"))
@@ -247,5 +247,5 @@ def test_processes_of_tests_have_a_limit_and_an_end() -> None:
         ("def f() -> subprocess.Popen: ...", 0),
     ],
 )
-def test_what_starts_or_waits_is_seen(code: str, n: int) -> None:
+def test_starts_and_waits_are_detected(code: str, n: int) -> None:
     assert len(processes_by_itself(ast.parse(code))) == n

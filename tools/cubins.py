@@ -1,7 +1,7 @@
 """Build the wheel `mbe-stage-cubins`, every kernel as machine code: ``python -m tools.cubins [FOLDER [KERNELS]]``.
 
-It needs the dependency groups dev and cuda-compile, and no GPU. The wheel fits the sources of this checkout, and no
-others. It takes some minutes. KERNELS is a regular expression: tests build a few kernels.
+It needs the dependency groups dev and cuda-compile, but no GPU, and takes some minutes. The wheel fits only the sources
+of this checkout. KERNELS is a regular expression: tests build a few kernels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mbe_stage.device.numba_private import kinds_of
 from tests.mbe_stage import compiled_cuda
 
 ROOT = Path(__file__).resolve().parents[1]
-# 10.0 is untried: no such device was at hand.
+# 10.0 is untested, because no such device was available.
 CAPABILITIES = ((8, 0), (9, 0), (10, 0))
 LICENCES = {"LICENSE": "LICENSE.numba-cuda", "LICENSE.numba": "LICENSE.numba"}
 MOST_BYTES = 20_000_000
@@ -37,13 +37,13 @@ _LIBRARIES = re.compile(r"@(__nv_\w+|cuda\w+|nrt_\w+)", re.IGNORECASE)
 
 
 def main(folder: str = str(ROOT / "dist"), kernels: str = "") -> None:
-    """Compile for each capability, and build the wheel."""
+    """Compile for each capability and build the wheel."""
     out = Path(folder).resolve()
     with tempfile.TemporaryDirectory() as temporary:
         source = Path(temporary, "cubins")
         shutil.copytree(ROOT / "cubins", source, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "LICENSE", source)
-        # That of numba-cuda, and that of Numba, from which it has code.
+        # Licences of numba-cuda and of Numba, whose code it includes.
         for licence in importlib.metadata.files("numba-cuda") or ():
             if licence.parent.name == "licenses":
                 shutil.copy(licence.locate(), source / LICENCES[licence.name])
@@ -79,7 +79,7 @@ def write(folder: Path, wanted: str) -> None:
 
 
 def compiled(name: str, library: Any, signature: tuple[Any, ...], capability: tuple[int, int]) -> tuple[str, bytes]:
-    """The symbol and the code of a kernel that is complete, and takes the words that a launch passes.
+    """Return symbol and code of a kernel that is complete and takes the words of a launch.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def compiled(name: str, library: Any, signature: tuple[Any, ...], capability: tu
 
 
 def build(source: Path, out: Path) -> Path:
-    """The wheel of a folder. Setuptools builds in the current directory."""
+    """Build the wheel of a folder. Setuptools builds in the current directory."""
     from setuptools import build_meta
 
     out.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Write tests/locked.txt, the exact files that the tests install: ``python3.11 tools/lock.py``.
 
-One version and one SHA-256 per package, for Linux on x86-64 and the Python that runs this. It names no index.
+It has one version and one SHA-256 per package, for Linux on x86-64 and the Python that runs this, and names no index.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 from install import with_groups
 
 LOCKED = Path(__file__).resolve().parents[1] / "tests" / "locked.txt"
-# What `make test` installs, but for the project itself.
+# The requirements of `make test`, except the project itself.
 WANTED = (".[flows]", "--group", "dev", "--group", "cuda-compile")
 INSTALL = "pip install --no-deps --require-hashes -r tests/locked.txt && pip install --no-deps --editable ."
 
 
 def main() -> int:
-    """Resolve everything as for an empty environment and write the file; returns the exit code."""
+    """Resolve everything as for an empty environment and write the file; return the exit code."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
     done = subprocess.run([*pip, *with_groups(WANTED)], cwd=LOCKED.parents[1], stdout=subprocess.PIPE, text=True)
     if done.returncode:

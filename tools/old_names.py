@@ -25,13 +25,13 @@ _TABLE = Path(__file__).resolve().parents[1] / "docs" / "decisions" / "moved.md"
 
 @cache
 def moved() -> dict[str, list[str]]:
-    """Return the new places of each old module, and of names (`module:name`) that have another name now."""
+    """Return the new places of each old module, and of names (`module:name`) that were renamed."""
     rows = re.findall(r"^\| `([\w.:]+)` \| (`[\w.:`, ]+`) \|$", _TABLE.read_text(encoding="utf-8"), re.MULTILINE)
     return {old: re.findall(r"[\w.:]+", new) for old, new in rows}
 
 
 def new_places(old: str) -> list[str]:
-    """Return the modules of today that have the names of an old module; a listed package moved with its modules."""
+    """Return the current modules that have the names of an old module; a listed package moved with its modules."""
     parts = old.split(".")
     for n in range(len(parts), 1, -1):
         if known := moved().get(".".join(parts[:n])):
@@ -51,7 +51,7 @@ def _value(old: str, name: str) -> Any:
 
 
 def forward(old: str) -> None:
-    """Make the module that is being imported by an old name forward."""
+    """Make a module that is imported by an old name forward."""
     places = new_places(old)
     message = f"'{old}' is renamed to {' and '.join(map(repr, places))}; the old name is removed in 0.2"
     warnings.warn(message, DeprecationWarning, stacklevel=3)

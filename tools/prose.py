@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MOST_WORDS = 40
 MEDIAN_WORDS = 18
 MOST_CHARACTERS = 100
-# Fewer sentences say nothing about a page.
+# A median of fewer sentences is meaningless.
 _FEWEST_SENTENCES = 5
 
 _FENCE = re.compile(r"\s*(```|~~~)")
@@ -30,7 +30,7 @@ _GLUE = re.compile(r"\b(?:whoever|whomever|somebody|anybody|of whom)\b|^Of\s", r
 
 
 class Sentence(NamedTuple):
-    """A sentence of a document, and the line on which its paragraph begins."""
+    """A sentence of a document, and the line where its paragraph starts."""
 
     line: int
     text: str
@@ -42,13 +42,13 @@ class Sentence(NamedTuple):
 
 
 def documents() -> list[Path]:
-    """Return the Markdown files that people read, without those that a program writes and records of measurements."""
+    """Return the Markdown files for readers, without generated ones and records of measurements."""
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")]
     return sorted(path for path in found if not is_generated(path))
 
 
 def is_generated(path: Path) -> bool:
-    """Tell whether a program writes the file, or it is a record that stays as it was written."""
+    """Return whether the file is generated, or an unchanged record."""
     return path.read_text(encoding="utf-8").startswith(("<!-- generated", "<!-- record"))
 
 

@@ -240,7 +240,7 @@ def tables() -> Iterator[str]:
 
 
 def json_keys() -> Iterator[str]:
-    """Yield the page of JSON keys, which are those of commands that are run here."""
+    """Yield the page of JSON keys, from the output of commands that it runs."""
     yield from [
         "# JSON",
         "",

@@ -1,9 +1,8 @@
 """Build the release of the last commit into ``dist/``, and check it: ``python tools/release_check.py``.
 
-Wheel and sdist are built twice, from two clones, and have to be equal; so is the wheel of the sdist. Then the wheel is
-installed without a checkout, and everything that a user may do there is done (`tests/test_installed.py`). The wheel
-`mbe-stage-cubins` is built for the same sources (`tools/cubins.py`). It needs the group `release` of pyproject.toml,
-and the package index.
+Wheel and sdist are built twice, from two clones, and must be equal; so must the wheel of the sdist. Then the wheel is
+installed without a checkout and tested as a user would use it (`tests/test_installed.py`). The wheel `mbe-stage-cubins`
+is built for the same sources (`tools/cubins.py`). It needs the group `release` of pyproject.toml and the package index.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 MOST_BYTES = 3_000_000
-# At the top of the sdist, beside the package.
+# At the top of the sdist, next to the package.
 SOURCES = {"LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "THIRD_PARTY_NOTICES.md"}
 SOURCES |= {"mbe_stage", "mbe_stage.egg-info", "pyproject.toml", "setup.cfg", "setup.py"}
 NOT_SHIPPED = {"tests", "benchmarks", "results", "docs", "tools", "examples", "__pycache__"}
@@ -55,7 +54,7 @@ def main() -> None:
 
 
 def built(clone: Path) -> Path:
-    """Both packages of a fresh clone: what an old `build/` holds would go into the wheel."""
+    """Return both packages of a fresh clone: files of an old `build/` would go into the wheel."""
     output("git", "clone", "--quiet", ROOT, clone)
     build("--wheel", "--sdist", clone, clone.with_suffix(".dist"))
     return clone.with_suffix(".dist")
@@ -88,11 +87,11 @@ def check_contents(wheel: Path, sdist: Path) -> None:
 
 
 def write_sbom(wheel: Path, environment: Path) -> None:
-    """A CycloneDX bill of materials of an environment with the wheel and its dependencies."""
+    """Write a CycloneDX bill of materials of an environment with the wheel and its dependencies."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     pip = ["pip", "--quiet", "--disable-pip-version-check", "--python", environment / "bin" / "python", "install"]
     run(*pip, wheel)
-    # Again by its name: else the bill would hold a path of this machine.
+    # Install it by its name, or the bill would contain a path of this machine.
     run(*pip, "--no-index", "--no-deps", "--force-reinstall", "--find-links", DIST, "mbe-stage")
     about = ["--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "--output-format", "JSON"]
     sbom = DIST / f"{'-'.join(wheel.name.split('-')[:2])}.cdx.json"

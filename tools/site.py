@@ -1,8 +1,8 @@
 """Build the documentation as a site, strictly: ``python tools/site.py``.
 
-The pages and what they link to are copied below ``build/docs/source``, with the folders of the repository, so that the
-links that work there work in the site. A link to a page, an anchor or a file that is not there ends it with 1. Only
-the standard library is used here; the builder is a program of its own.
+The pages and their link targets are copied below ``build/docs/source`` with the repository's folders, so that links
+work in both. A link to a missing page, anchor or file gives exit code 1. Only the standard library is used; the builder
+is a separate program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CODE = re.compile(r"^\s*```.*?^\s*```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
 def copy() -> list[str]:
-    """Copy the pages; returns a line for each link to a file that is not there."""
+    """Copy the pages; return a line for each link to a missing file."""
     shutil.rmtree(SOURCE, ignore_errors=True)
     files = [*ROOT.glob("*.md"), ROOT / "LICENSE"]
     files += [path for folder in _COPIED for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES]

@@ -1,8 +1,8 @@
 """Run chosen tests under each supported Python: ``python tools/supported.py [SET]...``, such as ``3.12-newest``.
 
 Sets: the newest versions of all dependencies for each Python, and the oldest declared ones with the oldest Python.
-Flows need newer versions of some, so their extra is added last. Each set gets an environment below build/supported.
-Interpreters that are not installed here are named.
+Flows need newer versions of some, so their extra is added last. Each set has an environment below build/supported.
+Missing interpreters are reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "supported"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SETS = ("3.11-oldest", *(f"{python}-newest" for python in PYTHONS))
-# The tests' own libraries. They do not replace a version of the set.
+# Test libraries. They do not replace a version of the set.
 FOR_TESTS = ("duckdb", "greenlet", "hypothesis", "networkx", "pandas", "polars", "pytest", "pytest-timeout")
 TESTS = {
     "engines": (
@@ -72,7 +72,7 @@ def _tested(name: str) -> list[str]:
         is_ready = group != "a flow" or not _fails([*project, ".[flows]"], name)
         passed = is_ready and not _fails([str(python), "-m", "pytest", "-q", *files], name)
         results.append("passed" if passed else "failed")
-    # The versions of the flow's libraries come from the last state, all others from the first.
+    # Versions of the flow's libraries come from the last state, all others from the first.
     listed = _freeze(python) + frozen.read_text(encoding="utf-8")
     versions = dict(line.split("==") for line in listed.splitlines() if "==" in line)
     return [versions.get(each, "?") for each in SHOWN] + results

@@ -1,1 +1,1 @@
-"""Groups on labelled and planted graphs, beside the published methods: ``python -m benchmarks.groups``."""
+"""Groups on labelled and planted graphs, compared with published methods: ``python -m benchmarks.groups``."""

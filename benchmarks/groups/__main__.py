@@ -1,4 +1,4 @@
-"""Print the table of targets: for each line what was asked for, our figure, and others'.
+"""Print the table of targets: for each line the target, our figure, and others'.
 
 python -m benchmarks.groups [LINE ...] [--seeds N] [--all] [--json FILE]
 """
@@ -22,7 +22,7 @@ _MET = {True: "met", False: "NOT MET", None: "-"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print; ends with 2 where graphs are missing."""
+    """Measure and print; exit with 2 if graphs are missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lines", nargs="*", metavar="LINE", help=f"some of: {', '.join(lines.LINES)}; default: all")
     parser.add_argument("--all", action="store_true", help="the labelled graphs beside those of development, once")
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def show(title, found) -> list[lines.Line]:
-    """Each line as soon as it is measured."""
+    """Print each line as soon as it is measured."""
     print(f"\n{title}", flush=True)
     begun = time.perf_counter()
     taken = []

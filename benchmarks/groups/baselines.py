@@ -1,4 +1,4 @@
-"""Published methods to compare with, on the same graph: FRAUDAR, D-Cube, Leiden, HITS, fBox, and simple scores.
+"""Published methods for comparison on the same graph: FRAUDAR, D-Cube, Leiden, HITS, fBox, and simple scores.
 
 References
 ----------
@@ -45,7 +45,7 @@ _LOG_OFFSET = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """What FRAUDAR finds: left and right members, ascending, and the block's weight per vertex."""
+    """FRAUDAR's result: left and right members, ascending, and the block's weight per vertex."""
 
     left: np.ndarray
     right: np.ndarray
@@ -53,15 +53,15 @@ class Block:
 
 
 def column_weights(right_degrees: np.ndarray) -> np.ndarray:
-    """Weight of an edge into each right vertex, ``1 / ln(degree + 5)`` in units (section 4.2 of the paper)."""
+    """Return the weight of edges into each right vertex, ``1 / ln(degree + 5)`` in units (section 4.2)."""
     return np.rint(UNIT / np.log(right_degrees + float(_LOG_OFFSET))).astype(np.int64)
 
 
 def fraudar_block(graph: BipartiteCSR) -> Block:
-    """The block of algorithm 1: remove the vertex that leaves the most weight, again and again; keep the densest.
+    """Return the block of algorithm 1: repeatedly remove the vertex that leaves the most weight; keep the densest.
 
-    Density is the weight of the edges inside per vertex. Ties: a left vertex before a right one, then the lower id,
-    and of equally dense blocks the largest.
+    Density is the weight of the edges inside per vertex. Ties: a left vertex before a right one, then the lower id; of
+    equally dense blocks the largest.
     """
     weights = column_weights(graph.right_degrees)
     order, removed = _peeled(graph, weights)
@@ -79,7 +79,9 @@ def fraudar_block(graph: BipartiteCSR) -> Block:
 
 
 def fraudar_blocks(graph: BipartiteCSR, n: int = 10) -> list[Block]:
-    """The first block, that of the graph without its edges, and so on; weights are by what is left, as in its code."""
+    """Yield the first block, then that of the graph without its edges, and so on; weights are recomputed as in its
+    code.
+    """
     blocks = []
     left, right = graph.edges()
     for _ in range(n):
@@ -94,7 +96,7 @@ def fraudar_blocks(graph: BipartiteCSR, n: int = 10) -> list[Block]:
 
 
 def fraudar_score(graph: BipartiteCSR) -> np.ndarray:
-    """Score of each left vertex: how late the first block's greedy removes it; ``(n_left,) float64``.
+    """Return how late the first block's greedy algorithm removes each left vertex; ``(n_left,) float64``.
 
     The paper scores blocks, not vertices. On five of the seven development cases this order is better for it than the
     density of the densest of ten blocks that hold a vertex, on the others at most .012 worse; the sum of densities and
@@ -107,11 +109,11 @@ def fraudar_score(graph: BipartiteCSR) -> np.ndarray:
 
 
 def dcube_blocks(graph: BipartiteCSR, n: int = 10) -> list[Block]:
-    """The blocks of D-Cube for two modes with arithmetic density, each without the edges of those before.
+    """Return D-Cube's blocks for two modes with arithmetic density, each without the edges of earlier ones.
 
-    Density is the number of edges inside by the mean number of members of a side. The greedy chooses the side whose
-    lightest members leave the denser rest, those of at most the side's mean, and removes them one by one (algorithm 2
-    with theta 1, and the choice by density).
+    Density is the number of edges inside by the mean number of members of a side. The greedy algorithm chooses the side
+    whose lightest members, those of at most the side's mean, leave the denser rest, and removes them one by one
+    (algorithm 2 with theta 1, and the choice by density).
     """
     blocks = []
     ends = tuple(side.astype(np.int64) for side in graph.edges())
@@ -129,9 +131,9 @@ def dcube_blocks(graph: BipartiteCSR, n: int = 10) -> list[Block]:
 def _dcube_block(
     ends: tuple[np.ndarray, np.ndarray], n_vertices: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Masks of the members of each side, and the density."""
+    """Return masks of the members of each side, and the density."""
     alive = [np.bincount(side, minlength=n) > 0 for side, n in zip(ends, n_vertices, strict=True)]
-    # When each vertex was removed; the block is what was there at the best moment.
+    # When each vertex was removed; the block is the content at the best moment.
     removed = [np.where(some, np.iinfo(np.int64).max, -1) for some in alive]
     mass, n, step = ends[0].size, sum(int(some.sum()) for some in alive), 0
     best, best_step = 2 * mass / n, 0
@@ -154,7 +156,7 @@ def _dcube_block(
 
 
 def leiden_communities(graph: BipartiteCSR, *, projected: bool, n: int = 10) -> list[np.ndarray] | None:
-    """Left members of the communities that have most of them, at least two; None without the package ``igraph``.
+    """Return left members of the communities, largest first, at least two each; None without ``igraph``.
 
     Communities are those of the graph, or of its projection, where the weight of two left vertices is the number of
     neighbours they share; by modularity.
@@ -179,27 +181,27 @@ def leiden_communities(graph: BipartiteCSR, *, projected: bool, n: int = 10) -> 
 
 
 def hits(graph: BipartiteCSR) -> np.ndarray:
-    """How good a hub each left vertex is: its entry in the first singular vector; ``(n_left,) float64``."""
+    """Return each left vertex's entry in the first singular vector, its hub score; ``(n_left,) float64``."""
     from scipy.sparse.linalg import svds
 
     rows = _matrix(graph)
     hubs, _, _ = svds(rows, k=1, v0=np.ones(min(rows.shape)))
-    # Signs are arbitrary, and what is not connected to the centre is a tie at 0.
+    # Signs are arbitrary; vertices not connected to the centre tie at 0.
     return np.round(np.abs(hubs[:, 0]), 12)
 
 
 def degree(graph: BipartiteCSR) -> np.ndarray:
-    """Degree of each left vertex, as a score."""
+    """Return the degree of each left vertex, as a score."""
     return graph.left_degrees.astype(np.float64)
 
 
 def opposite_degree(graph: BipartiteCSR) -> np.ndarray:
-    """Its opposite: who does least is most suspicious."""
+    """Return the negative degree: the least active is the most suspicious."""
     return -degree(graph)
 
 
 def core_number(graph: BipartiteCSR) -> np.ndarray:
-    """Largest k such that the left vertex is in a subgraph where everybody has degree k; ``(n_left,) float64``."""
+    """Return the largest k for which each left vertex is in a subgraph of minimum degree k; ``(n_left,) float64``."""
     order, removed = _peeled(graph, np.ones(graph.n_right, np.int64))
     cores = np.empty(order.size)
     cores[order] = np.maximum.accumulate(removed)
@@ -207,7 +209,7 @@ def core_number(graph: BipartiteCSR) -> np.ndarray:
 
 
 def fbox(graph: BipartiteCSR, n_factors: int = 25) -> np.ndarray:
-    """How badly the first singular vectors reproduce a left vertex, among those of about its degree.
+    """Return how badly the first singular vectors reproduce each left vertex, among those of similar degree.
 
     The reconstructed degree is the squared length of the vertex's row projected on the first right singular vectors;
     fBox suspects the lowest for their degree. Degrees are compared within powers of two; 1 is the lowest share.
@@ -232,7 +234,7 @@ def fbox(graph: BipartiteCSR, n_factors: int = 25) -> np.ndarray:
     bins = np.where(degrees > 0, np.floor(np.log2(np.maximum(degrees, 1))), -1)
     for one in np.unique(bins[bins >= 0]):
         members = np.flatnonzero(bins == one)
-        # Rounded, so that vertices with the same neighbours are a tie.
+        # Rounded, so that vertices with the same neighbours tie.
         _, rank, counts = np.unique(np.round(share[members], 9), return_inverse=True, return_counts=True)
         middle = np.cumsum(counts) - counts / 2
         scores[members] = 1.0 - middle[rank] / members.size
@@ -240,18 +242,18 @@ def fbox(graph: BipartiteCSR, n_factors: int = 25) -> np.ndarray:
 
 
 def best_pair(graph: BipartiteCSR) -> np.ndarray:
-    """Most neighbours shared with another left vertex, by the square root of the own degree; ``(n_left,) float64``."""
+    """Return the most neighbours shared with another left vertex over the root of the degree; ``(n_left,) float64``."""
     shared, _ = _pairs(graph)
     return shared / np.sqrt(np.maximum(graph.left_degrees, 1))
 
 
 def best_pair_cosine(graph: BipartiteCSR) -> np.ndarray:
-    """The same by the square root of the product of both degrees; ``(n_left,) float64``."""
+    """Return the same, over the root of the product of both degrees; ``(n_left,) float64``."""
     return _pairs(graph)[1]
 
 
 def _matrix(graph: BipartiteCSR) -> Any:
-    """One where there is an edge; a sparse array of SciPy."""
+    """Return a sparse SciPy array with ones at the edges."""
     from scipy import sparse
 
     ones, shape = np.ones(graph.n_edges), (graph.n_left, graph.n_right)
@@ -263,7 +265,7 @@ def _pairs(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _peeled(graph: BipartiteCSR, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (right ones behind the left ones) in the order of removal, and each one's weight at that moment."""
+    """Return the vertices (left, then right) in the order of removal, and each one's weight at that moment."""
     return _peel(graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members, weights)
 
 
@@ -303,7 +305,7 @@ def _is_before(weights, one, other):
 
 @njit(cache=True, nogil=True)
 def _rise(heap, places, weights, place):
-    """A vertex that has become lighter, to where it belongs."""
+    """Move a vertex that has become lighter up to its place."""
     vertex = heap[place]
     while place > 0:
         parent = (place - 1) // 2
@@ -318,7 +320,7 @@ def _rise(heap, places, weights, place):
 
 @njit(cache=True, nogil=True)
 def _sink(heap, places, weights, place, size):
-    """A vertex that stands too far up, to where it belongs."""
+    """Move a vertex that is too far up down to its place."""
     vertex = heap[place]
     while True:
         child = 2 * place + 1
@@ -375,7 +377,7 @@ def _peel(left_offsets, left_members, right_offsets, right_members, column_weigh
 
 @njit(cache=True, nogil=True)
 def _densest(removed, total):
-    """How many are removed when the rest is densest; the fewest such, by exact comparison."""
+    """Return the number of removals when the rest is densest; the fewest of ties, by exact comparison."""
     n = removed.size
     best, best_weight, best_size = 0, total, n
     weight = total

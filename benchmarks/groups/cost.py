@@ -1,4 +1,4 @@
-"""What the groups cost beside the enumeration: processor seconds of one thread, and a process's peak memory."""
+"""Cost of groups besides the enumeration: processor seconds of one thread, and a process's peak memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COSTLY = ("amazon_spammers", "yelpchi", "EuAll", "bookcrossing")
 
 
 class _Nowhere:
-    """Takes members and forgets them."""
+    """A sink that drops members."""
 
     detail = Detail.MEMBERS
 
@@ -38,9 +38,9 @@ class _Nowhere:
 
 
 def measured_cost(name: str) -> dict:
-    """Figures of one run in a process of its own: those of the manifest, and of the enumeration alone.
+    """Return figures of one run in a separate process: those of the manifest, and of the enumeration alone.
 
-    Seconds are those of the processor: those of the manifest by the share of the run that the process had it.
+    Seconds are processor time: those of the manifest times the process's share of the processor.
     """
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.groups.cost", name],
@@ -60,11 +60,11 @@ def found_rings(script: Path, n_edges: float = 2e7) -> tuple[list[int], int, flo
     Returns
     -------
     ranks : list of int
-        First group of each ring, by a Jaccard index of at least 0.5; far behind all others without one.
+        First group of each ring with a Jaccard index of at least 0.5; a rank after all others without one.
     n_alone : int
-        Rings with a group that is mostly theirs, by an F1 of 0.8.
+        Rings with a group of F1 at least 0.8.
     seconds : float
-        Of the run.
+        Time of the run.
     peak_bytes : int
     """
     with TemporaryDirectory() as directory:

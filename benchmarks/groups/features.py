@@ -1,12 +1,11 @@
-"""Do our columns help a classifier of accounts? Gradient boosting on account features, with and without them.
+"""Effect of our columns on a classifier of accounts: gradient boosting on account features, with and without them.
 
 python -m benchmarks.groups.features [GRAPH ...] [--repeats N] [--json FILE]
 
-Five-fold cross-validation, repeated; each account is scored by models that did not see its label. It is transductive:
-groups, scores and features come from the whole graph, with the accounts of the test fold and those without a label,
-and from no label. Columns that could carry labels (`association`, `n_known` and what follows from it) are left out.
-Average precision is that of the out-of-fold scores, the mean of the repeats; intervals are of resampled accounts, the
-same resamples for each set of features.
+Five-fold cross-validation, repeated; models score only accounts whose labels they did not see. It is transductive:
+groups, scores and features use the whole graph, including the test fold and unlabelled accounts, but no labels. Columns
+that could carry labels (`association`, `n_known` and derived ones) are excluded. Average precision is that of the
+out-of-fold scores, the mean of the repeats; intervals resample accounts, equally for each set of features.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ FEATURES = "features", "features and ours", "ours"
 FOLDS = 5
 _SEED = 20_261_127
 _SECONDS = 86_400
-# A moment that is surely in seconds, for times that count from another moment.
+# A time that is certainly in seconds, for times with another origin.
 _EPOCH = 1_500_000_000
 _FROM_GROUP = ("rank", "n_left", "n_right", "n_edges", "density", "surprise", "evidence", "expected_edges")
 _FROM_GROUP += ("left_edge_share", "median_right_degree", "n_bicliques", "busiest_share", "busiest_item_share")
@@ -52,7 +51,7 @@ class Compared:
     precision : dict of Estimate
         Average precision of each set of columns in `FEATURES`.
     gain : Estimate
-        How much higher it is with our columns.
+        Increase with our columns.
     """
 
     name: str
@@ -64,12 +63,12 @@ class Compared:
 
     @property
     def verdict(self) -> str:
-        """Whether the interval of the gain is on one side of 0."""
+        """Return on which side of 0 the interval of the gain is."""
         return "WIN" if self.gain.low > 0 else "LOSS" if self.gain.high < 0 else "even"
 
 
 def table_of(events: Events) -> pa.Table:
-    """The rows as a pipeline reads them; times in seconds."""
+    """Return the rows as a pipeline reads them; times in seconds."""
     columns = {"account": events.left, "item": events.right}
     if events.weights is not None:
         columns["amount"] = events.weights
@@ -112,7 +111,7 @@ def account_features(events: Events) -> dict[str, np.ndarray]:
 
 
 def summaries(groups: np.ndarray, values: np.ndarray, n: int) -> dict[str, np.ndarray]:
-    """Least, greatest, mean, median and deviation of the values of each group; NaN without values."""
+    """Return minimum, maximum, mean, median and deviation of each group's values; NaN without values."""
     order = np.lexsort((values, groups))
     ordered = values[order].astype(np.float64)
     counts = np.bincount(groups, minlength=n)
@@ -129,20 +128,18 @@ def summaries(groups: np.ndarray, values: np.ndarray, n: int) -> dict[str, np.nd
 
 
 def entropies(groups: np.ndarray, counts: np.ndarray, n: int) -> np.ndarray:
-    """Entropy of the counts of each group, in nats."""
+    """Return the entropy of each group's counts, in nats."""
     totals = np.bincount(groups, counts, minlength=n)
     shares = counts / totals[groups]
     return np.bincount(groups, -shares * np.log(shares), minlength=n)
 
 
 def value_entropies(groups: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
-    """Entropy of the distinct values of each group."""
     pairs, counts = _pairs(groups, values)
     return entropies(pairs, counts, n)
 
 
 def distinct_counts(groups: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
-    """Number of distinct values of each group."""
     return np.bincount(_pairs(groups, values)[0], minlength=n).astype(np.float64)
 
 
@@ -153,12 +150,12 @@ def _pairs(groups: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def our_columns(events: Events) -> dict[str, np.ndarray]:
-    """What a run with all defaults publishes of each account, and of its first group; NaN without a group."""
+    """Return a default run's columns for each account and for its first group; NaN without a group."""
     with tempfile.TemporaryDirectory() as below:
         reads = {"left": "account", "right": "item"}
         reads |= {"weight": "amount"} if events.weights is not None else {}
         reads |= {"timestamp": "time"} if events.times is not None else {}
-        # Copies only say how good the list is.
+        # Copies only assess the list.
         asked = {"input": reads, "groups": {"chance_copies": 0}, "output": {"directory": below, "bicliques": False}}
         asked["output"]["report"] = False
         tables = run(Config.from_mapping(asked), table_of(events)).tables
@@ -174,7 +171,7 @@ def our_columns(events: Events) -> dict[str, np.ndarray]:
 def compared_scores(
     labels: np.ndarray, sets: dict[str, np.ndarray], repeats: int, seed: int = _SEED
 ) -> dict[str, np.ndarray]:
-    """Out-of-fold scores of each account by each set of columns; ``(repeats, n) float64``.
+    """Return out-of-fold scores of each account by each set of columns; ``(repeats, n) float64``.
 
     Parameters
     ----------
@@ -189,7 +186,7 @@ def compared_scores(
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed + repeat)
         for fit, held in folds.split(labels, labels):
             for name, columns in sets.items():
-                # Without times a graph has columns without any value.
+                # Without times a graph has empty columns.
                 some = columns[:, np.isfinite(columns[fit]).any(axis=0)]
                 model = HistGradientBoostingClassifier(random_state=seed + repeat, early_stopping=False)
                 model.fit(some[fit], labels[fit])
@@ -198,7 +195,7 @@ def compared_scores(
 
 
 def compare(name: str, repeats: int) -> Compared:
-    """One graph; its accounts with a label 0 or 1 are those that count."""
+    """Compare on one graph; only accounts with a label 0 or 1 count."""
     begun = time.perf_counter()
     events = load(name)
     known = (events.labels == 0) | (events.labels == 1)
@@ -218,7 +215,7 @@ def compare(name: str, repeats: int) -> Compared:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print; ends with 2 where graphs are missing."""
+    """Measure and print; exit with 2 if graphs are missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("graphs", nargs="*", metavar="GRAPH", help="default: the labelled graphs of development")
     parser.add_argument("--repeats", type=int, default=10, metavar="N", help="of five folds (%(default)s)")
@@ -242,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def why_not(name: str) -> str | None:
-    """Why a graph has nothing to classify; None where it has."""
+    """Return why a graph cannot be classified; None if it can."""
     labels = load(name).labels
     if set(np.unique(labels)) - {-1, 0, 1}:
         return "its classes are communities, not fraud"
@@ -251,7 +248,6 @@ def why_not(name: str) -> str | None:
 
 
 def show(result: Compared) -> None:
-    """Print one graph."""
     accounts = f"{result.n_positive:,} of {result.n_accounts:,} labelled accounts are positive"
     print(f"\n{result.verdict:<8} {result.name}: {accounts}  ({result.seconds:.0f} s)")
     for name, figure in result.precision.items():

@@ -1,4 +1,4 @@
-"""The labelled graphs that nothing was tuned on: looked at once, wins and losses alike."""
+"""Labelled graphs that were not used for tuning: measured once, wins and losses alike."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ __all__ = ["final_lines"]
 
 N_GROUPS = 50
 LIMIT_SECONDS = 20.0
-"""Of a search. Some of these graphs have more bicliques than anybody waits for: then what was found is measured, and
-depends on the machine."""
+"""Limit of a search. Some of these graphs have too many bicliques: then the results so far are measured, and depend on
+the machine.
+"""
 
 
 def final_lines() -> Iterator[Line]:
-    """One line a graph: average precision where a class is positive, purity of groups where classes are communities."""
+    """Return one line per graph: average precision for a positive class, purity of groups for communities."""
     for name in available():
         if name in DEVELOPMENT:
             continue

@@ -1,6 +1,6 @@
 """The labelled graphs: events between two sides, some left vertices with a known class, and composite right keys.
 
-They are in the directory ``labelled`` of `benchmarks.graphs.data_directory`; none of them is in this repository.
+They are in the directory ``labelled`` of `benchmarks.graphs.data_directory`, not in this repository.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ DEVELOPMENT = (
     "comm_contact_primary_school_classes",
     "comm_senate_bills_SC",
 )
-"""What methods may be tuned on; every other labelled graph is looked at once, at the end."""
+"""Graphs for tuning; every other labelled graph is measured once, at the end."""
 
 _DAY = {"medicare_provider_beneficiary": 1, "yelpchi": 1}
-"""Units of time in a day, where they are not seconds."""
+"""Units of time in a day, if not seconds."""
 _SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What makes a right vertex.
+    """Columns of a right vertex.
 
     Attributes
     ----------
     rating : bool
-        The item and the weight that it was given.
+        The item and its weight.
     days : int or None
-        The item and the bucket of so many days: once with buckets from the epoch on, once with buckets that begin half
-        a bucket later, so that nothing that lies close together falls apart in both.
+        The item and a bucket of this many days: once with buckets from the epoch on, once with buckets half a bucket
+        later, so that close events share a bucket in one of them.
     """
 
     rating: bool = False
@@ -84,7 +84,7 @@ class Events:
     labels: np.ndarray
 
     def graphs(self, key: Key = Key()) -> list[BipartiteCSR]:
-        """The graph with this key as right vertex: one, or with time buckets two, one for each offset.
+        """Return the graph with this key as right vertex: one, or one per offset of time buckets.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class Events:
         return BipartiteCSR.from_edges(self.left, dense, n_left=self.labels.size)
 
     def only(self, kept: np.ndarray) -> Events:
-        """The events of some left vertices, given as a mask, with ids that are dense again on both sides."""
+        """Return the events of a mask of left vertices, with dense ids on both sides."""
         rows = kept[self.left]
         new_left = np.cumsum(kept) - 1
         _, right = np.unique(self.right[rows], return_inverse=True)
@@ -124,12 +124,10 @@ class Events:
 
 
 def directory() -> Path:
-    """Where the labelled graphs are."""
     return data_directory() / "labelled"
 
 
 def available() -> list[str]:
-    """The names of those that are there."""
     index = directory() / "INDEX.json"
     if not index.is_file():
         return []
@@ -138,7 +136,7 @@ def available() -> list[str]:
 
 
 def exit_without(names: Iterable[str]) -> None:
-    """End the process with 2 if some of these graphs are not there."""
+    """Exit with 2 if some of these graphs are missing."""
     missing = sorted(set(names) - set(available()))
     if missing:
         print(f"{directory()}: missing {', '.join(missing)}: set MBE_DATA", file=sys.stderr)
@@ -146,12 +144,12 @@ def exit_without(names: Iterable[str]) -> None:
 
 
 def load(name: str) -> Events:
-    """One of them; where only the right side has labels, with its sides exchanged.
+    """Return a labelled graph; if only the right side has labels, the sides are exchanged.
 
     Raises
     ------
     FileNotFoundError
-        It is not there.
+        The graph is missing.
     """
     path = directory() / f"{name}.npz"
     if not path.is_file():
@@ -175,7 +173,7 @@ def load(name: str) -> Events:
 
 
 def _paired(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """One integer for each distinct pair of a code and a value."""
+    """Return one integer for each distinct pair of a code and a value."""
     _, first = np.unique(codes, return_inverse=True)
     distinct, second = np.unique(values, return_inverse=True)
     return first.astype(np.int64) * distinct.size + second

@@ -1,7 +1,7 @@
-"""The lines of the benchmark of groups, one function for each part: what is asked for, our figure, the others'.
+"""Lines of the benchmark of groups, one function per part: target, our figure, others' figures.
 
-Each takes the number of seeds for what is drawn: planted groups, rings, dropped rows. Nothing is left out: where others
-are better the line says so.
+Each takes the number of seeds for random parts: planted groups, rings, dropped rows. Nothing is left out: if others are
+better, the line says so.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ COMMUNITIES = (
 )
 GROUP_CASES = (*(case for case in CASES if case.name in ("amazon_spammers", "bitcoin_otc") and case.key.days != 7),)
 PLANTS = ((8, 1.0, 0.9), (10, 0.7, 0.9), (10, 0.5, 0.9), (15, 0.3, 0.9), (20, 0.2, 0.85))
-"""k, density, mean F1 over hosts asked for with new accounts."""
+"""k, density, and the target of the mean F1 over hosts with new accounts."""
 DENSE = 0.01
 """A dense graph has more than this share of its possible edges."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table; `met` is None where nothing was asked for."""
+    """One line of the table; `met` is None without a target."""
 
     target: str
     ours: str
@@ -58,7 +58,7 @@ class Line:
 
 @functools.cache
 def measured(case: Case) -> Measured:
-    """Measured once, for all lines that need it."""
+    """Return the shared measurement, made once for all lines."""
     return vertices.measure(case)
 
 
@@ -116,7 +116,7 @@ def first_groups(_seeds: int) -> Iterator[Line]:
 
 @functools.cache
 def hosts() -> dict[str, BipartiteCSR]:
-    """The graphs that groups are planted in, without right vertices that have no edge."""
+    """Return the host graphs for planted groups, without isolated right vertices."""
     amazon = load("amazon_spammers")
     plain = "jodie_wikipedia", "yelpchi", "medicare_provider_beneficiary", "github_fake_stars_low_activity"
     return {
@@ -153,7 +153,7 @@ def planted_groups(seeds: int) -> Iterator[Line]:
 
 
 def _f1_of(host: BipartiteCSR, k: int, density: float, seed: int, style: Style) -> tuple[float, float, float]:
-    """Best F1 of all listed groups, of the first, and of FRAUDAR's blocks."""
+    """Return the best F1 of all listed groups, of the first, and of FRAUDAR's blocks."""
     case = plant(host, k, density, seed, style)
     listed = lefts(groups([search(case.graph)], N_LISTED))
     blocks = [block.left for block in fraudar_blocks(case.graph, N_BLOCKS)]
@@ -190,7 +190,7 @@ def rims(seeds: int) -> Iterator[Line]:
 
 
 def _shares_of_rim(host: BipartiteCSR, densities: np.ndarray, seed: int) -> tuple[float, float, float]:
-    """Outer members in the core's halo, left and right; and left ones in the best listed group or its halo."""
+    """Return the outer members in the core's halo by side, and left ones in the best group or its halo, as shares."""
     case = plant(host, 60, densities, seed)
     found = search(case.graph)
     core = GroupMembers.of([(np.sort(case.accounts[:20]), case.targets[:20])])
@@ -307,4 +307,4 @@ LINES: dict[str, Callable[[int], Iterator[Line]]] = {
     "cost": cost,
     "large": large,
 }
-"""By the names that the command line takes, in the order of the table."""
+"""By command-line name, in the order of the table."""

@@ -1,4 +1,4 @@
-"""How good scores and groups are, with bootstrap intervals; seeds are fixed, so a figure can be made again."""
+"""Metrics of scores and groups, with bootstrap intervals; seeds are fixed, so figures are reproducible."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Purity:
-    """How pure some groups are.
+    """Purity of groups.
 
     Attributes
     ----------
     mean : Estimate
-        Mean of the shares of the groups with labelled members, resampled by group; NaN where there is none.
+        Mean of the shares of the groups with labelled members, resampled by group; NaN without any.
     n_groups : int
-        With labelled members.
+        Groups with labelled members.
     n_pure, n_labelled : int
-        Pooled.
+        Members, pooled over the groups.
     """
 
     mean: Estimate
@@ -61,7 +61,7 @@ class Purity:
 
 
 def average_precision(labels: np.ndarray, scores: np.ndarray) -> float:
-    """Mean precision at each distinct score, weighted by the recall it adds; equal scores are one step.
+    """Return the mean precision at each distinct score, weighted by its added recall; equal scores are one step.
 
     Parameters
     ----------
@@ -72,13 +72,13 @@ def average_precision(labels: np.ndarray, scores: np.ndarray) -> float:
     Returns
     -------
     float
-        NaN where nothing is positive.
+        NaN without positives.
     """
     return float(_average_precisions(*_steps(labels, scores), np.ones((1, len(labels))))[0])
 
 
 def auroc(labels: np.ndarray, scores: np.ndarray) -> float:
-    """Chance that a positive has a higher score than a negative; a tie counts half. NaN without one of the two."""
+    """Return the chance that a positive scores higher than a negative; ties count half. NaN without one of the two."""
     labels = np.asarray(labels, np.bool_)
     n_positive, n_negative = int(labels.sum()), int((~labels).sum())
     if not n_positive or not n_negative:
@@ -91,7 +91,7 @@ def auroc(labels: np.ndarray, scores: np.ndarray) -> float:
 def bootstrap_scores(
     labels: np.ndarray, scores: Sequence[np.ndarray], n: int = N_BOOTSTRAPS, seed: int = _SEED
 ) -> np.ndarray:
-    """Average precisions on resamples of the labelled vertices, the same resamples for every score.
+    """Return average precisions on resamples of the labelled vertices, equal for every score.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def bootstrap_scores(
     n_labelled = len(labels)
     steps = [_steps(labels, one) for one in scores]
     found = np.empty((len(scores), n))
-    # Some at a time: a resample is a count for each vertex.
+    # In batches: a resample is a count for each vertex.
     for first in range(0, n, 100):
         size = min(100, n - first)
         counts = np.stack(
@@ -121,7 +121,7 @@ def bootstrap_scores(
 
 
 def interval(value: float, resampled: np.ndarray) -> Estimate:
-    """The figure with the middle 95 % of its resamples; those without any positive do not count."""
+    """Return the figure with the middle 95 % of its resamples, without those that have no positives."""
     resampled = resampled[~np.isnan(resampled)]
     if not resampled.size:
         return Estimate(value, float("nan"), float("nan"))
@@ -130,7 +130,7 @@ def interval(value: float, resampled: np.ndarray) -> Estimate:
 
 
 def mean_estimate(values: Sequence[float], n: int = N_BOOTSTRAPS, seed: int = _SEED) -> Estimate:
-    """Mean of some figures, resampled."""
+    """Return the mean of the figures, resampled."""
     held = np.asarray(values, np.float64)
     if not held.size:
         return Estimate(float("nan"), float("nan"), float("nan"))
@@ -139,7 +139,7 @@ def mean_estimate(values: Sequence[float], n: int = N_BOOTSTRAPS, seed: int = _S
 
 
 def positive_purity(groups: Sequence[np.ndarray], labels: np.ndarray) -> Purity:
-    """Of the labelled members of each group the share of positive ones; pooled, each member counts once.
+    """Return the share of positives among each group's labelled members; pooled, each member counts once.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def positive_purity(groups: Sequence[np.ndarray], labels: np.ndarray) -> Purity:
 
 
 def majority_purity(groups: Sequence[np.ndarray], labels: np.ndarray) -> Purity:
-    """Of the labelled members of each group the share of its commonest class; pooled, over all groups."""
+    """Return the share of the commonest class among each group's labelled members; pooled, over all groups."""
     counts = []
     for members in groups:
         classes = labels[members]
@@ -171,7 +171,7 @@ def _purity(counts: Sequence[tuple[int, int]], pooled: tuple[int, int]) -> Purit
 
 
 def best_f1(groups: Sequence[np.ndarray], wanted: np.ndarray) -> float:
-    """The highest F1 that one of some groups has over some left vertices; 0 where there is no group.
+    """Return the highest F1 of a group over the wanted left vertices; 0 without groups.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def best_f1(groups: Sequence[np.ndarray], wanted: np.ndarray) -> float:
 
 
 def _steps(labels: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Labels by descending score, that order, and where each distinct score ends."""
+    """Return labels by descending score, that order, and the end of each distinct score."""
     scores = np.asarray(scores, np.float64)
     order = np.argsort(-scores, kind="stable")
     ordered = scores[order]
@@ -195,12 +195,12 @@ def _steps(labels: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _average_precisions(positive: np.ndarray, order: np.ndarray, ends: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """For each row of how often each vertex counts, ``(n_rows, n)``, the average precision."""
+    """Return the average precision for each row of vertex counts, ``(n_rows, n)``."""
     ordered = counts[:, order]
     taken = np.cumsum(ordered, axis=1)[:, ends]
     hits = np.cumsum(ordered * positive, axis=1)[:, ends]
     with np.errstate(invalid="ignore", divide="ignore"):
         recall = hits / hits[:, -1:]
-        # Before the first vertex that counts nothing is taken, and no recall is added.
+        # Before the first counting vertex nothing is taken and no recall is added.
         precision = np.where(taken > 0, hits / taken, 0.0)
     return (np.diff(recall, axis=1, prepend=0.0) * precision).sum(axis=1)

@@ -1,7 +1,7 @@
-"""What this project makes of a graph: candidates from the stream, then the short list, cover, grown groups and scores.
+"""Our groups of a graph: candidates from the stream, then the short list, cover, grown groups and scores.
 
-A time bucket gives two graphs, one for each offset: each is searched with its own null, a vertex has the better of its
-two scores, and the groups of both stand in one list, in which near copies drop out as they do within one.
+A time bucket gives two graphs, one per offset: each is searched with its own null, a vertex has the better of its two
+scores, and the groups of both share one list, in which near copies are dropped as usual.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Search:
     Attributes
     ----------
     least : (int, int)
-        Members of a side that a biclique has at least.
+        Minimum members per side.
     n_bicliques : int
     is_truncated : bool
-        The time limit ended it: there are more bicliques.
+        The time limit ended the search.
     seconds : float
-        Of enumeration and sink together.
+        Enumeration and sink.
     sink_seconds : float
-        Of the sink alone.
+        Sink only.
     """
 
     graph: BipartiteCSR
@@ -63,7 +63,7 @@ class Search:
 
 
 class _BlockSink:
-    """Names each block's bicliques and hands them on."""
+    """Names each block's bicliques and passes them on."""
 
     detail = Detail.MEMBERS
 
@@ -82,7 +82,7 @@ class _BlockSink:
 def search(
     graph: BipartiteCSR, min_left: int = 2, min_right: int = 2, *, time_limit_seconds: float | None = None
 ) -> Search:
-    """Every biclique of at least this size through the sink, on one thread; those found within a time limit."""
+    """Send every biclique of at least this size to the sink, on one thread, within a time limit."""
     model = NullModel.of(graph)
     sink = CandidateSink(model, graph.n_left, graph.n_right)
     execution = Execution(threads=1, time_limit_seconds=time_limit_seconds)
@@ -104,7 +104,7 @@ def search(
 
 
 def scores_of(searches: Sequence[Search]) -> dict[str, np.ndarray]:
-    """Each score of the left vertices, of several offsets the best; ``(n_left,) float64``."""
+    """Return each score of the left vertices, the best of several offsets; ``(n_left,) float64``."""
     by_edge = [edge_sqrt(one.graph, one.candidates, one.model) for one in searches]
     by_size = [share_size(one.sink.left_share, one.graph.left_degrees) for one in searches]
     by_growth = [
@@ -124,8 +124,8 @@ def scores_of(searches: Sequence[Search]) -> dict[str, np.ndarray]:
 
 
 def groups(searches: Sequence[Search], limit: int, kind: Kind = "both", rank_by: RankBy = "surprise") -> GroupMembers:
-    """The groups that a run lists, best first."""
-    # Keys of grown groups are of no use but for ties.
+    """Return the groups that a run lists, best first."""
+    # Keys of grown groups only break ties.
     grown = [grown_above_chance(one) for one in searches]
     pool = Pool.joined(
         [
@@ -141,13 +141,13 @@ def groups(searches: Sequence[Search], limit: int, kind: Kind = "both", rank_by:
 
 
 def lefts(members: GroupMembers) -> list[np.ndarray]:
-    """Left members of each group."""
+    """Return the left members of each group."""
     return [left for left, _ in members]
 
 
 @functools.lru_cache(maxsize=4)
 def grown_above_chance(one: Search) -> GrownGroups:
-    """The grown groups of one graph that are better than chance, best first, as a run makes them."""
+    """Return the grown groups of one graph that are better than chance, best first, as a run makes them."""
     seeds = selection.seed_rows(len(one.candidates), one.sink.left_best, one.sink.right_best)
     least = {"min_left": one.least[0], "min_right": one.least[1]}
     partners = selection.grown_partners(one.graph, one.model, **least)

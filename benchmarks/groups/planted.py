@@ -1,4 +1,4 @@
-"""Known groups hidden in a graph: accounts that share targets, and do other things as well."""
+"""Known groups hidden in a graph: accounts that share targets and have other activity too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STYLES: tuple[Style, ...] = get_args(Style)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Planted:
-    """A graph and the group that was planted in it.
+    """A graph and its planted group.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ def plant(host: BipartiteCSR, k: int, density: float | np.ndarray, seed: int, st
     dice = np.random.default_rng([seed, k, round(1000 * float(np.mean(density)))])
     degrees = host.right_degrees
     which = "highest" if style == "popular targets" else "lowest"
-    # Which of those with the same degree belong to the third is drawn too.
+    # Ties in degree at the limit of the third are drawn too.
     order = np.lexsort((dice.random(degrees.size), degrees))
     third = order[: degrees.size // 3] if which == "lowest" else order[degrees.size - degrees.size // 3 :]
     if third.size < k:

@@ -16,7 +16,7 @@ __all__ = ["config_of", "groups_in", "published_groups"]
 
 
 def config_of(directory: str, **sections: Mapping[str, Any]) -> Config:
-    """A run of one thread that writes groups only, without random copies; sections as in a configuration."""
+    """Return the configuration of a one-thread run that writes groups only, without random copies."""
     given: dict[str, dict[str, Any]] = {
         "input": {"left": "account", "right": "item"},
         "execution": {"engine": "cpu", "threads": 1},
@@ -28,13 +28,13 @@ def config_of(directory: str, **sections: Mapping[str, Any]) -> Config:
 
 
 def published_groups(rows: pa.Table) -> list[tuple[str | None, np.ndarray]]:
-    """`since` and left members of each group, with all defaults."""
+    """Return `since` and left members of each group, with all defaults."""
     with TemporaryDirectory() as directory:
         return groups_in(run(config_of(directory), rows).run_dir)
 
 
 def groups_in(run_dir: Any) -> list[tuple[str | None, np.ndarray]]:
-    """`since` and left members (integers) of each group of a run, by rank."""
+    """Return `since` and left members (integers) of each group of a run, by rank."""
     groups = pq.read_table(run_dir / "groups.parquet", columns=["group_key", "since"]).to_pylist()
     members: dict[int, list[int]] = {row["group_key"]: [] for row in groups}
     for row in pq.read_table(run_dir / "group_members.parquet", columns=["group_key", "side", "key"]).to_pylist():

@@ -1,4 +1,4 @@
-"""How stable lists and cases are where some rows are missing, and how many groups are new in successive runs."""
+"""Stability of lists and cases if some rows are missing, and the number of new groups in successive runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ N_FIRST, N_LISTED = 50, 100
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Shares of the first groups found again, and of the pairs of accounts in their cases that still share a case."""
+    """Shares of the first groups found again, and of the account pairs of their cases that still share a case."""
 
     groups: float
     pairs: float
@@ -35,7 +35,7 @@ class Kept:
 def stability(
     events: Events, key: Key, least: tuple[int, int], seeds: Sequence[int], dropped: float = 0.05
 ) -> dict[str, Kept]:
-    """Means over seeds, for the short list, for grown groups and for both by surprise; of a key with one graph."""
+    """Return means over seeds for the short list, grown groups and both by surprise; of a key with one graph."""
     before = {kind: _listed(one, N_FIRST) for kind, one in _lists(events, key, least).items()}
     found: dict[str, list[Kept]] = {kind: [] for kind in before}
     for seed in seeds:
@@ -56,7 +56,7 @@ def successive_runs(events: Events, days: int, n_runs: int) -> list[list[tuple[s
     events : Events
         With times in seconds.
     days : int
-        Of a time bucket.
+        Days per time bucket.
     """
     assert events.times is not None
     order = np.argsort(events.times, kind="stable")
@@ -76,7 +76,7 @@ def successive_runs(events: Events, days: int, n_runs: int) -> list[list[tuple[s
 
 
 def runs_of_ring(events: Events, days: int, n_runs: int, shape: tuple[int, int], seed: int = 0) -> list[str]:
-    """`since` of the best group of a planted ring in each run, "-" if none has an F1 of 0.5 over its accounts.
+    """Return `since` of a planted ring's best group in each run, "-" if none has an F1 of 0.5 over its accounts.
 
     New accounts rate all of the ring's items within ten days, five before and five after two thirds of the events.
     """
@@ -110,7 +110,7 @@ def _some(events: Events, kept: np.ndarray) -> Events:
 
 
 def _lists(events: Events, key: Key, least: tuple[int, int]) -> dict[str, tuple[GroupMembers, list[np.ndarray]]]:
-    """Members and edges of the listed groups, by kind."""
+    """Return members and edges of the listed groups, by kind."""
     (graph,) = events.graphs(key)
     one = search(graph, *least)
     lists = {kind: groups([one], N_LISTED, kind) for kind in get_args(Kind)}
@@ -124,7 +124,7 @@ def _lists(events: Events, key: Key, least: tuple[int, int]) -> dict[str, tuple[
 
 
 def _listed(of: tuple[GroupMembers, list[np.ndarray]], n: int) -> tuple[list[set[int]], set[tuple[int, int]]]:
-    """Left members of each of the first groups, and the pairs of accounts that share a case of theirs."""
+    """Return left members of each of the first groups, and the account pairs that share one of their cases."""
     members, edges = of[0].take(np.arange(min(n, len(of[0])))), of[1][:n]
     numbers = case_numbers(members, edges, np.zeros(len(members), np.bool_))
     lefts = [set(left.tolist()) for left, _ in members]

@@ -1,4 +1,4 @@
-"""Random graphs with the same degrees: what a method finds there is found by chance."""
+"""Random graphs with the same degrees: any groups found there are due to chance."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["by_configuration", "half_graph", "swapped", "threshold_graph"]
 
 
 def half_graph(n: int) -> BipartiteCSR:
-    """`n` vertices a side, `i` and `j` adjacent where ``i + j < n``: its degrees decide it."""
+    """Return `n` vertices per side, `i` and `j` adjacent if ``i + j < n``: its degrees determine it."""
     i, j = np.indices((n, n))
     return BipartiteCSR.from_edges(*np.nonzero(i + j < n))
 
 
 def threshold_graph(n_left: int, n_right: int, seed: int) -> BipartiteCSR:
-    """Random weights, and an edge where those of both ends pass a limit together: the degrees decide it."""
+    """Return random weights, with an edge if those of both ends pass a limit together: the degrees determine it."""
     dice = np.random.default_rng(seed)
     limit = dice.uniform(0.6, 1.4)
     return BipartiteCSR.from_edges(
@@ -25,13 +25,13 @@ def threshold_graph(n_left: int, n_right: int, seed: int) -> BipartiteCSR:
 
 
 def by_configuration(n_of_one: int, n_of_two: int, seed: int) -> BipartiteCSR:
-    """A random graph of so many vertices of degree 1 and of degree 2 a side; double edges count once."""
+    """Return a random graph with this many vertices of degree 1 and of degree 2 per side; double edges count once."""
     ends = np.repeat(np.arange(n_of_one + n_of_two), np.repeat([1, 2], [n_of_one, n_of_two]))
     return BipartiteCSR.from_edges(ends, np.random.default_rng(seed).permutation(ends))
 
 
 def swapped(graph: BipartiteCSR, seed: int, rounds: int = 60) -> BipartiteCSR:
-    """A copy in which pairs of edges have exchanged their right ends, many times over.
+    """Return a copy in which pairs of edges have swapped their right ends many times.
 
     In each round the edges are paired at random, and half of the pairs, drawn at random, try to exchange. A pair does
     not where one of its four edges, old or new, is also another's: present, or proposed. That condition is the same

@@ -1,4 +1,4 @@
-"""Average precision of vertex scores on a labelled graph, ours and the published methods', on the same resamples."""
+"""Average precision of vertex scores on a labelled graph, ours and published methods', on the same resamples."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ DEFAULT = "score"
 """The score that is published first."""
 
 PARTS = ("edge_share", "grown_surprise")
-"""The two whose ranks it is made of."""
+"""The two whose ranks it combines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One graph with one key, and the least size of bicliques in it."""
+    """One graph with one key, and the minimum size of bicliques."""
 
     name: str
     key: Key
@@ -45,7 +45,7 @@ CASES = (
     Case("cartel_america", Key(), 2, 2),
     Case("tuandromd", Key(), 3, 3),
 )
-"""Graphs with positive and negative vertices that methods may be tuned on; and the last, a check."""
+"""Graphs with positive and negative vertices for tuning; the last is a check."""
 
 BASELINES: dict[str, Callable[[BipartiteCSR], np.ndarray]] = {
     "FRAUDAR": baselines.fraudar_score,
@@ -61,7 +61,7 @@ BASELINES: dict[str, Callable[[BipartiteCSR], np.ndarray]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """A case, its searches, and each score's figures.
+    """A case, its searches and the figures of each score.
 
     Attributes
     ----------
@@ -83,20 +83,20 @@ class Measured:
     resampled: dict[str, np.ndarray]
 
     def difference(self, one: str, other: str) -> Estimate:
-        """How much higher the first score's average precision is, on the same resamples."""
+        """Return how much higher the first score's average precision is, on the same resamples."""
         return metrics.interval(
             self.precision[one].value - self.precision[other].value, self.resampled[one] - self.resampled[other]
         )
 
 
 def measure(case: Case, *, time_limit_seconds: float | None = None) -> Measured:
-    """Every score of one case. A baseline on two offsets is the better of the two, as ours is.
+    """Measure every score of one case. On two offsets the better one counts, for baselines and ours.
 
     Parameters
     ----------
     case : Case
     time_limit_seconds : float, optional
-        Of each search.
+        Limit of each search.
     """
     events = load(case.name)
     searches = [

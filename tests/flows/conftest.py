@@ -1,6 +1,6 @@
-"""Prefect for the tests: silent, and at home in a temporary directory.
+"""Prefect settings for tests: silent, with a temporary home.
 
-The settings are read when Prefect is first imported, so they are set here, before any test module of this folder.
+Prefect reads its settings at the first import, so they are set here, before any test module of this folder.
 """
 
 import atexit
@@ -21,7 +21,7 @@ os.environ.update(
     DO_NOT_TRACK="1",
     PREFECT_SERVER_ANALYTICS_ENABLED="false",
     PREFECT_HOME=PREFECT_HOME,
-    # Runs wait for their last logs to be sent; a test need not batch for long.
+    # Runs wait for their last logs; a test need not batch for long.
     PREFECT_LOGGING_TO_API_BATCH_INTERVAL="0.2",
 )
 os.environ.pop("PREFECT_API_URL", None)
@@ -29,7 +29,7 @@ os.environ.pop("PREFECT_API_URL", None)
 
 @pytest.fixture
 def edges_file(tmp_path: Path) -> Path:
-    """A small edge list with four maximal bicliques."""
+    """Return a small edge list with four maximal bicliques."""
     path = tmp_path / "edges.csv"
     path.write_text("left,right\n" + "".join(f"{left},{right}\n" for left, right in EDGES))
     return path
@@ -37,13 +37,12 @@ def edges_file(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory):
-    """Prefect's own test server, started once."""
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
     from prefect.testing import utilities
 
     home = tmp_path_factory.mktemp("server")
     migrated(home / "prefect-test.db")
-    # Without heartbeats a run ends most of a second sooner: their thread is waited for.
+    # Ending the heartbeat thread would take most of a second per run.
     no_heartbeat = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(utilities, "mkdtemp", lambda: str(home))

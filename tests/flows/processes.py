@@ -1,4 +1,4 @@
-"""Processes that the server tests start, each ended with all that it started, and a small client for Prefect's API."""
+"""Processes of the server tests, each ended with its descendants, and a small client for Prefect's API."""
 
 import fcntl
 import os
@@ -31,14 +31,13 @@ _BUSY_ANSWERS = 30
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def migrated(database: Path) -> None:
-    """Put a new database of Prefect there: its hundred migrations, done once, take longer than most runs."""
+    """Copy a migrated Prefect database there: its hundred migrations take longer than most runs."""
     made = CHECKOUT / "build" / f"prefect-{version('prefect')}.db"
     made.parent.mkdir(exist_ok=True)
     with open(made.with_suffix(".lock"), "w") as lock:
@@ -46,7 +45,7 @@ def migrated(database: Path) -> None:
         if not made.exists():
             with tempfile.TemporaryDirectory() as home:
                 completed([sys.executable, "-c", _MIGRATE], env={**os.environ, "PREFECT_HOME": home}, check=True)
-                # At once: a test that is killed leaves no half of it.
+                # Rename, so that a killed test leaves no partial file.
                 os.replace(shutil.copy(Path(home) / "prefect.db", made.with_suffix(".new")), made)
     database.parent.mkdir(parents=True, exist_ok=True)
     if not database.exists():
@@ -54,20 +53,20 @@ def migrated(database: Path) -> None:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """The environment of a Prefect process at home in `home`, silent towards the world."""
+    """Return the environment of a Prefect process with home `home` and without telemetry."""
     migrated(home / "prefect.db")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    # The packages come from the checkout, whether or not it is installed.
+    # The packages come from the checkout, installed or not.
     path = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
     silent = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-    # A server that a flow brings along takes its secret from there.
+    # A temporary server of a flow reads its secret there.
     silent["PREFECT_API_AUTH_STRING"] = ":".join(SECRET)
     return kept | silent | {"PYTHONPATH": path, "PREFECT_HOME": str(home)} | more
 
 
 @contextmanager
 def started(command: list[str], log: Path, **options: Any) -> Iterator[subprocess.Popen]:
-    """A process in a session of its own; afterwards nothing that it started is left, whatever happened."""
+    """Start a process in a new session; afterwards end it and its descendants in any case."""
     with open(log, "wb") as output:
         process = begun(
             command,
@@ -87,7 +86,7 @@ def started(command: list[str], log: Path, **options: Any) -> Iterator[subproces
 
 
 def end(process: subprocess.Popen, patience: float = _STOP_SECONDS) -> None:
-    """Ask the process to stop, and make sure of everything it started; how long it is given matters to nobody here."""
+    """Ask the process to stop and kill its descendants; the grace period does not matter here."""
     offspring = descendants(process.pid)
     if process.poll() is None:
         process.terminate()
@@ -100,7 +99,7 @@ def end(process: subprocess.Popen, patience: float = _STOP_SECONDS) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Children of a process, their children, and so on, in whatever session (Linux)."""
+    """Return a process's descendants, in any session (Linux)."""
     try:
         children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
@@ -109,7 +108,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def eventually(what: Callable[[], Any], seconds: float = PATIENCE, process: subprocess.Popen | None = None) -> Any:
-    """The first true value of `what`; fails when it never comes or the process has ended."""
+    """Return the first true value of `what`; fail on a timeout or if the process has ended."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = what()
@@ -117,15 +116,13 @@ def eventually(what: Callable[[], Any], seconds: float = PATIENCE, process: subp
             return value
         assert process is None or process.poll() is None, f"the process ended with exit code {process.returncode}"
         time.sleep(0.2)
-    raise AssertionError(f"nothing within {seconds:g} s")
+    raise AssertionError(f"no result within {seconds:g} s")
 
 
 class Api:
-    """The few requests that the tests make of a Prefect server."""
-
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/api"
-        # One for all questions: each of its own would read all certificates first.
+        # One client for all requests: each new one would load all certificates.
         self._client = httpx.Client(timeout=PATIENCE)
 
     def healthy(self) -> bool:
@@ -141,7 +138,7 @@ class Api:
         return self._ask("POST", path, json=body)
 
     def _ask(self, method: str, path: str, **options: Any) -> Any:
-        # While SQLite is locked the server answers 503 with Retry-After, as it does to Prefect's own client.
+        # While SQLite is locked, the server answers 503 with Retry-After, which Prefect's client handles too.
         for _ in range(_BUSY_ANSWERS):
             answer = self._client.request(method, f"{self.url}/{path}", auth=SECRET, **options)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
@@ -150,21 +147,18 @@ class Api:
         return answer.raise_for_status().json()
 
     def deployment(self, name: str) -> dict | None:
-        """The deployment of that name, or None."""
         found = self.post("deployments/filter", deployments={"name": {"any_": [name]}})
         return found[0] if found else None
 
     def trigger(self, deployment: dict, **parameters: Any) -> str:
-        """Ask for a run now; returns its id."""
         run = self.post(f"deployments/{deployment['id']}/create_flow_run", parameters=parameters)
         return run["id"]
 
     def finished(self, run_id: str) -> dict | None:
-        """The state of a run that has ended, or None."""
+        """Return the final state of a run, or None."""
         state = self.get(f"flow_runs/{run_id}")["state"]
         return state if state["type"] in {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"} else None
 
     def artifacts(self, run_id: str) -> dict[str, dict]:
-        """The artifacts of a run by key."""
         found = self.post("artifacts/filter", flow_runs={"id": {"any_": [run_id]}})
         return {artifact["key"]: artifact for artifact in found}

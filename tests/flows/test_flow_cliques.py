@@ -1,4 +1,4 @@
-"""The flow of maximal cliques: what it publishes, returns and shows."""
+"""The flow of maximal cliques: its published files, state and artifacts."""
 
 from __future__ import annotations
 

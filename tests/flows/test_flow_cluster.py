@@ -1,4 +1,4 @@
-"""A flow whose task runner has a Dask cluster has that do the search."""
+"""A flow whose task runner has a Dask cluster searches on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def of_flow(monkeypatch: pytest.MonkeyPatch) -> Any:
     return runner
 
 
-def test_the_cluster_of_the_flow_is_taken_where_no_other_is_named(of_flow: Any) -> None:
+def test_the_cluster_of_the_flow_is_the_default(of_flow: Any) -> None:
     for execution, address in (
         ({"runner": "dask"}, "tcp://flow:1"),
         ({"runner": "dask", "cluster": "tcp://other:1"}, "tcp://other:1"),
@@ -37,13 +37,13 @@ def test_the_cluster_of_the_flow_is_taken_where_no_other_is_named(of_flow: Any) 
     assert flow_module.with_cluster_of_flow(settings(runner="dask")).execution.cluster is None
 
 
-def test_without_a_flow_there_is_none() -> None:
+def test_without_a_flow_there_is_no_cluster() -> None:
     asked = settings(runner="dask")
     assert flow_module.with_cluster_of_flow(asked) == asked
 
 
-def test_the_flow_on_a_cluster_starts_none_that_is_open_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an address the run starts its own, as every run with the runner dask."""
+def test_a_flow_without_an_address_starts_a_local_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an address the run starts a local cluster, as every Dask run does."""
     prefect_dask = pytest.importorskip("prefect_dask", reason="needs prefect-dask: pip install 'mbe-stage[flows-dask]'")
     from mbe_stage.flows import on_cluster
 
@@ -57,7 +57,7 @@ def test_the_flow_on_a_cluster_starts_none_that_is_open_to_others(monkeypatch: p
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect_server")
-def test_a_flow_publishes_what_its_cluster_found(tmp_path: Path) -> None:
+def test_a_flow_publishes_the_results_of_its_cluster(tmp_path: Path) -> None:
     prefect_dask = pytest.importorskip("prefect_dask", reason="needs prefect-dask: pip install 'mbe-stage[flows-dask]'")
     from mbe_stage.flows.on_cluster import enumerate_on_cluster_flow
 
@@ -70,7 +70,7 @@ def test_a_flow_publishes_what_its_cluster_found(tmp_path: Path) -> None:
         return_state=True,
     )
     result = state.result()
-    # Those of a crown of 12 with both sides not empty.
+    # Those of a crown of 12 with two non-empty sides.
     assert result["bicliques"] == 2**12 - 2
     manifest = read_manifest(result["run"])
     assert manifest.config.execution.cluster.startswith("tcp://")

@@ -1,4 +1,4 @@
-"""The flow of (p, q)-counts: what it publishes, returns and shows; the counts themselves, not how many there are."""
+"""The flow of (p, q)-counts: published files, state and artifacts hold the counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.verify import verify_run
 
-# Two left vertices that share three right ones, and one that has one of these.
+# Two left vertices share three right ones; a third has one of these.
 EDGES = [("ann", "x"), ("ann", "y"), ("ann", "z"), ("bob", "x"), ("bob", "y"), ("bob", "z"), ("cid", "z")]
 
 

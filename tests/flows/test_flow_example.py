@@ -1,4 +1,4 @@
-"""The example of a flow, run as it is."""
+"""The example flow runs unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flow as a newcomer runs it: a new virtual environment, the extra `flows`, one command."""
+"""The flow for a newcomer: a new virtual environment, the extra `flows`, one command."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_flow_runs_in_a_fresh_environment(edges_file, tmp_path):
-    # Building writes into the source tree: build from a copy.
+    # Build from a copy, because building writes into the tree.
     source = tmp_path / "source"
     for package in ("mbe_stage", "pipeline", "flows"):
         shutil.copytree(
@@ -29,7 +29,7 @@ def test_flow_runs_in_a_fresh_environment(edges_file, tmp_path):
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{source}[flows]"]
     completed(install, check=True, cwd=tmp_path)
 
-    # Nothing of the environment that runs the tests may leak in.
+    # Nothing of the test environment may leak in.
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHON"))}
     silent = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_HOME": str(tmp_path / "home")}
     command = [python, "-m", "mbe_stage.flows.enumerate", "--input", str(edges_file), "--out", str(tmp_path / "out")]

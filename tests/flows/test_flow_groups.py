@@ -1,4 +1,4 @@
-"""The flow of groups: what it publishes, returns and shows, with groups and without."""
+"""The flow of groups: published files, state and artifacts, with groups and without."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RING = [(f"ring {account}", f"page {page}") for account in range(5) for page in 
 
 
 def edges(directory: Path, ring: list[tuple[str, str]] = RING) -> Path:
-    """Some accounts at random, and a ring that visits the same pages."""
+    """Return some random accounts and a ring that visits the same pages."""
     rng = np.random.default_rng(3)
     others = {(f"account {rng.integers(60)}", f"page {rng.integers(6, 60)}") for _ in range(150)}
     path = directory / "edges.csv"
@@ -87,7 +87,7 @@ def test_nothing_significant_is_a_state_of_its_own(tmp_path: Path) -> None:
     assert artifacts(state)["groups"].data == text(f"no group is listed: {why}", 1000)
 
 
-def test_what_the_configuration_says_of_groups_stays(tmp_path: Path) -> None:
+def test_group_settings_of_the_configuration_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "fraud.yaml"
     path.write_text("groups: {limit: 7}\noutput: {bicliques: true}\n")
     asked = configure(str(path), overrides=["groups.kind=grown_cover"])
@@ -105,10 +105,10 @@ def test_the_command_is_of_this_flow() -> None:
 
 
 @pytest.mark.usefixtures("prefect_server")
-def test_what_is_new_comes_first(
+def test_new_groups_come_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A larger ring stays as it was, and a smaller one comes: the flow names it first."""
+    """A larger ring stays and a smaller one appears: the flow lists the new one first."""
     out = tmp_path / "out"
     assert run(edges(tmp_path), out).result()["new_groups"] is None
     newcomers = [(f"newcomer {account}", f"shop {shop}") for account in range(4) for shop in range(5)]
@@ -134,7 +134,7 @@ def test_what_is_new_comes_first(
     since = artifacts(state)["since-last-run"].data
     assert since.startswith("# Since the last run, groups\n")
     assert "**1** new; 1 unchanged." in since
-    # The larger ring is gone: named, with its accounts.
+    # The larger ring is gone: reported with its accounts.
     gone = artifacts(run(edges(tmp_path, newcomers), out))["since-last-run"].data
     assert "**1** gone; 1 unchanged." in gone
     assert "| gone | 5 × 6 | " in gone
@@ -146,7 +146,7 @@ def test_what_is_new_comes_first(
 
 
 @pytest.mark.usefixtures("prefect_server")
-def test_half_of_a_search_that_finds_nothing_is_no_such_result(tmp_path: Path) -> None:
+def test_a_truncated_search_reports_no_groups_so_far(tmp_path: Path) -> None:
     state = run(edges(tmp_path, ring=[]), tmp_path / "out", "execution.max_bicliques=1")
     assert (state.name, state.result()["groups"]) == ("Completed", 0)
     assert state.message.startswith("no group is significant so far; incomplete: ")

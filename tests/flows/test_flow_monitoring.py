@@ -1,4 +1,4 @@
-"""A flow's lines as JSON, Prefect's included, and its metrics."""
+"""JSON log lines of a flow, including Prefect's, and its metrics."""
 
 import json
 import sys

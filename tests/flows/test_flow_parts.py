@@ -1,4 +1,4 @@
-"""What the flow is made of, without Prefect's engine."""
+"""Parts of the flow without Prefect's engine."""
 
 import asyncio
 import errno
@@ -62,7 +62,7 @@ NO_SECONDS = {"read": 0.0, "load": 0.0}
 
 
 def caused(error, cause):
-    """The error as `raise error from cause` leaves it."""
+    """Return the error as `raise error from cause` leaves it."""
     error.__cause__ = cause
     return error
 
@@ -87,7 +87,7 @@ def caused(error, cause):
     ],
     ids=repr,
 )
-def test_only_trouble_that_may_pass_is_tried_again(error, expected):
+def test_only_temporary_errors_are_retried(error, expected):
     assert may_pass(error) is expected
 
 
@@ -117,7 +117,7 @@ def test_a_configuration_may_ask_for_another_problem(tmp_path, monkeypatch):
         assert configure(str(file)).problem_section.points == 2
         config = configure(overrides=["problem=stars", "stars.points=3"])
         assert (config.problem, config.problem_section.points) == ("stars", 3)
-        # Tasks hand it on as plain values.
+        # Tasks pass it on as plain values.
         assert Config.from_mapping(config.model_dump(mode="json")) == config
         with pytest.raises(ConfigError, match=r"problem is 'star': did you mean 'stars'\? expected one of bicliques"):
             configure(overrides=["problem=star"])
@@ -176,7 +176,7 @@ def test_progress_line(progress, line, percent):
     assert shown_share(progress) == (None if percent is None else pytest.approx(percent / 100))
 
 
-def test_the_bar_stays_where_it_was_when_nobody_knows_any_more(monkeypatch):
+def test_the_bar_keeps_its_value_without_an_estimate(monkeypatch):
     bars = []
     monkeypatch.setattr(flows_progress, "create_progress_artifact", lambda *_, **__: None)
     monkeypatch.setattr(
@@ -190,7 +190,7 @@ def test_the_bar_stays_where_it_was_when_nobody_knows_any_more(monkeypatch):
     assert ["unknown" in text for _, text in bars] == [False, True, False]
 
 
-def test_how_the_first_search_ended_is_said_before_the_second(caplog, monkeypatch):
+def test_the_end_of_the_first_search_is_reported_before_the_second(caplog, monkeypatch):
     monkeypatch.setattr(flows_progress, "create_progress_artifact", lambda *_, **__: None)
     monkeypatch.setattr(flows_progress, "update_progress_artifact", lambda *_, **__: None)
     with caplog.at_level(logging.INFO, "tests"), ProgressReporter(logging.getLogger("tests")) as reporter:
@@ -229,7 +229,7 @@ def test_the_cpu_takes_over_from_a_gpu_that_is_too_small(edges_file, tmp_path, m
     tier = tiers.choose_tier(config.execution)
     with RunStore(config.output.directory).begin() as staging:
         read_edges(config, str(staging.scratch), tier)
-        # Tasks are told the tier's name only.
+        # Tasks get the tier's name only.
         again = tier_named(tier.name)
         enumerate_staged(config, str(staging.scratch), str(staging.path), NO_SECONDS, again)
         manifest = read_manifest(staging.publish())
@@ -301,15 +301,15 @@ def test_command_refuses_a_taken_port():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        # Without the server that tests before this one may still name.
+        # Clear the server that an earlier test may have set.
         with temporary_settings(restore_defaults={PREFECT_API_URL}):
             result = CliRunner().invoke(app_of("enumerate"), ["--serve", "--cron", "0 6 * * *", "--port", str(port)])
     assert result.exit_code == 2
     assert f"--port {port}: cannot be used on 127.0.0.1" in result.stderr
 
 
-def test_a_server_may_start_slowly_as_long_as_it_lives(monkeypatch):
-    """It answers after twenty minutes of a clock that nobody has to wait for."""
+def test_a_slow_server_start_is_accepted(monkeypatch):
+    """It answers after twenty minutes of a fake clock."""
     now = 0.0
 
     def sleep(seconds):
@@ -334,7 +334,7 @@ def test_a_server_may_start_slowly_as_long_as_it_lives(monkeypatch):
     monkeypatch.setattr(server.subprocess, "Popen", start)
     with server.embedded_server(server._free_port()) as url:
         assert url.endswith("/api")
-        # As systemd does, which tells all processes of a service: whoever brought it along still talks to it.
+        # systemd signals all processes of a service, but the parent still talks to the server.
         started[0].terminate()
         time.sleep(0.5)
         assert started[0].poll() is None
@@ -342,8 +342,8 @@ def test_a_server_may_start_slowly_as_long_as_it_lives(monkeypatch):
     assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
-def test_a_server_has_a_secret_of_its_own(monkeypatch):
-    """It reaches the server by its environment alone, and this process by its settings."""
+def test_a_temporary_server_has_its_own_secret(monkeypatch):
+    """The server gets it by its environment, this process by its settings."""
     started = []
 
     def start(command, **options):
@@ -368,7 +368,7 @@ def test_a_server_has_a_secret_of_its_own(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def handlers():
-    """Those of signals as they were."""
+    """Restore the signal handlers."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     yield
@@ -377,7 +377,7 @@ def handlers():
 
 
 class SlowToDeploy:
-    """A flow that is told to stop, by one signal after the other, while its deployment is made."""
+    """A flow that receives signals while its deployment is created."""
 
     def __init__(self, *numbers):
         self.numbers, self.heard = numbers, []
@@ -387,24 +387,24 @@ class SlowToDeploy:
             self.heard.append(number)
             signal.raise_signal(number)
             await asyncio.sleep(0.2)
-        raise AssertionError("none of them was heard")
+        raise AssertionError("no signal was handled")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_what_serves_stops_while_it_begins(number):
+def test_serving_stops_on_signals_during_its_start(number):
     flow = SlowToDeploy(number)
     serve(flow, "slow", None, {})
     assert flow.heard == [number]
 
 
-def test_what_serves_ignores_sighup_where_it_was_ignored():
+def test_serving_keeps_an_ignored_sighup():
     flow = SlowToDeploy(signal.SIGHUP, signal.SIGTERM)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     serve(flow, "slow", None, {})
     assert flow.heard == [signal.SIGHUP, signal.SIGTERM]
 
 
-def test_the_format_of_log_lines_stays_whose_it_is(monkeypatch, tmp_path):
+def test_a_configured_log_format_is_kept(monkeypatch, tmp_path):
     calls = []
     monkeypatch.setattr(command, "setup_logging", lambda **options: calls.append(options))
     monkeypatch.setenv(command._DATE_FORMAT, "%H:%M")

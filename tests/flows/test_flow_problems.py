@@ -1,4 +1,4 @@
-"""A problem and a derived output of another package in the flow: what it returns and shows is in their words."""
+"""A problem and a derived output of another package in the flow, with their state and artifacts."""
 
 import json
 from pathlib import Path
@@ -90,7 +90,7 @@ def test_a_derived_output(edges_file, tmp_path):
     assert artifact_key(manifest, "largest") == "largest-bicliques"
 
 
-def test_what_is_wrong_fails_the_flow_in_one_line(edges_file, tmp_path):
+def test_bad_input_fails_the_flow_in_one_line(edges_file, tmp_path):
     for overrides, words in (
         (
             ["problem=paths"],

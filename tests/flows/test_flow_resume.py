@@ -42,7 +42,7 @@ def flow(source: Path, out: Path, *overrides: str):
     )
 
 
-def test_a_flow_goes_on(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flow_resumes(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
     config = configure(None, str(edges), str(tmp_path / "out"), OVERRIDES)
     ended_after(2, config)
     with caplog.at_level(logging.INFO, "prefect.flow_runs"):
@@ -56,23 +56,23 @@ def test_a_flow_goes_on(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFi
     assert RunStore(tmp_path / "out").unfinished() == []
 
 
-def test_a_flow_that_is_told_to_end_keeps_what_it_has_found(
+def test_a_flow_saves_its_results_on_sigterm(
     tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SIGTERM long before a checkpoint is due: a last one is waited for, and the flow ends as Prefect has it."""
+    """SIGTERM long before a checkpoint is due: the flow saves a last one and ends as Prefect ends it."""
     n_looks = 0
 
-    def told_at_the_third_look(_: object) -> None:
+    def sigterm_at_the_third_look(_: object) -> None:
         nonlocal n_looks
         n_looks += 1
         if n_looks == 3:
             signal.raise_signal(signal.SIGTERM)
 
-    # What the process would do at SIGTERM without Prefect, which hands it on.
+    # The process's reaction to SIGTERM without Prefect, which passes it on.
     usual = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with monkeypatch.context() as patched:
-            patched.setattr(OutputLimit, "__call__", told_at_the_third_look)
+            patched.setattr(OutputLimit, "__call__", sigterm_at_the_third_look)
             with pytest.raises(KeyboardInterrupt):
                 flow(edges, tmp_path / "out", "output.checkpoint_seconds=3600")
     finally:
@@ -87,24 +87,24 @@ def test_a_flow_that_is_told_to_end_keeps_what_it_has_found(
     assert any(f"{kept.n_found:,} results" in text for text in read_manifest(state.result()["run"]).warnings)
 
 
-def test_of_another_question_it_begins_anew(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_different_query_starts_over(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
     staging_dir = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
-    begins_anew(edges, tmp_path / "out", staging_dir, "query.min_left was 1 and is 2", caplog, "query.min_left=2")
+    check_starts_over(edges, tmp_path / "out", staging_dir, "query.min_left was 1 and is 2", caplog, "query.min_left=2")
 
 
-def test_of_other_software_it_begins_anew(
+def test_a_different_version_starts_over(
     tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(unfinished, "software_versions", lambda: {**software_versions(), "numpy": "1.0"})
         staging_dir = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
-    begins_anew(edges, tmp_path / "out", staging_dir, "numpy was 1.0 and is ", caplog)
+    check_starts_over(edges, tmp_path / "out", staging_dir, "numpy was 1.0 and is ", caplog)
 
 
-def begins_anew(
+def check_starts_over(
     source: Path, out: Path, staging_dir: Path, told: str, caplog: pytest.LogCaptureFixture, *overrides: str
 ) -> None:
-    """What there is stays for whoever asks the same, and the flow says why it does not go on with it."""
+    """Check that the flow starts over, says why, and keeps the other unfinished run."""
     with caplog.at_level(logging.WARNING, "prefect.flow_runs"):
         state = flow(source, out, *overrides)
     assert state.is_completed(), state.message
@@ -115,7 +115,7 @@ def begins_anew(
     assert RunStore(out).unfinished() == [staging_dir]
 
 
-def test_of_other_edges_it_begins_anew(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_different_edges_start_over(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
     source = tmp_path / "edges.csv"
     source.write_bytes(edges.read_bytes())
     ended_after(1, configure(None, str(source), str(tmp_path / "out"), OVERRIDES))

@@ -42,7 +42,7 @@ def run(edges: Path, out: Path, **parameters):
 
 
 def of_run(state) -> dict:
-    """The filter that selects what belongs to the flow run of this state."""
+    """Return the filter that selects the objects of this state's flow run."""
     return {"flow_run_filter": FlowRunFilter(id=FlowRunFilterId(any_=[state.state_details.flow_run_id]))}
 
 
@@ -56,7 +56,7 @@ def unfinished(out: Path) -> list[str]:
 
 
 def fail_first(monkeypatch, owner, name: str, error: Exception) -> list[int]:
-    """Make the function fail at its first call; returns a list that grows by one each call."""
+    """Make the function fail at its first call; return a list that grows by one each call."""
     original, calls = getattr(owner, name), []
 
     def failing(*args, **kwargs):
@@ -101,7 +101,7 @@ def test_run_publishes_and_shows_artifacts(edges_file, out):
     assert '"left": "a, b", "right": "1, 2, 3"' in shown["largest-bicliques"].data
 
 
-def test_what_is_not_installed_is_said_at_debug_only(edges_file, out, monkeypatch, caplog):
+def test_missing_packages_are_logged_at_debug_only(edges_file, out, monkeypatch, caplog):
     tier = Tier("reference", "reference", "not rapids: cudf is not installed")
     monkeypatch.setattr("mbe_stage.pipeline.execution.tiers.choose_tier", lambda *_, **__: tier)
     with caplog.at_level(logging.DEBUG, "prefect.flow_runs"):
@@ -201,7 +201,7 @@ def test_parameters_are_typed(edges_file, out):
         run(edges_file, out, overrides="query.min_left=3").result()
 
 
-def test_trouble_while_reading_is_tried_again(edges_file, out, monkeypatch):
+def test_read_errors_are_retried(edges_file, out, monkeypatch):
     monkeypatch.setattr(flow_module.ingest_task, "retry_delay_seconds", [0.0])
     calls = fail_first(monkeypatch, flow_module, "read_edges", OSError(errno.EIO, os.strerror(errno.EIO)))
     state = run(edges_file, out)
@@ -209,7 +209,7 @@ def test_trouble_while_reading_is_tried_again(edges_file, out, monkeypatch):
     assert state.result()["bicliques"] == N_BICLIQUES
 
 
-def test_trouble_while_publishing_is_tried_again(edges_file, out, monkeypatch):
+def test_publication_errors_are_retried(edges_file, out, monkeypatch):
     monkeypatch.setattr(flow_module.publish_task, "retry_delay_seconds", [0.0])
     calls = fail_first(monkeypatch, publish_module.os, "replace", OSError(errno.EIO, os.strerror(errno.EIO)))
     state = run(edges_file, out)
@@ -219,7 +219,7 @@ def test_trouble_while_publishing_is_tried_again(edges_file, out, monkeypatch):
     assert unfinished(out) == []
 
 
-def test_a_full_gpu_is_tried_again_from_the_start(edges_file, out, monkeypatch):
+def test_a_full_gpu_is_retried_from_the_start(edges_file, out, monkeypatch):
     monkeypatch.setattr(flow_module.enumerate_task, "retry_delay_seconds", [0.0])
     original, leftovers = flow_module.enumerate_staged, []
 
@@ -236,7 +236,7 @@ def test_a_full_gpu_is_tried_again_from_the_start(edges_file, out, monkeypatch):
     assert state.result()["bicliques"] == N_BICLIQUES
 
 
-def test_a_limit_that_is_too_low_is_not_tried_again(edges_file, out, monkeypatch):
+def test_a_limit_that_is_too_low_is_not_retried(edges_file, out, monkeypatch):
     error = DeviceMemoryExhausted("device memory: the limit of 1 MiB (execution.device_memory)", may_pass=False)
     calls = fail_first(monkeypatch, flow_module, "enumerate_staged", error)
     state = run(edges_file, out)
@@ -244,7 +244,7 @@ def test_a_limit_that_is_too_low_is_not_tried_again(edges_file, out, monkeypatch
 
 
 def test_a_gpu_is_held_by_one_run_at_a_time():
-    """The server's limit of the device is there, has one slot, and that one is taken."""
+    """The server has a limit of one slot for the device, and it is taken."""
     with (
         get_client(sync_client=True) as client,
         device_slot(Tier("cuda", "cuda", "for the test"), logging.getLogger(__name__)) as let_go,
@@ -258,7 +258,7 @@ def test_a_gpu_is_held_by_one_run_at_a_time():
 
 
 @pytest.mark.parametrize(("name", "held"), [("rapids", ["ingest"]), ("cuda", []), ("reference", [])])
-def test_reading_holds_a_gpu_only_where_it_reads_there(edges_file, out, monkeypatch, name, held):
+def test_reading_locks_a_gpu_only_if_it_reads_there(edges_file, out, monkeypatch, name, held):
     tier, slots = Tier(name, "cuda", "for the test"), []
 
     @contextmanager
@@ -310,7 +310,7 @@ def test_an_interrupted_run_leaves_nothing(edges_file, out, monkeypatch, error):
 
 
 @pytest.mark.parametrize("step", ["ingest", "enumerate"])
-def test_the_next_tier_takes_over_where_rapids_has_too_little_memory(edges_file, out, monkeypatch, step, caplog):
+def test_the_next_tier_takes_over_if_rapids_runs_out_of_memory(edges_file, out, monkeypatch, step, caplog):
     small_gpu.install(monkeypatch)
     rapids = small_rapids.install(monkeypatch, step)
     state = run(edges_file, out, overrides=["execution.device_memory=1GiB"])

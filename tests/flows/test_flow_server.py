@@ -1,4 +1,4 @@
-"""The two scheduled ways of docs/how-to/schedule.md, with real processes: server and work pool, and `--serve`."""
+"""The two scheduled ways of docs/how-to/schedule.md with real processes: server and work pool, and `--serve`."""
 
 import os
 import re
@@ -20,12 +20,12 @@ from tests.patience import PATIENCE, completed
 
 ARTIFACTS = {"enumeration-progress", "bicliques-summary", "largest-bicliques", "bicliques-report", "since-last-run"}
 PREFECT = [sys.executable, "-m", "prefect"]
-# Of the endless run; the limit is for one whose test was killed, where nothing else ends it.
+# A limit for the endless run, in case its test is killed.
 ENDS_ITSELF = ["--set", "execution.engine=reference", "--set", "execution.time_limit_seconds=600"]
 
 
 def check_published(api: Api, run_id: str, out: Path) -> None:
-    """The run has ended well, is published, and shows its artifacts."""
+    """Check that the run has completed, is published, and has its artifacts."""
     state = api.finished(run_id)
     assert state is not None
     assert (state["type"], state["message"]) == ("COMPLETED", f"{N_BICLIQUES} maximal bicliques published")
@@ -37,7 +37,7 @@ def check_published(api: Api, run_id: str, out: Path) -> None:
 
 @pytest.mark.slow
 def test_server_and_work_pool(edges_file, tmp_path):
-    """`prefect.yaml` as it is, deployed to a real server, run by a real worker."""
+    """The unchanged `prefect.yaml`, deployed to a real server and run by a real worker."""
     port, home, project = free_port(), tmp_path / "home", tmp_path / "project"
     api, env = Api(port), environment(home)
     project.mkdir()
@@ -61,21 +61,21 @@ def test_server_and_work_pool(edges_file, tmp_path):
             assert [schedule["schedule"]["cron"] for schedule in on_gpu["schedules"]] == ["30 6 * * *"]
             run_id = api.trigger(deployment, input_path=str(edges_file), overrides=["execution.engine=reference"])
             eventually(lambda: api.finished(run_id), process=worker_process)
-            # A relative output directory means the directory that was deployed from.
+            # A relative output directory belongs to the directory of the deployment.
             check_published(api, run_id, project / "out")
     assert not api.healthy()
 
 
 @pytest.mark.parametrize("fails_too", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_serve_brings_its_own_server(edges_file, tmp_path, fails_too):
-    """The command of the documentation: scheduled runs appear, a triggered one works, and nothing stays behind."""
+    """The documented command: scheduled runs appear, a triggered one works, and nothing stays behind."""
     port, out = free_port(), tmp_path / "out"
     api = Api(port)
     command = [
         *[sys.executable, "-m", "mbe_stage.flows.enumerate", "my.yaml", "--set", "execution.engine=reference"],
         *["--serve", "--cron", "0 6 * * *", "--port", str(port)],
     ]
-    # Relative paths in the configuration mean the directory in which the command is started.
+    # Relative paths in the configuration belong to the directory where the command starts.
     (tmp_path / "my.yaml").write_text(f"input: {{path: {edges_file.name}}}\noutput: {{directory: out}}\n")
     with started(command, tmp_path / "serve.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
         eventually(api.healthy, process=process)
@@ -84,7 +84,7 @@ def test_serve_brings_its_own_server(edges_file, tmp_path, fails_too):
         run_id = api.trigger(deployment)
         eventually(lambda: api.finished(run_id), process=process)
         check_published(api, run_id, out)
-        # The page finds the API at this port, and both answer only those that know the secret.
+        # The page finds the API at this port; both need the secret.
         assert httpx.get(f"http://127.0.0.1:{port}/ui-settings").json()["api_url"] == api.url
         for auth in (None, ("tests", "another")):
             assert httpx.post(f"{api.url}/flow_runs/filter", json={}, auth=auth).status_code == 401
@@ -106,7 +106,7 @@ def test_serve_brings_its_own_server(edges_file, tmp_path, fails_too):
 
 @pytest.fixture
 def endless(tmp_path):
-    """The crown graph of 30: 2^30 - 2 maximal bicliques would keep the reference engine busy for hours."""
+    """Return the crown graph of 30: the reference engine would need hours for its 2^30 - 2 maximal bicliques."""
     crown = tmp_path / "crown.csv"
     crown.write_text("left,right\n" + "".join(f"{a},{b}\n" for a in range(30) for b in range(30) if a != b))
     return crown
@@ -117,7 +117,7 @@ OTHERS = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIG
 
 @pytest.mark.parametrize("number", [signal.SIGINT, *OTHERS])
 def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, number):
-    """A terminal's Ctrl-C goes to the whole group; the run's own server must still be there to be told."""
+    """A terminal's Ctrl-C goes to the whole group; the run's own server must outlive it."""
     out = tmp_path / "out"
     command = [sys.executable, "-m", "mbe_stage.flows.enumerate", "--input", str(endless), "--out", str(out)]
     command += ENDS_ITSELF
@@ -128,8 +128,8 @@ def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, numbe
         servers = descendants(process.pid)
         assert servers
         os.killpg(process.pid, number)
-        # Prefect's client would go on asking a server that is gone for some ninety seconds. Where starting a run takes
-        # that long, ending it may too.
+        # Prefect's client retries a missing server for some ninety seconds. If starting a run takes that long, ending
+        # it may too.
         assert process.wait(max(85.0, 5 * getting_there)) == 130
         log = (tmp_path / "run.log").read_text()
         assert log.splitlines()[-1] == "interrupted; the latest published run: none"
@@ -143,8 +143,8 @@ def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, numbe
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_served", [False, True], ids=["once", "served"])
-def test_sigterm_to_all_processes_keeps_what_was_found(tmp_path, is_served):
-    """As systemd ends a service: the server hears it too, and a runner tells the process of the flow once more."""
+def test_sigterm_to_all_processes_saves_the_results(tmp_path, is_served):
+    """As systemd ends a service: the server gets the signal too, and a runner signals the flow's process again."""
     port, out, crown = free_port(), tmp_path / "out", tmp_path / "crown.csv"
     api = Api(port)
     # More than a million bicliques a second for some minutes, below 28 roots.
@@ -169,13 +169,13 @@ def test_sigterm_to_all_processes_keeps_what_was_found(tmp_path, is_served):
     (kept,) = list_unfinished(out)
     assert kept.n_found > 0, log
     assert RunStore(out).runs() == []
-    # Of grace there are ten seconds; a server that is gone would be asked for a minute and a half.
+    # The grace period is ten seconds; a missing server would be retried for a minute and a half.
     assert took < 60
 
 
 @pytest.mark.slow
 def test_a_single_run_ends_with_its_terminal(endless, tmp_path):
-    """The kernel tells the group, a shell tells it once more, and nobody can be told anything."""
+    """The kernel signals the group, a shell signals it again, and no output is possible."""
     out = tmp_path / "out"
     command = [sys.executable, "-m", "mbe_stage.flows.enumerate", "--input", str(endless), "--out", str(out)]
     command += ENDS_ITSELF
@@ -196,7 +196,7 @@ def test_a_single_run_ends_with_its_terminal(endless, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_ignored", [False, True])
-def test_sighup_ends_what_serves_unless_ignored(edges_file, tmp_path, is_ignored):
+def test_sighup_ends_serving_unless_ignored(edges_file, tmp_path, is_ignored):
     port = free_port()
     api = Api(port)
     command = [
@@ -228,7 +228,7 @@ def test_sighup_ends_what_serves_unless_ignored(edges_file, tmp_path, is_ignored
 
 @pytest.mark.slow
 def test_cancelled_run_leaves_nothing(endless, tmp_path):
-    """A run that is cancelled in Prefect stops, publishes nothing and clears its staging."""
+    """A run cancelled in Prefect stops, publishes nothing and clears its staging."""
     port, out = free_port(), tmp_path / "out"
     api = Api(port)
     command = [

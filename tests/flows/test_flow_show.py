@@ -1,4 +1,4 @@
-"""`--show` and `make flow-gpu`: what a run left with Prefect, as text."""
+"""`--show` and `make flow-gpu`: a run's state, tasks and artifacts as text."""
 
 import re
 import signal
@@ -26,8 +26,8 @@ def flow_run(*arguments, home):
     )
 
 
-def test_a_run_with_all_it_left(edges_file, tmp_path):
-    """The one command, on the reference tier: a server of its own, tasks, artifacts, verification."""
+def test_a_complete_run_is_shown(edges_file, tmp_path):
+    """The one command on the reference tier: its own server, tasks, artifacts, verification."""
     done = flow_run(str(edges_file), "--engine", "reference", "--commit", "abc", home=tmp_path)
     printed = done.stdout
     assert (done.returncode, done.stderr) == (0, ""), printed
@@ -51,23 +51,23 @@ def check_failed(code, printed):
 
 
 @pytest.mark.slow
-def test_the_one_command_where_a_run_fails(edges_file, tmp_path):
+def test_the_one_command_reports_a_failed_run(edges_file, tmp_path):
     done = flow_run(str(edges_file), "--engine", "reference", "--set", "input.left=user", home=tmp_path)
     check_failed(done.returncode, done.stdout)
 
 
 @pytest.fixture
-def signals_as_before():
-    """The command hears them, here in the tests' own process."""
+def restored_signals():
+    """Restore the signal handlers that the command sets in this process."""
     heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
     for number, handler in heard.items():
         signal.signal(number, handler)
 
 
-@pytest.mark.usefixtures("prefect_server", "signals_as_before")
+@pytest.mark.usefixtures("prefect_server", "restored_signals")
 def test_a_run_that_fails(edges_file, tmp_path):
-    """In this process, on the server that is there: those of its own take most of the time."""
+    """In this process and on the existing server, because starting one takes most of the time."""
     command = ["--show", "--input", str(edges_file), "--out", str(tmp_path / "out")]
     settings = ["--set", "execution.engine=reference", "--set", "input.left=user"]
     done = CliRunner().invoke(app_of("enumerate"), [*command, *settings])

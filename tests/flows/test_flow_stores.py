@@ -1,4 +1,4 @@
-"""A flow from a store into one: tasks, artifacts and skips as on the disk, and the loser tries again."""
+"""A flow between object stores: tasks, artifacts and skips as on disk; the loser of a race retries."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def test_a_flow_reads_and_publishes_by_addresses(bucket: Bucket, edges_file: Pat
     assert published(bucket) == [run_id]
 
 
-def test_who_loses_tries_again_behind_the_winner(
+def test_the_loser_of_a_race_retries_after_the_winner(
     bucket: Bucket,  # noqa: F811
     edges_file: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -73,7 +73,7 @@ def test_who_loses_tries_again_behind_the_winner(
     assert first < second
 
 
-def test_a_bucket_that_is_not_there_is_no_task(bucket: Bucket, edges_file: Path) -> None:  # noqa: F811
+def test_a_missing_bucket_fails_the_flow(bucket: Bucket, edges_file: Path) -> None:  # noqa: F811
     state = run(str(edges_file), "s3://no-bucket/out")
     assert state.is_failed()
     assert "no such bucket; nothing was published" in state.message

@@ -1,4 +1,4 @@
-"""A GPU without a server that schedules: a lock of the operating system, which no killed process keeps."""
+"""The GPU lock without a scheduling server: a lock of the operating system, which a killed process releases."""
 
 import fcntl
 import logging
@@ -38,7 +38,7 @@ with device_slot(Tier("rapids", "cuda", "for the test"), logging.getLogger()):
 def no_server(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(gpu.tempfile, "tempdir", None)
-    # For every thread: settings of a context stay in the thread that set them.
+    # For every thread: settings of a context belong to the thread that sets them.
     monkeypatch.setattr(gpu, "has_lasting_server", lambda: False)
 
 
@@ -57,7 +57,7 @@ def test_a_second_run_waits_for_the_first():
     second.join()
 
 
-def test_a_tier_without_a_gpu_waits_for_nobody():
+def test_a_tier_without_a_gpu_does_not_wait():
     taken = threading.Event()
     with device_slot(ON_GPU, LOG):
         take(ON_CPU, taken)
@@ -73,7 +73,6 @@ def test_devices_do_not_wait_for_each_other(monkeypatch):
 
 
 def is_free(directory: Path) -> bool:
-    """Whether another run could take the GPU now."""
     with open(directory / f"mbe-{device_limit_name()}.lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -83,7 +82,7 @@ def is_free(directory: Path) -> bool:
 
 
 @pytest.mark.parametrize(("device_memory", "engine"), [("1MiB", "cpu"), ("1GiB", "cuda")])
-def test_where_the_cpu_takes_over_the_gpu_is_let_go(edges_file, tmp_path, monkeypatch, device_memory, engine):
+def test_the_gpu_is_released_when_the_cpu_takes_over(edges_file, tmp_path, monkeypatch, device_memory, engine):
     seen = []
 
     @contextmanager
@@ -103,13 +102,13 @@ def test_where_the_cpu_takes_over_the_gpu_is_let_go(edges_file, tmp_path, monkey
         manifest = read_manifest(staging.publish())
     assert (tier.engine, manifest.engine) == ("cuda", engine)
     assert set(seen) == {(engine, engine == "cpu")}
-    # From the moment on when the CPU begins, not only once it has found something.
+    # Free as soon as the CPU starts, not only after its first result.
     assert len(seen) > (engine == "cpu")
     assert is_free(tmp_path)
 
 
 @pytest.mark.parametrize("oddity", ["link", "dangling link", "pipe", "directory"])
-def test_a_lock_that_somebody_else_has_made_is_no_lock(tmp_path, oddity):
+def test_a_path_that_is_not_a_lock_file_is_refused(tmp_path, oddity):
     place, victim = tmp_path / f"mbe-{device_limit_name()}.lock", tmp_path / "victim"
     if oddity == "link":
         victim.write_text("theirs")
@@ -124,7 +123,7 @@ def test_a_lock_that_somebody_else_has_made_is_no_lock(tmp_path, oddity):
     assert victim.exists() == (oddity == "link")
 
 
-def test_the_gpu_is_let_go_once():
+def test_the_gpu_is_released_once():
     with device_slot(ON_GPU, LOG) as let_go:
         let_go()
         take(ON_GPU, threading.Event())
@@ -133,7 +132,7 @@ def test_the_gpu_is_let_go_once():
         let_go()
 
 
-def test_a_killed_run_lets_go():
+def test_a_killed_run_releases_the_gpu():
     holder = begun([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stderr=None, text=True)
     try:
         assert holder.stdout.readline() == "held\n"

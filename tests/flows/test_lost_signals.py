@@ -1,4 +1,4 @@
-"""SIGHUP is a SIGTERM, and one that comes where no exception can get out is heard all the same."""
+"""SIGHUP acts as SIGTERM; a signal is repeated if its exception gets lost."""
 
 import ctypes
 import os
@@ -21,8 +21,8 @@ from mbe_stage.pipeline.execution import signals
 from tests.patience import PATIENCE
 from tests.patience import completed as process_completed
 
-# Each moment in a process of its own: a crash is an exit code. Arrays are made of the results by Numba's Python, which
-# compiled code calls, and of which it takes nothing for an array that it cannot be given.
+# Each case in a new process, because a crash is an exit code. Compiled code calls Numba's Python to box the resulting
+# arrays, and crashes on anything else.
 AT_EVERY_MOMENT_OF_A_FIRST_CALL = """
 import os, signal, sys, time
 import numba, numpy as np
@@ -83,7 +83,7 @@ def in_a_callback_of_c() -> None:
     ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGTERM))()
 
 
-def where_it_is_dropped_without_a_word() -> None:
+def where_it_is_dropped_silently() -> None:
     with suppress(TerminationSignal):
         signal.raise_signal(signal.SIGTERM)
 
@@ -104,8 +104,8 @@ def run_on() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("lose", [in_a_finaliser, in_a_callback_of_c, where_it_is_dropped_without_a_word])
-def test_a_lost_signal_is_sent_again(lose: Callable[[], None]) -> None:
+@pytest.mark.parametrize("lose", [in_a_finaliser, in_a_callback_of_c, where_it_is_dropped_silently])
+def test_a_lost_signal_is_repeated(lose: Callable[[], None]) -> None:
     def run() -> None:
         with lost_signals_come_again(), capture_sigterm():
             lose()
@@ -115,13 +115,13 @@ def test_a_lost_signal_is_sent_again(lose: Callable[[], None]) -> None:
         run()
 
 
-def test_it_is_sent_again_as_often_as_it_is_lost() -> None:
+def test_a_signal_is_repeated_each_time_it_is_lost() -> None:
     n_lost = 0
 
     def lose_three() -> None:
         nonlocal n_lost
         with lost_signals_come_again(), capture_sigterm():
-            where_it_is_dropped_without_a_word()
+            where_it_is_dropped_silently()
             while n_lost < 3:
                 with suppress(TerminationSignal):
                     run_on()
@@ -133,7 +133,7 @@ def test_it_is_sent_again_as_often_as_it_is_lost() -> None:
     assert n_lost == 3
 
 
-def test_whoever_cleans_up_is_left_in_peace() -> None:
+def test_clean_up_is_not_interrupted() -> None:
     n_signals = 0
 
     def handler(*_: object) -> None:
@@ -147,7 +147,7 @@ def test_whoever_cleans_up_is_left_in_peace() -> None:
                 signal.raise_signal(signal.SIGTERM)
             finally:
                 time.sleep(0.5)
-                # An error of the cleaning up itself is dealt with, too.
+                # An error of the clean-up itself is handled too.
                 try:
                     raise OSError("the disk is full")
                 except OSError:
@@ -186,7 +186,7 @@ def test_sighup_ends_a_flow_of_prefect_as_sigterm_does() -> None:
     assert seen == [signal.SIGTERM]
 
 
-def test_a_lost_sighup_is_sent_again() -> None:
+def test_a_lost_sighup_is_repeated() -> None:
     def run() -> None:
         with lost_signals_come_again(), capture_sigterm():
             with suppress(TerminationSignal):
@@ -197,7 +197,7 @@ def test_a_lost_sighup_is_sent_again() -> None:
         run()
 
 
-def test_who_cleans_up_hears_no_second_sighup() -> None:
+def test_clean_up_gets_no_second_sighup() -> None:
     is_clean = False
 
     def run() -> None:
@@ -220,8 +220,8 @@ def test_an_ignored_sighup_stays_ignored() -> None:
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
-def test_a_flow_hears_it_once_compiled_code_has_called_numba() -> None:
-    """Under Prefect it became a SystemError, or the process crashed: a tuple without its arrays was taken apart."""
+def test_a_flow_gets_a_signal_sent_during_compiled_code() -> None:
+    """Under Prefect it became a SystemError or a crash, because a tuple without its arrays was unpacked."""
     checkout = str(Path(__file__).parents[2])
     done = process_completed(
         [sys.executable, "-c", AT_EVERY_MOMENT_OF_A_FIRST_CALL], check=True, env=os.environ | {"PYTHONPATH": checkout}
@@ -232,12 +232,12 @@ def test_a_flow_hears_it_once_compiled_code_has_called_numba() -> None:
 
 
 def flow_of(body: Callable[[], object]) -> None:
-    """A flow as Prefect runs it, whose configuration does `body`."""
+    """Return a flow as Prefect runs it; its configuration runs `body`."""
     with capture_sigterm():
         run_as_flow(body, False, completed)  # type: ignore[arg-type]  # it never gets as far as a configuration
 
 
-def test_a_flow_has_the_handler_wait_within_numba() -> None:
+def test_a_flow_s_handler_waits_within_numba() -> None:
     within_numba = {"__name__": "numba.of_this_test", "signal": signal, "is_over": False}
     exec("def call():\n    global is_over\n    signal.raise_signal(signal.SIGTERM)\n    is_over = True", within_numba)
 
@@ -253,8 +253,8 @@ def test_a_flow_has_the_handler_wait_within_numba() -> None:
 @pytest.mark.parametrize(
     ("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, TerminationSignal)]
 )
-def test_a_flow_sends_a_lost_signal_again(number: signal.Signals, raised: type[BaseException]) -> None:
-    """A runner of Prefect's runs it without our command."""
+def test_a_flow_repeats_a_lost_signal(number: signal.Signals, raised: type[BaseException]) -> None:
+    """One of Prefect's runners runs it without our command."""
 
     def body() -> None:
         with suppress(raised):
@@ -265,15 +265,15 @@ def test_a_flow_sends_a_lost_signal_again(number: signal.Signals, raised: type[B
         flow_of(body)
 
 
-def test_a_flow_puts_it_off_once_for_a_last_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not sent again meanwhile as a lost one, and Prefect finds its own handler in place."""
+def test_a_flow_delays_a_signal_once_for_a_last_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not repeated meanwhile as a lost signal, and Prefect finds its own handler installed."""
     monkeypatch.setattr(signals, "_SAME_SECONDS", 0.05)
     seen: list[bool] = []
 
     def body() -> None:
         with signals.sigterm_checkpoint(PATIENCE) as asked:
             signal.raise_signal(signal.SIGTERM)
-            # Longer than it takes until a lost one is sent again.
+            # Longer than the delay before a lost signal is repeated.
             time.sleep(10 * lost_signals._AGAIN)
             seen.append(asked.is_requested and can_ack_control_intent())
             signal.raise_signal(signal.SIGTERM)
@@ -284,8 +284,8 @@ def test_a_flow_puts_it_off_once_for_a_last_checkpoint(monkeypatch: pytest.Monke
     assert seen == [True]
 
 
-def test_a_search_that_was_complete_by_then_is_not_ended_afterwards() -> None:
-    """A moment later the signal would be taken for a lost one."""
+def test_a_complete_search_is_not_ended_by_a_delayed_signal() -> None:
+    """A moment later the signal would be treated as lost."""
     is_over: list[bool] = []
 
     def body() -> None:
@@ -301,7 +301,7 @@ def test_a_search_that_was_complete_by_then_is_not_ended_afterwards() -> None:
     assert is_over
 
 
-def test_behind_the_last_checkpoint_the_flow_ends_as_prefect_has_it() -> None:
+def test_after_the_last_checkpoint_prefect_ends_the_flow() -> None:
     seen: list[object] = []
 
     def body() -> None:
@@ -318,8 +318,8 @@ def test_behind_the_last_checkpoint_the_flow_ends_as_prefect_has_it() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_prefect_makes_of_a_signal_comes_out_as_the_signal(number: signal.Signals) -> None:
-    """Interrupted while it makes a task run, its engine has none to call crashed, and says so with an error."""
+def test_prefect_s_error_for_a_signal_is_reported_as_the_signal(number: signal.Signals) -> None:
+    """If interrupted while it starts a task run, Prefect's engine raises an error instead of reporting a crash."""
 
     def body() -> None:
         try:
@@ -331,7 +331,7 @@ def test_what_prefect_makes_of_a_signal_comes_out_as_the_signal(number: signal.S
         flow_of(body)
 
 
-def test_an_error_of_its_own_stays_what_it_is() -> None:
+def test_other_errors_are_unchanged() -> None:
     def body() -> None:
         raise ValueError("of its own")
 
@@ -340,7 +340,7 @@ def test_an_error_of_its_own_stays_what_it_is() -> None:
 
 
 def test_prefect_finds_its_own_handler_in_place() -> None:
-    """Else it would not take a runner's word that the run is cancelled, and call it crashed."""
+    """Otherwise it would ignore a runner's cancellation and report a crash."""
     before = []
     with capture_sigterm():
         before.append(signal.getsignal(signal.SIGTERM))
@@ -374,7 +374,7 @@ def test_beside_the_main_thread_nothing_changes() -> None:
         assert seen == [signal.getsignal(signal.SIGTERM)]
 
 
-def test_who_is_told_of_signals_already_stays_so() -> None:
+def test_an_existing_wakeup_descriptor_is_kept() -> None:
     with lost_signals_come_again():
         told = signal.set_wakeup_fd(-1)
         signal.set_wakeup_fd(told)

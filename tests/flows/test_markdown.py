@@ -1,4 +1,4 @@
-"""What a run shows as Markdown: its essence, and nothing that a key could make of it."""
+"""A run's summary in Markdown, safe against any key."""
 
 import pyarrow as pa
 from markdown_it import MarkdownIt
@@ -15,7 +15,7 @@ def published(out, edges):
     return run(config, pa.table({"l": left, "r": right}))
 
 
-def test_keys_are_text_and_nothing_else(tmp_path):
+def test_keys_are_shown_as_plain_text(tmp_path):
     shown = text(EVIL)
     assert not set("|[]<>`*_\n") & set(shown)
     assert "http:" not in shown
@@ -37,7 +37,7 @@ def test_the_heat_map_counts_every_biclique(tmp_path):
     assert code(result.run_dir.absolute() / "report.html") in page
 
 
-def test_a_run_without_any_biclique_has_an_essence(tmp_path):
+def test_a_run_without_bicliques_has_a_summary(tmp_path):
     config = Config.from_mapping(
         {
             "execution": {"engine": "reference"},

@@ -1,4 +1,4 @@
-"""New cases reported to others: what is sent, how it is signed, and that failures are warnings."""
+"""New cases reported to others: payload, signature, and failures as warnings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger("told")
 
 
 class Receiver:
-    """A webhook on this machine that answers as it is told, and keeps what it gets."""
+    """A local webhook that answers as configured and keeps the requests."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, dict[str, str], bytes]] = []
@@ -53,7 +53,7 @@ class Receiver:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        # A client that gave up.
+        # The client gave up.
         self.server.handle_error = lambda *_: None  # type: ignore[method-assign]
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook-of-the-team"
         Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -79,7 +79,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 @pytest.fixture(autouse=True)
 def emitted(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The events that would go to Prefect."""
+    """Return the events that would go to Prefect."""
     found: list[dict[str, Any]] = []
 
     def emit(event: str, resource: dict[str, str], **rest: Any) -> None:
@@ -113,12 +113,12 @@ def test_each_new_case_is_one_event_and_one_signed_request(receiver: Receiver, e
         assert event["resource"]["prefect.resource.id"] == f"mbe.case.{case}"
     ids = {headers["webhook-id"] for _, headers, _ in receiver.got}
     send(Notify(receiver.url))
-    # A receiver can tell what it has had before.
+    # A receiver can recognise repeated cases.
     assert len(ids) == 2
     assert {headers["webhook-id"] for _, headers, _ in receiver.got} == ids
 
 
-def test_keys_only_where_they_are_asked_for(receiver: Receiver, emitted: list[dict[str, Any]]) -> None:
+def test_keys_are_sent_only_on_request(receiver: Receiver, emitted: list[dict[str, Any]]) -> None:
     send(Notify(receiver.url, with_keys=True))
     data = json.loads(receiver.got[0][2])["data"]
     assert (data["left_keys"], data["right_keys"]) == (["ann", "bob", "cid"], ["p\u202e1"])
@@ -134,9 +134,7 @@ def test_a_secret_in_base64(receiver: Receiver, monkeypatch: pytest.MonkeyPatch)
         Notify(receiver.url).secret()
 
 
-def test_a_server_that_fails_is_tried_three_times_and_then_no_more(
-    receiver: Receiver, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_server_is_tried_three_times(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     receiver.answer = lambda request: respond(request, 503)
     send(Notify(receiver.url))
     assert len(receiver.got) == 3
@@ -164,10 +162,10 @@ def test_redirects_and_refusals_are_not_repeated(
     assert words in caplog.messages[0]
 
 
-def test_a_server_that_drips_is_given_up(
+def test_a_dripping_server_times_out(
     receiver: Receiver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each byte comes in time, and the answer as a whole does not."""
+    """Each byte comes in time, but the whole answer does not."""
     monkeypatch.setattr(notifying, "SECONDS", 0.2)
 
     def drip(request: BaseHTTPRequestHandler) -> None:
@@ -180,7 +178,7 @@ def test_a_server_that_drips_is_given_up(
     assert "no answer within 0.2 s, 3 times" in caplog.messages[0]
 
 
-def test_nobody_there(caplog: pytest.LogCaptureFixture, receiver: Receiver) -> None:
+def test_an_unreachable_server_is_a_warning(caplog: pytest.LogCaptureFixture, receiver: Receiver) -> None:
     receiver.server.shutdown()
     receiver.server.server_close()
     send(Notify(receiver.url))

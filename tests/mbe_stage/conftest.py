@@ -1,4 +1,4 @@
-"""What tests of the stage share."""
+"""Fixtures of the stage's tests."""
 
 from __future__ import annotations
 

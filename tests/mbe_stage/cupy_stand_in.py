@@ -1,4 +1,4 @@
-"""NumPy in the place of CuPy, for what is tested without a GPU."""
+"""NumPy in place of CuPy, for tests without a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Let modules that import CuPy get NumPy; before any of them is imported."""
+    """Make `import cupy` return NumPy; call it before importing modules that use CuPy."""
     cupy = python_types.ModuleType("cupy")
     for name in dir(np):
         if not name.startswith("__"):
@@ -34,7 +34,7 @@ def install() -> None:
 
 
 def _copied(array: Any, out: np.ndarray | None = None, *, blocking: bool = True) -> np.ndarray:  # noqa: ARG001
-    """What comes from a device, where it is asked for."""
+    """Return a copy, as a transfer from the device does."""
     if out is None:
         return np.array(array)
     np.copyto(out, array)
@@ -42,18 +42,18 @@ def _copied(array: Any, out: np.ndarray | None = None, *, blocking: bool = True)
 
 
 class _Pool:
-    """The pool of CuPy's arrays: NumPy keeps none."""
+    """CuPy's memory pool: NumPy keeps none."""
 
     def free_all_blocks(self) -> None:
-        """Nothing is kept for reuse."""
+        """Do nothing: no memory is kept for reuse."""
 
     def free_bytes(self) -> int:
-        """So none can be given back."""
+        """Return 0: no memory can be given back."""
         return 0
 
 
 def _left_over(shape: Any, dtype: Any = float) -> np.ndarray:
-    """What new memory holds on a device: whatever was there before."""
+    """Return old content, as new memory on a device has."""
     array = np.empty(shape, dtype)
     array.reshape(-1).view(np.uint8).fill(0xA5)
     return array

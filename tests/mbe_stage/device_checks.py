@@ -1,6 +1,6 @@
-"""What `mbe_stage.device` computes, held against the host's functions: on a GPU, or on the emulator with NumPy as CuPy.
+"""Compare `mbe_stage.device` with the host's functions: on a GPU, or on the emulator with NumPy as CuPy.
 
-Import it where `cupy` is whichever of the two is meant.
+Import it when `cupy` is the intended one of the two.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INTEGERS = [0, 1, -1, 9, 10, 99, 100, -100, 2**31, 2**40 + 7, 2**63 - 1, -(2**63
 
 
 def check_hashes() -> None:
-    """Of texts and integers, and of the two as vertices of either side."""
+    """Hashes of texts and integers, and of both as vertices of either side."""
     data = [text.encode() for text in TEXTS]
     offsets = np.concatenate([[0], np.cumsum([len(text) for text in data])])
     content = np.frombuffer(b"".join(data), np.uint8)
@@ -44,7 +44,7 @@ def check_hashes() -> None:
 
 
 def check_copies() -> None:
-    """Blocks that are kept and those that are dropped, of all sizes, with little pinned memory."""
+    """Kept and dropped blocks of all sizes, with little pinned memory."""
     chance = np.random.default_rng(0)
     sizes = {"_PIECE_BYTES": 1 << 12, "_STEP_BYTES": 1 << 8, "_BYTES_WITHOUT": 1 << 10}
     sizes |= {"_SMALL_BYTES": 1 << 8}
@@ -71,7 +71,7 @@ def check_copies() -> None:
 
 
 def check_cuts() -> None:
-    """Blocks cut as one who looks at every biclique cuts them."""
+    """Blocks are cut as a loop over every biclique cuts them."""
     chance = np.random.default_rng(1)
     with pytest.MonkeyPatch.context() as patch:
         for stride, largest, most in itertools.product((1, 3, 16), (1, 4, 60), (1, 20, 500)):
@@ -93,7 +93,7 @@ def check_cuts() -> None:
 
 
 def check_graph(graph: BipartiteCSR, seed: int = 0) -> None:
-    """The CSR from its edges in any order, some of them twice; and their fingerprint."""
+    """The CSR from unordered, repeated edges; and the fingerprints."""
     left, right = graph.edges()
     chance = np.random.default_rng(seed)
     shuffled = np.concatenate([chance.permutation(left.size), chance.integers(0, max(1, left.size), left.size // 3)])
@@ -112,7 +112,7 @@ def check_graph(graph: BipartiteCSR, seed: int = 0) -> None:
 
 
 def check_two_hop(graph: BipartiteCSR, *memory_bytes: int) -> None:
-    """Both sides, whatever the memory."""
+    """Both sides, for any memory."""
     on_device = to_device(graph)
     assert device_two_hop.two_hop_steps(on_device) == two_hop.two_hop_steps(graph)
     for ours, theirs in ((on_device, graph), (on_device.swapped(), graph.swapped())):
@@ -123,7 +123,7 @@ def check_two_hop(graph: BipartiteCSR, *memory_bytes: int) -> None:
 
 
 def check_sums(graph: BipartiteCSR, blocks: Iterable[DeviceBlock]) -> str:
-    """Keys, fingerprint, long form, sizes and per-vertex statistics of blocks; returns the fingerprint."""
+    """Check keys, fingerprint, long form, sizes and vertex statistics of blocks; return the fingerprint."""
     hashes = hashes_of(graph)
     d_hashes = [cp.asarray(each) for each in hashes]
     n_vertices = graph.n_left, graph.n_right
@@ -166,7 +166,7 @@ def check_sums(graph: BipartiteCSR, blocks: Iterable[DeviceBlock]) -> str:
 
 
 def blocks_of(graph: BipartiteCSR, n_blocks: int) -> list[DeviceBlock]:
-    """All bicliques as the CPU engine finds them, in so many blocks, one of them empty."""
+    """Return the CPU engine's bicliques in this many blocks, one of them empty."""
     sink = TableSink()
     enumerate_into(sink, graph, engine="cpu")
     table = sink.table()
@@ -179,19 +179,16 @@ def blocks_of(graph: BipartiteCSR, n_blocks: int) -> list[DeviceBlock]:
 
 
 def to_host(block: DeviceBlock) -> BicliqueBlock:
-    """The same block with NumPy arrays."""
     arrays = (block.left_sizes, block.right_sizes, block.left_members, block.right_members)
     return BicliqueBlock(block.n_bicliques, *map(cp.asnumpy, arrays), work_done=block.work_done)
 
 
 def to_device(graph: BipartiteCSR) -> BipartiteCSR:
-    """The same graph with CuPy arrays."""
     offsets_and_members = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
     return BipartiteCSR(graph.n_left, graph.n_right, *map(cp.asarray, offsets_and_members))
 
 
 def hashes_of(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray]:
-    """Vertex hashes where the ids are the keys."""
     left, right = (keys.hash_integers(np.arange(n)) for n in (graph.n_left, graph.n_right))
     return keys.vertex_hashes(left, "left"), keys.vertex_hashes(right, "right")
 

@@ -1,7 +1,6 @@
-"""The CUDA engine on the emulator, asked for barriers at random moments. Run as a script: prints a JSON line per case.
+"""Ask the CUDA engine on the emulator for barriers at random moments. As a script, prints a JSON line per case.
 
-What was found before a barrier, and what the CPU engine finds below the roots that are left behind it, is together all
-and shares nothing.
+The results before a barrier, and the CPU engine's below the remaining roots, are complete and disjoint.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
-# Several quanta; the pool is compacted; arenas grow, and tasks wait; the output is full again and again.
+# Several quanta; the pool is compacted; arenas grow, and tasks wait; the output fills repeatedly.
 SCARCE: list[dict[str, Any]] = [
     {},
     {"nodes": 2},
@@ -33,7 +32,7 @@ Case = tuple[str, BipartiteCSR, BicliqueQuery]
 
 
 def below(graph: BipartiteCSR, query: BicliqueQuery, tasks: tuple[Task, ...]) -> set:
-    """What the CPU engine finds below some roots."""
+    """Return the CPU engine's results below some roots."""
     sink = TableSink()
     for block in engine_cpu.run(graph, query, Execution(threads=1), Detail.MEMBERS, tasks):
         sink.accept(block)
@@ -95,13 +94,13 @@ def many_cases() -> list[Case]:
 def main(which: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    launcher = put_in_place()
+    launcher = install_emulator()
     from mbe_stage.search.cuda import barriers
 
     for number, (name, graph, query) in enumerate({"few": few_cases, "many": many_cases}[which]()):
         launcher.seed = number
         barriers.MOST_RANGES = 2 if number % 3 == 0 else 1024
-        # Every other case is begun in parts, as if what is found took its time to be written.
+        # Every other case starts in parts, as if its results took time to write.
         barriers._LEAST_ROOTS = 4 if number % 2 == 0 else 1 << 30
         barriers._TAKEN_SLOWLY = barriers._PART_SECONDS = 0.0
         sizes = {"n_blocks": 1, "quantum_seconds": 0.02} | SCARCE[number % len(SCARCE)]

@@ -1,5 +1,4 @@
-"""The whole CUDA engine on the emulator, NumPy in the place of CuPy. Run as a script, with one of
-`PARTS`: prints a JSON line per case."""
+"""Run the CUDA engine on the emulator, with NumPy instead of CuPy. As a script, with one of `PARTS`: JSON lines."""
 
 from __future__ import annotations
 
@@ -23,9 +22,9 @@ from tests.mbe_stage import cupy_stand_in, emulated_warp, graphs, warp_emulator
 from tests.mbe_stage.emulated_sizes import TINY
 
 
-def put_in_place() -> Any:
-    """Let the engine's modules import the emulator and NumPy; returns the launcher, whose `seed` may be changed."""
-    emulated_warp.put_in_place()
+def install_emulator() -> Any:
+    """Make the engine's modules import the emulator and NumPy; return the launcher, whose `seed` may be changed."""
+    emulated_warp.install_emulator()
     cupy_stand_in.install()
     arrays = python_types.ModuleType("mbe_stage.device.arrays")
     arrays.upload = lambda host, array: np.copyto(array, host)
@@ -79,7 +78,7 @@ def put_in_place() -> Any:
     ):
         for name in names:
             setattr(module, name, Launcher(getattr(module, name)))
-    # Roots from ranges of columns, beside others.
+    # Roots from ranges of columns, and others.
     prepare.LONG_ROW, prepare.LONG_SHARE, layout.PREFIX_ROWS = 2, 1 << 30, 5
     # Lists in pieces, and short ones read by lanes.
     core.PIECE, core.CROWD = 8, 1
@@ -90,7 +89,7 @@ def put_in_place() -> Any:
 
 
 class WordsBeside:
-    """Of `mbe_stage.device.arrays`."""
+    """Stand-in for `mbe_stage.device.arrays`."""
 
     def __init__(self, array: np.ndarray, words: dict[int, int]) -> None:
         self._array, self._words = array, words
@@ -102,7 +101,7 @@ class WordsBeside:
 
 @contextlib.contextmanager
 def _zeroed(*arrays: np.ndarray) -> Iterator[None]:
-    """Not before the end: who needs zeros inside is found out."""
+    """Fill with garbage except at the end, so that code that needs zeros inside fails."""
     for array in arrays:
         array.fill(77)
     yield
@@ -117,7 +116,7 @@ def found(
     sizes: dict[str, Any],
     statistics: dict[str, float] | None = None,
 ) -> Any:
-    """The set of bicliques, their sizes in order, or their number."""
+    """Return the set of bicliques, their sizes in order, or their number."""
     sizes = {"n_blocks": 1, "quantum_seconds": 1000.0} | sizes
     blocks = engine_cuda.run(graph, query, Execution(), detail, sizes=sizes, statistics=statistics)
     if detail == Detail.COUNT:
@@ -152,9 +151,7 @@ def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
 
 
 def size_cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
-    """Size constraints that leave some bicliques of dense graphs, where rows lie inside excluded ones; rows and columns
-    that stand for several vertices, as twins or as merged columns.
-    """
+    """Size constraints on dense graphs with rows inside excluded ones, twins and merged columns."""
     dense = graphs.from_matrix(graphs.random_matrix(6, 12, 22, 0.75))
     multiplicities = np.arange(12) % 3 + 1
     twins = np.repeat(np.repeat(graphs.random_matrix(3, 12, 12, 0.8), multiplicities, 0), multiplicities[::-1], 1)
@@ -172,7 +169,7 @@ def size_cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
 def found_with(
     graph: BipartiteCSR, query: BicliqueQuery, techniques: Techniques
 ) -> tuple[BicliqueTable, dict[str, float]]:
-    """The bicliques, and what the warps did to find them."""
+    """Return the bicliques and the statistics of the warps."""
     statistics: dict[str, float] = {}
     sink = TableSink()
     for block in engine_cuda.run(
@@ -195,8 +192,7 @@ def compared(case: str, table: BicliqueTable, wanted: set) -> dict[str, Any]:
 
 
 def deep_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Of the bicliques of a crown only those that a large minimum leaves, few, far down a tree of 2**14 lists, or those
-    that a small maximum leaves."""
+    """Bicliques of a crown under a large minimum (few, far down a tree of 2**14 lists) or a small maximum."""
     n = 14
     launcher.seed = 0
     for query, n_right in (
@@ -207,22 +203,22 @@ def deep_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         table, statistics = found_with(graphs.crown(n), query, Techniques.without("words"))
         wanted = graphs.bicliques_of_crown(n, n_right)
         yield compared(f"deep, {n_right} on the right", table, wanted) | {"visited": statistics["list_children"]}
-    # Nodes without ids that are moved, and keep the offsets that sizes are counted by.
+    # Nodes without ids that are moved, and keep the offsets for counting sizes.
     sizes = found(graphs.crown(34), BicliqueQuery(min_left=32), Detail.SIZES, {"nodes": 2})
     same = sizes == [(32, 2)] * math.comb(34, 2) + [(33, 1)] * 34
     yield {"case": "deep, sizes", "wanted": 595, "counted": len(sizes), "same": same, "visited": 1}
 
 
 def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """How many bitset frames are opened where a constraint on the right leaves few, and how many may be."""
+    """Limit the opened bitset frames under a constraint on the right."""
     launcher.seed = 0
     n = 20
-    # A path of rows of a crown may skip one, so there are depth + 1 nodes of each depth, and all children of each are
-    # looked at. Those with at most ten columns are closed-set bitmaps, and not opened.
+    # A path of rows of a crown may skip one, so there are depth + 1 nodes of each depth, and all their children are
+    # visited. Nodes with at most ten columns are closed-set bitmaps and are not opened.
     most_opened = sum((depth + 1) * (n - depth) for depth in range(n - layout.CLOSED_SET_WIDTH - 1))
-    # One node for each one or two rows, and all of their children are looked at.
+    # One node per one or two rows, and all their children are visited.
     most_of_two = sum(math.comb(n, size) for size in (1, 2, 3))
-    # Rows inside excluded ones, which are not the siblings before: 182 nodes where they are counted on the right.
+    # Rows inside excluded ones that are not earlier siblings: 182 nodes if they are counted on the right.
     dense = graphs.from_matrix(graphs.random_matrix(6, 12, 26, 0.75))
     for name, graph, query, techniques, most in (
         ("crown, many", graphs.crown(n), BicliqueQuery(min_right=n - 1), Techniques(), most_opened),
@@ -238,7 +234,7 @@ def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def suspended_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Arenas that have to grow where only half of the warps can have larger ones: the stacks of the others wait."""
+    """Arenas must grow, but only half of the warps can get larger ones: the other stacks wait."""
     from mbe_stage.bicliques.cuda import memory_plan, session
 
     n_waiting = 0
@@ -256,7 +252,7 @@ def suspended_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         launcher.seed = seed
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
         wanted = set(reference.maximal_bicliques(graph))
-        # Enough for a first frame, too little for those on it.
+        # Enough for a first frame, too little for its children.
         sizes = {"n_blocks": 2, "words": 160}
         same = found(graph, BicliqueQuery(), Detail.MEMBERS, sizes) == wanted
         counted = found(graph, BicliqueQuery(), Detail.COUNT, sizes)
@@ -270,10 +266,9 @@ def suspended_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def donated_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Sixteen warps, twelve roots, and deep stacks below a few of them: half of a frame changes hands again and again,
-    also where arenas grow meanwhile and stacks are moved.
+    """Sixteen warps, twelve roots, deep stacks below a few: frames are donated often, also while arenas grow.
 
-    Which warp is idle when is decided by the launcher's seed and, as no quantum ends by its time, by nothing else.
+    Only the launcher's seed decides which warp is idle, because no quantum ends by its time.
     """
     graph = graphs.from_matrix(graphs.random_matrix(1, 12, 30, 0.75))
     wanted = set(reference.maximal_bicliques(graph))
@@ -293,7 +288,7 @@ def donated_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def progress_case(launcher: Any) -> Iterator[dict[str, Any]]:
-    """More warps than roots: all are started at once, and none is done for long."""
+    """More warps than roots: all start at once, and none ends for long."""
     launcher.seed = 0
     blocks = list(
         engine_cuda.run(
@@ -311,7 +306,7 @@ def progress_case(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def graph_cases(launcher: Any, remainders: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-    """Graphs whose numbers leave these remainders of four, each with other sizes of what the engine works in."""
+    """Graphs whose numbers leave these remainders modulo four, each with other sizes of the work areas."""
     for number, (name, graph, query) in enumerate(cases()):
         if number % 4 not in remainders:
             continue
@@ -328,7 +323,7 @@ def graph_cases(launcher: Any, remainders: tuple[int, ...]) -> Iterator[dict[str
         yield {"case": name, "sizes": sizes, "wanted": len(wanted), "counted": counted, "same": same}
 
 
-# Suspending changes the engine: it has a process of its own.
+# Suspending changes the engine, so it has a separate process.
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "every fourth graph": lambda launcher: graph_cases(launcher, (0,)),
     "the other graphs": lambda launcher: graph_cases(launcher, (1, 2, 3)),
@@ -343,7 +338,7 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
 def main(part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    for case in PARTS[part](put_in_place()):
+    for case in PARTS[part](install_emulator()):
         print(json.dumps(case), flush=True)
 
 

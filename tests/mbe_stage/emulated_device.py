@@ -1,4 +1,4 @@
-"""`mbe_stage.device` on the emulator, NumPy in the place of CuPy. Run as a script: prints the cases that passed."""
+"""Run `mbe_stage.device` on the emulator, with NumPy instead of CuPy. As a script, prints the passed cases."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import numpy as np
 
 from mbe_stage import BipartiteCSR
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
 
 def use_the_emulator() -> None:
-    """Kernels of `mbe_stage.device` run on the emulator."""
-    put_in_place()
+    install_emulator()
 
 
 def cases() -> list[tuple[str, BipartiteCSR]]:

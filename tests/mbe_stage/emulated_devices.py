@@ -1,6 +1,6 @@
-"""Several devices on the emulator, a thread each: they share roots, hand work over, are lost, come to barriers.
+"""Several devices on the emulator, one thread each: they share roots, hand work over, get lost, reach barriers.
 
-Run as a script, with one of `PARTS`: prints a JSON line per case.
+As a script, with one of `PARTS`, prints a JSON line per case.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
 from mbe_stage.search.cpu.pool import Barrier
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
 EVERYTHING = BicliqueQuery()
 ONE_BLOCK = {"n_blocks": 1, "quantum_seconds": 0.1}
 
 
-def made_up_devices() -> None:
-    """Let there be as many devices as are asked for."""
+def fake_devices() -> None:
+    """Pretend that there are as many devices as requested."""
     selection = python_types.ModuleType("mbe_stage.device.selection")
     selection.device_numbers = lambda asked: (0, 1) if asked == "all" else tuple(asked)
     selection.selected = lambda _number: contextlib.nullcontext()
@@ -38,10 +38,10 @@ def made_up_devices() -> None:
     sys.modules[selection.__name__] = selection
 
 
-def devices_in_place() -> Any:
-    """The same, with the engine on the emulator; returns the launcher."""
-    made_up_devices()
-    launcher = put_in_place()
+def install_devices() -> Any:
+    """Do the same with the engine on the emulator; return the launcher."""
+    fake_devices()
+    launcher = install_emulator()
     from mbe_stage.bicliques import engine_cuda
 
     engine_cuda.unavailable_reason = lambda: None
@@ -60,7 +60,7 @@ def wanted_of(graph: BipartiteCSR, query: BicliqueQuery = EVERYTHING) -> set:
 
 
 def searched(runner: Any, graph: BipartiteCSR, query: BicliqueQuery, detail: Detail, **others: Any) -> tuple[int, set]:
-    """How many were found, and where members are, which; checked that none came twice."""
+    """Return the number of bicliques and, with members, their set; check that none is repeated."""
     execution = others.pop("execution", Execution())
     sink, n = TableSink(), 0
     for block in runner.run("bicliques", "cuda", graph, query, execution, detail, **others):
@@ -73,7 +73,7 @@ def searched(runner: Any, graph: BipartiteCSR, query: BicliqueQuery, detail: Det
 
 
 def compared(runner: Any, graph: BipartiteCSR, query: BicliqueQuery = EVERYTHING, **others: Any) -> dict[str, Any]:
-    """Counted and searched; what was handed over in either, and by how many."""
+    """Count and search; return the handovers of both, and the number of busy devices."""
     wanted = wanted_of(graph, query)
     n, found = searched(runner, graph, query, Detail.MEMBERS, **others)
     same = found == wanted and n == len(wanted) == sum(rank.n_found for rank in runner.ranks)
@@ -87,8 +87,8 @@ def compared(runner: Any, graph: BipartiteCSR, query: BicliqueQuery = EVERYTHING
 
 
 @contextlib.contextmanager
-def all_to_the_first() -> Iterator[None]:
-    """The first device is dealt all roots: what the others do has been handed over to them."""
+def deal_all_to_the_first() -> Iterator[None]:
+    """Deal all roots to the first device: all work of the others was handed over."""
     from mbe_stage.runners.device_exchange import Exchange
 
     deal = Exchange._deal
@@ -109,7 +109,7 @@ def few_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     launcher.seed = 1
     stacks = graphs.from_matrix(graphs.random_matrix(1, 11, 13, 0.7))
     nodes = graphs.from_matrix(graphs.random_matrix(7, 60, 7, 0.6))
-    with all_to_the_first():
+    with deal_all_to_the_first():
         yield {"case": "stacks"} | compared(runner_of(2, {"quantum_seconds": 0.02}), stacks, BicliqueQuery(min_left=2))
         yield {"case": "nodes"} | compared(runner_of(3, {"quantum_seconds": 0.02}), nodes)
 
@@ -136,12 +136,12 @@ def many_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         launcher.seed = number
         n = (2, 3, 8)[number % 3]
         sizes = everywhere[number % 4]
-        with all_to_the_first() if number % 2 else contextlib.nullcontext():
+        with deal_all_to_the_first() if number % 2 else contextlib.nullcontext():
             yield {"case": f"{number} on {n}"} | compared(runner_of(n, sizes), graph)
 
 
 def lost_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """A device that fails in the middle, once in the first epoch and once later; all of them; one that is left out."""
+    """A device that fails in the first epoch and later; all of them; one that is left out."""
     from mbe_stage.bicliques.cuda import search
 
     launcher.seed = 2
@@ -185,7 +185,7 @@ def lost_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def _ended(case: str, graph: BipartiteCSR, detail: Detail, execution: Execution) -> dict[str, Any]:
-    """What a search of two devices ends with."""
+    """Return the error that ends a search of two devices."""
     try:
         searched(
             runner_of(2, {"quantum_seconds": 0.003}, epoch_seconds=1e9), graph, EVERYTHING, detail, execution=execution
@@ -196,7 +196,7 @@ def _ended(case: str, graph: BipartiteCSR, detail: Detail, execution: Execution)
 
 
 def _left_out(graph: BipartiteCSR) -> Iterator[dict[str, Any]]:
-    """A device with too little memory: refused where it was named, left out where all were asked for."""
+    """A device with too little memory: refused if named, left out if all were requested."""
     import threading
 
     from mbe_stage.bicliques import engine_cuda
@@ -317,7 +317,7 @@ def saved_cases(launcher: Any, n: int) -> Iterator[dict[str, Any]]:
 
 
 def failing_after(work: Any, name: str, n_quanta: int) -> Any:
-    """A device's `work`, which fails on the thread with this name after so many quanta."""
+    """Return a device's `work` that fails on the named thread after some quanta."""
     import threading
 
     n_done = 0
@@ -347,7 +347,7 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
 def main(part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    for case in PARTS[part](devices_in_place()):
+    for case in PARTS[part](install_devices()):
         print(json.dumps(case), flush=True)
 
 

@@ -1,5 +1,6 @@
-"""Bicliques expanded on the emulator, with little and much shared memory, and what it allocates beside what is planned
-for it. Run as a script, with the part ``some`` or ``all`` of the cases: a JSON line per case.
+"""Expand bicliques on the emulator with little and much shared memory, and compare allocations with the plan.
+
+As a script, with ``some`` or ``all`` cases, prints a JSON line per case.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from mbe_stage.bicliques.cuda.memory_plan import expansion_bytes
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
-# Vertices a warp has room for, and up to how many are sorted by counting.
+# A warp's room for vertices, and the most that are sorted by counting.
 THRESHOLDS = [(512, 32), (40, 5), (1, 1)]
-# Where nothing is staged most lists are long, and a block each sorts them, which takes most of the time: of some cases.
-# Of one of them a third of it, for what others show too.
+# Without staging most lists are long and are sorted by a block each, which is slow: for some cases, one of them at a
+# third of its size.
 NOT_ALL_LONG = "more tiles than warps"
 SOME_LONG = (
     "one tile and one more",
@@ -29,8 +30,8 @@ SOME_LONG = (
     "pieces of whole tiles",
     "each alone",
 )
-# Where offsets, members, lengths of unused slots or long lists take most of the memory; as `expansion_checks.CASES`,
-# with no biclique beyond a block.
+# Offsets, members, lengths of unused slots, or long lists take most of the memory; as `expansion_checks.CASES`, with no
+# biclique larger than a block.
 METERED: list[tuple[Sequence[tuple[int, int]], Sequence[int], int]] = [
     ([(1, 1)] * 700, [1], 300),
     ([(1, 1)] * 90, [1], 1000),
@@ -41,7 +42,7 @@ METERED: list[tuple[Sequence[tuple[int, int]], Sequence[int], int]] = [
 
 
 class Meter:
-    """CuPy as far as `twin_expansion` allocates with it, and how much of that is alive."""
+    """CuPy's allocations by `twin_expansion`, with the bytes alive."""
 
     int32, int64, asnumpy, cumsum = np.int32, np.int64, staticmethod(np.asarray), staticmethod(np.cumsum)
 
@@ -64,7 +65,7 @@ class Meter:
 def main(part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    put_in_place()
+    install_emulator()
     from mbe_stage.bicliques.cuda import twin_expansion
     from tests.mbe_stage import expansion_checks
 

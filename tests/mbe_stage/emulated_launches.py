@@ -1,4 +1,4 @@
-"""Count what a run asks of the device: launches, copies and waits, on the emulator. Run as a script: prints JSON."""
+"""Count a run's device requests on the emulator: launches, copies and waits. As a script, prints JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ASKED: Counter[tuple[str, str]] = Counter()
 
 
 def _note(kind: str) -> None:
-    """Count one request, at the line of the package that makes it."""
+    """Count one request at the package's line that makes it."""
     frame = sys._getframe(1)
     while frame is not None and "/mbe_stage/" not in frame.f_code.co_filename.replace("/tests/mbe_stage/", "/tests/"):
         frame = frame.f_back  # type: ignore[assignment]
@@ -30,7 +30,7 @@ def _note(kind: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """The same without `DeviceArray`: kernels on the emulator look at single entries, which are free."""
+    """Return a plain array: kernels on the emulator read single entries, which are free."""
     if isinstance(value, DeviceArray):
         return value.view(np.ndarray)
     if isinstance(value, tuple):
@@ -40,7 +40,7 @@ def _plain(value: Any) -> Any:
 
 
 class DeviceArray(np.ndarray):
-    """An array that counts each request that CuPy would turn into a launch, a copy or a wait."""
+    """An array that counts each operation that CuPy would turn into a launch, a copy or a wait."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
         _note("launches")
@@ -100,7 +100,7 @@ def _on_device(value: Any) -> Any:
 
 
 def count_requests(launcher: Any) -> None:
-    """Let arrays count; before the engines are imported, after the emulator is put in place."""
+    """Make arrays count; call it after the emulator is installed and before the engines are imported."""
     cupy: Any = sys.modules["cupy"]
     device_arrays: Any = sys.modules["mbe_stage.device.arrays"]
 
@@ -195,7 +195,7 @@ def _counts() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def main() -> None:
-    """Print the requests of each kind of run; with a second argument also the lines that make them."""
+    """Print the requests of each kind of run; with a second argument, also their source lines."""
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     for name, run in {"enumerations": _enumerations, "counts": _counts}[sys.argv[1]]():

@@ -1,6 +1,6 @@
-"""The CUDA engine on the emulator where its budget is all but used up. Run as a script: prints a JSON line per case.
+"""Run the CUDA engine on the emulator with an almost exhausted budget. As a script, prints a JSON line per case.
 
-Pool, node table and arenas are too small for the graph, and what a run may take beyond its plan is so many bytes.
+Pool, node table and arenas are too small for the graph, and the run may take only a few bytes beyond its plan.
 """
 
 from __future__ import annotations
@@ -21,30 +21,29 @@ from tests.mbe_stage import graphs
 
 PLENTY = 1 << 24
 AT_THE_EDGE, IN_GAPS = 8_000, 20_000
-# What the plan begins with, and how many bytes more a run may take.
+# The initial plan, and the bytes that a run may take beyond it.
 CASES: list[tuple[dict[str, Any], int, Detail]] = [
     ({"pool_extra": 64}, PLENTY, Detail.COUNT),
     ({"pool_extra": 64, "words": 64}, 48_000, Detail.MEMBERS),
     ({"pool_extra": 300, "words": 64}, IN_GAPS, Detail.COUNT),
     ({"pool_extra": 300, "words": 64}, 24_000, Detail.COUNT),
-    # At the edge: which seed decides whether it is enough.
+    # At the limit: the seed decides whether it is enough.
     ({"pool_extra": 300, "words": 64}, AT_THE_EDGE, Detail.COUNT),
     ({"pool_extra": 64, "nodes": 2}, 120_000, Detail.MEMBERS),
     ({"pool_extra": 64, "n_blocks": 1}, 0, Detail.COUNT),
 ]
 EVENTS = {"in place", "in gaps", "grown", "grown partly", "fewer warps"}
 MOST_SEEDS = 12
-"""Seeds decide which warp goes on when, and so how much of the pool is in use at once: as many are tried as it takes
-until everything has happened."""
+"""Seeds decide the order of warps, and so the pool's use: seeds are tried until every event has happened."""
 
 
 def graph() -> BipartiteCSR:
-    """List children, and some hundred bicliques."""
+    """Return a graph with list children and some hundred bicliques."""
     return graphs.from_matrix(graphs.random_matrix(7, 110, 9, 0.6))
 
 
 def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
-    """Give a session its plan and so many bytes as its budget, and have it say what becomes of the plan."""
+    """Limit a session's budget to its plan plus some bytes, and record changes of the plan."""
     from mbe_stage.bicliques.cuda import memory_plan, pool_compaction, session
 
     class Limited(original):
@@ -74,23 +73,23 @@ def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
 
 
 def main() -> None:
-    # A GPU has no emulator: tests there use what stands above.
+    # GPU tests import the names above and have no emulator.
     from tests.mbe_stage import emulated_cuda
 
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    launcher = emulated_cuda.put_in_place()
+    launcher = emulated_cuda.install_emulator()
     from mbe_stage.bicliques.cuda import pool_compaction, session
 
     original = session.Session
-    # So that nodes are moved in pieces, and several times.
+    # Nodes are moved in pieces, several times.
     pool_compaction.PASSING_INTS = 96
     wanted = set(reference.maximal_bicliques(graph()))
     seen: set[str] = set()
     for seed, (sizes, spare, detail) in itertools.product(range(MOST_SEEDS), CASES):
         if seed > 0 and seen == EVENTS:
             break
-        # Nodes that count as large are moved into gaps.
+        # Large nodes are moved into gaps.
         launcher.seed, pool_compaction._LARGE_NODE = seed, 1 if spare == IN_GAPS else 1 << 14
         happened: list[str] = []
         limit(original, spare, happened)

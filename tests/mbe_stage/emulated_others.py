@@ -1,4 +1,4 @@
-"""The engines `cuda` of the best bicliques and of shared neighbours on the emulator: a JSON line per problem."""
+"""The engines `cuda` for best bicliques and shared neighbours on the emulator: a JSON line per problem."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mbe_stage.shared_neighbours import engine_cuda as pairs
 from mbe_stage.shared_neighbours import reference as plain_pairs
 from mbe_stage.shared_neighbours.problem import SharedQuery
 from mbe_stage.shared_neighbours.results import PairBlock
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 from tests.mbe_stage.graphs import from_matrix
 
 
 def main() -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    put_in_place()
+    install_emulator()
     rng, wrong = np.random.default_rng(2), list[str]()
     graph, query = from_matrix(rng.random((8, 5)) < 0.7), BestQuery("edges", 3)
     if rows(graph, query) != reference.best(graph, query):
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def rows(graph: BipartiteCSR, query: BestQuery) -> list[reference.Row]:
-    """The ranks of the engine, as those of the specification."""
+    """Return the engine's ranks, as the reference has them."""
     sizes = {"n_blocks": 1, "quantum_seconds": 1000.0}
     best._Search.listed = staticmethod(lambda *given, **named: walk.run(*given, **named, sizes=sizes))
     *_, last = (each for each in best.run(graph, query, Execution(), None) if isinstance(each, Standing))
@@ -67,7 +67,7 @@ def rows(graph: BipartiteCSR, query: BestQuery) -> list[reference.Row]:
 
 
 def n_raised() -> int:
-    """How many more bicliques are found than have the minimum that is asked for after the first block."""
+    """Return how many more bicliques are found than reach the minimum asked for after the first block."""
     graph = from_matrix(np.random.default_rng(1).random((12, 20)) < 0.75)
     sizes, query = {"n_blocks": 1, "quantum_seconds": 0.01}, BicliqueQuery(min_edges=2)
     counts = []

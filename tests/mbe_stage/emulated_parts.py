@@ -1,7 +1,7 @@
-"""Parts of the kernels by themselves on the emulator: what a warp does together, closed-set bitmaps, rows as words.
+"""Parts of the kernels on the emulator: warp operations, closed-set bitmaps, rows as words.
 
-Run as a script: prints, as a JSON object, how many cases of each part were held against a plain model, and ends with an
-AssertionError where one differs.
+As a script, prints the number of cases of each part as JSON; an AssertionError ends it if one differs from the plain
+model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _U = np.uint32
 
 
 def by_all_lanes(function: Callable[..., Any], *values: Any) -> list:
-    """What each lane is answered: an array of 32 gives each lane its own, anything else goes to all."""
+    """Return each lane's result: an array of 32 passes one value per lane, anything else goes to all."""
     answers: list = [None] * 32
 
     def kernel() -> None:
@@ -35,7 +35,7 @@ def by_all_lanes(function: Callable[..., Any], *values: Any) -> list:
 
 
 def of_arena(array: np.ndarray) -> np.ndarray:
-    """An arena whose shape no lane takes for values of its own."""
+    """Return an arena whose shape no lane takes for its own values."""
     assert array.shape != (32,)
     return array
 
@@ -45,7 +45,7 @@ def bits(word: Any) -> list[int]:
 
 
 def check_warp(rng: np.random.Generator) -> int:
-    """Every operation that numbers of the lanes go through."""
+    """Every operation with the lanes' numbers."""
     from mbe_stage.device import warp
 
     values = rng.integers(-1000, 1000, 32).astype(np.int32)
@@ -76,7 +76,7 @@ def check_warp(rng: np.random.Generator) -> int:
 
 
 def check_positions(rng: np.random.Generator) -> int:
-    """Which lane's list holds a position, and which bit is the n-th."""
+    """Find the lane whose list holds a position, and the n-th set bit."""
     from mbe_stage.device import warp
 
     ends = np.cumsum(rng.integers(0, 4, 32) * rng.integers(0, 2, 32)).astype(np.int32)
@@ -92,7 +92,7 @@ def check_positions(rng: np.random.Generator) -> int:
 
 
 def check_arrays(rng: np.random.Generator) -> int:
-    """Clearing and summing up what stands in memory, from a place on and up to another."""
+    """Clear and sum ranges in memory."""
     from mbe_stage.device import warp
     from mbe_stage.device.warp import exclusive_sums
 
@@ -113,7 +113,7 @@ def random_rows(rng: np.random.Generator, width: int, most: int) -> list[int]:
 
 
 def closed_by_definition(candidates: list[int], excluded: list[int], width: int) -> set[int]:
-    """Intersections of the whole left set and candidates' rows, that are not empty and inside no excluded row."""
+    """Return the non-empty intersections of the whole left set and candidates' rows that are inside no excluded row."""
     closed = {(1 << width) - 1}
     for row in candidates:
         closed |= {row & known for known in closed}
@@ -121,12 +121,12 @@ def closed_by_definition(candidates: list[int], excluded: list[int], width: int)
 
 
 def subsets_in(parts: list) -> set[int]:
-    """The subsets that 32 lanes hold as one bitmap."""
+    """Return the subsets that 32 lanes hold as one bitmap."""
     return {32 * lane + bit for lane in LANES for bit in bits(parts[lane])}
 
 
 def check_closed_sets(rng: np.random.Generator) -> int:
-    """Adding rows, the closed sets of all, the same without the whole left set, and the smallest of them."""
+    """Add rows; closed sets of all, without the whole left set, and the smallest ones."""
     from mbe_stage.bicliques.cuda import closed_sets as of
 
     width = int(rng.integers(1, of.CLOSED_SET_WIDTH + 1))
@@ -155,7 +155,7 @@ def check_closed_sets(rng: np.random.Generator) -> int:
 
 
 def check_packing(rng: np.random.Generator) -> int:
-    """Subsets of a left set packed to an index and spread again; a frame's rows collected that way."""
+    """Pack subsets of a left set to an index and back; collect a frame's rows that way."""
     from mbe_stage.bicliques.cuda import closed_sets as of
 
     columns = sorted(rng.choice(32, int(rng.integers(1, of.CLOSED_SET_WIDTH + 1)), replace=False).tolist())
@@ -167,11 +167,11 @@ def check_packing(rng: np.random.Generator) -> int:
 
     assert by_all_lanes(lambda row: of.pack(row, of.moves_of(_U(left))), rows) == [index_of(int(row)) for row in rows]
 
-    def there_and_back(row: Any) -> Any:
+    def round_trip(row: Any) -> Any:
         moves = of.moves_of(_U(left))
         return of.spread(of.pack(row, moves), _U(left), moves)
 
-    assert by_all_lanes(there_and_back, rows) == rows.tolist()
+    assert by_all_lanes(round_trip, rows) == rows.tolist()
     n_rows, n_excluded = int(rng.integers(1, 50)), int(rng.integers(0, 50))
     words = of_arena(rng.integers(0, 1 << 32, 200, dtype=np.uint64).astype(_U))
     first, cursor, singles = 7, int(rng.integers(0, n_rows)), _U(rng.integers(0, 1 << 32, dtype=np.uint64))
@@ -182,7 +182,7 @@ def check_packing(rng: np.random.Generator) -> int:
         return of.collect_subsets(_U(left), moves, words, first, cursor, n_rows, n_excluded, singles, shared)
 
     indices = [index_of(int(word)) for word in words[first : first + n_rows + n_excluded]]
-    # A lane gives the column that has its number among the packed ones, where that is the left set's.
+    # A lane's column has the lane's number among the packed ones, if it is in the left set.
     single = {1 << k for k in range(len(columns)) if index_of(int(singles)) >> k & 1}
     candidates, excluded = zip(*by_all_lanes(collected), strict=True)
     assert subsets_in(list(candidates)) == set(indices[cursor + 1 : n_rows]) - {0}
@@ -191,7 +191,7 @@ def check_packing(rng: np.random.Generator) -> int:
 
 
 def excluded_list(rng: np.random.Generator, words: np.ndarray, rows: list[int]) -> tuple[int, int, int, int]:
-    """Lay rows into an arena in two pieces; first, split, gap and length of the list."""
+    """Write rows into an arena in two pieces; return first, split, gap and length of the list."""
     first, gap, split = 3, int(rng.integers(0, 20)), int(rng.integers(0, len(rows) + 1))
     for k, row in enumerate(rows):
         words[first + k + (gap if k >= split else 0)] = row
@@ -199,7 +199,7 @@ def excluded_list(rng: np.random.Generator, words: np.ndarray, rows: list[int]) 
 
 
 def check_rows(rng: np.random.Generator) -> int:
-    """Dominated rows dropped, rows sorted and made distinct, found again, united, restricted."""
+    """Rows: dominated ones dropped, sorted, made distinct, found, united, restricted."""
     from mbe_stage.bicliques.cuda import row_words as of
     from mbe_stage.bicliques.cuda.layout import TABLE_SIZE
 
@@ -233,7 +233,7 @@ def check_rows(rng: np.random.Generator) -> int:
     table, mask = of_arena(np.full(TABLE_SIZE, 0xA5A5A5A5, _U)), int(rng.integers(0, 1 << width))
     n_restricted, found_singles = by_all_lanes(of.restrict, words, first, split, gap, n, _U(mask), top, table)[0]
     restricted = [row & mask for row in excluded]
-    # Most repetitions are left out, not all.
+    # Most repetitions are dropped, not all.
     several = {row for row in restricted if row & (row - 1)}
     assert set(words[top : top + n_restricted].tolist()) == several
     assert n_restricted <= len([row for row in restricted if row & (row - 1)])
@@ -242,7 +242,7 @@ def check_rows(rng: np.random.Generator) -> int:
 
 
 def check_accumulator(rng: np.random.Generator) -> int:
-    """What rows are to a list child: candidates numbered, full rows counted, the most of an earlier one."""
+    """The roles of rows for a list child: numbered candidates, full rows counted, the largest of an earlier one."""
     from mbe_stage.bicliques.cuda import layout
     from mbe_stage.bicliques.cuda.two_step_paths import look_at_rows
     from mbe_stage.bicliques.cuda.walk_bundles import Child
@@ -265,7 +265,7 @@ def check_accumulator(rng: np.random.Generator) -> int:
 
 
 def check_places_of_keys(rng: np.random.Generator) -> int:
-    """Keys of the most frequent rows, which are some of the highest bits, begin at different places."""
+    """Keys of the most frequent rows, which are some of the highest bits, start at different places."""
     from mbe_stage.bicliques.cuda.merged_columns import first_place
 
     lowest = int(rng.integers(40, 55))

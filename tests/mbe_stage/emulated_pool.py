@@ -1,4 +1,4 @@
-"""Nodes of a pool, compacted in NumPy's memory. Run as a script: prints a JSON line per layout."""
+"""Compact the nodes of a pool in NumPy memory. As a script, prints a JSON line per layout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.mbe_stage import emulated_cuda
 
 
 def laid_out(dice: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
-    """Fields and cursors of nodes one behind the other, some of them closed, not in the order of their numbers."""
+    """Return fields and cursors of consecutive nodes, some closed, in shuffled order of their numbers."""
     from mbe_stage.bicliques.cuda import layout
 
     n = int(dice.integers(1, 60))
@@ -21,7 +21,7 @@ def laid_out(dice: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
     nodes = np.zeros((n, layout.NODE_FIELDS), np.int64)
     nodes[order, layout.NODE_OFFSET] = np.cumsum(room[order]) - room[order]
     nodes[:, layout.NODE_SIZE], nodes[:, layout.NODE_END] = sizes, 5
-    # Of nodes without ids the first columns and one word more hold nothing, unless sizes are written.
+    # In nodes without ids the first columns and one more word are unused, unless sizes are written.
     nodes[:, layout.NODE_IDS] = dice.random(n) < 0.7
     nodes[:, layout.NODE_COLUMNS] = np.minimum(dice.integers(0, 9, n), sizes - 1)
     nodes[nodes[:, layout.NODE_COLUMNS] + 1 >= sizes, layout.NODE_IDS] = 1
@@ -30,7 +30,7 @@ def laid_out(dice: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 def case(seed: int) -> dict[str, Any]:
-    """Whether each node holds what it held, at a place of its own; and how much was moved into gaps."""
+    """Return whether each node keeps its content at a separate place, and how much moved into gaps."""
     from mbe_stage.bicliques.cuda import layout, pool_compaction
 
     dice = np.random.default_rng(seed)
@@ -39,7 +39,7 @@ def case(seed: int) -> dict[str, Any]:
     mode = (layout.COUNT, layout.SIZES)[seed % 2]
     live = pool_compaction.live_nodes(nodes, cursors, dice.integers(-1, len(nodes), 3), mode)
     if mode == layout.SIZES:
-        # Offsets are written even where there are no ids: everything moves.
+        # Offsets are written even without ids: everything moves.
         assert np.array_equal(live.starts, nodes[live.numbers, layout.NODE_OFFSET])
         assert np.array_equal(live.sizes, nodes[live.numbers, layout.NODE_SIZE])
     needed = int(dice.integers(0, size - live.used + 1))
@@ -63,7 +63,7 @@ def case(seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    emulated_cuda.put_in_place()
+    emulated_cuda.install_emulator()
     from mbe_stage.bicliques.cuda import pool_compaction
 
     def copy_pieces(source: Any, starts: Any, sizes: Any, target: Any, places: Any) -> None:

@@ -1,6 +1,6 @@
-"""The graph as the device prepares it, on the emulator, beside what the host's reduction makes of it.
+"""Compare the device's prepared graph, on the emulator, with the host's reduction.
 
-Run as a script: prints a JSON line per case.
+As a script, prints a JSON line per case.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 from tests.mbe_stage.preparation import differences, expected, is_sorted_as_expected, prepared
 
 N_BLOCKS = 2
 
-# Lists read by one lane up to no length, to the one that is used, and always; bitmaps of one word and of many.
+# Lists read by one lane up to length 0, the default, and any; bitmaps of one word and of many.
 THRESHOLDS = [(0, 1), (8, 1024), (1 << 30, 1), (2, 3)]
 
 
@@ -46,13 +46,13 @@ def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
 def main() -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    put_in_place()
+    install_emulator()
     from mbe_stage.bicliques.cuda import collapse_twins, prepare, whole_graph
 
     for number, (name, graph, query) in enumerate(cases()):
         for short, n_words in THRESHOLDS if number in (3, 4, 5) else THRESHOLDS[number % 2 : number % 2 + 1]:
             collapse_twins.SHORT = whole_graph.SHORT = short
-            # By the host first, which prepares small graphs.
+            # The host goes first, because it prepares small graphs.
             prepare.SMALL = 1 << 15
             same = not differences(prepared(graph, query, N_BLOCKS), expected(graph, query))
             prepare.SMALL = -1

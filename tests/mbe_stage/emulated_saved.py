@@ -1,6 +1,6 @@
-"""The CUDA engine on the emulator, ended at random moments with its work saved, and continued by a fresh search.
+"""End the CUDA engine on the emulator at random moments, save its work and continue in a fresh search.
 
-Run as a script, with numbers of rounds: prints a JSON line for each, and for saved work that is damaged.
+As a script, with numbers of rounds, prints a JSON line for each, and for damaged saved work.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import OpenWork
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
-# Little memory in one search, plenty in the next: pools and arenas that have to grow for saved work, fewer warps.
+# Little memory in one search, plenty in the next: pools and arenas must grow for saved work, with fewer warps.
 SIZES: list[dict[str, Any]] = [
     {"n_blocks": 1},
     {"n_blocks": 2, "nodes": 4, "pool_extra": 2048},
@@ -37,21 +37,21 @@ QUERIES = [BicliqueQuery(), BicliqueQuery(min_left=2, min_right=3, max_left=90)]
 
 
 def asked(seed: int) -> tuple[BipartiteCSR, BicliqueQuery]:
-    """A graph with most bicliques below few roots, by stacks or by subgraphs, or with many roots; a query."""
+    """Return a graph with most bicliques below few roots, in stacks or subgraphs, or with many roots; and a query."""
     twins = np.repeat(np.repeat(graphs.random_matrix(seed, 10, 10, 0.6), 2, 0), 3, 1)
     matrix = (
         graphs.random_matrix(seed, 110, 8, 0.6),
         graphs.random_matrix(seed, 12, 24, 0.7),
         twins,
         graphs.random_matrix(seed, 60, 40, 0.09),
-        # A root with the edges of all others.
+        # One root has the edges of all others.
         np.concatenate([graphs.random_matrix(seed, 90, 7, 0.65), np.ones((90, 1), bool)], axis=1),
     )[seed % 5]
     return graphs.from_matrix(matrix), QUERIES[seed // 5 % 2]
 
 
 def ended(graph: Any, query: Any, detail: Detail, work: OpenWork | None, dice: random.Random, sink: Any) -> Any:
-    """Search, or continue with saved work, for a random number of quanta; what was saved then, or None at the end."""
+    """Search, or continue saved work, for a random number of quanta; return the saved work, or None at the end."""
     barrier, sizes = Barrier(takes_open_work=True), SIZES[dice.randrange(4)] | {"quantum_seconds": 0.02}
     n_quanta = dice.randrange(4)
     blocks = engine_cuda.run(
@@ -97,7 +97,7 @@ def rounds(launcher: Any, seeds: list[int]) -> Iterator[dict[str, Any]]:
 
 
 def copied(work: OpenWork) -> OpenWork:
-    """The same work, in other memory: what the search does with its own later does not matter."""
+    """Return the same work in other memory: later changes by the search do not matter."""
     return replace(work, arrays={name: array.copy() for name, array in work.arrays.items()})
 
 
@@ -129,11 +129,11 @@ WRONG: list[tuple[str, Callable[[np.ndarray], Any]]] = [
     ("frames", lambda array: array.fill(0) or array.__setitem__((slice(None), 0, layout.N_SUPERSET), 500)),
     ("words", lambda array: array.fill(-1)),
 ]
-"""Arrays of saved work, each changed in place or replaced, so that a kernel would reach beyond an array."""
+"""Arrays of saved work, each changed in place or replaced, so that a kernel would read beyond an array."""
 
 
 def refused(launcher: Any, _: Any = None) -> Iterator[dict[str, Any]]:
-    """Each change of `WRONG`, and what is said of it; bits that fit, but are another number of edges."""
+    """Return the refusal of each change of `WRONG`, and of valid bits with another number of edges."""
     from mbe_stage.bicliques.cuda import saved_work, search, session
 
     noted: list[Any] = []
@@ -184,7 +184,7 @@ def said_of(action: Callable[[], Any]) -> str:
 
 
 def main(install: Callable[[], Any], *parts: Callable[[Any, list[int]], Iterator[dict[str, Any]]]) -> None:
-    """Print the cases of each part, for the emulator and the numbers on the command line."""
+    """Print the cases of each part for the emulator and the numbers on the command line."""
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     launcher, seeds = install(), list(map(int, sys.argv[1:]))
@@ -193,4 +193,4 @@ def main(install: Callable[[], Any], *parts: Callable[[Any, list[int]], Iterator
 
 
 if __name__ == "__main__":
-    main(put_in_place, rounds, refused)
+    main(install_emulator, rounds, refused)

@@ -1,7 +1,7 @@
-"""Which node a warp without one of its own goes to, on the emulator against a plain model; who looks for idle warps.
+"""Compare node choices of idle warps on the emulator with a plain model, and the warps that look for idle ones.
 
-Run as a script: prints how many of the choices were of each kind, as a JSON object, and ends with an AssertionError
-where one is not the model's, or too many or too few look.
+As a script, prints the choices of each kind as JSON; an AssertionError ends it on a difference from the model, or if
+too many or too few look.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.mbe_stage import emulated_warp, warp_emulator
 def chosen_by_model(
     ends: Any, cursors: Any, nodes: Any, low: int, n_open: int, any_owner: bool, mode: int
 ) -> tuple[str, int]:
-    """The kind of choice, and the node; -1 where none has children left."""
+    """Return the kind of choice and the node; -1 if no node has children left."""
     n, sizes = len(ends), nodes[:, layout.NODE_SIZE]
     may_be = [node for node in range(low, n) if any_owner or not nodes[node, layout.NODE_IS_OWNED]]
     is_open = [node for node in may_be if cursors[node] < ends[node]]
@@ -36,9 +36,9 @@ def chosen_by_model(
 
 
 def main() -> None:
-    # The mixing of numbers wraps around.
+    # The number mixing wraps around.
     warnings.filterwarnings("ignore", category=RuntimeWarning)
-    emulated_warp.put_in_place()
+    emulated_warp.install_emulator()
     from mbe_stage.bicliques.cuda.work_donation import find_open_node, is_donor
 
     answer = np.zeros(32, np.int32)
@@ -53,7 +53,7 @@ def main() -> None:
         n = int(rng.integers(1, 150))
         nodes = np.zeros((n + 40, layout.NODE_FIELDS), np.int64)
         cursors = np.zeros(n + 40, np.int32)
-        # Some are being written: they have a cursor, and no end yet.
+        # Some are being written: they have a cursor and no end yet.
         ends = np.where(rng.random(n) < 0.8, 10, 0)
         cursors[:n] = np.where(rng.random(n) < rng.choice([0.05, 0.5]), 4, 10)
         nodes[:n, layout.NODE_END] = ends
@@ -69,7 +69,7 @@ def main() -> None:
             kind, wanted = chosen_by_model(ends, cursors, nodes, low, n_open, any_owner, mode)
             warp_emulator.launch(choose, 1, 1, (pool, control, any_owner, mode))
             assert set(answer.tolist()) == {wanted}, (kind, wanted, answer)
-            # Nothing with children left is before the node where others begin to look.
+            # No node with children left is before the node where the others start to look.
             assert not (
                 cursors[low : control[layout.LOW_NODE]] < nodes[low : control[layout.LOW_NODE], layout.NODE_END]
             ).any()
@@ -79,14 +79,14 @@ def main() -> None:
 
 
 def check_choice_of_donors(is_donor: Any) -> None:
-    """About four warps for each idle one at every visit, all where there are not so many, none in vain."""
+    """About four warps per idle one at every visit; all, if there are fewer; none without idle ones."""
     n_warps = 5280
     warps = SimpleNamespace(idle_mask=np.zeros(n_warps // 32, np.uint32))
     for n_idle in (0, 1, 10, 300, 1320, 5000):
         for visit in (1, 2, 1000):
             drawn = sum(bool(is_donor(warp, visit, n_idle, warps)) for warp in range(n_warps))
             assert abs(drawn - min(4 * n_idle, n_warps)) <= min(4 * n_idle, 0.25 * n_idle + 4), (n_idle, visit, drawn)
-    # Whoever keeps at it is drawn sooner or later.
+    # Every warp is drawn sooner or later.
     assert all(any(is_donor(warp, visit, 1, warps) for visit in range(8 * n_warps)) for warp in (0, 7, 5279))
 
 

@@ -1,8 +1,8 @@
-"""Several devices on the emulator share searches for cliques, or (p, q)-counts.
+"""Several devices on the emulator share searches for cliques or (p, q)-counts.
 
-They hand roots and nodes over, are lost at random moments, come to barriers, and refuse what one device does alone.
+They hand roots and nodes over, get lost at random moments, reach barriers, and refuse what only one device can do.
 
-Run as a script, with the problem and one of `PARTS`: prints a JSON line per case.
+As a script, with the problem and one of `PARTS`, prints a JSON line per case.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ from mbe_stage.runners.devices import DeviceRunner
 from mbe_stage.search.cpu.pool import Barrier
 from tests.mbe_stage import graphs
 from tests.mbe_stage.cliques import emulated_cliques, undirected_graphs
-from tests.mbe_stage.emulated_devices import all_to_the_first, made_up_devices
+from tests.mbe_stage.emulated_devices import deal_all_to_the_first, fake_devices
 from tests.mbe_stage.pq_counts import emulated_counts
 
 Asked = tuple[Any, Any, Any]
 
 
 class Cliques:
-    """Sets of cliques."""
-
     name = "cliques"
     tiny = emulated_cliques.TINY
 
@@ -51,12 +49,12 @@ class Cliques:
         self.small = emulated_cliques.SMALL | {"n_blocks": 1}
 
     def few_roots(self, seed: int) -> Asked:
-        """A dense graph whose cliques are below few roots."""
+        """Return a dense graph whose cliques are below few roots."""
         sparse = undirected_graphs.random_graph(np.random.default_rng(seed), 24, 0.14)
         return undirected_graphs.complement(sparse), CliqueQuery(), Detail(2 - 2 * (seed % 2))
 
     def asked(self, seed: int) -> Asked:
-        """A random graph, a query, and a detail."""
+        """Return a random graph, a query and a detail."""
         shapes = [*emulated_cliques.SHAPES, *emulated_cliques.BARRIER_SHAPES[:2]]
         # Members of all cliques, with others and alone; and two that are no clique in most graphs.
         queries = [*emulated_cliques.QUERIES, CliqueQuery(containing=(0, 1)), CliqueQuery(containing=(0, 1, 2))]
@@ -64,7 +62,7 @@ class Cliques:
         return graph, queries[seed // 2 % len(queries)], Detail(2 - seed % 3)
 
     def many_roots(self, seed: int) -> Asked:
-        """A sparse graph, for barriers."""
+        """Return a sparse graph, for barriers."""
         graph = undirected_graphs.random_graph(np.random.default_rng(seed), 70, 0.09)
         return graph, emulated_cliques.BARRIER_QUERIES[seed % 3], Detail(2 - seed % 3)
 
@@ -76,8 +74,6 @@ class Cliques:
 
 
 class Counts:
-    """Numbers of bicliques, cell by cell."""
-
     name = "pq_counts"
     tiny = emulated_counts.TINY
 
@@ -91,11 +87,11 @@ class Counts:
         self.small: dict[str, Any] = {"n_blocks": 1}
 
     def few_roots(self, seed: int) -> Asked:
-        """A dense graph of few rows."""
+        """Return a dense graph of few rows."""
         return graphs.from_matrix(graphs.random_matrix(seed, 10, 20, 0.75)), PqQuery(1, 5, 1, 5), PqDetail.COUNTS
 
     def asked(self, seed: int) -> Asked:
-        """A random graph, and a query."""
+        """Return a random graph and a query."""
         queries = [query for query in emulated_counts.QUERIES if 2 not in (query.max_p, query.max_q)]
         queries += [PqQuery(1, 4, 2, 3, (3,)), PqQuery.of(3, 3)]
         shape, density = emulated_counts.SHAPES[seed % len(emulated_counts.SHAPES)]
@@ -103,7 +99,7 @@ class Counts:
         return graph, queries[seed // 2 % len(queries)], PqDetail.COUNTS
 
     def many_roots(self, seed: int) -> Asked:
-        """A sparse graph, for barriers."""
+        """Return a sparse graph, for barriers."""
         graph = graphs.from_matrix(graphs.random_matrix(seed, 40, 50, 0.12))
         return graph, (PqQuery(1, 3, 1, 3), PqQuery.of(3, 3), PqQuery(2, 4, 2, 5))[seed % 3], PqDetail.COUNTS
 
@@ -125,7 +121,7 @@ def runner_of(problem: Any, n: int, sizes: dict[str, Any], epoch_seconds: float 
 
 
 def searched(runner: DeviceRunner, problem: Any, asked: Asked, **others: Any) -> list[Any]:
-    """All blocks. Their shares of the work never fall, and what the devices found adds up."""
+    """Return all blocks; check that shares never fall and that the devices' results add up."""
     graph, query, detail = asked
     execution = others.pop("execution", Execution(block_bytes=200))
     blocks = list(runner.run(problem.name, "cuda", graph, query, execution, detail, **others))
@@ -136,14 +132,14 @@ def searched(runner: DeviceRunner, problem: Any, asked: Asked, **others: Any) ->
     return blocks
 
 
-def to_the_first(is_so: Any) -> contextlib.AbstractContextManager[None]:
+def deal_to_the_first(is_so: Any) -> contextlib.AbstractContextManager[None]:
     """Deal all roots to the first device, or not."""
-    return all_to_the_first() if is_so else contextlib.nullcontext()
+    return deal_all_to_the_first() if is_so else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def nodes_given() -> Iterator[list[int]]:
-    """The numbers of nodes that are handed over meanwhile."""
+    """Record the numbers of nodes handed over."""
     from mbe_stage.runners.device_exchange import Exchange
 
     hand_over, given = Exchange.hand_over, [0]
@@ -158,23 +154,23 @@ def nodes_given() -> Iterator[list[int]]:
 
 
 def few_cases(problem: Any) -> Iterator[dict[str, Any]]:
-    """Two roots, dealt to one device: what the others find was handed over as nodes."""
+    """Two roots on one device: the other devices get nodes."""
     for seed in range(2):
         asked, problem.launcher.seed = problem.few_roots(seed), seed
         tasks = problem.cuda.tasks_of(*asked[:2], 100)
         tasks = tuple(sorted(tasks, key=lambda task: -task.cost)[:2])
         wanted = problem.specified(*asked, tasks)
         runner = runner_of(problem, 2 + seed, {"narrow": (64, 6)[seed]})
-        with all_to_the_first(), nodes_given() as nodes:
+        with deal_all_to_the_first(), nodes_given() as nodes:
             found = problem.found(searched(runner, problem, asked, tasks=tasks), *asked[1:])
         found_by = [rank.n_found for rank in runner.ranks]
         yield {"case": "few", "same": found == wanted, "nodes": nodes[0], "found_by": found_by}
 
 
 def random_cases(problem: Any, seeds: range) -> Iterator[dict[str, Any]]:
-    """Random graphs, queries, details, and sizes of what the search works in; now and then some tasks at a time.
+    """Random graphs, queries, details and work areas; sometimes a few tasks at a time.
 
-    Nodes are handed over early, too, and devices that have answered rest for less.
+    Nodes are handed over early, and devices that have answered rest for less.
     """
     from mbe_stage.runners import device_exchange
     from mbe_stage.search.cuda import shared
@@ -188,7 +184,7 @@ def random_cases(problem: Any, seeds: range) -> Iterator[dict[str, Any]]:
             tasks = problem.cuda.tasks_of(*asked[:2], 5)
             parts = [tuple(tasks[::2]), tuple(tasks[1::2])]
         blocks = []
-        with to_the_first(seed % 2), nodes_given() as nodes:
+        with deal_to_the_first(seed % 2), nodes_given() as nodes:
             for tasks in parts:
                 runner = runner_of(problem, 2 + seed // 2 % 2, problem.tiny[seed // 3 % len(problem.tiny)])
                 blocks += searched(runner, problem, asked, tasks=tasks)
@@ -199,7 +195,7 @@ def random_cases(problem: Any, seeds: range) -> Iterator[dict[str, Any]]:
 
 @contextlib.contextmanager
 def failing(left: dict[str, int]) -> Iterator[None]:
-    """Devices whose threads have these names fail after so many parts of their work."""
+    """Make devices on the named threads fail after some parts of their work."""
     from mbe_stage.search.cuda.shared import SharedSearch
 
     work = SharedSearch.work
@@ -218,12 +214,12 @@ def failing(left: dict[str, int]) -> Iterator[None]:
 
 
 def lost_cases(problem: Any, seeds: range) -> Iterator[dict[str, Any]]:
-    """Two of three devices fail at random moments, in the first epoch or later; and one whose results are handed on."""
+    """Two of three devices fail at random moments, in any epoch; and one whose results were passed on."""
     for seed in seeds:
         asked, problem.launcher.seed = (problem.asked, problem.few_roots)[seed % 2](seed), seed
         dice = random.Random(seed)
         runner = runner_of(problem, 3, {}, epoch_seconds=(1e9, 0.0, 0.05)[seed % 3])
-        with failing({f"gpu-{k}-{k}": dice.randrange(6) for k in (1, 2)}), to_the_first(seed % 4 == 1):
+        with failing({f"gpu-{k}-{k}": dice.randrange(6) for k in (1, 2)}), deal_to_the_first(seed % 4 == 1):
             found = problem.found(searched(runner, problem, asked), *asked[1:])
         yield {
             "case": f"lost {seed}",
@@ -239,7 +235,7 @@ def lost_cases(problem: Any, seeds: range) -> Iterator[dict[str, Any]]:
 
 
 def barrier_cases(problem: Any, seeds: range) -> Iterator[dict[str, Any]]:
-    """What comes before a barrier, and what the specification or the engine `cpu` has of the rest, is all."""
+    """The results before a barrier, and the rest by the reference or the engine `cpu`, are complete."""
     from mbe_stage.search.cuda import barriers
 
     for seed in seeds:
@@ -265,7 +261,7 @@ def barrier_cases(problem: Any, seeds: range) -> Iterator[dict[str, Any]]:
 
 
 def refused_cases(problem: Any) -> Iterator[dict[str, Any]]:
-    """What one device does alone."""
+    """Requests that only one device supports."""
     if problem.name == "cliques":
         return
     graph, _, _ = problem.few_roots(0)
@@ -304,7 +300,7 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
 def main(name: str, part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    made_up_devices()
+    fake_devices()
     problem = {"cliques": Cliques, "pq_counts": Counts}[name]()
     problem.cuda.unavailable_reason = lambda: None
     for case in PARTS[part](problem):

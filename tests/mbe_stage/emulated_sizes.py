@@ -1,6 +1,6 @@
-"""Sizes of what the CUDA engine works in, each too small somewhere for the graphs that the emulator searches.
+"""Sizes of the CUDA engine's work areas, each too small for some of the emulator's graphs.
 
-They stand here for tests without the emulator, which importing `emulated_cuda` needs.
+They are here for tests without the emulator, which `emulated_cuda` imports.
 """
 
 from __future__ import annotations

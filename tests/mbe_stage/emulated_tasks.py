@@ -1,6 +1,6 @@
-"""The CUDA engine on the emulator, a part of the roots at a time.
+"""Run the CUDA engine on the emulator on part of the roots at a time.
 
-Run as a script, with the part ``some`` or ``others`` of the cases: prints a JSON line per case.
+As a script, with the part ``some`` or ``others``, prints a JSON line per case.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mbe_stage import BicliqueQuery, BipartiteCSR, Execution, TableSink
 from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
 from mbe_stage.bicliques.results import Detail
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
 PLENTY = {"n_blocks": 1, "quantum_seconds": 1000.0}
 # One for each of the sizes below.
@@ -28,7 +28,7 @@ SCARCE = [PLENTY, PLENTY | {"quantum_seconds": 0.05}, PLENTY | {"nodes": 2}, PLE
 def main(part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    put_in_place()
+    install_emulator()
     twins = np.repeat(np.repeat(graphs.random_matrix(3, 8, 8, 0.5), 2, 0), 3, 1)
     cases = [
         ("crown", graphs.crown(6), BicliqueQuery()),
@@ -59,7 +59,6 @@ def main(part: str) -> None:
 
 
 def _with_weak_edges() -> BipartiteCSR:
-    """A core that is sparse but for a block, and leaves."""
     core, leaves = graphs.random_matrix(13, 40, 30, 0.1), np.zeros((40, 100), bool)
     core[:5, :6] = True
     core[3, 2] = False

@@ -1,4 +1,4 @@
-"""The CUDA engine on the emulator with each technique left out. Run as a script: prints a JSON line per case."""
+"""Run the CUDA engine on the emulator with each technique left out. As a script, prints a JSON line per case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIZES = {"n_blocks": 1, "quantum_seconds": 1000.0}
 def main() -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    launcher = emulated_cuda.put_in_place()
+    launcher = emulated_cuda.install_emulator()
     for seed, shape in enumerate(_SHAPES):
         launcher.seed = seed
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape))
@@ -35,7 +35,7 @@ def main() -> None:
             )
             for block in blocks:
                 sink.accept(block)
-            # Counts of frames within sizes, those of lists without.
+            # Counts of frames within sizes, and of lists without.
             query = BicliqueQuery(min_left=2, min_right=3) if seed == 0 else BicliqueQuery()
             blocks = engine_cuda.run(graph, query, Execution(), Detail.COUNT, sizes=_SIZES, techniques=techniques)
             counted = sum(block.n_bicliques for block in blocks)
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def count_twins_that_stay_apart() -> None:
-    """With one hash for all lists only the first vertex of a side finds twins: other roots have an earlier twin."""
+    """With one hash for all lists only the first vertex of a side finds twins; other roots have an earlier twin."""
     from mbe_stage.bicliques.cuda import collapse_twins
 
     collapse_twins._mix = lambda _value: np.uint64(0)

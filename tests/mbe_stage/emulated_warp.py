@@ -1,8 +1,6 @@
-"""What `mbe_stage.device.warp` does in five meetings of the lanes, in one: most of the emulator's time is meetings. And
-what it does in one, with as few calls as that takes.
+"""Replace `mbe_stage.device.warp` functions of several lane meetings by ones of a single meeting, to save time.
 
-Run as a script: holds these functions against those that they stand for, on random values and at the ends of their
-types, and prints how many of each were the same.
+As a script, compares them with the originals on random and extreme values, and prints the number of agreements.
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ from greenlet import getcurrent
 from tests.mbe_stage import warp_emulator
 from tests.mbe_stage.warp_emulator import Met, meet
 
-__all__ = ["IN_ONE", "put_in_place"]
+__all__ = ["IN_ONE", "install_emulator"]
 
 _BITS = [1 << lane for lane in range(32)]
 
 
 def _of_all(name: str, kind: Any, made: Callable[[Met], Any]) -> Callable[[Any], Any]:
-    """One result for all lanes."""
+    """Return a function with one result for all lanes."""
 
     def function(value: Any) -> Any:
         met = meet(name, kind(value))
@@ -40,7 +38,7 @@ def _of_all(name: str, kind: Any, made: Callable[[Met], Any]) -> Callable[[Any],
 
 
 def _up_to_each(name: str, kind: Any) -> Callable[[Any], Any]:
-    """For every lane the sum of what it and those before it brought."""
+    """Return a function that gives every lane the prefix sum up to and including it."""
 
     def function(value: Any) -> Any:
         met = meet(name, kind(value))
@@ -90,12 +88,12 @@ IN_ONE: dict[str, Callable] = {
     "shuffle_word": _of_lane,
     "shuffle_xor": _across,
 }
-# What two of them are given beside the value.
+# Their arguments besides the value.
 _PLACES = {"shuffle_word": range(32), "shuffle_xor": (1, 2, 4, 8, 16)}
 
 
-def put_in_place() -> None:
-    """The emulator, and these functions; before any module is imported that takes them from `warp`."""
+def install_emulator() -> None:
+    """Install the emulator and these functions; call it before importing modules that use `warp`."""
     warp_emulator.install()
     from mbe_stage.device import warp
 
@@ -104,7 +102,7 @@ def put_in_place() -> None:
 
 
 def values(name: str, chance: np.random.Generator) -> list[Any]:
-    """One for each lane: small ones, large ones, and those at the ends of the type."""
+    """Return one value per lane: small, large, and the extremes of the type."""
     words = dict.fromkeys(("or_all", "shuffle_word", "shuffle_xor"), np.uint32)
     kind = (words | {"sum_all": np.int64, "inclusive_sum_64": np.int64}).get(name, np.int32)
     ends = np.iinfo(kind)
@@ -114,7 +112,7 @@ def values(name: str, chance: np.random.Generator) -> list[Any]:
 
 
 def same_as(original: Callable, name: str, chance: np.random.Generator) -> bool:
-    """Whether all lanes get the same of both, in value and in type."""
+    """Return whether all lanes get the same value and type from both."""
     brought = values(name, chance)
     positions = chance.permutation(brought) if name == "owner_of" else None
     place = [chance.choice(_PLACES[name])] if name in _PLACES else []

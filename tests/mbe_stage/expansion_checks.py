@@ -1,6 +1,6 @@
-"""Bicliques expanded on the device, held against the definition: on a GPU, or on the emulator with NumPy as CuPy.
+"""Compare device expansion of bicliques with the definition: on a GPU, or on the emulator with NumPy as CuPy.
 
-Import it where `cupy` is whichever of the two is meant.
+Import it when `cupy` is the intended one of the two.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ __all__ = ["CASES", "check_expansion", "expand_all"]
 
 _N_GROUPS = 40
 
-# Entries of the lists, left and right, 0 for an unused slot; the sizes of the groups, one after the other; and the most
-# members of a piece.
+# List entries, left and right, 0 for an unused slot; group sizes, concatenated; and the most members of a piece.
 CASES: dict[str, tuple[Sequence[tuple[int, int]], Sequence[int], int]] = {
     "nothing": ([], [1], 100),
     "only unused slots": ([(0, 0)] * 40, [1], 100),
@@ -43,7 +42,7 @@ CASES: dict[str, tuple[Sequence[tuple[int, int]], Sequence[int], int]] = {
 
 
 def check_expansion(case: str, seed: int = 0) -> dict[str, int]:
-    """Expand a case and compare; returns how many bicliques, members and pieces there were."""
+    """Expand a case and compare; return the numbers of bicliques, members and pieces."""
     lengths, group_sizes, range_members = CASES[case]
     n_untaken = 0 if seed % 2 and lengths else 37
     groups, lists, found, d_groups = _made(np.random.default_rng(seed), lengths, group_sizes, n_untaken)
@@ -70,7 +69,7 @@ def check_expansion(case: str, seed: int = 0) -> dict[str, int]:
 
 
 def expand_all(lengths: Sequence[tuple[int, int]], group_sizes: Sequence[int], range_members: int) -> int:
-    """Expand bicliques, and let go of each block when there is the next, as a run does; returns how many there were."""
+    """Expand bicliques and release each block before the next, as a run does; return their number."""
     _, lists, found, d_groups = _made(np.random.default_rng(0), lengths, group_sizes, 0)
     n_blocks = 0
     for _block in _blocks(found, len(lists), d_groups, range_members):
@@ -83,7 +82,7 @@ def _blocks(
 ) -> Iterator[DeviceBlock]:
     n = found.left_sizes.size
     sizes = room_for_sizes(n, groups)
-    # Where slots run out, warps go on asking for more.
+    # When slots run out, warps keep asking for more.
     work_out_sizes(sizes, found, cp.asarray(np.array([n_slots if n_slots < n else n + 64])))
     return expanded(found, n_slots, sizes, range_members, 1 << 30)
 
@@ -91,7 +90,7 @@ def _blocks(
 def _made(
     chance: np.random.Generator, lengths: Sequence[tuple[int, int]], group_sizes: Sequence[int], n_untaken: int
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[list[np.ndarray]], Output, tuple[DeviceGroups, DeviceGroups]]:
-    """Groups of both sides, entries of the lists, and both as they stand on the device."""
+    """Return groups of both sides, list entries, and both on the device."""
     groups = [_groups(chance, group_sizes) for _ in range(2)]
     lists = [[chance.choice(_N_GROUPS, n, replace=False) for n in pair] for pair in lengths]
     found = _written(chance, lists, n_untaken)
@@ -102,7 +101,7 @@ def _made(
 
 
 def _groups(chance: np.random.Generator, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets and members of one side, behind what is another side's; members in any order within a group."""
+    """Return offsets and members of one side, after those of the other; members within a group are unordered."""
     offsets = 7 + np.concatenate([[0], np.cumsum(np.resize(sizes, _N_GROUPS))])
     return offsets, np.concatenate([np.full(7, -5), chance.permutation(offsets[-1] - 7)]).astype(np.int32)
 
@@ -117,7 +116,7 @@ def _vertices(groups: tuple[np.ndarray, np.ndarray], entries: np.ndarray) -> np.
 
 
 def _written(chance: np.random.Generator, lists: list[list[np.ndarray]], n_untaken: int) -> Any:
-    """As the walk leaves it: members of bicliques anywhere, rubbish in what is unused, and in slots that none took."""
+    """Return memory as the walk leaves it: bicliques anywhere, garbage in unused parts and untaken slots."""
     starts = chance.integers(0, 1 << 40, len(lists) + n_untaken)
     sizes = np.array([[each.size for each in pair] for pair in lists], np.int32).reshape(-1, 2)
     sizes[sizes[:, 0] == 0, 1] = 99

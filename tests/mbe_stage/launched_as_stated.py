@@ -1,7 +1,7 @@
-"""Every way through the kernels, then whether they were launched with the types that they state: a script, for a GPU.
+"""Run every path through the kernels and check that launches had the declared types: a script, for a GPU.
 
-Only with these types is a kernel compiled ahead of a run. A process of its own, since tests may launch what they like.
-``--rapids`` takes the tier of that name through a job as well.
+Only with these types is a kernel compiled ahead of a run. It needs a separate process, because tests may launch
+anything. ``--rapids`` also takes the tier of that name through a job.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from mbe_stage.runtime.compile_ahead import compile_ahead
 QUERIES = (BicliqueQuery(), BicliqueQuery(min_left=2, min_right=2), BicliqueQuery(containing_left=(1,), max_right=9))
 SIZES: tuple[dict[str, Any], ...] = ({}, {"n_blocks": 4, "words": 128, "nodes": 8, "quantum_seconds": 20.0})
 
-# Compiled ahead for groups alone, in a module that the engines import.
+# Compiled ahead for groups only, in a module that the engines import.
 OF_GROUPS = {"mbe_stage.device.copying:take_warp_per_list"}
 
 
 def main() -> None:
-    # Kernels that are installed as machine code would not be compiled.
+    # Kernels installed as machine code would not be compiled.
     cubins.handle_of = lambda *_: None  # type: ignore[assignment]
     compile_ahead((*engine_cuda.compile_steps(), *clique_engine.compile_steps()))
     ahead = {call.name: set(kernel.overloads) for kernel, call in known_kernels().items()}

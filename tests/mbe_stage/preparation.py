@@ -1,4 +1,4 @@
-"""What the device's preparation of a graph must come to, by the host's reduction; on CuPy or on its stand-in."""
+"""Check the device's preparation of a graph against the host's reduction; on CuPy or its stand-in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["differences", "expected", "graph_of", "is_sorted_as_expected", "prep
 
 
 def graph_of(made: Arranged) -> BipartiteCSR:
-    """The graph that a node holds, its rows on the right."""
+    """Return the graph of a node, its rows on the right."""
     n_rows, n_columns = made.rows.n, made.columns.n
     n_edges = (made.node.size - subgraph_parts(n_rows, n_columns, 0)[-1] - n_columns) // 2
     _, row_offsets, column_offsets, row_members, column_members, end = subgraph_parts(n_rows, n_columns, n_edges)
@@ -28,7 +28,6 @@ def graph_of(made: Arranged) -> BipartiteCSR:
 
 
 def differences(found: dict[str, np.ndarray] | None, wanted: dict[str, np.ndarray] | None) -> list[str]:
-    """What is not the same."""
     if found is None or wanted is None:
         return [] if found is wanted else ["whether anything is left"]
     assert found.keys() == wanted.keys()
@@ -36,7 +35,7 @@ def differences(found: dict[str, np.ndarray] | None, wanted: dict[str, np.ndarra
 
 
 def expected(graph: BipartiteCSR, query: BicliqueQuery) -> dict[str, np.ndarray] | None:
-    """Node 0, the groups and the paths, from the host's reduction; None where nothing is left."""
+    """Return node 0, groups and paths by the host's reduction; None if nothing is left."""
     made = arranged(core_of(graph, query))
     small = graph_of(made)
     if small.n_edges == 0:
@@ -62,7 +61,7 @@ def expected(graph: BipartiteCSR, query: BicliqueQuery) -> dict[str, np.ndarray]
 
 
 def prepared(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> dict[str, np.ndarray] | None:
-    """The same, from the device's preparation."""
+    """Return the same by the device's preparation."""
     import cupy as cp
 
     from mbe_stage.bicliques.cuda import layout
@@ -86,7 +85,7 @@ def prepared(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> dict[s
     assert facts.wedges == paths.sum()
     row_offsets = ints[2 * facts.n_columns + 1 + facts.n_rows :][: facts.n_rows + 1]
     assert facts.max_row_degree == np.diff(row_offsets).max()
-    # The most paths first, to within an eighth.
+    # Most paths first, to within an eighth.
     assert np.array_equal(np.sort(order), np.arange(facts.n_rows))
     in_order = paths[order]
     assert (np.minimum.accumulate(in_order) * 1.125 + 1 > in_order).all()
@@ -101,7 +100,7 @@ def prepared(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> dict[s
 def _groups(
     side: str, offsets: np.ndarray, members: np.ndarray, alone: np.ndarray, multiplicities: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Offsets from 0 on, and members in order; that `alone` says the same is checked on the way."""
+    """Return offsets from 0 on and members in order; check that `alone` agrees."""
     members = members[offsets[0] : offsets[-1]]
     offsets = offsets - offsets[0]
     of = np.repeat(np.arange(multiplicities.size), multiplicities)
@@ -111,7 +110,7 @@ def _groups(
 
 
 def is_sorted_as_expected(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> bool:
-    """True if the device sorts the columns as NumPy does, by the words of their last rows."""
+    """Return whether the device sorts the columns as NumPy does, by the words of their last rows."""
     import cupy as cp
 
     from mbe_stage.bicliques.cuda import layout

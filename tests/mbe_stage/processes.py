@@ -1,4 +1,4 @@
-"""Test modules that are run as scripts: those that replace whole libraries."""
+"""Run test modules as scripts, because they replace whole libraries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def run_module(name: str, *arguments: str) -> str:
-    """The output of a test module run as a script, in a process of its own."""
+    """Return the output of a test module run as a script in a new process."""
     done = completed(
         [sys.executable, "-m", name if "." in name else f"tests.mbe_stage.{name}", *arguments],
         cwd=_ROOT,

@@ -1,8 +1,8 @@
-"""The CUDA engine under each tool of compute-sanitizer: ``python -m tests.mbe_stage.sanitized_cuda [TOOL...]``.
+"""Run the CUDA engine under compute-sanitizer's tools: ``python -m tests.mbe_stage.sanitized_cuda [TOOL...]``.
 
-Small graphs, few warps, and so little memory that stacks, pool and output grow; then the candidates of groups, counts,
-and cliques. Needs a GPU and compute-sanitizer. The tools run side by side, each in a process of its own. Prints a line
-per tool, in the order they were named in, and exits with 1 where one of them found an error.
+Small graphs, few warps, and so little memory that stacks, pool and output grow; then group candidates, counts and
+cliques. Needs a GPU and compute-sanitizer. The tools run side by side, each in its own process. Prints a line per tool,
+in the order given, and exits with 1 if one found an error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PROBLEMS = ("bicliques", "groups", "counts", "local", "cliques")
 # The last one has lists that the core copies in pieces.
 SHAPES = (((300, 12), 0.5), ((60, 60), 0.1), ((6000, 4), 0.8))
-# Masks of three rows some columns at a time, in device memory, and in several windows of ranks.
+# Masks of three rows, some columns at a time, in device memory, and in several windows of ranks.
 SHAPES_OF_MASKS = (((100, 4000), 0.7), ((200, 3000), 0.45), ((5000, 40), 0.1))
 QUERIES = (
     BicliqueQuery(),
@@ -65,14 +65,14 @@ TIGHT_CLIQUES = {"n_blocks": 4, "narrow": 12, "pool_words": 256, "n_nodes": 4, "
 TIGHT_PAGES = TIGHT_CLIQUES | {"members": 2000, "cliques": 200, "page_members": 90, "page_cliques": 16}
 _ALL = CliqueTechniques()
 _OPTIONS = {
-    # It warns of CuPy's scan behind `flatnonzero`, which is not this project's to change. initcheck has to see CuPy's
-    # kernels: it would take what they write for never written.
+    # It warns of CuPy's scan in `flatnonzero`, outside this project. initcheck must see CuPy's kernels, or it would
+    # take their output for uninitialised.
     "racecheck": ("--kernel-name-exclude", "kernel_substring=cupy_"),
 }
 
 
 def main() -> int:
-    """Run the tools, or, under one of them, the work."""
+    """Run the tools or, under one of them, the work."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tools", nargs="*", metavar="TOOL", help=f"of {', '.join(TOOLS)}; all of them by default")
     parser.add_argument("--of", nargs="*", default=PROBLEMS, choices=PROBLEMS, help="whose kernels; all by default")
@@ -80,7 +80,7 @@ def main() -> int:
     parser.add_argument("--work", choices=TOOLS, help="what is run under a tool")
     options = parser.parse_args()
     if options.work == "initcheck":
-        # Stacks and frames have gaps, and are moved as a whole. First nothing moves, then something is in the gaps.
+        # Stacks and frames have gaps and are moved as a whole. First nothing moves, then something is in the gaps.
         if "bicliques" in options.of:
             work(ROOMY, ROOMY)
         if "cliques" in options.of:
@@ -110,15 +110,15 @@ def main() -> int:
 
 
 class _Filled:
-    """CuPy, whose new arrays hold zeros."""
+    """CuPy with zero-filled new arrays."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(cp, "zeros" if name == "empty" else name)
 
 
 def work(sizes_to_count: dict[str, Any], sizes_to_write: dict[str, Any]) -> None:
-    """Enumerate small graphs in every mode; the numbers are compared with the specification."""
-    # Columns are sorted where members are not written.
+    """Enumerate small graphs in every mode; compare the numbers with the reference."""
+    # Columns are sorted if members are not written.
     prepare.LONG_ROW, prepare.LONG_SHARE = 2, 1 << 30
     for seed, (shape, density) in enumerate(SHAPES):
         graph = BipartiteCSR.from_edges(*np.nonzero(np.random.default_rng(seed).random(shape) < density))
@@ -133,7 +133,7 @@ def work(sizes_to_count: dict[str, Any], sizes_to_write: dict[str, Any]) -> None
 
 
 def keep_candidates() -> None:
-    """The sink of groups on the same graphs, its pool compacted several times; compared with the host's."""
+    """Feed the group sink the same graphs, compact its pool several times and compare with the host's."""
     for seed, (shape, density) in enumerate(SHAPES):
         rng = np.random.default_rng(seed)
         graph = BipartiteCSR.from_edges(*np.nonzero(rng.random(shape) < density))
@@ -141,8 +141,7 @@ def keep_candidates() -> None:
 
 
 def count_cells() -> None:
-    """Counts of the same graphs, in frames and what is wider, with a pool that grows, of two and of three rows alone,
-    and of three wherever their masks are; compared with the host's."""
+    """Count the same graphs in every mode, with a growing pool, for two and three rows; compare with the host's."""
     queries = PqQuery(1, 4, 1, 4), PqQuery.of(2, 2), PqQuery.of(3, 3)
     of_masks = ((PqQuery.of(3, 3), each) for each in enumerate(SHAPES_OF_MASKS, len(SHAPES)))
     for query, (seed, (shape, density)) in (*itertools.product(queries, enumerate(SHAPES)), *of_masks):
@@ -157,7 +156,7 @@ def count_cells() -> None:
 
 
 def add_local_counts() -> None:
-    """Local counts of the same graphs, for edges and for vertices alone, in frames and in what is wider."""
+    """Add local counts of the same graphs, for edges and for vertices only, in frames and wider nodes."""
     query = PqQuery.of(3, 3)
     for seed, (shape, density) in enumerate(SHAPES):
         graph = BipartiteCSR.from_edges(*np.nonzero(np.random.default_rng(seed).random(shape) < density))
@@ -168,7 +167,7 @@ def add_local_counts() -> None:
 
 
 def find_cliques(sizes: dict[str, Any], techniques: CliqueTechniques = _ALL) -> None:
-    """Cliques of a graph, in frames and wider nodes, in every mode; the numbers are compared with the specification."""
+    """Find cliques of a graph, in frames and wider nodes, in every mode; compare with the reference."""
     matrix = np.random.default_rng(5).random((60, 60)) < 0.3
     graph = UndirectedCSR.from_edges(*np.nonzero(matrix), n=60)
     cliques = clique_reference.maximal_cliques(graph)
@@ -181,8 +180,8 @@ def find_cliques(sizes: dict[str, Any], techniques: CliqueTechniques = _ALL) -> 
 
 
 def _sanitize(tool: str, problems: Sequence[str], seconds: float) -> tuple[bool, str]:
-    """Run the work under a tool: whether it found nothing, and what it said."""
-    # Numba and CuPy ask the driver for what it may not have; that is no error of theirs.
+    """Run the work under a tool; return whether it found no error, and its output."""
+    # Numba and CuPy probe the driver; those errors are not theirs.
     command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "1"]
     itself = [sys.executable, "-m", "tests.mbe_stage.sanitized_cuda"]
     try:

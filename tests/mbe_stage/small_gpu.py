@@ -1,4 +1,4 @@
-"""An engine in the place of the CUDA engine whose memory is not enough, without a GPU."""
+"""A CUDA engine stand-in without a GPU that runs out of memory."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mbe_stage.bicliques.cuda.memory_plan import check_preparation
 __all__ = ["SmallGpu", "install"]
 
 _VERTICES = 1 << 20
-"""Every graph is taken for one of so many: the least that `execution.device_memory` may be is not enough for it."""
+"""Every graph counts as one of this size, for which the smallest `execution.device_memory` is not enough."""
 
 
 class SmallGpu:
-    """In the place of the CUDA engine: the specification's bicliques, until the memory is not enough.
+    """CUDA engine stand-in: the reference's bicliques until memory runs out.
 
     Parameters
     ----------
     n_blocks : int
-        Handed out before.
+        Blocks delivered before that.
     """
 
     def __init__(self, n_blocks: int = 0) -> None:
@@ -52,7 +52,7 @@ class SmallGpu:
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> SmallGpu:
-    """Let the registry find it as `cuda`."""
+    """Make the registry find it as `cuda`."""
     engine, load = SmallGpu(), registry._load
     monkeypatch.setattr(registry, "_load", lambda problem, name: engine if name == "cuda" else load(problem, name))
     return engine

@@ -1,4 +1,4 @@
-"""Barriers: what was found before one and what is left behind it are together the whole, and share nothing."""
+"""Barriers: the results before one and the remaining work are complete and disjoint."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ QUERY = BicliqueQuery()
 
 @pytest.fixture(autouse=True, scope="module")
 def small_quanta() -> Iterator[None]:
-    """A quantum is a few steps: barriers fall into the middle of subtrees, and these are split."""
+    """Make a quantum a few steps, so that barriers split subtrees."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quanta, "_FIRST_WORK_LIMIT", 8)
         patch.setattr(pool, "_ALONE_SECONDS", 0.0)
@@ -55,8 +55,6 @@ def small_quanta() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Searching:
-    """A problem whose engine knows barriers."""
-
     engine: Any
     query: Any
     detail: Any
@@ -85,7 +83,7 @@ def searched(of: Searching, graph: Any, tasks: tuple[Task, ...] | None = None) -
 
 
 def markers_of(of: Searching, graph: Any, threads: int, seed: int) -> list[tuple[set, tuple[Task, ...]]]:
-    """Of a search with barriers at random moments: what was found before each, what was left, and at the end all."""
+    """Return the results before each random barrier, the remaining tasks, and finally all."""
     dice, barrier, sink, markers = random.Random(seed), Barrier(), of.sink(), []
     barrier.ask()
     execution = Execution(threads=threads, block_bytes=400)
@@ -114,7 +112,7 @@ def check(of: Searching, graph: Any, threads: int, seed: int) -> int:
 
 @given(matrix=graphs.matrices(), threads=st.integers(1, 4), seed=st.integers(0, 99))
 @settings(max_examples=100, deadline=None)
-def test_what_is_before_and_what_is_left_is_all(matrix: np.ndarray, threads: int, seed: int) -> None:
+def test_results_around_barriers_are_complete(matrix: np.ndarray, threads: int, seed: int) -> None:
     graph = graphs.from_matrix(matrix)
     assert searched(OF_BICLIQUES, graph) == reference.maximal_bicliques(graph)
     check(OF_BICLIQUES, graph, threads, seed)
@@ -122,7 +120,7 @@ def test_what_is_before_and_what_is_left_is_all(matrix: np.ndarray, threads: int
 
 @given(matrix=undirected_graphs.matrices(14), threads=st.integers(1, 4), seed=st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
-def test_what_is_before_and_what_is_left_is_all_of_cliques(matrix: np.ndarray, threads: int, seed: int) -> None:
+def test_cliques_around_barriers_are_complete(matrix: np.ndarray, threads: int, seed: int) -> None:
     graph = undirected_graphs.from_matrix(matrix)
     assert searched(OF_CLIQUES, graph) == maximal_cliques(graph)
     check(OF_CLIQUES, graph, threads, seed)
@@ -146,7 +144,7 @@ def test_in_the_middle_of_large_subtrees_of_cliques(threads: int) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 @pytest.mark.parametrize("which", ["few", pytest.param("many", marks=pytest.mark.slow)])
-def test_the_kernels_in_lockstep_lanes_are_asked(which: str) -> None:
+def test_the_kernels_in_lockstep_lanes_reach_barriers(which: str) -> None:
     cases = [json.loads(line) for line in run_module("emulated_barriers", which).splitlines()]
     assert len(cases) >= 2
     for case in cases:
@@ -160,13 +158,13 @@ def test_the_kernels_in_lockstep_lanes_are_asked(which: str) -> None:
     most=st.integers(1, 6),
     seed=st.integers(0, 9),
 )
-def test_roots_that_are_held_back_are_few_ranges(rows: list[int], costs: list[int], most: int, seed: int) -> None:
+def test_held_back_roots_are_few_ranges(rows: list[int], costs: list[int], most: int, seed: int) -> None:
     shuffled = np.array(random.Random(seed).sample(rows, len(rows)))
     is_begun = begun_all_the_same(shuffled, np.array(costs)[shuffled], most)
     ranges, kept = ranges_from(shuffled), ranges_from(shuffled[~is_begun])
     assert [row for first, end in ranges for row in range(first, end)] == rows
     assert all(before[1] < after[0] for before, after in itertools.pairwise(ranges))
-    # Whole ranges, as many as may be, and the dearest of them.
+    # Whole ranges, as many as allowed, and the most expensive of them.
     assert set(kept) <= set(ranges)
     assert len(kept) == min(most, len(ranges))
     sums = [sum(costs[first:end]) for first, end in ranges]
@@ -174,8 +172,6 @@ def test_roots_that_are_held_back_are_few_ranges(rows: list[int], costs: list[in
 
 
 class Noting(TableSink):
-    """A sink with checkpoints."""
-
     def __init__(self) -> None:
         super().__init__()
         self.checkpoints: list[tuple[int, tuple[Task, ...], float]] = []
@@ -192,7 +188,7 @@ GRAPH = graphs.from_matrix(~np.eye(11, dtype=bool))
 EXECUTION = Execution(threads=2, block_bytes=4000)
 
 
-def test_the_stream_asks_for_checkpoints_now_and_then() -> None:
+def test_the_stream_requests_checkpoints_regularly() -> None:
     sink = Noting()
     stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", run_limits=RunLimits(checkpoint_seconds=0.001))
     assert sink.checkpoints
@@ -214,7 +210,7 @@ def test_the_stream_asks_for_checkpoints_now_and_then() -> None:
         ("cpu", EXECUTION, 1e9),
     ],
 )
-def test_where_there_are_none(engine: str, execution: Execution, seconds: float | None) -> None:
+def test_engines_and_settings_without_checkpoints(engine: str, execution: Execution, seconds: float | None) -> None:
     sink = Noting()
     stream(PROBLEM, sink, GRAPH, QUERY, execution, engine, run_limits=RunLimits(checkpoint_seconds=seconds))
     assert sink.checkpoints == []
@@ -227,9 +223,9 @@ def test_a_sink_without_checkpoints_gets_none() -> None:
     assert len(sink.table()) == 2**11 - 2
 
 
-def test_a_limit_of_time_ends_at_a_barrier() -> None:
+def test_a_time_limit_ends_at_a_barrier() -> None:
     sink = Noting()
-    # Compiled code is loaded before: the limit has to end a search that has begun.
+    # Compiled code is loaded before, because the limit must end a running search.
     stream(PROBLEM, TableSink(), GRAPH, QUERY, EXECUTION, "cpu")
     execution = Execution(threads=2, block_bytes=4000, time_limit_seconds=0.02)
     facts = stream(PROBLEM, sink, GRAPH, QUERY, execution, "cpu", run_limits=RunLimits(checkpoint_seconds=1e6))
@@ -241,12 +237,12 @@ def test_a_limit_of_time_ends_at_a_barrier() -> None:
     assert len(rest.table()) + n_found == 2**11 - 2
 
 
-def test_near_a_limit_of_results_there_is_a_checkpoint() -> None:
+def test_there_is_a_checkpoint_near_a_result_limit() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(3, 40, 25, 0.5))
     n = len(searched(OF_BICLIQUES, graph))
     sink, n_before = Noting(), 10 * n
     most = n_before + int(0.85 * n)
-    # What was found before counts.
+    # Earlier results count.
     run_limits = RunLimits(checkpoint_seconds=1e6, n_before=n_before)
     execution = Execution(threads=2, block_bytes=400, max_bicliques=most)
     facts = stream(PROBLEM, sink, graph, QUERY, execution, "cpu", run_limits=run_limits)
@@ -255,16 +251,16 @@ def test_near_a_limit_of_results_there_is_a_checkpoint() -> None:
     assert sink.checkpoints
 
 
-def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
-    """The roots that were begun may take longer than the rest of the results: the first is asked for early."""
+def test_there_are_several_checkpoints_before_a_result_limit() -> None:
+    """The started roots may take longer than the remaining results, so the first is requested early."""
     run_limits = RunLimits(n_before=1000)
     limits = LimitWatch(PROBLEM, run_limits, 5000, None)
-    # What the caller counts has the same shares.
+    # The caller's counts have the same shares.
     used = iter((0.2, 0.6, 1.1))
     of_caller = LimitWatch(PROBLEM, RunLimits(share=lambda: next(used)), None, None)
     assert [of_caller.n_shares(0, 9.0) for _ in range(3)] == [0, 2, 4]
     assert [limits.n_shares(n, 9.0) for n in (0, 999, 1000, 2000, 3000, 3599, 3600, 4000)] == [0, 0, 1, 2, 3, 3, 4, 4]
-    # And shortly before a time is up there is one.
+    # One is also requested shortly before a time limit.
     of_time = LimitWatch(PROBLEM, RunLimits(), None, 10.0)
     assert [of_time.n_shares(0, seconds) for seconds in (0.0, 8.9, 9.0, 9.9)] == [0, 0, 1, 1]
     checkpoints = Checkpoints(Noting(), 1e6)
@@ -287,7 +283,7 @@ def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
     ],
     ids=["none came", "earlier ones have", "none was to come", "one came"],
 )
-def test_a_limit_says_when_nothing_could_be_kept(run_limits, is_told, caplog, monkeypatch) -> None:
+def test_a_limit_reports_that_there_was_no_checkpoint(run_limits, is_told, caplog, monkeypatch) -> None:
     monkeypatch.setattr(course_module, "_TIMES_ITS_COST", 0.0)
     caplog.set_level(logging.INFO)
     most = run_limits.n_before + (1500 if run_limits.checkpoint_seconds == 1e-6 else 1)
@@ -297,7 +293,7 @@ def test_a_limit_says_when_nothing_could_be_kept(run_limits, is_told, caplog, mo
     assert (NOTHING_KEPT in caplog.messages) == is_told
 
 
-def test_whoever_calls_ends_a_search() -> None:
+def test_a_caller_can_end_a_search() -> None:
     sink = TableSink()
     run_limits = RunLimits(ended=lambda: "enough" if len(sink.table()) > 700 else None)
     facts = stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", run_limits=run_limits)
@@ -306,7 +302,7 @@ def test_whoever_calls_ends_a_search() -> None:
 
 
 class Clock:
-    """A time that passes where a test says so."""
+    """A clock that tests advance."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
@@ -314,7 +310,7 @@ class Clock:
 
 
 class Counting:
-    """A search whose quanta begin and finish some roots each, and find these; what a marker says is left."""
+    """A search whose quanta start and finish some roots each; a marker says what is left."""
 
     def __init__(self, n: int, at_once: int, clock: Clock, seconds: float = 0.0) -> None:
         self.order, self.ahead, self.restarts = list(range(n)), list(range(n)), 0
@@ -341,7 +337,7 @@ class Counting:
 
 
 def taken(search: Counting, barrier: Barrier | None, seconds: float, *, in_parts: bool = True) -> list[list[int]]:
-    """What was found, each taken in so many seconds; a barrier is asked for first, and what it leaves is the rest."""
+    """Return the results if taking each costs this many seconds; a barrier comes first and leaves the rest."""
     found: list[list[int]] = []
     if barrier is not None:
         barrier.ask()
@@ -359,14 +355,14 @@ def taken(search: Counting, barrier: Barrier | None, seconds: float, *, in_parts
     return found
 
 
-def test_what_is_taken_slowly_is_found_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that begins all roots at once has barriers all the same, where somebody waits for them."""
+def test_slowly_consumed_results_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that starts all roots at once still has barriers if the caller waits for them."""
     search = Counting(1600, 5000, Clock(monkeypatch))
     found = taken(search, Barrier(), 0.025)
     assert len(found[0]) == 100, "a sixteenth first"
     assert min(found[0]) < 16, "from everywhere"
     assert max(found[0]) > 1584
-    # Parts take as long as they are to: they stay as they are, or nearly so.
+    # Parts that take the wanted time keep their size, or nearly.
     assert all(95 <= len(part) <= 105 for part in found[1:-1])
     slower = taken(Counting(1600, 5000, Clock(monkeypatch)), Barrier(), 0.25)
     assert 24 <= len(slower[1]) <= 27, "a quarter of the part that took ten times too long"
@@ -374,20 +370,20 @@ def test_what_is_taken_slowly_is_found_in_parts(monkeypatch: pytest.MonkeyPatch)
     assert 390 <= len(faster[1]) <= 410, "four times the part that took a fifth of its time"
 
 
-def test_what_is_taken_at_once_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor are there parts where all is over soon, or the search takes more of the time than what it finds."""
+def test_quickly_consumed_results_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are no parts in short searches either, or the search would dominate."""
     short = taken(Counting(1600, 5000, Clock(monkeypatch)), Barrier(), 0.001)
     assert [len(each) for each in short] == [100, 1500]
     search = Counting(1600, 50, Clock(monkeypatch), seconds=2.0)
     taken(search, Barrier(), 0.05)
     assert search.restarts == 1
-    # Of the first quantum the beginning is left out, in which code is loaded.
+    # The first quantum's start is excluded, because code is loaded then.
     loading = Counting(1600, 5000, Clock(monkeypatch), seconds=2.0)
     assert len(taken(loading, Barrier(), 0.025)[1]) < 1500
 
 
 @pytest.mark.parametrize("in_parts", [True, False])
-def test_few_roots_are_begun_together(in_parts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_roots_start_together(in_parts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     search = Counting(500 if in_parts else 1600, 400, clock)
     assert len(taken(search, Barrier(), 0.1, in_parts=in_parts)[0]) == 400

@@ -1,4 +1,4 @@
-"""The best bicliques beside all of them, ranked."""
+"""The best bicliques compared with all of them, ranked."""
 
 import importlib.util
 import json
@@ -28,14 +28,14 @@ def rows(best: BestBicliques) -> list[reference.Row]:
 
 
 def weights_of(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """Any weights, few different ones with many ties, only zeros, and some much larger than others."""
+    """Return weights: any, few distinct ones with many ties, only zeros, or some much larger."""
     kinds = (rng.random(shape), rng.integers(0, 3, shape) / 10, np.zeros(shape), rng.lognormal(0, 3, shape))
     return kinds[rng.integers(4)]
 
 
 @pytest.mark.parametrize("engine", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("by", SCORES)
-def test_the_best_are_those_of_all_ranked(by: str, engine: str) -> None:
+def test_the_best_equal_the_first_of_all_ranked(by: str, engine: str) -> None:
     rng = np.random.default_rng(SCORES.index(by))
     for i in range(40):
         shape = rng.integers(1, 12), rng.integers(1, 12)
@@ -154,7 +154,7 @@ def test_overlaps_are_compared_until_the_time_is_over(monkeypatch: pytest.Monkey
     every = ranked[0].standing.ranked
 
     class Over(list[bool]):
-        """Not over until it was asked so many times."""
+        """Reports that time is over after some requests."""
 
         def __getitem__(self, _: object) -> bool:
             self.append(True)
@@ -165,7 +165,7 @@ def test_overlaps_are_compared_until_the_time_is_over(monkeypatch: pytest.Monkey
     assert 1 < len(part) < len(whole) < len(every)
     assert part.keys.tolist() == whole.keys[: len(part)].tolist()
     assert not any(each.is_complete for each in seen[:-1])
-    # Those of a standing that is not complete are compared for a limited time.
+    # Those of an incomplete standing are compared for a limited time.
     given = list[float]()
     monkeypatch.setattr(results, "within", lambda seconds, taken, *asked: given.append(seconds) or taken(*asked, never))
     standing = results.Standing(ranked[1], every, np.inf)
@@ -173,7 +173,7 @@ def test_overlaps_are_compared_until_the_time_is_over(monkeypatch: pytest.Monkey
     assert given == [1.0, 0.05]
 
 
-def test_work_within_a_time_is_told_that_it_is_over() -> None:
+def test_timed_work_is_stopped() -> None:
     def work(is_over: np.ndarray) -> str:
         while not is_over[0]:
             time.sleep(1e-3)
@@ -194,7 +194,7 @@ def test_compiled_code_looks_at_its_flag() -> None:
 
 @pytest.mark.parametrize("by", SCORES)
 def test_standings_never_get_worse(by: str) -> None:
-    """With overlaps limited, more and more are ranked: each search begins with the results of the one before."""
+    """With overlaps limited, more and more are ranked: each search starts with the previous results."""
     rng = np.random.default_rng(5)
     graph, seen = from_matrix(rng.random((30, 30)) < 0.3), list[BestBicliques]()
     weights = rng.random(graph.n_edges) if by == "weight" else None
@@ -225,8 +225,8 @@ def test_refusals(given: dict, said: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["edges", "vertices", "balance"])
-def test_nearly_complete_ones_are_the_best_of_all(by: str) -> None:
-    """Beside the specification, and beside all sets of right vertices with the left ones that miss least."""
+def test_nearly_complete_bicliques_are_the_best_of_all(by: str) -> None:
+    """Compared with the reference, and with all sets of right vertices and their best left ones."""
     rng = np.random.default_rng(SCORES.index(by))
     for i in range(25):
         missing, shape = int(rng.integers(1, 4)), rng.integers(4, 10, 2)
@@ -246,7 +246,7 @@ def test_nearly_complete_ones_are_the_best_of_all(by: str) -> None:
         assert best.scores[:1].tolist() == sorted(scores)[-1:]
 
 
-def test_a_block_with_three_missing_edges_comes_out_as_one() -> None:
+def test_a_block_without_three_edges_is_one_result() -> None:
     rng = np.random.default_rng(4)
     matrix = rng.random((60, 50)) < 0.1
     matrix[20:32, 10:22] = True
@@ -257,7 +257,7 @@ def test_a_block_with_three_missing_edges_comes_out_as_one() -> None:
     assert best_bicliques(from_matrix(matrix), k=1, min_left=4, min_right=4).scores[0] < 141
 
 
-def test_nearly_complete_ones_of_a_real_graph(data_dir) -> None:
+def test_nearly_complete_bicliques_of_a_real_graph(data_dir) -> None:
     """There are 10^10 sets of five further vertices for many of its bicliques."""
     with np.load(data_dir / "marvel.npz") as arrays:
         graph = BipartiteCSR.from_edges(arrays["u"], arrays["v"])

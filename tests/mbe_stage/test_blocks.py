@@ -1,4 +1,4 @@
-"""Blocks beyond 2^31 members, of which only the sizes are in memory, and how large a block may be asked for."""
+"""Blocks beyond 2^31 members with only their sizes in memory, and the largest allowed block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mbe_stage.options import LARGEST_BLOCK
     ("sizes", "kind"), [([2, 3], np.int32), ([2**30, 2**30 - 1], np.int32), ([2**30, 2**30, 7], np.int64)]
 )
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_offsets_are_as_wide_as_they_have_to_be(sizes: list[int], kind: type, side: str) -> None:
+def test_offsets_have_the_required_width(sizes: list[int], kind: type, side: str) -> None:
     few, many = np.ones(len(sizes), np.int32), np.array(sizes, np.int32)
     block = BicliqueBlock(len(sizes), *((many, few) if side == "left" else (few, many)))
     offsets = getattr(block, f"{side}_offsets")

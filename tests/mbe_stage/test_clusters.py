@@ -1,4 +1,4 @@
-"""A cluster of this machine talks to its own processes alone, and says in one line when it cannot start."""
+"""A local cluster talks only to its own processes and reports a failed start in one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from tests.pipeline.forked_workers import workers_are_forked  # noqa: E402 - it 
 
 
 def listening(process: Any) -> list[tuple[str, int]]:
-    """Where a process waits for connections."""
     return [tuple(each.laddr) for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN]
 
 
@@ -31,13 +30,13 @@ def _listening_here() -> list[tuple[str, int]]:
     return [each for process in (this, *this.children(recursive=True)) for each in listening(process)]
 
 
-def test_nobody_else_can_talk_to_a_cluster_of_this_machine() -> None:
-    """Every port of scheduler, nannies and workers speaks TLS, and refuses a client without the certificate."""
-    # A test before this one may have left a server to this process or to a child of it.
+def test_a_local_cluster_refuses_other_clients() -> None:
+    """Every port of scheduler, nannies and workers uses TLS and refuses a client without the certificate."""
+    # An earlier test may have left a server in this process or a child.
     before = set(_listening_here())
     with workers_are_forked(), dask_cluster(workers=2, threads=1) as runner:
         ports = [each for each in _listening_here() if each not in before]
-        # The scheduler, two nannies and two workers; none of HTTP.
+        # The scheduler, two nannies and two workers; no HTTP server.
         assert len(ports) == 5
         assert {host for host, _ in ports} == {"127.0.0.1"}
         for host, port in ports:
@@ -47,8 +46,8 @@ def test_nobody_else_can_talk_to_a_cluster_of_this_machine() -> None:
         assert len(runner._client.run(os.getpid)) == 2
 
 
-def test_workers_import_from_and_write_to_a_room_of_this_user_alone(tmp_path: Path) -> None:
-    """Dask's own directory is one for all users, who could put modules there."""
+def test_workers_use_a_private_directory(tmp_path: Path) -> None:
+    """Dask's own directory is shared by all users, who could put modules there."""
     import dask
 
     with dask.config.set({"temporary-directory": str(tmp_path)}), dask_cluster(workers=1, threads=1) as runner:
@@ -61,7 +60,7 @@ def test_workers_import_from_and_write_to_a_room_of_this_user_alone(tmp_path: Pa
 
 
 @pytest.mark.parametrize("dies", ["at its start", "at its first task"])
-def test_a_worker_that_dies_while_the_cluster_starts_is_one_line(dies: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_death_at_the_cluster_s_start_is_one_line(dies: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import dask
 
     preload: AbstractContextManager[object] = nullcontext()

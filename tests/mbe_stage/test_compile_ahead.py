@@ -1,4 +1,4 @@
-"""What a run needs is compiled before it: each piece once, in view, in other processes where that pays."""
+"""Code of a run is compiled before it: each piece once, reported, and in other processes if that pays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRIANGLE = BipartiteCSR.from_edges([0, 0, 1], [0, 1, 1])
 
 
 class Pieces:
-    """Made-up pieces of code, and what happened to them, in order."""
+    """Made-up pieces of code, with a log of their events."""
 
     def __init__(self, *kept: str) -> None:
         self.kept, self.loaded, self.compiled = set(kept), set[str](), list[str]()
@@ -42,7 +42,7 @@ class Pieces:
         self.loaded.add(name)
 
 
-def test_what_is_missing_is_compiled_and_everything_is_loaded() -> None:
+def test_missing_code_is_compiled_and_all_code_is_loaded() -> None:
     pieces = Pieces("kept")
     notes: list[CompileProgress] = []
     steps = [pieces.step("short"), pieces.step("kept"), pieces.step("long", 0.5)]
@@ -55,14 +55,14 @@ def test_what_is_missing_is_compiled_and_everything_is_loaded() -> None:
     assert len(pieces.compiled) == 2
 
 
-def test_it_is_said_without_being_asked(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_reported_by_default(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "mbe_stage")
     compile_ahead([Pieces().step("one")])
     assert "compiling the engine for this processor, once: 1 of 1" in caplog.text
 
 
-def test_compiling_that_takes_long_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Under `--quiet` warnings are all that is shown."""
+def test_long_compilation_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Under `--quiet` only warnings are shown."""
     report = ahead.log_lines()
     caplog.set_level("WARNING", "mbe_stage")
     for seconds in (0.0, 1.0, 2.0):
@@ -74,8 +74,8 @@ def test_compiling_that_takes_long_is_one_warning(caplog: pytest.LogCaptureFixtu
     assert caplog.messages == ["compiling the engine for this processor, once: 2 of 9, 5 s"]
 
 
-def test_what_takes_long_is_compiled_in_processes(tmp_path: Path) -> None:
-    """And loaded here: whatever they did, this process has it in the end."""
+def test_slow_code_is_compiled_in_processes(tmp_path: Path) -> None:
+    """They are loaded here too: in the end this process has them, whatever the others did."""
     made = [tmp_path / name for name in ("one", "two", "three")]
     loaded: list[Path] = []
 
@@ -89,7 +89,7 @@ def test_what_takes_long_is_compiled_in_processes(tmp_path: Path) -> None:
     assert set(done) == {"compile", "load"}
 
 
-def test_where_nothing_can_be_kept_this_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_this_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "can_keep", lambda: False)
     pieces = Pieces()
     compile_ahead([pieces.step("one", 9.0), pieces.step("two", 9.0)], lambda _: None, processes=2)
@@ -97,7 +97,7 @@ def test_where_nothing_can_be_kept_this_process_compiles(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("fails", [partial(os._exit, 3), partial(os.rmdir, "/there is no such directory")])
-def test_what_a_process_did_not_do_is_left(
+def test_failed_tasks_of_a_process_are_left(
     fails: Callable[[], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     others = [partial(os.mkdir, tmp_path / str(number)) for number in range(4)]
@@ -110,13 +110,13 @@ def test_what_a_process_did_not_do_is_left(
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_task_that_cannot_be_sent_is_left(tmp_path: Path) -> None:
-    """And nobody waits for it in vain."""
+    """The caller does not wait for it."""
     made = partial(os.mkdir, tmp_path / "made")
     unsendable = partial(threading.Lock().acquire)
     assert compile_in_processes([unsendable, made], 1, lambda: None) == [unsendable, made]
 
 
-def test_a_second_compiling_is_said_at_once_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_compilation_is_reported_at_once_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "mbe_stage")
     report = ahead.log_lines()
     for standing in (CompileProgress(0, 9, 0.0), CompileProgress(8, 9, 60.0), CompileProgress(9, 9, 61.0)):
@@ -126,7 +126,9 @@ def test_a_second_compiling_is_said_at_once_too(caplog: pytest.LogCaptureFixture
     assert "1 of 5" in caplog.text
 
 
-def test_what_is_not_kept_is_not_said_to_be(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_code_that_is_not_cached_is_not_reported_as_cached(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO", "mbe_stage")
     for is_kept in (True, False):
         monkeypatch.setattr(ahead, "can_keep", lambda is_kept=is_kept: is_kept)
@@ -136,7 +138,7 @@ def test_what_is_not_kept_is_not_said_to_be(monkeypatch: pytest.MonkeyPatch, cap
         assert ("kept for later runs" in caplog.text) == is_kept
 
 
-def test_without_processes_everything_is_left(
+def test_without_processes_all_tasks_are_left(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -179,7 +181,7 @@ def test_an_interrupt_ends_the_processes(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("name", engine_names("bicliques"))
-def test_every_engine_says_what_it_compiles(name: str) -> None:
+def test_every_engine_lists_its_compile_steps(name: str) -> None:
     engine = _load("bicliques", name)
     if reason := engine.unavailable_reason():
         pytest.skip(reason)
@@ -187,7 +189,7 @@ def test_every_engine_says_what_it_compiles(name: str) -> None:
     assert len({step.what for step in steps}) == len(steps)
 
 
-def test_compiling_is_no_part_of_enumerating(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enumeration_time_excludes_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = CompileStep("slow", lambda: False, lambda: False, partial(time.sleep, 0.3))
     monkeypatch.setattr(reference, "compile_steps", lambda *_: (slow,))
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The pieces of the CPU engine, each against a plain statement of what it does."""
+"""Parts of the CPU engine, each compared with a plain definition."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_subsets_of_indexes_the_chosen_bits(rows: list[int], chosen: set[int]) -
 
 @given(st.lists(st.integers(0, 255), max_size=5))
 @settings(max_examples=200, deadline=None)
-def test_column_groups_are_what_rows_cannot_tell_apart(rows: list[int]) -> None:
+def test_column_groups_have_equal_rows(rows: list[int]) -> None:
     patterns: dict[tuple[int, ...], int] = {}
     for column in range(8):
         pattern = tuple(row >> column & 1 for row in rows)
@@ -172,10 +172,10 @@ def test_distinct_restrictions(
     restricted = {value & mask for value in (*rows, *siblings)}
     several = {row for row in restricted if row.bit_count() > 1 and (row.bit_count() >= least or row & heavy)}
     kept = words[n_all:end].tolist()
-    # Rows inside the widest may be left out.
+    # Rows inside the widest may be dropped.
     assert set(kept) <= several
     assert all(any(row & ~other == 0 for other in kept[:2]) for row in several - set(kept))
-    # A table without chains: a repeated row may stay if another one took its place in between.
+    # A table without chains: a repeated row may stay if another one replaced it in between.
     assert all(one != other for one, other in itertools.pairwise(kept))
     narrow = sum(row for row in restricted if row.bit_count() == 1)
     assert int(found_singles) == functools.reduce(operator.or_, several, narrow | singles & mask)
@@ -193,7 +193,7 @@ def test_reduction_keeps_exactly_the_wanted_bicliques(
         containing_left=tuple(data.draw(st.lists(st.integers(0, graph.n_left - 1), max_size=2))),
         containing_right=tuple(data.draw(st.lists(st.integers(0, graph.n_right - 1), max_size=1))),
     )
-    # Whenever a step before has left out anything.
+    # If an earlier step has dropped anything.
     with mock.patch.object(reduction, "_SPARSE", 1.0):
         core = core_of(graph, query)
         made = arranged(core.without_weak_edges(query, graph.n_edges) if drop_edges else core)
@@ -207,8 +207,8 @@ def test_reduction_keeps_exactly_the_wanted_bicliques(
 
 @given(graphs.matrices(max_left=9, max_right=9), st.integers(2, 3), st.integers(2, 3))
 @settings(max_examples=200, deadline=None)
-def test_edges_that_are_left_out_change_no_task(matrix: np.ndarray, min_left: int, min_right: int) -> None:
-    """An engine that keeps them goes on with the tasks of one that does not."""
+def test_dropped_edges_change_no_task(matrix: np.ndarray, min_left: int, min_right: int) -> None:
+    """An engine that keeps them can continue the tasks of one that does not."""
     graph, query = graphs.from_matrix(matrix), BicliqueQuery(min_left=min_left, min_right=min_right)
     wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
 
@@ -242,8 +242,8 @@ def test_reduction_leaves_no_twins_and_no_isolated_vertices() -> None:
 
 
 @pytest.mark.parametrize("flip", [False, True])
-def test_edges_of_no_wanted_biclique_are_left_out(flip: bool) -> None:
-    """A block, and around it a sparse graph that the core does not shed."""
+def test_edges_of_no_wanted_biclique_are_dropped(flip: bool) -> None:
+    """A block inside a sparse graph that the core does not drop."""
     matrix = graphs.random_matrix(8, 400, 300, 0.03)
     matrix[:6, :7] = True
     leaves = np.zeros((400, 6000), bool)
@@ -267,7 +267,7 @@ def test_core_of_a_path_is_empty() -> None:
 
 @given(st.integers(1, 5000), st.integers(0, 2**32 - 1), st.data())
 @settings(max_examples=300, deadline=None)
-def test_ids_are_sorted_whichever_way_their_number_asks_for(n_vertices: int, seed: int, data: st.DataObject) -> None:
+def test_ids_are_sorted_by_every_method(n_vertices: int, seed: int, data: st.DataObject) -> None:
     n = data.draw(st.one_of(st.integers(0, min(70, n_vertices)), st.integers(0, n_vertices)))
     ids = np.random.default_rng(seed).permutation(n_vertices)[:n].astype(np.int32)
     before = np.array([9, 7], np.int32)
@@ -280,7 +280,7 @@ def test_ids_are_sorted_whichever_way_their_number_asks_for(n_vertices: int, see
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=80), st.integers(0, 2**32 - 1), st.integers(1, 4000))
 @settings(max_examples=100, deadline=None)
-def test_expanded_blocks_hold_the_users_members(group_sizes: list[int], seed: int, block_bytes: int) -> None:
+def test_expanded_blocks_hold_the_user_s_members(group_sizes: list[int], seed: int, block_bytes: int) -> None:
     random = np.random.default_rng(seed)
     n_groups, n_bicliques = len(group_sizes), 20
     offsets = np.concatenate([[0], np.cumsum(group_sizes)])
@@ -307,7 +307,7 @@ def test_expanded_blocks_hold_the_users_members(group_sizes: list[int], seed: in
 
 @pytest.mark.parametrize(("n_rows", "n_columns", "density"), [(30, 250, 0.4), (90, 150, 0.12), (110, 700, 0.05)])
 def test_wide_nodes_find_every_intersection_of_rows(n_rows: int, n_columns: int, density: float) -> None:
-    """Left sets are the intersections of rows. Some rows repeat, hold few columns, or are on both sides of row 64."""
+    """Left sets are the intersections of rows. Some rows repeat, have few columns, or are on both sides of row 64."""
     rng = np.random.default_rng(n_rows)
     held = rng.random((n_rows, n_columns)) < density * rng.choice([0.2, 1.0, 2.0], n_rows)[:, None]
     held[-3:] = held[:3]
@@ -327,8 +327,8 @@ def test_wide_nodes_find_every_intersection_of_rows(n_rows: int, n_columns: int,
         assert (sinks[0].n_bicliques, len(sinks[1].table())) == (wanted, wanted)
 
 
-def test_a_search_goes_on_where_a_block_was_full() -> None:
-    """Of single columns, too: a child that found no room has not been visited."""
+def test_a_search_resumes_after_a_full_block() -> None:
+    """Including single columns: a child that found no room has not been visited."""
     for seed in range(60):
         density = (0.1, 0.2, 0.4)[seed % 3]
         sides = (10 + seed % 40, 12 + seed % 20) if seed % 2 else (24, 8 + seed % 10)
@@ -345,7 +345,7 @@ def test_a_search_goes_on_where_a_block_was_full() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_last_roots_are_read_as_words(seed: int) -> None:
-    """Roots of more than 64 columns, in arenas that grow, at once and task by task, with sizes and without."""
+    """Roots of more than 64 columns, in growing arenas, at once and task by task, with and without sizes."""
     graph = graphs.from_matrix(np.repeat(graphs.random_matrix(seed, 180, 11, 0.55), 1 + seed % 2, axis=0))
     for least in ((1, 1), (2, 2), (3, 4)):
         query = BicliqueQuery(*least)

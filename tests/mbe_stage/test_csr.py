@@ -1,4 +1,4 @@
-"""Adjacency arrays turned into others, against dense matrices."""
+"""Conversions of adjacency arrays, compared with dense matrices."""
 
 from __future__ import annotations
 

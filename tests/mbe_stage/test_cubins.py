@@ -1,4 +1,4 @@
-"""Machine code from `mbe-stage-cubins`: built, found, checked, loaded by a driver that stands in; or compiled."""
+"""Machine code from `mbe-stage-cubins`: built, found, checked, loaded by a stand-in driver; or compiled."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _nothing_known() -> None:
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The code and the symbols that the driver got; the handle of a kernel is 77."""
+    """Return code and symbols that the driver got; a kernel's handle is 77."""
     from cuda.bindings import driver
 
     seen: list[Any] = []
@@ -52,7 +52,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the package, with code of one kernel."""
+    """Return the folder of the package, with code of one kernel."""
     folder = tmp_path / "mbe_stage_cubins"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -153,7 +153,7 @@ def test_other_code_is_not_loaded_and_the_log_says_why(
 
 @pytest.mark.usefixtures("installed", "loaded")
 @pytest.mark.parametrize("call", ["cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelGetFunction"])
-def test_code_that_the_driver_refuses_is_compiled(
+def test_code_refused_by_the_driver_is_compiled(
     call: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cuda.bindings import driver
@@ -166,7 +166,7 @@ def test_code_that_the_driver_refuses_is_compiled(
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, with one kernel alone, as an installation."""
+    """Return the wheel with a single kernel, as an installation."""
     folder = tmp_path_factory.mktemp("cubins")
     completed([sys.executable, "-m", "tools.cubins", folder, "groups_thread_per_vertex$"], cwd=ROOT, check=True)
     (wheel,) = folder.glob("mbe_stage_cubins-*-py3-none-any.whl")
@@ -176,7 +176,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Kernel:
-    """As numba-cuda makes it, never compiled."""
+    """A kernel as numba-cuda makes it, never compiled."""
 
     overloads: ClassVar[dict[Any, Any]] = {}
     py_func = len
@@ -200,7 +200,7 @@ def test_a_built_kernel_is_loaded_and_launched(built: Path, loaded: list[Any], m
     assert b"\0.text." + symbol + b"\0" in code
 
 
-def test_the_wheel_names_what_is_in_it(built: Path) -> None:
+def test_the_wheel_lists_its_contents(built: Path) -> None:
     (about,) = built.glob("*.dist-info")
     assert {path.name for path in (about / "licenses").iterdir()} == {"LICENSE", *LICENCES.values()}
     index = json.loads((built / "mbe_stage_cubins" / "index.json").read_text())

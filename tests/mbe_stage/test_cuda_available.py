@@ -1,4 +1,4 @@
-"""What is said where the CUDA engine cannot run: a sentence with the remedy, no error. No GPU is needed here."""
+"""If the CUDA engine cannot run, one sentence with the remedy says so. No GPU is needed here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CUDARuntimeError(RuntimeError):
 
 @dataclass
 class Machine:
-    """What the GPU libraries find; an error in the place of an answer is raised."""
+    """The answers of the GPU libraries; an error as an answer is raised."""
 
     n_gpus: Any = 1
     capability: Any = (9, 0)
@@ -60,7 +60,7 @@ def answer(of: Any) -> Any:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Puts libraries that find such a machine in the place of numba-cuda and CuPy."""
+    """Replace numba-cuda and CuPy by libraries that find such a machine."""
 
     class Gpus:
         def __len__(self) -> int:
@@ -107,7 +107,7 @@ def test_nothing_is_missing(machine: Callable[..., None]) -> None:
     assert engine_cuda.unavailable_reason() is None
 
 
-def test_a_device_that_works_is_not_asked_again(machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_working_device_is_checked_once(machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     machine()
     assert engine_cuda.unavailable_reason() is None
     runtime = sys.modules["cupy"].cuda.runtime
@@ -157,7 +157,7 @@ def test_the_machine_is_named(machine: Callable[..., None], found: dict[str, Any
     ],
     ids=lambda found: "-".join(f"{name}-{type(error).__name__}" for name, error in found.items()),
 )
-def test_whatever_the_libraries_raise_is_one_sentence(machine: Callable[..., None], found: dict[str, Any]) -> None:
+def test_all_library_errors_become_one_sentence(machine: Callable[..., None], found: dict[str, Any]) -> None:
     machine(**found)
     reason = engine_cuda.unavailable_reason()
     assert reason is not None
@@ -186,7 +186,7 @@ def test_a_newer_cuda_core_may_name_its_errors_otherwise(
         ("raise OSError('invalid ELF header')", "invalid ELF header"),
         ("raise ValueError('numpy.dtype size changed')", "numpy.dtype size changed"),
         ("raise TypeError('C function has wrong signature')", "C function has wrong signature"),
-        # What is left where most of it was removed.
+        # Files that remain after an incomplete removal.
         (None, "No module named 'cupy.cuda'"),
     ],
     ids=["library", "wrapped", "numpy", "elf", "dtype", "signature", "rest"],

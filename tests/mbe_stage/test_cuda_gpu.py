@@ -1,7 +1,6 @@
-"""The CUDA engine on a GPU, against the specification and the CPU engine. Run with `make test-gpu`.
+"""The CUDA engine on a GPU, compared with the reference and the CPU engine. Run with `make test-gpu`.
 
-Several processes at once share the GPU: nothing here takes more than 8 GiB, or looks at a time. What takes long stands
-first.
+Several processes share the GPU: tests take at most 8 GiB and do not depend on time. The longest stand first.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ EVERYTHING = Techniques()
 N_RANDOM = 1000
 
 # Every pause, split and resume path: arenas, pool, node table and output so small that each of them runs short. A
-# quantum costs the host milliseconds: small graphs need hundreds of them.
+# quantum costs the host milliseconds, and small graphs need hundreds of them.
 TINY = [
     {"n_blocks": 1},
     {"n_blocks": 1, "words": 64},
@@ -52,7 +51,7 @@ def found(
     sizes: dict | None = None,
     techniques: Techniques = EVERYTHING,
 ) -> set:
-    """The bicliques as a set; that none comes twice is checked on the way."""
+    """Return the set of bicliques; check that none is repeated."""
     sink = TableSink()
     for block in engine_cuda.run(
         graph, query or BicliqueQuery(), PLENTY, Detail.MEMBERS, sizes=sizes or FEW, techniques=techniques
@@ -101,7 +100,7 @@ def fingerprint_of(blocks: Iterable[BicliqueBlock], graph: BipartiteCSR) -> str:
 
 
 def gpu_fingerprint(graph: BipartiteCSR) -> str:
-    """The same without a biclique leaving the device."""
+    """Compute it without copying a biclique from the device."""
     import cupy as cp
 
     from mbe_stage.bicliques.cuda.keys import add_to, biclique_keys
@@ -138,7 +137,7 @@ REAL = {
 
 @pytest.mark.parametrize("name", REAL)
 def test_fingerprints_of_real_graphs(data_dir: Path, name: str) -> None:
-    """Block by block on both sides: no more than a block of bicliques is held, however many there are."""
+    """Block by block on both sides: only one block is held at a time, however many bicliques there are."""
     graph = read(data_dir, name)
     assert gpu_fingerprint(graph) == cpu_fingerprint(graph)
 
@@ -162,7 +161,7 @@ def test_bookcrossing_in_four_gigabytes(data_dir: Path) -> None:
     ],
 )
 def test_without_a_technique(techniques: Techniques) -> None:
-    """What decides between them are widths: without one its threshold is 0, without words it is infinite for lists."""
+    """Techniques are selected by widths: without one its threshold is 0; without words it is infinite for lists."""
     for shape, density in SMALL:
         graph = graphs.from_matrix(graphs.random_matrix(11, *shape, density))
         for sizes in (FEW, {"n_blocks": 1, "pool_extra": 64}):
@@ -194,7 +193,7 @@ def test_closed_forms(graph: BipartiteCSR, n_bicliques: int) -> None:
 
 @pytest.mark.parametrize("n", [31, 75])
 def test_bounds_cut_deep_trees(n: int) -> None:
-    """Of 2**n - 2 bicliques only the paths to the wanted ones, up to n nodes deep, may be walked."""
+    """Only the paths to the wanted bicliques, up to n nodes deep, of 2**n - 2 may be visited."""
     for query, n_right in (
         (BicliqueQuery(min_right=n - 2), (n - 2, n - 1)),
         (BicliqueQuery(min_left=n - 2), (1, 2)),
@@ -217,7 +216,7 @@ def random_graph(seed: int) -> BipartiteCSR:
 
 @pytest.mark.parametrize("first", range(0, N_RANDOM, 50))
 def test_random_graphs(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where bicliques are counted, the columns of every other two graphs are sorted."""
+    """In counting, every other two graphs have sorted columns."""
     from mbe_stage.bicliques.cuda import prepare
 
     monkeypatch.setattr(prepare, "LONG_SHARE", 1 << 30)
@@ -236,7 +235,7 @@ def test_random_graphs(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_sizes_of_skewed_graphs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few rows hold most columns; columns are sorted, and rows too small for the wanted sizes are left out."""
+    """A few rows have most columns; columns are sorted, and rows too small for the wanted sizes are dropped."""
     from mbe_stage.bicliques.cuda import prepare
 
     monkeypatch.setattr(prepare, "LONG_ROW", 2)
@@ -263,7 +262,7 @@ def test_sizes_of_skewed_graphs(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("sizes", TINY)
 @pytest.mark.parametrize(("shape", "density"), SMALL)
-def test_short_of_everything(
+def test_all_work_areas_run_short(
     sizes: dict, shape: tuple[int, int], density: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mbe_stage.bicliques.cuda import prepare
@@ -277,12 +276,12 @@ def test_short_of_everything(
 
 
 @pytest.mark.parametrize("sizes", [{"pool_extra": 64}, {"pool_extra": 64, "words": 64}, {"pool_extra": 64, "nodes": 2}])
-def test_short_of_the_budget(sizes: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the emulator goes through, where warps do run at once: a run is refused in words, or finds everything."""
+def test_budgets_run_short(sizes: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emulator's cases with truly parallel warps: a run is refused clearly, or finds everything."""
     from mbe_stage.bicliques.cuda import pool_compaction, session
 
     original = session.Session
-    # To be put back.
+    # To be restored.
     monkeypatch.setattr(session, "Session", original)
     monkeypatch.setattr(session, "with_space_in_pool", session.with_space_in_pool)
     monkeypatch.setattr(pool_compaction, "PASSING_INTS", 96)
@@ -299,14 +298,14 @@ def test_short_of_the_budget(sizes: dict, monkeypatch: pytest.MonkeyPatch) -> No
         except MemoryBudgetExceeded:
             is_refused = True
         n_refused += is_refused
-    # With the most there is nothing to refuse.
+    # The largest needs no refusal.
     assert not is_refused
     assert n_refused < len(spares) // 2
     assert {"grown", "fewer warps"} <= set(happened)
 
 
-def test_idle_warps_are_given_work() -> None:
-    """Hundreds of warps, thirty roots, and a stack of bitset frames below each: most warps live on what others give."""
+def test_idle_warps_get_work() -> None:
+    """Hundreds of warps, thirty roots, and a stack of bitset frames below each: most warps live on donated work."""
     graph = graphs.from_matrix(graphs.random_matrix(1, 30, 32, 0.8))
     n_bicliques = sum(block.n_bicliques for block in engine_cpu.run(graph, BicliqueQuery(), Execution(), Detail.COUNT))
     fingerprint = cpu_fingerprint(graph)
@@ -362,14 +361,14 @@ def test_sizes(query: BicliqueQuery) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["gowalla", "EuAll", "youtube", "mushroom", "marvel", "unicodelang"])
-def test_preparation_is_the_hosts(data_dir: Path, name: str, query: BicliqueQuery) -> None:
+def test_preparation_equals_the_host_s(data_dir: Path, name: str, query: BicliqueQuery) -> None:
     from mbe_stage.device.launch import resident_blocks
 
     graph = read(data_dir, name)
     assert differences(prepared(on_device(graph), query, resident_blocks()), expected(graph, query)) == []
 
 
-def test_bicliques_are_expanded_as_they_should_be() -> None:
+def test_bicliques_are_expanded_correctly() -> None:
     from tests.mbe_stage.expansion_checks import CASES, check_expansion
 
     for seed in range(10):
@@ -377,14 +376,14 @@ def test_bicliques_are_expanded_as_they_should_be() -> None:
             check_expansion(case, seed)
 
 
-def test_a_graph_on_the_device_is_taken_as_it_is() -> None:
+def test_a_graph_on_the_device_is_used_unchanged() -> None:
     for query in (BicliqueQuery(), BicliqueQuery(containing_left=(3,), min_right=2)):
         for seed in range(10):
             graph = random_graph(seed)
             assert counted(on_device(graph), query) == len(wanted(graph, query))
 
 
-def test_whatever_stream_is_current() -> None:
+def test_any_current_stream() -> None:
     import cupy as cp
 
     from tests.mbe_stage.device_checks import to_host
@@ -399,7 +398,7 @@ def test_whatever_stream_is_current() -> None:
             assert sink.table().as_set() == wanted(graph)
 
 
-def test_the_plan_can_be_asked_for_and_the_budget_it_needs() -> None:
+def test_the_plan_and_its_budget_are_available() -> None:
     graph = random_graph(1)
     plan = engine_cuda.memory_plan(graph, BicliqueQuery(), PLENTY, Detail.MEMBERS)
     assert plan is not None
@@ -411,7 +410,7 @@ def test_the_plan_can_be_asked_for_and_the_budget_it_needs() -> None:
     assert sum(block.n_bicliques for block in blocks) == len(wanted(graph))
 
 
-def test_a_budget_beyond_the_device_is_refused_in_words() -> None:
+def test_a_budget_beyond_the_device_is_refused() -> None:
     with pytest.raises(MemoryBudgetExceeded, match="lower the memory budget"):
         list(
             engine_cuda.run(random_graph(1), BicliqueQuery(), PLENTY, Detail.COUNT, sizes=FEW | {"pool_extra": 1 << 40})

@@ -1,4 +1,4 @@
-"""Parts of the kernels by themselves, without a GPU: what a warp does together, closed-set bitmaps, rows as words."""
+"""Parts of the kernels without a GPU: warp operations, closed-set bitmaps, rows as words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that run the CUDA engine on a GPU: what a second one finds compiled, and Ctrl-C. With `make test-gpu`."""
+"""Processes that run the CUDA engine on a GPU: compiled code of earlier ones, and Ctrl-C. With `make test-gpu`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ print(json.dumps(sorted(sink.table().as_set())))
 """
 
 
-def test_two_processes_side_by_side_do_what_one_would() -> None:
+def test_two_concurrent_processes_find_the_same() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(4, 90, 70, 0.3))
     tasks = engine_cpu.tasks_of(graph, BicliqueQuery(), 20)
     processes = [
@@ -99,12 +99,12 @@ except KeyboardInterrupt:
 def test_ctrl_c_between_quanta() -> None:
     """2**52 bicliques: a quarter of an hour, if 5,000 warps counted a thousand each in a microsecond."""
     process = begun([sys.executable, "-c", _INTERRUPTED], cwd=_ROOT, text=True)
-    # Compiling takes half a minute where no cache has the kernels.
+    # Compiling takes half a minute without a cache.
     watchdog = threading.Timer(PATIENCE, process.kill)
     watchdog.start()
     try:
         assert process.stdout is not None
-        # Two quanta are over, a third is at work.
+        # Two quanta are over, a third is running.
         quanta = [process.stdout.readline() for _ in range(2)]
         process.send_signal(signal.SIGINT)
         stdout, stderr = output_of(process)
@@ -115,5 +115,5 @@ def test_ctrl_c_between_quanta() -> None:
     assert stdout.splitlines()[-1] == f"interrupted {2**9 - 2}"
     found, shares = zip(*(line.split() for line in quanta), strict=True)
     assert 0 < int(found[0]) < int(found[1])
-    # Of 52 roots the largest are begun, and not done.
+    # Of 52 roots the largest have started and are not done.
     assert float(shares[0]) <= float(shares[1]) < 0.9

@@ -1,4 +1,4 @@
-"""What can be known of the CUDA engine without a GPU: its logic (emulated), compilation, plans and refusals."""
+"""The CUDA engine without a GPU: its logic (emulated), compilation, plans and refusals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FACTS = ReducedSizes(
     wedges=6_827_312,
 )
 _GIB = 1 << 30
-# Bytes, of kernels that are quick all the same: those of local counts take little more time than that of the counts.
+# Bytes of kernels that are still fast: those of local counts take little more time than that of the counts.
 SPILLED = {"add_vertices_warp_per_task": 48, "add_edges_warp_per_task": 96, "count_triples_block_per_root": 96}
 
 
@@ -59,7 +59,6 @@ _RECORDS = "python -m tests.mbe_stage.compiled_cuda each prints the new cuda_res
 
 
 def emulated(part: str) -> list[dict[str, Any]]:
-    """Cases of one part, each of them right."""
     cases = [json.loads(line) for line in run_module("emulated_cuda", part).splitlines()]
     for case in cases:
         assert case.get("same", True), case
@@ -72,19 +71,19 @@ def emulated(part: str) -> list[dict[str, Any]]:
 def test_the_kernels_in_lockstep_lanes(part: str) -> None:
     cases = emulated(part)
     assert len(cases) > 6
-    # Both parts have all sizes of what the engine works in.
+    # Both parts have all sizes of the work areas.
     assert {json.dumps(case["sizes"]) for case in cases} == set(map(json.dumps, TINY))
 
 
 @on_the_emulator
-def test_stacks_wait_where_arenas_have_no_room_to_grow() -> None:
+def test_stacks_wait_if_arenas_cannot_grow() -> None:
     assert sum(case["suspended"] for case in emulated("suspended")) > 0
 
 
 @pytest.mark.slow
 @on_the_emulator
 def test_idle_warps_are_donated_work() -> None:
-    # Where nothing is handed to idle warps, these cases show nothing. It was 18 or more when this was written.
+    # Without handovers to idle warps these cases would show nothing. There were at least 18 at the time of writing.
     donated = [case["donated"] for case in emulated("donated")]
     assert len(donated) == 2
     for times in donated:
@@ -93,8 +92,8 @@ def test_idle_warps_are_donated_work() -> None:
 
 @pytest.mark.slow
 @on_the_emulator
-def test_what_no_condition_leaves_is_not_gone_into() -> None:
-    # Paths of up to 14 rows, of which one at most is skipped, and the children that are not gone into.
+def test_subtrees_without_wanted_bicliques_are_not_visited() -> None:
+    # Paths of up to 14 rows, skipping one at most, and the children that are not opened.
     deep = emulated("deep")
     assert len(deep) == 4
     assert 0 < max(case["visited"] for case in deep) < 14**3
@@ -105,9 +104,9 @@ def test_what_no_condition_leaves_is_not_gone_into() -> None:
 
 
 @on_the_emulator
-def test_progress_counts_what_is_done() -> None:
+def test_progress_counts_finished_work() -> None:
     (progress,) = emulated("progress")
-    # Roots that warps have begun are not done yet.
+    # Started roots are not done yet.
     shares = progress["shares"]
     assert shares == sorted(shares)
     assert shares[0] < 0.9
@@ -116,7 +115,7 @@ def test_progress_counts_what_is_done() -> None:
 
 @pytest.mark.slow
 @on_the_emulator
-def test_a_run_lives_within_what_it_may_take() -> None:
+def test_a_run_stays_within_its_budget() -> None:
     cases = [json.loads(line) for line in run_module("emulated_memory").splitlines()]
     happened = {event for case in cases for event in case["happened"]}
     assert happened == EVENTS
@@ -127,39 +126,39 @@ def test_a_run_lives_within_what_it_may_take() -> None:
             assert case["same"], case
 
 
-def test_nodes_are_moved_into_gaps_or_down_and_nothing_is_lost() -> None:
+def test_moving_nodes_loses_nothing() -> None:
     told = [json.loads(line) for line in run_module("emulated_pool").splitlines()]
     assert len(told) == 300
     assert all(each["same"] for each in told)
     filled = [each for each in told if each["moved"] is not None]
     assert len(filled) > 50
-    # What is moved is less than what stays, and few entries are lost in gaps.
+    # Less is moved than stays, and few entries are lost in gaps.
     assert sum(each["moved"] for each in filled) < sum(each["live"] for each in filled) / 2
     assert any(each["moved"] is None for each in told)
 
 
 @on_the_emulator
-def test_what_lanes_do_together_in_one_meeting_is_what_they_do_in_five() -> None:
+def test_warp_operations_of_one_meeting_equal_those_of_five() -> None:
     assert set(json.loads(run_module("emulated_warp")).values()) == {40}
 
 
 @on_the_emulator
-def test_the_node_a_warp_goes_to_is_the_models() -> None:
+def test_the_node_choice_equals_the_model() -> None:
     kinds = json.loads(run_module("emulated_share"))
     assert set(kinds) == {"largest", "oldest", "none"}
     assert min(kinds.values()) > 50
 
 
 @on_the_emulator
-def test_what_stays_on_the_device_equals_what_the_host_computes() -> None:
+def test_device_computations_equal_the_host_s() -> None:
     assert len(run_module("emulated_device").splitlines()) == 11
 
 
-# Launches, copies and waits of a small run. Zeros of several arrays are as many launches, of 4 us each: one piece of
-# memory that is cut into arrays takes longer.
+# Launches, copies and waits of a small run. Zeroing several arrays takes as many launches of 4 us; one piece of memory
+# cut into arrays takes longer.
 _MOST_ASKED = {
     "bicliques COUNT": (12, 6, 1),
-    # One sums the sizes of columns: then no child reads them one by one.
+    # One sums the sizes of columns, so that no child reads them one by one.
     "bicliques SIZES": (15, 11, 3),
     "bicliques MEMBERS": (21, 19, 3),
     "cliques COUNT": (5, 6, 1),
@@ -173,8 +172,8 @@ _MOST_ASKED = {
 
 @on_the_emulator
 @pytest.mark.parametrize("part", ["enumerations", "counts"])
-def test_a_small_run_asks_little_of_the_device(part: str) -> None:
-    """Each launch takes 5 us of the host and more, each copy and each wait 10 and more."""
+def test_a_small_run_needs_few_device_requests(part: str) -> None:
+    """Each launch takes at least 5 us of the host, each copy and each wait at least 10."""
     for line in run_module("emulated_launches", part).splitlines():
         asked = json.loads(line)
         found = [asked[kind] for kind in ("launches", "copies", "waits")]
@@ -193,7 +192,7 @@ def test_the_device_prepares_the_graph_as_the_host_does() -> None:
 
 @on_the_emulator
 @pytest.mark.parametrize(("part", "n"), [("some", 38), pytest.param("all", 47, marks=pytest.mark.slow)])
-def test_bicliques_are_expanded_as_they_should_be(part: str, n: int) -> None:
+def test_bicliques_are_expanded_correctly(part: str, n: int) -> None:
     lines = [json.loads(line) for line in run_module("emulated_expansion", part).splitlines()]
     cases = [line for line in lines if "case" in line]
     assert len(cases) == n
@@ -205,7 +204,7 @@ def test_bicliques_are_expanded_as_they_should_be(part: str, n: int) -> None:
     for line in metered:
         assert line["peak"] <= line["planned"], line
         assert line["alive"] == 0
-    # Nor much more is planned than is needed somewhere.
+    # Nor is much more planned than some case needs.
     assert max(line["peak"] / line["planned"] for line in metered) > 0.95
 
 
@@ -219,7 +218,7 @@ def test_the_same_bicliques_without_any_technique() -> None:
         assert case["counted"] == case["wanted"], case
 
 
-def test_a_technique_that_does_not_exist_is_named() -> None:
+def test_an_unknown_technique_is_named() -> None:
     with pytest.raises(ValueError, match="technique is 'sorting': expected one of merging, closed_sets"):
         Techniques.without("sorting")
 
@@ -239,7 +238,7 @@ def test_kernels_compile_for_both_architectures_as_recorded(kernels: str) -> Non
     table = changes({kernel: recorded[kernel] for kernel in found}, found)
     assert not table, f"registers or spills have changed; if this is meant, {_RECORDS}\n{table}"
     for kernel, resources in found.items():
-        # The grid relies on that many blocks being resident: 65,536 registers and 228 KiB of shared memory.
+        # The grid relies on this many resident blocks: 65,536 registers and 228 KiB of shared memory.
         assert resources["registers"] <= 128
         assert resources["shared_bytes"] <= 48 << 10
         assert resources["spill_store_bytes"] <= SPILLED.get(kernel.split()[0], 0), kernel
@@ -255,7 +254,7 @@ def test_importing_the_engine_needs_no_gpu_library() -> None:
 
 
 @pytest.mark.parametrize(("missing", "package"), [("numba_cuda", "numba-cuda"), ("cupy", "CuPy")])
-def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, missing: str, package: str) -> None:
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, missing: str, package: str) -> None:
     monkeypatch.setattr(available, "_is_installed", lambda name: name != missing)
     assert engine_cuda.unavailable_reason() == f"{package} is not installed: pip install 'mbe-stage[cuda]'"
 
@@ -304,23 +303,23 @@ def test_the_budget_that_an_error_names_is_enough(mode: int) -> None:
 
 
 @pytest.mark.parametrize("budget", [100 << 20, _GIB, 8 * _GIB, 64 * _GIB])
-def test_blocks_are_as_large_as_what_is_planned_for_them(budget: int) -> None:
+def test_blocks_fill_their_planned_size(budget: int) -> None:
     plan = plan_memory(_FACTS, 264, layout.MEMBERS, budget)
     assert expansion_bytes(plan.descriptors, plan.range_members) <= plan.expansion_bytes
     assert expansion_bytes(plan.descriptors, plan.range_members + 1) > plan.expansion_bytes
-    # The largest biclique there could be has room.
+    # The largest possible biclique has room.
     assert plan.range_members >= _FACTS.n_vertices
     assert plan.expansion_bytes <= max(budget // 8, expansion_bytes(plan.descriptors, _FACTS.n_vertices))
 
 
-def test_growing_counts_what_is_held_while_it_is_copied() -> None:
+def test_growing_accounts_for_the_copy() -> None:
     plan = plan_memory(_FACTS, 264, layout.COUNT, _GIB)
     assert check_growth(plan, _GIB - plan.total_bytes, _GIB) is plan
     with pytest.raises(MemoryBudgetExceeded, match="to go on"):
         check_growth(plan, _GIB - plan.total_bytes + 1, _GIB)
 
 
-def test_fewer_blocks_fit_where_more_is_held() -> None:
+def test_fewer_blocks_fit_if_more_is_held() -> None:
     plan = plan_memory(_FACTS, 264, layout.COUNT, 64 * _GIB)
     assert blocks_that_fit(plan, 0, plan.total_bytes) == plan.n_blocks
     block_bytes = plan.warp_bytes * layout.WALKING_WARPS_PER_BLOCK
@@ -341,7 +340,7 @@ def test_arenas_grow_for_as_many_warps_as_fit() -> None:
         with_larger_arenas(plan, 1 << 30, 0, 4 * _GIB)
 
 
-# bookcrossing: 4 GiB were refused when the pool had to be doubled twice, for half of it to be free.
+# bookcrossing: 4 GiB were refused when the pool had to be doubled twice to be half free.
 _BOOKCROSSING = ReducedSizes(
     n_vertices=445_818,
     n_rows=77_799,
@@ -353,13 +352,13 @@ _BOOKCROSSING = ReducedSizes(
 )
 
 
-def test_a_pool_takes_what_fits_while_its_live_part_is_held_twice() -> None:
+def test_a_growing_pool_leaves_room_for_a_copy_of_its_live_part() -> None:
     budget = 4 * _GIB
     plan = plan_memory(_BOOKCROSSING, 264, layout.COUNT, budget)
     assert plan.n_blocks > 200
     is_refused = False
     needed, held = 500_000, 20 << 20
-    # The live part grows and grows.
+    # The live part keeps growing.
     for used in range(10_000_000, 1_000_000_000, 10_000_000):
         before = plan
         try:
@@ -376,12 +375,12 @@ def test_a_pool_takes_what_fits_while_its_live_part_is_held_twice() -> None:
         if plan.n_blocks == before.n_blocks:
             assert plan.n_blocks == 1 or plan.pool - used - needed >= plan.pool // 4 - 1
     assert is_refused
-    # One block, and nearly everything else the live nodes, twice.
+    # One block, and nearly everything else twice the live nodes.
     assert 2 * 4 * used > 0.8 * budget
     assert before.n_blocks == 1
 
 
-def test_a_pool_that_is_half_free_stays_as_it_is() -> None:
+def test_a_half_free_pool_does_not_grow() -> None:
     plan = plan_memory(_BOOKCROSSING, 264, layout.COUNT, 4 * _GIB)
     assert with_space_in_pool(plan, plan.pool // 4, plan.pool // 4, plan.nodes // 2, 0, 4 * _GIB) == plan
     more_nodes = with_space_in_pool(plan, plan.pool // 4, 0, plan.nodes // 2 + 1, 0, 4 * _GIB)
@@ -390,20 +389,20 @@ def test_a_pool_that_is_half_free_stays_as_it_is() -> None:
         with_space_in_pool(replace(plan, n_blocks=1), 1 << 29, 1 << 29, 10, 0, 4 * _GIB)
 
 
-def test_only_what_is_written_takes_an_arena_of_ids() -> None:
+def test_only_written_ids_need_an_arena() -> None:
     counting, writing = (plan_memory(_FACTS, 264, mode, 64 * _GIB) for mode in (layout.COUNT, layout.MEMBERS))
     assert counting.ints == layout.WORD_BITS
     assert writing.ints == writing.words + layout.WORD_BITS
     assert writing.warp_bytes - counting.warp_bytes == 4 * writing.words
 
 
-def test_preparing_has_to_fit_too() -> None:
+def test_preparation_must_fit_the_budget() -> None:
     check_preparation(1000, preparation_bytes(1000))
     with pytest.raises(MemoryBudgetExceeded, match="to prepare a graph of 1,000 vertices"):
         check_preparation(1000, preparation_bytes(1000) - 1)
 
 
-def test_a_budget_too_small_says_what_would_do() -> None:
+def test_a_budget_too_small_names_a_sufficient_one() -> None:
     with pytest.raises(MemoryBudgetExceeded, match=r"needs ([\d,]+) bytes of device memory.*its budget is 1,000,000:"):
         plan_memory(_FACTS, 264, layout.COUNT, 1_000_000)
 

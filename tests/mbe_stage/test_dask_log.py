@@ -1,4 +1,4 @@
-"""What Dask logs of a scheduler that is gone is a detail; all else is heard as before."""
+"""Dask's errors about a lost scheduler are logged as details; all others as before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mbe_stage.runners.clusters import quiet_without_scheduler
 
 
 def heard(caplog: pytest.LogCaptureFixture, status: str, error: Exception | None = None) -> list[tuple[str, int]]:
-    """What is heard of an error that Dask's client logs, by whom and how loud."""
+    """Return the logger and level of an error that Dask's client logs."""
     client, dask = SimpleNamespace(status="running"), logging.getLogger("distributed.client")
     caplog.clear()
     with quiet_without_scheduler(client) as same:
@@ -24,7 +24,7 @@ def heard(caplog: pytest.LogCaptureFixture, status: str, error: Exception | None
 OURS, DASKS = ("mbe_stage.runners.clusters", logging.DEBUG), ("distributed.client", logging.ERROR)
 
 
-def test_only_what_is_of_a_lost_scheduler_is_a_detail(
+def test_only_errors_of_a_lost_scheduler_are_details(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -1,6 +1,6 @@
-"""A Dask cluster finds what this process finds, within limits and in parts.
+"""A Dask cluster finds the same as this process, within limits and in parts.
 
-What becomes of workers that are killed, hang or come late: `tests/pipeline/test_cluster_faults.py`.
+Killed, hanging and late workers: `tests/pipeline/test_cluster_faults.py`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ distributed = pytest.importorskip("distributed", reason="needs Dask: pip install
 
 from tests.pipeline.forked_workers import workers_are_forked  # noqa: E402 - it needs Dask
 
-# Long enough for workers to be lost in the middle, with leases of a tenth of a second.
+# Long enough to lose workers in the middle, with leases of a tenth of a second.
 LONG = (120, 600, 0.25)
 
 
@@ -92,7 +92,7 @@ def sizes(graph: BipartiteCSR, execution: Execution) -> dict:
 
 @functools.cache
 def sizes_of_long() -> dict:
-    """What is to be found in the graph that most tests search, without a cluster."""
+    """Return the results of the graph that most tests search, without a cluster."""
     return sizes(random_graph(*LONG), Execution())
 
 
@@ -142,8 +142,6 @@ def test_a_long_search_keeps_all_workers_busy(client: Any) -> None:
 
 
 class Noting(TableSink):
-    """A sink with checkpoints."""
-
     def __init__(self) -> None:
         super().__init__()
         self.kept: list[tuple[int, tuple[Any, ...]]] = []
@@ -157,13 +155,13 @@ class Noting(TableSink):
     [True, pytest.param(False, marks=pytest.mark.slow)],
     ids=["leases end in time", "leases go on"],
 )
-def test_a_time_limit_is_noticed_while_leases_are_out(client: Any, monkeypatch, ends_in_time: bool) -> None:
-    """They are of half a minute."""
+def test_a_time_limit_holds_during_leases(client: Any, monkeypatch, ends_in_time: bool) -> None:
+    """The leases take half a minute."""
     if not ends_in_time:
         monkeypatch.setattr(dask_runner, "_SHARE_OF_LIMIT", 1e6)
     graph, sink = random_graph(150, 1500, 0.25), Noting()
     runner = DaskRunner(client, shares_machine=True, lease_seconds=30.0)
-    # Workers have loaded what they need before the time counts.
+    # Workers have loaded their code before the time counts.
     sizes(random_graph(8, 9, 0.5), Execution(runner=runner))
     execution = Execution(runner=runner, time_limit_seconds=10.0, block_bytes=1 << 24)
     facts = stream(
@@ -172,13 +170,13 @@ def test_a_time_limit_is_noticed_while_leases_are_out(client: Any, monkeypatch, 
     assert facts.truncated == "stopped at time_limit_seconds = 10"
     assert 10.0 < facts.seconds < 25.0
     if ends_in_time:
-        # What was found until shortly before has come, and is kept.
+        # Results until shortly before have arrived and are kept.
         assert 0 < sink.kept[-1][0] <= facts.n_found
-    # Nobody is at it any more.
+    # No worker is still searching.
     assert sizes(random_graph(8, 9, 0.5), Execution(runner=runner))
 
 
-def test_a_part_and_what_a_barrier_leaves_of_it(client: Any) -> None:
+def test_tasks_and_their_rest_after_a_barrier(client: Any) -> None:
     graph = random_graph(*LONG)
     tasks = engine_cpu.tasks_of(graph, BicliqueQuery(), 8)
     whole, left = HistogramSink(), HistogramSink()
@@ -227,7 +225,7 @@ def test_a_limit_ends_the_search_and_the_workers_are_free(client: Any) -> None:
     assert not any(client.processing().values())
 
 
-def test_more_than_a_worker_may_hold_is_refused(client: Any) -> None:
+def test_a_job_beyond_a_worker_s_memory_is_refused(client: Any) -> None:
     execution = Execution(
         runner=DaskRunner(client, shares_machine=True), memory_budget_bytes=1 << 20, block_bytes=1 << 16
     )
@@ -236,14 +234,14 @@ def test_more_than_a_worker_may_hold_is_refused(client: Any) -> None:
 
 
 def test_other_versions_are_refused(runner: DaskRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of this process; the workers have the module as it is.
+    # Of this process; the workers have the unchanged module.
     monkeypatch.setattr(lease_work, "version", lambda _: "0.1")
     with pytest.raises(EngineUnavailable, match=r"worker tcp://.* has mbe-stage .*, and this process 0\.1: expected"):
         enumerate_into(CountSink(), random_graph(5, 5, 0.5), None, Execution(runner=runner), "cpu")
 
 
 class Proven:
-    """Who answers with a certain word may make parts."""
+    """Workers that answer with a certain word may make parts."""
 
     def proven(self, proofs: dict[str, Any]) -> set[str]:
         return {worker for worker, proof in proofs.items() if proof[0] == "proof"}
@@ -254,7 +252,7 @@ def a_run(parts: Any) -> Any:
     return dask_runner._Run("job", search, None, Execution(), lease_work.Terms(1.0, 1))
 
 
-def test_a_worker_that_cannot_begin_is_left_out_and_ends_nothing(
+def test_a_worker_that_cannot_start_is_skipped(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = {
@@ -297,13 +295,13 @@ def test_the_graph_leaves_this_process_once(runner: DaskRunner, monkeypatch: pyt
         ("xy", "", [], [{"a": "x", "b": "y"}, {"c": "x", "d": "y", "e": "a"}]),
         # `a` hangs, so all get it from here.
         ("", "a", ["a", *"bcde"], []),
-        # `c` cannot take it from `a`, which is asked no more.
+        # `c` cannot take it from `a`, which is not asked again.
         ("", "c", ["a", "c"], [{"b": "a"}, {"c": "a", "d": "b"}, {"e": "b"}]),
         # A giver that is gone.
         ("x", "a", ["a", *"bcde"], [{"a": "x"}]),
     ],
 )
-def test_who_gets_the_graph_from_whom(
+def test_which_worker_gets_the_graph_from_which(
     with_it: str, unable: str, sent: list[str], rounds: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: dict[Any, list[Any]] = {lease_work.keep_graph: [], lease_work.take_graph: []}
@@ -325,8 +323,8 @@ def test_a_worker_without_the_graph_gives_none(client: Any) -> None:
     assert client.run(lease_work.take_graph, "no job", {taker: giver}, workers=[taker]) == {taker: False}
 
 
-def test_a_worker_that_could_not_keep_a_part_sends_for_the_rest_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    """Also where it begins once more, and could keep some again."""
+def test_a_worker_that_fails_to_keep_a_part_sends_blocks_from_then_on(caplog: pytest.LogCaptureFixture) -> None:
+    """Also if it starts again and could keep parts."""
     graph = random_graph(5, 5, 0.5)
     ledger = Ledger(engine_cpu.tasks_of(graph, BicliqueQuery(), 1))
     lease = ledger.lend("a", 2, 0.0)
@@ -346,11 +344,11 @@ def test_a_worker_that_could_not_keep_a_part_sends_for_the_rest_of_the_run(caplo
     assert caplog.messages == [said]
 
 
-def test_what_can_never_be_fetched_ends_the_search(
+def test_a_result_that_cannot_be_fetched_ends_the_search(
     client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def result(_future: Any, timeout: float) -> Any:
-        # As long as all that a worker may hold takes.
+        # As long as a worker's maximum takes.
         assert timeout > 100
         raise TimeoutError("it takes too long")
 
@@ -362,10 +360,10 @@ def test_what_can_never_be_fetched_ends_the_search(
     assert "could not be fetched" in caplog.text
 
 
-def test_whoever_hangs_before_its_result_is_fetched_has_nobody_wait(
+def test_a_worker_that_hangs_before_its_result_is_fetched_blocks_no_other(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its roots are lent again, as those of one that hangs at work."""
+    """Its roots are lent again, as those of a worker that hangs in a search."""
     graph, hung, over = random_graph(*LONG), threading.Event(), threading.Event()
     real, hanging = distributed.Future.result, threading.Lock()
 
@@ -405,8 +403,8 @@ def test_results_are_fetched_one_at_a_time_unless_one_is_slow(monkeypatch: pytes
     assert fetching.next(0.05) is None
 
 
-def test_a_result_that_nobody_has_dealt_with_keeps_others_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that this process has one of them; of those that do not come there are four at most."""
+def test_unprocessed_results_limit_further_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process holds one of them; at most four are outstanding."""
     begun: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def a_future(number: int, come: threading.Event) -> Any:
@@ -416,7 +414,7 @@ def test_a_result_that_nobody_has_dealt_with_keeps_others_where_they_are(monkeyp
     fetching, come, hangs = Fetching(), threading.Event(), threading.Event()
     come.set()
     fetching.ask(0, a_future(0, come), PATIENCE)
-    # Once it is here, it is not slow.
+    # Once it has arrived, it is not slow.
     while fetching._here.empty():
         time.sleep(0.001)
     for number in (1, 2):
@@ -464,30 +462,30 @@ def test_the_scheduler_is_lost() -> None:
     client.close()
 
 
-def what_is_loaded() -> tuple[int, int, Any, Any]:
-    """Of a worker: how many of the engine's steps are loaded and kept, and what Dask was told."""
+def loaded_steps() -> tuple[int, int, Any, Any]:
+    """Return a worker's numbers of loaded and kept engine steps, and Dask's setting."""
     steps = engine_cpu.compile_steps()
     told = (dask.config.get(f"distributed.{key}") for key in ("worker.profile.enabled", "admin.tick.interval"))
     return sum(step.is_loaded() for step in steps), sum(step.is_kept() for step in steps), *told
 
 
-def test_a_cluster_of_this_machine_has_loaded_what_the_cache_has() -> None:
+def test_a_local_cluster_loads_the_cached_code() -> None:
     # The rest is left.
     compile_ahead(reduction.compile_steps())
     before = dask.config.get("distributed.worker.profile.enabled")
     with dask_cluster(workers=1, threads=1, problem="bicliques") as runner:
-        ((n_loaded, n_kept, *told),) = runner._client.run(what_is_loaded).values()
+        ((n_loaded, n_kept, *told),) = runner._client.run(loaded_steps).values()
     assert n_loaded == n_kept > 0
     assert told == [False, "1s"]
     assert dask.config.get("distributed.worker.profile.enabled") == before
-    # What somebody has set holds; nothing is loaded unasked.
+    # An explicit setting holds; nothing is loaded unasked.
     with dask.config.set({"distributed.admin.tick.interval": "50ms"}), dask_cluster(workers=1, threads=1) as runner:
-        ((n_loaded, _, *told),) = runner._client.run(what_is_loaded).values()
+        ((n_loaded, _, *told),) = runner._client.run(loaded_steps).values()
     assert n_loaded == 0
     assert told == [False, "50ms"]
 
 
-def test_a_worker_that_cannot_load_is_left_to_the_search(
+def test_a_worker_that_cannot_load_does_not_fail_the_start(
     client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     runner, asked = DaskRunner(client), DaskRunner._asked

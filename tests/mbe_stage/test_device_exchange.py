@@ -1,4 +1,4 @@
-"""What devices share, with devices made up: they hand work over, come to barriers and are lost, at random moments."""
+"""Fake devices share a search: they hand work over, reach barriers and get lost at random moments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GRAPH = types.SimpleNamespace(is_on_host=True)
 
 @dataclass(frozen=True)
 class Found:
-    """A block: `n` results; one without any takes memory too, as those of a device do."""
+    """A block of `n` results; an empty one takes memory too, as on a device."""
 
     n: int
     work_done: float = 0.0
@@ -54,7 +54,7 @@ class DeviceProgress:
 
 
 class Search:
-    """Each root has as many results as its number, which are found a few at a time; what is begun may be split.
+    """A search where each root has as many results as its number, found a few at a time; started work can be split.
 
     It may save its work, and sometimes has too much of it.
     """
@@ -147,7 +147,6 @@ class Search:
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
-    """An engine whose devices are made up."""
     selection = types.ModuleType("mbe_stage.device.selection")
     made_up: dict[str, Any] = {
         "current_number": lambda: 0,
@@ -158,7 +157,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     }
     vars(selection).update(made_up)
     monkeypatch.setitem(sys.modules, selection.__name__, selection)
-    # What is made up takes no time.
+    # Fake work takes no time.
     for name, seconds in (("_REST_SECONDS", 0.0), ("_LONG_REST_SECONDS", 0.001), ("_LOOK_SECONDS", 0.0005)):
         monkeypatch.setattr(device_exchange, name, seconds)
     made = types.SimpleNamespace()
@@ -167,7 +166,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
 
 
 def run(engine: Any, seed: int, fails: Sequence[float], epoch_seconds: float, execution: Execution) -> tuple[Any, int]:
-    """All that was found, checked at every barrier; the runner beside it."""
+    """Return all results, checked at every barrier; and the runner."""
     dice = random.Random(seed)
     rows = np.array(sorted(dice.sample(range(1, 60), 40), reverse=True), np.int32)
     can_save = seed % 4 > 1
@@ -193,7 +192,7 @@ def run(engine: Any, seed: int, fails: Sequence[float], epoch_seconds: float, ex
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
-def test_nothing_is_lost_and_nothing_comes_twice(engine: Engine, n: int) -> None:
+def test_results_are_complete_and_distinct(engine: Engine, n: int) -> None:
     given = 0
     for seed in range(6):
         runner, _ = run(engine, seed, [float("inf")] * n, 0.02 * (seed % 2), Execution())
@@ -202,7 +201,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(engine: Engine, n: int) -> None
     assert (given > 0) == (n > 1)
 
 
-def test_devices_that_are_lost_at_random_moments(engine: Engine) -> None:
+def test_devices_lost_at_random_moments(engine: Engine) -> None:
     warned = 0
     for seed in range(12):
         dice = random.Random(seed)
@@ -217,12 +216,12 @@ def test_the_last_device_that_is_lost_ends_the_search(engine: Engine) -> None:
         run(engine, 1, [3, 3], 1e9, Execution())
 
 
-def test_what_was_handed_on_cannot_be_found_again(engine: Engine) -> None:
+def test_passed_on_results_cannot_be_found_again(engine: Engine) -> None:
     with pytest.raises(DeviceLost, match=r"gpu:1 \(made up\) was lost \(the device is gone\)"):
         run(engine, 1, [float("inf"), 12], 1e9, Execution(time_limit_seconds=1e6))
 
 
-def test_a_mistake_of_the_program_is_no_loss(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_error_is_not_a_lost_device(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(_self: Search, _block_bytes: int) -> list[Found]:
         raise TypeError("a mistake")
 
@@ -231,7 +230,7 @@ def test_a_mistake_of_the_program_is_no_loss(engine: Engine, monkeypatch: pytest
         run(engine, 1, [float("inf")] * 2, 1e9, Execution())
 
 
-def test_a_device_that_cannot_begin_is_named(engine: Any) -> None:
+def test_a_device_that_cannot_start_is_named(engine: Any) -> None:
     def refused(*_given: Any, **_others: Any) -> Any:
         raise MemoryBudgetExceeded("needs 7 bytes", needed_bytes=7)
 
@@ -242,7 +241,7 @@ def test_a_device_that_cannot_begin_is_named(engine: Any) -> None:
 
 
 class Watched:
-    """Searches whose blocks are in device memory; the one on the device of the tables rests while one is taken in."""
+    """Searches with blocks in device memory; the one on the device of the tables rests while one is consumed."""
 
     def __init__(self, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.budgets: list[int] = []
@@ -262,7 +261,7 @@ class Watched:
         monkeypatch.setattr(Search, "work", watched)
 
 
-def test_nothing_is_searched_where_the_consumer_is_at_work(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_search_runs_on_the_consumer_s_device(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(engine, monkeypatch)
     runner, n = devices.DeviceRunner([0, 1, 2], epoch_seconds=0.0), 0
     means = Execution(device_memory_bytes=1200)
@@ -276,7 +275,7 @@ def test_nothing_is_searched_where_the_consumer_is_at_work(engine: Any, monkeypa
     assert watched.budgets == [900] * 3
 
 
-def test_a_device_that_is_lost_before_its_blocks_are_taken(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_lost_before_its_blocks_are_consumed(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     Watched(engine, monkeypatch)
     kind = type("CudaError", (RuntimeError,), {"__module__": "cupy_backends"})
 
@@ -289,7 +288,7 @@ def test_a_device_that_is_lost_before_its_blocks_are_taken(engine: Any, monkeypa
     assert not [each for each in threading.enumerate() if each.name.startswith("gpu-")]
 
 
-def test_a_device_that_is_refused_says_what_budget_would_do(engine: Any) -> None:
+def test_a_refused_device_names_a_sufficient_budget(engine: Any) -> None:
     def refused(*_given: Any, **_others: Any) -> Any:
         raise MemoryBudgetExceeded("needs 9 bytes", needed_bytes=9)
 
@@ -301,9 +300,9 @@ def test_a_device_that_is_refused_says_what_budget_would_do(engine: Any) -> None
         assert error.value.needed_bytes == enough
 
 
-def test_budgets_of_devices_that_are_shared_and_of_others() -> None:
+def test_budgets_of_shared_and_other_devices() -> None:
     budgets = devices._Budgets.of(Execution(device_memory_bytes=1200), (0, 0, 1), {0: 4000, 1: 800}, 0)
-    # What was asked for was planned for the device of the tables; of another one it takes what there is.
+    # A requested budget is planned for the device of the tables; other devices use their free memory.
     assert [budgets.of_search(number) for number in (0, 1)] == [450, 450]
     assert budgets.most_of_blocks == 50
     assert budgets.for_search(0, 450) == 1200
@@ -314,7 +313,7 @@ def test_budgets_of_devices_that_are_shared_and_of_others() -> None:
 
 
 def test_ends_of_full_epochs_take_little_of_the_time(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Devices idle at the end of an epoch: where each moment finds more than is held back, results are handed on."""
+    """Devices idle at the end of an epoch: if each moment finds more than is held back, results are passed on."""
     ends = []
     end_round = device_exchange.Exchange._end_round
 

@@ -1,6 +1,6 @@
-"""What is computed in device memory, on a GPU, against the host's functions. Run with `make test-gpu`.
+"""Computations in device memory on a GPU, compared with the host's functions. Run with `make test-gpu`.
 
-Several processes at once share the GPU. What takes long stands first.
+Several processes share the GPU. The longest stand first.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ pytestmark = pytest.mark.gpu
 
 
 class Kept:
-    """Keeps the blocks."""
-
     detail = Detail.MEMBERS
     on_device = True
 
@@ -36,7 +34,7 @@ def load(data_dir: Path, name: str) -> BipartiteCSR:
 
 
 def with_hubs(seed: int) -> BipartiteCSR:
-    """Columns that nearly all rows have, and rows without any."""
+    """Return a graph with columns that nearly all rows have, and empty rows."""
     matrix = graphs.random_matrix(seed, 300, 60, [0.02, 0.2, 0.7][seed % 3])
     matrix[: 300 - 7 * seed, :2] = True
     matrix[100:104] = False
@@ -65,7 +63,7 @@ def test_sums_over_real_graphs(data_dir: Path, name: str) -> None:
 
     graph = load(data_dir, name)
     sink = Kept()
-    # A small budget, so that there are many blocks.
+    # A small budget gives many blocks.
     enumerate_into(sink, device_checks.to_device(graph), None, Execution(device_memory_bytes=3 << 30))
     fingerprint = device_checks.check_sums(graph, sink.blocks)
     assert fingerprint == device_checks.check_sums(graph, device_checks.blocks_of(graph, 2))
@@ -108,7 +106,7 @@ def test_small_graphs(graph: BipartiteCSR) -> None:
 
 
 def test_time_and_memory_follow_the_steps_and_not_the_number_of_vertices() -> None:
-    """A table of so many vertices by so many bits would take 500 GB."""
+    """A table of this many vertices by bits would take 500 GB."""
     from tests.mbe_stage import device_checks
 
     graph = graphs.path(4_000_000)
@@ -127,7 +125,7 @@ def test_wrong_ids_are_named(left: list[int]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_sink_on_the_device_gets_what_one_on_the_host_gets(seed: int) -> None:
+def test_device_and_host_sinks_get_the_same(seed: int) -> None:
     from tests.mbe_stage import device_checks
 
     graph = graphs.from_matrix(graphs.random_matrix(seed, 20 + seed, 25, 0.3))

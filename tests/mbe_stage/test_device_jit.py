@@ -1,4 +1,4 @@
-"""What kernels state of themselves, and where their machine code is kept. Needs numba-cuda, but no GPU."""
+"""Declared types of kernels, and the cache of their machine code. Needs numba-cuda, but no GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CALL = jit.KernelCall("tests.somewhere:double", (jit.I32, jit.INT), None, 1.0)
 
 
 def double(_values, _times):
-    """Not even compiled."""
+    """A kernel that is never compiled."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ class Two(NamedTuple):
     second: Any
 
 
-def test_bundles_are_of_the_types_that_a_launch_finds() -> None:
+def test_declared_bundle_types_equal_those_of_a_launch() -> None:
     longs, ints = np.zeros(2, np.int64), np.zeros(2, np.int32)
     assert jit.bundle(Two, jit.I64, jit.I32) == numba.typeof(Two(longs, ints))
     assert jit.bundle(Two, jit.I32, jit.I32) == numba.typeof(Two(ints, ints))
@@ -51,7 +51,7 @@ def compiled(codegen: object, code: str) -> SimpleNamespace:
     return SimpleNamespace(codegen=codegen, launch_config_sensitive=False, _reduce_states=lambda: {"code": code})
 
 
-def test_what_is_kept_is_found_for_the_same_types_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_code_is_found_for_the_same_types_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
     from numba.cuda.dispatcher import _Kernel
 
     monkeypatch.setattr(_Kernel, "_rebuild", classmethod(lambda _kind, code: code))
@@ -94,7 +94,7 @@ def test_kernels_are_found_by_their_names(monkeypatch: pytest.MonkeyPatch) -> No
         ((False, True), (False, True), "all"),
     ],
 )
-def test_where_something_is_missing_everything_is_compiled(loaded, kept, said) -> None:
+def test_if_code_is_missing_everything_is_compiled(loaded, kept, said) -> None:
     needed = [
         CompileStep(str(i), is_loaded=lambda i=i: loaded[i], is_kept=lambda i=i: kept[i], compile=double)
         for i in range(2)

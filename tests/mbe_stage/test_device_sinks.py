@@ -1,4 +1,4 @@
-"""Sinks that take blocks in device memory: the same loop and limits, whatever feeds them. No GPU is needed here."""
+"""Sinks of blocks in device memory: the same loop and limits for any source. No GPU is needed here."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from tests.mbe_stage import graphs
 
 
 class Kept:
-    """Keeps the blocks."""
-
     detail = Detail.MEMBERS
     on_device = True
 
@@ -26,7 +24,7 @@ class Kept:
 
 
 class DeviceEngine:
-    """The specification's bicliques, handed over as the CUDA engine hands over those in device memory."""
+    """The reference's bicliques in the form of the CUDA engine's device blocks."""
 
     closed = False
 
@@ -64,7 +62,7 @@ def test_limits_are_those_of_every_sink(engine: str, limit: int | None) -> None:
     assert facts.n_bicliques == sum(block.n_bicliques for block in sink.blocks) == (limit or 62)
     assert (facts.truncated is None) == (limit is None)
     assert facts.engine == "cuda"
-    # The end is told once more, and that all is done there alone, where it is.
+    # The end is reported once more and, if present, that all is done.
     assert [share == 1.0 for share in shares] == [*[False] * len(sink.blocks), limit is None]
     assert DeviceEngine.closed
 
@@ -75,7 +73,7 @@ def test_an_engine_of_the_host_is_refused(engine: str) -> None:
         enumerate_into(Kept(), graphs.crown(3), engine=engine)
 
 
-def test_auto_says_why_there_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_gives_the_reason_for_having_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: "no NVIDIA GPU is visible")
     with pytest.raises(EngineUnavailable, match="engine 'cuda' cannot run here: no NVIDIA GPU is visible"):
         enumerate_into(Kept(), graphs.crown(3))

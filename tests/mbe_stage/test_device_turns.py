@@ -1,4 +1,4 @@
-"""Whose turn it is on the device that results come to."""
+"""Turns on the device that receives results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mbe_stage.runners.devices import Turns
 from tests.patience import PATIENCE
 
 
-def test_the_consumer_has_a_search_interrupted_and_comes_first() -> None:
+def test_the_consumer_interrupts_a_search_and_goes_first() -> None:
     told, began = threading.Event(), threading.Event()
     turns, at_work = Turns(told.set), list[Any]()
 
@@ -21,7 +21,7 @@ def test_the_consumer_has_a_search_interrupted_and_comes_first() -> None:
         with turns.of_search() as is_its_turn:
             at_work.append(is_its_turn)
             began.set()
-            # A quantum, which ends when it is told to.
+            # A quantum, which ends on request.
             assert told.wait(PATIENCE)
             at_work.append("over")
 
@@ -37,7 +37,7 @@ def test_the_consumer_has_a_search_interrupted_and_comes_first() -> None:
         assert is_its_turn
 
 
-def test_one_that_is_told_too_early_is_told_again() -> None:
+def test_a_search_interrupted_too_early_is_interrupted_again() -> None:
     n_told, enough = 0, threading.Event()
 
     def tell() -> None:
@@ -61,8 +61,8 @@ def test_one_that_is_told_too_early_is_told_again() -> None:
     thread.join()
 
 
-def test_who_has_no_turn_wakes_nobody() -> None:
-    """Two that wait would wake each other, over and over, for as long as the consumer is at work."""
+def test_a_waiting_search_wakes_no_other() -> None:
+    """Two waiting searches would wake each other repeatedly while the consumer works."""
     turns = devices.Turns(lambda: None)
     n_looks = [0, 0]
 
@@ -82,7 +82,7 @@ def test_who_has_no_turn_wakes_nobody() -> None:
     assert 0 < min(n_looks) <= max(n_looks) <= 0.3 / devices._WAIT_SECONDS + 2
 
 
-def test_nobody_is_told_where_nothing_is_searched() -> None:
+def test_no_search_is_notified_without_a_search() -> None:
     told: list[int] = []
     turns = Turns(lambda: told.append(1))
     with turns.of_search() as first, turns.of_search() as second:

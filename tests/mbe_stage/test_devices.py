@@ -1,4 +1,4 @@
-"""Several devices share a search: on the emulator, and what a caller may ask for."""
+"""Several devices share a search: on the emulator, and the options of callers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(part: str) -> dict[str, dict[str, Any]]:
-    """Cases of one part, each of them right, by their names."""
     cases = {case["case"]: case for case in map(json.loads, run_module("emulated_devices", part).splitlines())}
     for case in cases.values():
         assert case.get("same", True), case
@@ -28,7 +27,7 @@ def emulated(part: str) -> dict[str, dict[str, Any]]:
 
 
 @on_the_emulator
-def test_work_is_handed_over_to_devices_that_have_none() -> None:
+def test_work_is_handed_over_to_idle_devices() -> None:
     cases = emulated("few")
     # One device was dealt all roots.
     assert cases["stacks"]["given"] >= 4
@@ -37,7 +36,7 @@ def test_work_is_handed_over_to_devices_that_have_none() -> None:
 
 @pytest.mark.slow
 @on_the_emulator
-def test_two_three_and_eight_devices_find_what_there_is() -> None:
+def test_two_three_and_eight_devices_find_everything() -> None:
     cases = emulated("many")
     assert len(cases) == 8
     assert sum(case["given"] for case in cases.values()) > 20
@@ -46,7 +45,7 @@ def test_two_three_and_eight_devices_find_what_there_is() -> None:
 
 @pytest.mark.slow
 @on_the_emulator
-def test_a_device_that_is_lost_loses_and_doubles_nothing() -> None:
+def test_a_lost_device_neither_loses_nor_repeats_results() -> None:
     cases = emulated("lost")
     for name in ("lost after 1", "lost after 4"):
         assert cases[name]["warned"] == 1
@@ -72,7 +71,7 @@ def test_devices_ended_and_lost_at_random_moments_find_each_biclique_once() -> N
 
 @pytest.mark.slow
 @on_the_emulator
-def test_devices_come_to_barriers() -> None:
+def test_devices_reach_barriers() -> None:
     assert sum(case["markers"] for case in emulated("barriers").values()) >= 3
 
 
@@ -85,12 +84,12 @@ def test_limits_tasks_and_an_early_end() -> None:
 
 
 @pytest.mark.parametrize("devices", ["0", (), (-1,), ("a",), (0.5,)])
-def test_devices_are_all_or_numbers(devices: Any) -> None:
+def test_devices_are_all_or_indices(devices: Any) -> None:
     with pytest.raises(InvalidArgument, match=r'devices is .*: expected "all", or numbers of GPUs such as \[0, 1\]'):
         Execution(devices=devices)
 
 
-def test_devices_have_no_runner_beside_them() -> None:
+def test_devices_exclude_a_runner() -> None:
     with pytest.raises(InvalidArgument, match="a runner does the work: expected one of the two"):
         Execution(devices=[0], runner=object())  # type: ignore[arg-type]
 
@@ -101,7 +100,7 @@ def test_devices_are_of_the_engine_cuda() -> None:
 
 
 @pytest.mark.parametrize("problem", ["cliques", "pq_counts"])
-def test_an_engine_that_does_not_share_is_named(problem: str) -> None:
+def test_an_engine_without_shared_devices_is_named(problem: str) -> None:
     runner = DeviceRunner([0, 1])
     with pytest.raises(InvalidArgument, match=f"engine cpu of {problem} does not share its work.*: leave devices out"):
         list(runner.run(problem, "cpu", None, None, Execution(), None))

@@ -1,6 +1,4 @@
-"""Several workers on one GPU, or several GPUs, share a search; a process that is killed while it holds one. Run with
-`make test-gpu`.
-"""
+"""Several workers on one GPU, or several GPUs, share a search; a process is killed holding one. `make test-gpu`"""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ TINY: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("n", [2, 3, 8])
-def test_workers_on_one_device_find_what_there_is(n: int) -> None:
+def test_workers_on_one_device_find_everything(n: int) -> None:
     given = 0
     for seed in range(12):
         graph = graphs.from_matrix(graphs.random_matrix(seed, *((12, 24), (60, 45))[seed % 2], (0.7, 0.15)[seed % 2]))
@@ -58,7 +56,7 @@ def test_workers_on_one_device_find_what_there_is(n: int) -> None:
     assert given > 0
 
 
-def test_barriers_and_work_that_is_handed_over() -> None:
+def test_barriers_and_handovers() -> None:
     crown = graphs.crown(24)
     barrier, n_found, markers = Barrier(), 0, []
     barrier.ask()
@@ -74,13 +72,13 @@ def test_barriers_and_work_that_is_handed_over() -> None:
 
 
 def on_each() -> list[int]:
-    """Two GPUs, or two workers on the only one."""
+    """Return two GPUs, or two workers on the only one."""
     cupy = pytest.importorskip("cupy")
     return [0, 1] if cupy.cuda.runtime.getDeviceCount() > 1 else [0, 0]
 
 
 def test_sizes_of_two_devices() -> None:
-    """Nodes that are handed over or moved have no ids, but offsets that sizes are counted by."""
+    """Nodes that are handed over or moved have no ids, but offsets for counting sizes."""
     runner = DeviceRunner(on_each(), options={"sizes": {"n_blocks": 2, "quantum_seconds": 0.0005, "nodes": 8}})
     skewed = np.random.default_rng(4).random((300, 40)) < np.minimum(0.9, 1.5 / np.arange(1, 41))
     for graph, query in (
@@ -193,7 +191,7 @@ def test_a_process_killed_while_it_holds_a_device() -> None:
     for _ in range(2):
         process = begun([sys.executable, "-c", _ENDLESS], cwd=_ROOT, text=True)
         assert process.stdout is not None
-        # A quantum is over, and another one at work.
+        # A quantum is over, and another one is running.
         assert int(process.stdout.readline()) > 0
         time.sleep(0.1)
         os.kill(process.pid, signal.SIGKILL)
@@ -202,12 +200,12 @@ def test_a_process_killed_while_it_holds_a_device() -> None:
         assert int(again.stdout) == 2**20 - 2
 
 
-def test_a_device_that_is_not_there_is_named() -> None:
+def test_a_missing_device_is_named() -> None:
     with pytest.raises(ValueError, match="devices has 99: expected numbers below"):
         list(DeviceRunner([99]).run("bicliques", "cuda", graphs.crown(4), BicliqueQuery(), PLENTY, Detail.COUNT))
 
 
-def test_the_same_on_one_device_named_twice_through_the_library() -> None:
+def test_the_library_accepts_one_device_named_twice() -> None:
     matrix = np.repeat(graphs.random_matrix(4, 60, 50, 0.2), 2, 0)
     graph, counted = graphs.from_matrix(matrix), CountSink()
     enumerate_into(counted, graph, None, Execution(devices=[0, 0], device_memory_bytes=4 << 30))

@@ -1,4 +1,4 @@
-"""Every engine against the specification: the sets must be equal, not only their sizes."""
+"""Every engine compared with the reference: the sets must be equal, not only their sizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mbe_stage.bicliques.results import Detail
 from tests.mbe_stage import graphs
 from tests.mbe_stage.engines import every_engine
 
-# Small ones: the specification takes a moment for each.
+# Small ones: the reference takes a moment for each.
 REAL_GRAPHS = {
     "southern_women": 63,
     "corporate_leadership": 66,
@@ -37,7 +37,7 @@ REAL_GRAPHS = {
 
 
 def found(graph: BipartiteCSR, query: BicliqueQuery | None = None, engine: str = "cpu", **execution) -> set:
-    """The bicliques as a set; that none comes twice, and that counts and sizes agree, is checked on the way."""
+    """Return the set of bicliques; check that none is repeated and that counts and sizes agree."""
     sink = TableSink()
     facts = enumerate_into(sink, graph, query, Execution(**execution), engine)
     table = sink.table()
@@ -265,7 +265,7 @@ def test_members_are_sorted_and_histogram_agrees(engine: str) -> None:
 )
 @pytest.mark.parametrize("engine", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_bounds_cut_deep_trees(engine: str, n: int, few: int) -> None:
-    """A crown has 2**n - 2 bicliques; only the paths to the wanted ones, up to n nodes deep, may be walked."""
+    """A crown has 2**n - 2 bicliques; only the paths to the wanted ones, up to n nodes deep, may be visited."""
     for query in (BicliqueQuery(min_right=n - few), BicliqueQuery(min_left=n - few)):
         sink = HistogramSink()
         enumerate_into(sink, graphs.crown(n), query, engine=engine)

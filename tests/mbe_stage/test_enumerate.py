@@ -1,4 +1,4 @@
-"""The public functions: limits, progress, refusals, the engine seam."""
+"""The public functions: limits, progress, refusals, the choice of engines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_pair_of_arrays() -> None:
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("limit", [1, 3, 62, 63, 1000])
-def test_count_limit_is_exact_and_said(engine: str, limit: int) -> None:
+def test_count_limit_is_exact_and_reported(engine: str, limit: int) -> None:
     graph = graphs.crown(6)
     for sink in (CountSink(), TableSink()):
         facts = enumerate_into(sink, graph, None, Execution(max_bicliques=limit, threads=2), engine)
@@ -60,7 +60,7 @@ def test_time_limit_stops_and_leaves_no_thread() -> None:
 
 
 @pytest.mark.parametrize(("n", "seconds_alone", "n_threads"), [(6, PATIENCE, 0), (20, 0.0, 3)])
-def test_only_a_search_of_some_length_starts_threads(
+def test_only_long_searches_start_threads(
     n: int, seconds_alone: float, n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_ALONE_SECONDS", seconds_alone)
@@ -80,7 +80,7 @@ def test_an_error_in_the_sink_stops_the_threads() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("bicliques-")]
 
 
-def test_progress_never_goes_back_and_ends_at_one() -> None:
+def test_progress_never_falls_and_ends_at_one() -> None:
     seen = []
     enumerate_into(CountSink(), graphs.crown(22), None, Execution(threads=2), "cpu", on_progress=seen.append)
     assert seen[-1].work_done == 1.0
@@ -90,7 +90,7 @@ def test_progress_never_goes_back_and_ends_at_one() -> None:
         assert earlier.work_done <= later.work_done + 1e-9
 
 
-def test_memory_budget_is_kept_and_the_message_says_what_would_do() -> None:
+def test_memory_budget_holds_and_the_message_names_a_sufficient_one() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(1, 400, 400, 0.3))
     with pytest.raises(MemoryBudgetExceeded, match="raise the memory budget to at least"):
         enumerate_into(CountSink(), graph, None, Execution(memory_budget_bytes=50_000, threads=1), "cpu")
@@ -114,7 +114,7 @@ def test_refusals_name_argument_value_and_expectation(arguments: dict, message: 
         enumerate_bicliques(graphs.crown(6), **arguments)
 
 
-def test_an_engine_that_is_not_there_says_so() -> None:
+def test_an_unavailable_engine_says_so() -> None:
     assert engine_names("bicliques") == ("cuda", "cpu", "reference")
     with pytest.raises(InvalidArgument, match="problem is 'paths': expected one of bicliques"):
         choose_engine("paths")
@@ -162,8 +162,8 @@ def test_from_edges_merges_duplicates_and_keeps_both_directions() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_edges_in_order_make_the_graph_of_any_order(seed: int) -> None:
-    """Sorted, distinct edges are taken as they stand; also none at all, and vertices without an edge."""
+def test_sorted_and_unsorted_edges_make_the_same_graph(seed: int) -> None:
+    """Sorted, distinct edges are taken as they are; also no edges, and isolated vertices."""
     chance = np.random.default_rng(seed)
     n_left, n_right = (int(n) for n in chance.integers(1, 30, 2))
     codes = np.unique(chance.integers(0, n_left * n_right, seed * 40))
@@ -193,7 +193,7 @@ def test_time_limits_are_finite_and_positive(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_share_of_work_follows_what_is_found(data_dir: Path, threads: int) -> None:
+def test_share_of_work_follows_the_results(data_dir: Path, threads: int) -> None:
     """Roots differ in weight by orders of magnitude: an estimate that ignored it would report 99 % at once."""
     with np.load(data_dir / "youtube.npz") as edges:
         graph = BipartiteCSR.from_edges(edges["u"], edges["v"])

@@ -1,4 +1,4 @@
-"""Estimates: without bias, exact where the tree was walked, and with intervals that hold.
+"""Estimates: unbiased, exact for walked trees, with valid intervals.
 
 Every estimate here has a budget of steps and a seed, so none depends on the machine.
 """
@@ -36,7 +36,7 @@ def union_of_crowns(n: int) -> BipartiteCSR:
     ],
 )
 @pytest.mark.parametrize("seed", range(8))
-def test_a_tree_that_is_walked_is_counted(seed: int, query: BicliqueQuery) -> None:
+def test_a_walked_tree_is_counted(seed: int, query: BicliqueQuery) -> None:
     graph = from_matrix(random_matrix(seed, 8, 10, 0.7))
     wanted = [(us, vs) for us, vs in maximal_bicliques(graph) if query.accepts(len(us), len(vs))]
     wanted = [(us, vs) for us, vs in wanted if {*query.containing_left} <= {*us} and {*query.containing_right} <= {*vs}]
@@ -47,8 +47,8 @@ def test_a_tree_that_is_walked_is_counted(seed: int, query: BicliqueQuery) -> No
 
 
 @pytest.mark.parametrize("n_subtrees", [1, 3])
-def test_descents_are_without_bias(n_subtrees: int) -> None:
-    """Over many graphs and seeds, what few pieces say sums up to the truth."""
+def test_descents_are_unbiased(n_subtrees: int) -> None:
+    """Over many graphs and seeds, estimates from few pieces average to the truth."""
     truth, estimates = 0, np.zeros(60)
     for seed in range(15):
         graph = from_matrix(random_matrix(seed, 13, 13, 0.75))
@@ -63,7 +63,7 @@ def test_descents_are_without_bias(n_subtrees: int) -> None:
     assert abs(estimates.mean() - truth) < 4 * error
 
 
-def test_thinning_keeps_each_with_its_chance() -> None:
+def test_thinning_keeps_each_with_its_probability() -> None:
     rng = np.random.default_rng(5)
     sizes = np.array([50.0, 3.0, 2.0, 1.0, 1.0, 1e-40])
     chance = chances(sizes, 3)
@@ -77,7 +77,7 @@ def test_thinning_keeps_each_with_its_chance() -> None:
     np.testing.assert_allclose(kept / 4000, chance, atol=0.04)
 
 
-def test_a_budget_of_steps_and_a_seed_decide_everything() -> None:
+def test_step_budget_and_seed_determine_the_estimate() -> None:
     effort = Effort(None, 2_000_000)
     first, again, other = (estimate_bicliques(crown(34), effort=effort, seed=seed) for seed in (3, 3, 4))
     assert first == again
@@ -109,7 +109,7 @@ def test_intervals_hold(graph: BipartiteCSR, truth: int) -> None:
     assert all(truth / 2 <= interval.middle <= truth * 2 for interval in found)
 
 
-def test_estimates_that_disagree_or_are_few_leave_the_interval_open() -> None:
+def test_few_or_inconsistent_estimates_leave_the_interval_open() -> None:
     assert not interval_of(np.log(np.full(8, 100.0))).is_open
     apart = interval_of(np.log([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 10_000.0]))
     assert apart.is_open
@@ -119,7 +119,7 @@ def test_estimates_that_disagree_or_are_few_leave_the_interval_open() -> None:
     assert interval_of(np.array([-inf, -inf])).is_open
 
 
-def test_numbers_that_no_float_holds() -> None:
+def test_numbers_beyond_floats() -> None:
     assert whole_number(log(12345)) == 12345
     n = whole_number(3000 * log(2))
     assert abs(n - 2**3000) < 2**2960
@@ -129,6 +129,6 @@ def test_numbers_that_no_float_holds() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "steps"), [(None, None), (0.0, None), (float("nan"), None), (None, 0), (None, -1)])
-def test_an_effort_that_is_none_is_refused(seconds: float | None, steps: int | None) -> None:
+def test_an_invalid_effort_is_refused(seconds: float | None, steps: int | None) -> None:
     with pytest.raises(InvalidArgument, match="effort"):
         Effort(seconds, steps)

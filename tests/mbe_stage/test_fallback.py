@@ -1,4 +1,4 @@
-"""What becomes of a run whose engine was chosen by `auto` and refuses the graph. No GPU is needed here."""
+"""Fallback of a run whose engine was chosen by `auto` and refuses the graph. No GPU is needed here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSAL = "the CUDA engine needs [0-9,]+ bytes of device memory to prepare a gra
 
 @pytest.mark.usefixtures("small_gpu")
 @pytest.mark.parametrize("device_memory_bytes", [None, 1000])
-def test_the_cpu_takes_over_and_says_so(device_memory_bytes: int | None, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_cpu_takes_over_and_logs_it(device_memory_bytes: int | None, caplog: pytest.LogCaptureFixture) -> None:
     sink, execution = TableSink(), Execution(device_memory_bytes=device_memory_bytes, memory_budget_bytes=1 << 28)
     facts = enumerate_into(sink, graphs.crown(6), None, execution)
     assert sink.table().as_set() == WANTED
@@ -59,7 +59,7 @@ def test_a_large_enough_budget_keeps_the_gpu(caplog: pytest.LogCaptureFixture) -
 
 
 @pytest.mark.usefixtures("small_gpu")
-def test_what_auto_chose_earlier_is_replaced_too() -> None:
+def test_an_earlier_choice_of_auto_is_replaced_too() -> None:
     assert enumerate_into(CountSink(), graphs.crown(6), engine="cuda", chosen_by_auto=True).engine == "cpu"
 
 
@@ -77,7 +77,7 @@ def test_a_named_engine_is_not_replaced() -> None:
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2])
-def test_after_the_first_block_there_is_no_way_back(
+def test_there_is_no_fallback_after_the_first_block(
     small_gpu: SmallGpu, n_blocks: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     small_gpu._n_blocks = n_blocks
@@ -89,7 +89,7 @@ def test_after_the_first_block_there_is_no_way_back(
 
 
 @pytest.mark.usefixtures("small_gpu")
-def test_nothing_takes_over_on_the_device() -> None:
+def test_there_is_no_fallback_on_the_device() -> None:
     class OnDevice(TableSink):
         on_device = True
 
@@ -101,7 +101,7 @@ def test_nothing_takes_over_on_the_device() -> None:
 @pytest.mark.usefixtures("small_gpu")
 def test_a_graph_on_the_device_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
     class DeviceArray:
-        """As CuPy's: no NumPy array."""
+        """Like CuPy's: no NumPy array."""
 
     graph = graphs.crown(6)
     run = SmallGpu.run
@@ -112,13 +112,13 @@ def test_a_graph_on_the_device_stays_there(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("small_gpu")
-def test_the_cpu_may_refuse_as_well() -> None:
+def test_the_cpu_may_refuse_too() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(1, 400, 400, 0.3))
     with pytest.raises(MemoryBudgetExceeded, match=r"the CPU engine needs .* raise the memory budget to at least"):
         enumerate_into(CountSink(), graph, None, Execution(memory_budget_bytes=50_000, threads=1))
 
 
-def test_an_error_of_the_sink_is_no_refusal(small_gpu: SmallGpu) -> None:
+def test_a_sink_error_is_not_a_refusal(small_gpu: SmallGpu) -> None:
     class Full(TableSink):
         def accept(self, block) -> None:  # noqa: ARG002
             raise MemoryBudgetExceeded("the sink is full")

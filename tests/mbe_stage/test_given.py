@@ -1,4 +1,4 @@
-"""What a library's caller gives: whole numbers in queries, and graphs that are one."""
+"""Input of library callers: whole numbers in queries, and valid graphs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_largest_sizes_are_integers_or_none(query: Any, name: str, value: Any) -
         (lambda **asked: PqQuery(1, 2, 1, 2, **asked), "containing_left"),
     ],
 )
-def test_vertices_that_must_be_members_are_integers(query: Any, name: str) -> None:
+def test_required_members_are_integers(query: Any, name: str) -> None:
     for ids in ((1.9,), [True], ("1",), np.array([0.5])):
         with pytest.raises(InvalidArgument, match=f"an id of {name} is .*: expected an integer"):
             query(**{name: ids})
@@ -90,7 +90,7 @@ EDGES = np.array([[0, 1], [1, 2], [2, 0]])
     ],
     ids=["array", "list", "matrix", "number", "path"],
 )
-def test_what_is_no_graph_is_refused_with_what_takes_it(graph: Any, kind: str) -> None:
+def test_invalid_graphs_are_refused_with_the_right_function(graph: Any, kind: str) -> None:
     takes = r"\(edges\[:, 0\], edges\[:, 1\]\); mbe_stage\.pipeline\.run takes"
     for of_cliques in (enumerate_maximal_cliques, count_maximal_cliques, find_cliques):
         with pytest.raises(InvalidArgument, match=rf"graph is of type {kind}: expected UndirectedCSR, or .*{takes}"):
@@ -105,7 +105,7 @@ def test_what_is_no_graph_is_refused_with_what_takes_it(graph: Any, kind: str) -
 
 
 @pytest.mark.parametrize("graph", [[(0, 1), (1, 2)], ((0, 1), (1, 2)), [[0, 1], [1, 2]], [(0, 1), [1, 2]]], ids=repr)
-def test_what_could_be_two_edges_is_refused_with_both_pairs(graph: Any) -> None:
+def test_an_ambiguous_pair_is_refused_with_both_readings(graph: Any) -> None:
     both = re.escape("give ([0, 1], [1, 2]) if these are edges, else ([0, 1], [1, 2])")
     for function in (enumerate_maximal_cliques, find_cliques, enumerate_bicliques):
         with pytest.raises(InvalidArgument, match=f"graph is .*, which could be two edges or two columns: .*{both}"):
@@ -138,7 +138,7 @@ def test_a_graph_of_another_kind_is_refused() -> None:
         enumerate_bicliques(UndirectedCSR.from_edges([0], [1]))  # type: ignore[arg-type]
 
 
-def test_ids_that_are_far_from_dense_are_refused_where_no_number_is_stated() -> None:
+def test_sparse_ids_are_refused_without_a_stated_number() -> None:
     says = r"reach 2,147,483,646 with only 1 edges.*np\.unique\(ids, return_inverse=True\), or pass {}"
     with pytest.raises(InvalidArgument, match="the ids " + says.format("n ")):
         enumerate_maximal_cliques(FAR)  # type: ignore[arg-type]

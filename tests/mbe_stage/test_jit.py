@@ -1,4 +1,4 @@
-"""Machine code is kept for later processes: found by those it was made for, and by no others."""
+"""Machine code is kept for later processes: found by matching ones, and by no others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from toy.callee import figure
 def add(number):
     return number + figure()
 """
-# What is kept beforehand, what `add` gives, and how often Numba compiled.
+# Entries kept before, the result of `add`, and the number of Numba's compilations.
 PROGRAM = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -42,7 +42,7 @@ print(json.dumps([kept, value, len(recorder.buffer) // 2]))
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
-    """A package whose function calls one in another file."""
+    """Return a package whose function calls one in another file."""
     package = tmp_path / "sources" / "toy"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -52,7 +52,7 @@ def toy(tmp_path: Path) -> Path:
 
 
 def added(package: Path, number: float, cache: Path | None, **variables: str) -> list[object]:
-    """See `PROGRAM`; in a process of its own."""
+    """Run `PROGRAM` in a new process."""
     given = {} if cache is None else {"NUMBA_CACHE_DIR": str(cache)}
     kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     done = completed(
@@ -71,17 +71,17 @@ def test_code_is_found_by_its_types(toy: Path, tmp_path: Path) -> None:
     assert added(toy, 0.5, cache) == [[True, True], 1.5, 0]
 
 
-def test_a_changed_callee_is_compiled_anew_wherever_the_cache_is(toy: Path, tmp_path: Path) -> None:
+def test_a_changed_callee_is_recompiled_in_any_cache(toy: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     assert added(toy, 1, cache)[1] == 2
     (toy / "callee.py").write_text(CALLEE.format(5))
-    # Python knows a changed file by its size and its second.
+    # Python recognises a changed file by its size and its second.
     os.utime(toy / "callee.py", (time.time() + 2,) * 2)
     assert added(toy, 1, cache) == [[False, False], 6, 1]
 
 
 def test_processors_share_a_directory(toy: Path, tmp_path: Path) -> None:
-    """Each finds its own code, and nobody takes that of another."""
+    """Each finds its own code and never another's."""
     cache = tmp_path / "cache"
     other = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
     assert added(toy, 1, cache) == [[False, False], 2, 1]
@@ -90,7 +90,7 @@ def test_processors_share_a_directory(toy: Path, tmp_path: Path) -> None:
     assert added(toy, 1, cache, **other) == [[True, False], 2, 0]
 
 
-def test_a_damaged_file_is_compiled_anew(toy: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_is_recompiled(toy: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     added(toy, 1, cache)
     [file] = cache.rglob("*.code")
@@ -99,7 +99,7 @@ def test_a_damaged_file_is_compiled_anew(toy: Path, tmp_path: Path) -> None:
     assert added(toy, 1, cache)[1:] == [2, 0]
 
 
-def test_where_nothing_can_be_kept_it_works_and_says_so(toy: Path, tmp_path: Path) -> None:
+def test_without_a_cache_it_works_and_warns(toy: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.write_text("no directory")
     assert added(toy, 1, cache)[1:] == [2, 1]
@@ -108,13 +108,13 @@ def test_where_nothing_can_be_kept_it_works_and_says_so(toy: Path, tmp_path: Pat
 
 @pytest.fixture
 def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Two roots in place of those beside the sources and of the user."""
+    """Return two directories in place of those next to the sources and of the user."""
     two = tmp_path / "beside", tmp_path / "user"
     monkeypatch.setattr(code_cache, "_roots", lambda: two)
     return two
 
 
-def test_what_is_read_only_is_read_and_the_next_is_written(
+def test_read_only_directories_are_read_and_the_next_is_written(
     roots: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code_cache.keep("one", b"made when the image was")
@@ -132,14 +132,14 @@ def test_what_is_read_only_is_read_and_the_next_is_written(
     assert code_cache.kept("two") == b"made later"
 
 
-def test_the_users_choice_is_the_only_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_directory_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     [directory] = code_cache.cache_directories()
     assert directory.is_relative_to(tmp_path)
 
 
-def test_who_has_no_home_has_no_directory_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No HOME, and no account of that number: as containers are run."""
+def test_a_user_without_a_home_has_no_directory_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No HOME, and no account of that number, as in containers."""
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 3_999_999_999)
@@ -148,8 +148,8 @@ def test_who_has_no_home_has_no_directory_there(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("roots")
-def test_few_directories_of_other_sources_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of ten states of the sources, those that were used last."""
+def test_few_directories_of_other_sources_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last used of ten states of the sources stay."""
     # A checkout of that name, in the directory given as the cache.
     beside = code_cache.cache_directories()[0].parent / ".git"
     beside.mkdir(parents=True)
@@ -181,7 +181,7 @@ def test_a_directory_in_use_counts_as_used(monkeypatch: pytest.MonkeyPatch) -> N
     assert left == {*(f"{state:020x}" for state in (0, 2, 3)), "f" * 20}
 
 
-def test_indices_are_not_asked_for_their_sign_where_nothing_is_allocated() -> None:
+def test_indices_are_not_checked_for_their_sign_without_allocation() -> None:
     def entry(numbers: np.ndarray, table: np.ndarray, k: int) -> int:
         numbers[k] = table[k, k]
         return numbers[numbers[k]]

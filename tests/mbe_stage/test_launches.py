@@ -1,4 +1,4 @@
-"""Launches lay out their arguments as numba-cuda does, and refuse others than those of the compiled code."""
+"""Launches lay out arguments as numba-cuda does, and refuse others than the compiled code's."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def jit():
 
 @pytest.fixture
 def call(jit):
-    """Types of arguments, and such arguments."""
+    """Return argument types and matching arguments."""
     lists = jit.Lists(on_device(1 << 40, np.empty(5, np.int64)), on_device(4096, np.empty(9, np.int32)))
     table = on_device(8192, np.empty((3, 4), np.uint32))
     return (jit.CSR, jit.INT, jit.U32_2D, jit.I32), (lists, -7, table, lists.members)
 
 
 def of_numba(signature: Any, arguments: Any) -> list[int]:
-    """The words that numba-cuda makes of them."""
+    """Return the words that numba-cuda makes of them."""
     from numba.cuda import In
     from numba.cuda.dispatcher import _Kernel
 
@@ -64,7 +64,7 @@ def of_numba(signature: Any, arguments: Any) -> list[int]:
 
 
 class _Numba:
-    """The parts of a compiled kernel that lay out arguments."""
+    """The argument layout of a compiled kernel."""
 
     extensions = ()
 
@@ -74,7 +74,7 @@ class _Numba:
         _Kernel._prepare_args(self, *arguments)
 
 
-def test_words_are_those_of_numba(call) -> None:
+def test_argument_words_equal_numba_s(call) -> None:
     signature, arguments = call
     words = words_of("kernel", kinds_of(signature), arguments)
     assert words == of_numba(signature, arguments)
@@ -122,7 +122,7 @@ def test_a_missing_argument_is_refused(jit) -> None:
         words_of("a_kernel", kinds_of((jit.I32, jit.INT)), (on_device(0, np.empty(3, np.int32)),))
 
 
-def test_every_launch_goes_that_way() -> None:
+def test_every_launch_uses_this_function() -> None:
     # Parsing every file takes seconds.
     suspects = [path for path in PACKAGE.rglob("*.py") if re.search(r",[^\]]*\]\s*\(", path.read_text())]
     direct = [

@@ -1,4 +1,4 @@
-"""What a worker of a cluster keeps of a job between leases, here in this process."""
+"""State of a job that a cluster worker keeps between leases, tested in this process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PQ = PqQuery(2, 3, 2, 3)
 
 
 def begin_job(job: str, search: JobFacts) -> Any:
-    """As the loop of a worker does it."""
+    """Start a job as a worker's loop does."""
     return asyncio.run(lease_work.begin_job(job, search))
 
 
@@ -61,9 +61,7 @@ def job() -> Iterator[str]:
     end_job(name)
 
 
-def test_what_comes_before_any_task_is_done_once(
-    graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_preparation_is_done_once(graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared: list[BipartiteCSR] = []
     prepare = engine_cpu.prepare
     query = BicliqueQuery()
@@ -92,7 +90,7 @@ def test_what_comes_before_any_task_is_done_once(
         (counts_engine, PQ, lambda: PqSink(PQ, PqDetail.COUNTS), lambda sink: sink.counts()),
     ],
 )
-def test_runs_that_share_what_was_prepared_find_the_same(
+def test_runs_with_shared_preparation_find_the_same(
     graph: BipartiteCSR, engine: Any, query: Any, sink_of: Callable[[], Any], found: Callable[[Any], Any]
 ) -> None:
     searched: Any = UndirectedCSR.from_edges(*graph.edges(), 15) if engine is cliques_engine else graph
@@ -113,7 +111,7 @@ def test_runs_that_share_what_was_prepared_find_the_same(
     assert together()
 
 
-def test_jobs_that_are_over_are_no_work(graph: BipartiteCSR, job: str) -> None:
+def test_ended_jobs_have_no_work(graph: BipartiteCSR, job: str) -> None:
     tasks = reference.tasks_of(graph, BicliqueQuery(), 2)
     search = JobFacts("bicliques", "reference", BicliqueQuery(), Detail.COUNT)
     assert do_lease(job, 1, tasks, ALONE, LONG, proof=None) is None
@@ -122,7 +120,7 @@ def test_jobs_that_are_over_are_no_work(graph: BipartiteCSR, job: str) -> None:
     lease_work.stop_job(job)
     assert do_lease(job, 2, tasks, ALONE, LONG, proof=None) is None
     begin_job(job, search)
-    # The graph has not come, and will not.
+    # The graph has not arrived, and will not.
     known = lease_work._JOBS[job]
     end_job(job)
     with pytest.raises(lease_work.CancelledError):
@@ -131,7 +129,7 @@ def test_jobs_that_are_over_are_no_work(graph: BipartiteCSR, job: str) -> None:
     assert job not in lease_work._JOBS
 
 
-def test_a_worker_gives_the_graph_and_holds_it_once(graph: BipartiteCSR, job: str) -> None:
+def test_a_worker_passes_the_graph_on_and_holds_it_once(graph: BipartiteCSR, job: str) -> None:
     begin_job(job, JobFacts("bicliques", "reference", BicliqueQuery(), Detail.COUNT))
     known = lease_work._JOBS[job]
     assert asyncio.run(lease_work.pickled_graph(job)) is None
@@ -146,7 +144,7 @@ def test_a_worker_gives_the_graph_and_holds_it_once(graph: BipartiteCSR, job: st
     assert pickle.loads(text).edges_checksum == graph.edges_checksum
 
 
-def test_what_cannot_be_prepared_is_said_by_every_lease(job: str) -> None:
+def test_every_lease_reports_a_failed_preparation(job: str) -> None:
     begin_job(job, JobFacts("bicliques", "cpu", BicliqueQuery(), Detail.COUNT))
     keep_graph(job, b"no graph")
     for number in (1, 2):
@@ -154,7 +152,7 @@ def test_what_cannot_be_prepared_is_said_by_every_lease(job: str) -> None:
             do_lease(job, number, [], ALONE, LONG, proof=None)
 
 
-def test_a_lease_at_work_ends_whole_when_others_take_its_place(
+def test_a_running_lease_completes_when_others_replace_it(
     graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query, others = BicliqueQuery(), [uuid.uuid4().hex for _ in range(2)]
@@ -180,11 +178,11 @@ def test_a_lease_at_work_ends_whole_when_others_take_its_place(
     assert isinstance(finished, lease_work.Finished)
     assert finished.n_found == whole.n_found > 0
     assert not finished.remaining
-    # The next one has to be begun again, and does not wait for a graph.
+    # The next one must start again, and does not wait for a graph.
     assert do_lease(job, 3, tasks, ALONE, LONG, proof=None) is None
 
 
-def test_two_runs_of_one_cluster_keep_what_they_have_prepared(
+def test_two_runs_of_one_cluster_keep_their_preparation(
     graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query, prepared, prepare = BicliqueQuery(), [], engine_cpu.prepare
@@ -197,7 +195,7 @@ def test_two_runs_of_one_cluster_keep_what_they_have_prepared(
     for number, each in enumerate((job, other, job, other, job)):
         assert do_lease(each, number, tasks, ALONE, LONG, proof=None) is not None
     assert len(prepared) == 2
-    # The one that was not asked for longest goes.
+    # The least recently used one is dropped.
     begin_job(third, search)
     assert do_lease(other, 5, tasks, ALONE, LONG, proof=None) is None
     assert do_lease(job, 6, tasks, ALONE, LONG, proof=None) is not None
@@ -206,7 +204,7 @@ def test_two_runs_of_one_cluster_keep_what_they_have_prepared(
 
 
 class Kept:
-    """Makes of the blocks of a lease their number, and proves with a word."""
+    """A collector of numbers of bicliques, which proves itself with a word."""
 
     def prove(self) -> str:
         return "here"
@@ -230,7 +228,7 @@ class _Numbers:
         return (self.name, self.execution, sum(self.sizes)), 7
 
 
-def test_parts_come_in_the_place_of_blocks(graph: BipartiteCSR, job: str) -> None:
+def test_parts_replace_blocks(graph: BipartiteCSR, job: str) -> None:
     query = BicliqueQuery()
     assert begin_job(job, JobFacts("bicliques", "reference", query, Detail.MEMBERS, Kept())) == "here"
     keep_graph(job, pickle.dumps(graph))
@@ -244,13 +242,13 @@ def test_parts_come_in_the_place_of_blocks(graph: BipartiteCSR, job: str) -> Non
     assert sent.n_bytes == sum(map(len, sent.blocks)) > 0
 
 
-def test_a_worker_answers_others_while_it_proves(job: str) -> None:
+def test_a_worker_answers_others_during_its_proof(job: str) -> None:
     is_proving, goes_on = threading.Event(), threading.Event()
 
     class Waiting(Kept):
         def prove(self) -> str:
             is_proving.set()
-            # Were it waited for on the loop, this would be in vain.
+            # Waiting for it on the loop would block.
             return "here" if goes_on.wait(5.0) else "nobody was answered"
 
     async def both() -> Any:
@@ -264,7 +262,7 @@ def test_a_worker_answers_others_while_it_proves(job: str) -> None:
 
 
 class Refusing(Kept):
-    """Fails to keep a part when it is opened, with a block, or when it is left."""
+    """Fails to keep a part when it is opened, at a block, or when it is closed."""
 
     def __init__(self, when: str) -> None:
         self.when = when
@@ -285,7 +283,7 @@ class Refusing(Kept):
 
 
 @pytest.mark.parametrize("when", ["opened", "taking", "left"])
-def test_what_cannot_be_kept_is_an_answer(graph: BipartiteCSR, job: str, when: str) -> None:
+def test_a_failure_to_keep_a_part_is_returned(graph: BipartiteCSR, job: str, when: str) -> None:
     query = BicliqueQuery()
     begin_job(job, JobFacts("bicliques", "reference", query, Detail.MEMBERS, Refusing(when)))
     keep_graph(job, pickle.dumps(graph))
@@ -296,7 +294,7 @@ def test_what_cannot_be_kept_is_an_answer(graph: BipartiteCSR, job: str, when: s
 
 
 class Full(Kept):
-    """Has its disk full of the first block."""
+    """Its disk is full at the first block."""
 
     @contextmanager
     def open(self, name: str, execution: Execution, proof: str) -> Iterator[Any]:  # noqa: ARG002 - the seam's signature
@@ -305,7 +303,7 @@ class Full(Kept):
         yield numbers
 
 
-def test_a_lease_ends_where_no_more_can_be_kept(job: str) -> None:
+def test_a_lease_ends_when_its_disk_is_full(job: str) -> None:
     graph, query = graphs.from_matrix(graphs.random_matrix(5, 40, 60, 0.4)), BicliqueQuery()
     tasks = engine_cpu.tasks_of(graph, query, 1)
     small = Execution(threads=1, block_bytes=1 << 12)
@@ -345,11 +343,11 @@ def test_counts_are_added_up_before_they_are_sent(graph: BipartiteCSR, job: str,
         for sink in (sent, alone)
     ]
     assert local[0] == local[1]
-    # Of each lease one of each cell, and few with leaves.
+    # Each lease has one result per cell, and few have leaves.
     assert len(tasks) <= n_blocks <= len(tasks) * (3 + len(local[0]))
 
 
-def test_a_lease_of_counts_that_finds_nothing_brings_a_block(job: str) -> None:
+def test_a_lease_of_counts_without_results_returns_a_block(job: str) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(5, 3, 3, 0.0))
     begin_job(job, JobFacts("pq_counts", "cpu", PQ, PqDetail.COUNTS))
     keep_graph(job, pickle.dumps(graph))

@@ -1,4 +1,4 @@
-"""The ledger of leases: every root is finished once, whoever is lost, late, or brings only part of it back."""
+"""The ledger of leases: every root is finished once, with lost, late and partly finished leases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pieces(n: int, seed: int = 0) -> list[Task]:
 
 
 def part_done(lease: Lease, dice: random.Random) -> tuple[list[int], list[Task]]:
-    """The roots that a worker has finished, and the ranges that it brings back."""
+    """Return the roots that a worker has finished, and the ranges that it returns."""
     done: list[int] = []
     left: list[Task] = []
     for task in lease.tasks:
@@ -46,7 +46,7 @@ def test_every_root_is_finished_once_whatever_happens(seed: int) -> None:
         mine = [lease for lease in ledger.leases if lease.worker == worker]
         event = dice.random()
         if mine and event < 0.05 and n_lost < 2:
-            # Two at most: more with the same roots, and these are taken to be the reason.
+            # Two at most: further losses with the same roots would blame the roots.
             n_lost += 1
             late += ledger.lose(worker)
         elif mine and event < 0.9:
@@ -56,7 +56,7 @@ def test_every_root_is_finished_once_whatever_happens(seed: int) -> None:
         elif not mine:
             lease = ledger.lend(worker, len(workers), now) or ledger.lend_again(worker, now - 5.0, now)
             assert lease is None or lease.worker == worker
-        # What was given up as lost comes after all, and does not count.
+        # A lease given up as lost arrives late and does not count.
         if late and dice.random() < 0.5:
             assert not ledger.accept(late.pop().number, [])
         left_over = {root for task in ledger.remaining() for root in range(task.first, task.end)}
@@ -81,21 +81,21 @@ def test_the_largest_roots_come_first_in_shrinking_leases() -> None:
     assert costs[-1] < costs[0] / 2
 
 
-def test_all_that_have_nothing_to_do_get_some_of_the_last_roots() -> None:
+def test_all_idle_workers_get_some_of_the_last_roots() -> None:
     ledger = Ledger([Task(ROOTS, first, first + 1, 1.0) for first in range(ROOTS.n)])
     first = ledger.lend("a", 2, 0.0)
     assert first is not None
     left = [Task(ROOTS, task.first, task.end, task.cost) for task in first.tasks[:4]]
     while (lease := ledger.lend("b", 2, 0.0)) is not None:
         assert ledger.accept(lease.number, [])
-    # Less than the smallest lease is brought back, while another has nothing to do.
+    # Less than the smallest lease is returned while another worker is idle.
     assert ledger.accept(first.number, left)
     shares = [ledger.lend(worker, 2, 1.0, n_idle) for worker, n_idle in (("a", 2), ("b", 1))]
     assert [len(lease.tasks) for lease in shares if lease is not None] == [2, 2]
     assert not ledger.has_open
 
 
-def test_two_at_the_same_roots_count_once() -> None:
+def test_two_workers_with_the_same_roots_count_once() -> None:
     ledger = Ledger(pieces(1))
     first = ledger.lend("slow", 2, 0.0)
     assert first is not None
@@ -111,7 +111,7 @@ def test_two_at_the_same_roots_count_once() -> None:
     assert ledger.is_over
 
 
-def test_roots_that_somebody_else_has_too_stay_with_it() -> None:
+def test_roots_also_lent_to_another_worker_stay_with_it() -> None:
     ledger = Ledger(pieces(1))
     first = ledger.lend("slow", 2, 0.0)
     second = ledger.lend_again("quick", 5.0, 10.0)
@@ -123,7 +123,7 @@ def test_roots_that_somebody_else_has_too_stay_with_it() -> None:
     assert ledger.is_over
 
 
-def test_what_workers_are_lost_with_comes_alone_until_it_is_the_reason() -> None:
+def test_roots_of_lost_workers_are_lent_alone_until_they_are_blamed() -> None:
     ledger = Ledger(pieces(8))
     lease = ledger.lend("a", 1, 0.0)
     assert lease is not None
@@ -139,7 +139,7 @@ def test_what_workers_are_lost_with_comes_alone_until_it_is_the_reason() -> None
         ledger.lose("c")
 
 
-def test_a_lease_that_is_given_back_can_be_lent_again() -> None:
+def test_a_returned_lease_can_be_lent_again() -> None:
     ledger = Ledger(pieces(1))
     lease = ledger.lend("a", 1, 0.0)
     assert lease is not None
@@ -151,7 +151,7 @@ def test_a_lease_that_is_given_back_can_be_lent_again() -> None:
     assert again.tasks == lease.tasks
 
 
-def test_no_work_is_over_at_once() -> None:
+def test_no_tasks_are_finished_at_once() -> None:
     assert Ledger([]).is_over
     assert Ledger([]).remaining() == ()
 

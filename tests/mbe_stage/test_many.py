@@ -1,4 +1,4 @@
-"""`enumerate_many` beside enumerating each graph by itself."""
+"""`enumerate_many` compared with enumerating each graph alone."""
 
 from collections import Counter
 
@@ -28,7 +28,7 @@ def by_itself(graphs: np.ndarray, left: np.ndarray, right: np.ndarray, query: Bi
 
 
 def edges(seed: int, n_graphs: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Edges of small graphs of various density, some twice, in any order."""
+    """Return edges of small graphs of various density, some repeated, in any order."""
     rng = np.random.default_rng(seed)
     graphs = np.repeat(np.arange(n_graphs) * 7 - 50, rng.integers(1, 30, n_graphs))
     left, right = (rng.integers(0, rng.integers(1, 9, n_graphs))[(graphs + 50) // 7] for _ in range(2))
@@ -39,7 +39,7 @@ def edges(seed: int, n_graphs: int = 300) -> tuple[np.ndarray, np.ndarray, np.nd
 
 @pytest.mark.parametrize("query", [BicliqueQuery(), BicliqueQuery(2, 2), BicliqueQuery(max_left=2, min_edges=3)])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_each_graph_has_the_bicliques_that_it_has_by_itself(seed: int, query: BicliqueQuery) -> None:
+def test_each_graph_has_the_same_bicliques_as_alone(seed: int, query: BicliqueQuery) -> None:
     graphs, left, right = edges(seed)
     sizes = {name: getattr(query, name) for name in ("min_left", "min_right", "max_left", "max_right", "min_edges")}
     many = enumerate_many(graphs, left, right, engine="cpu", **sizes)

@@ -1,4 +1,4 @@
-"""Keys numbered and pairs ordered, against NumPy and sets."""
+"""Numbering of keys and ordering of pairs, compared with NumPy and sets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ anywhere = st.one_of(
 
 @given(st.lists(st.lists(anywhere, max_size=30), max_size=6))
 @settings(max_examples=300, deadline=None)
-def test_integers_get_their_ranks_however_far_apart(parts: list[list[int]]) -> None:
+def test_integers_get_their_ranks_over_any_range(parts: list[list[int]]) -> None:
     numbers = IntegerNumbers()
     for part in parts:
         numbers.add(np.array(part, np.int64))
@@ -34,8 +34,8 @@ def test_integers_get_their_ranks_however_far_apart(parts: list[list[int]]) -> N
 
 
 @pytest.mark.parametrize("span", [5_000, 2**25, 2**31 - 1, 2**31, 2**62])
-def test_every_way_of_ranking_integers(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within a range, by distances in a table, and by values in a table that grows; over several blocks."""
+def test_all_methods_of_ranking_integers(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a range, by distances in a table, and by values in a growing table; over several blocks."""
     monkeypatch.setattr(numbering, "_BLOCK", 7_000)
     random = np.random.default_rng(span)
     values = random.integers(-span // 2, span // 2, 50_000)
@@ -65,7 +65,7 @@ def numbered(parts: list[list[bytes]]) -> tuple[list[int], list[bytes]]:
 
 @given(st.lists(st.lists(st.one_of(st.binary(max_size=3), st.binary(max_size=40)), max_size=20), max_size=5))
 @settings(max_examples=300, deadline=None)
-def test_texts_are_numbered_as_they_come(parts: list[list[bytes]]) -> None:
+def test_texts_are_numbered_in_order_of_appearance(parts: list[list[bytes]]) -> None:
     codes, keys = numbered(parts)
     texts = [text for part in parts for text in part]
     assert keys == list(dict.fromkeys(texts))
@@ -79,7 +79,7 @@ def test_tables_of_texts_grow() -> None:
     assert [keys[code] for code in codes] == texts
 
 
-def test_texts_of_one_hash_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_with_equal_hashes_stay_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
     if not hasattr(numbering._number_texts, "py_func"):
         pytest.skip("nothing is compiled")
     for name in ("_number_texts", "_look_ahead", "_text_slot", "_touch"):
@@ -87,7 +87,7 @@ def test_texts_of_one_hash_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numbering, "text_hash", lambda *_: 5)
     texts = [b"a", b"b", b"aa", b"a", b"bb", b"b"]
     assert numbered([texts]) == ([0, 1, 2, 0, 3, 1], [b"a", b"b", b"aa", b"bb"])
-    # Lengths that a slot has no room for.
+    # Lengths that do not fit a slot.
     long = [b"a" * n for n in (65_534, 65_535, 65_536, 65_535, 65_536)]
     assert numbered([long]) == ([0, 1, 2, 1, 2], long[:3])
 
@@ -98,7 +98,7 @@ def test_canonical_integers(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-", "-0", "00", "07", "+7", " 7", "7 ", "7.0", "1e3", "1/", "1:", "9" * 19, "٣"])
-def test_other_texts_are_no_canonical_integers(text: str) -> None:
+def test_other_texts_are_not_canonical_integers(text: str) -> None:
     assert canonical_integers(*buffers([b"12", text.encode()])) is None
 
 
@@ -117,7 +117,7 @@ def test_pairs_are_ordered_and_merged(n_first: int, n_second: int, data: st.Data
     ]
 
 
-def test_arrays_of_a_graph_can_be_written_to_even_if_the_ids_cannot() -> None:
+def test_arrays_of_a_graph_are_writable_even_if_the_ids_are_not() -> None:
     ids = np.frombuffer(np.arange(4, dtype=np.int32).tobytes(), np.int32)
     graph = BipartiteCSR.from_edges(ids, ids)
     assert all(array.flags.writeable for array in (graph.left_members, graph.right_members, graph.left_offsets))

@@ -1,4 +1,4 @@
-"""What is told of a running search: how many results to expect, the share that is found, the seconds left."""
+"""Outlook of a running search: expected results, share found, seconds left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def heard(*outlooks: Outlook, most: int | None = None) -> Forecast:
     return forecast
 
 
-def test_what_nobody_has_said_is_not_told() -> None:
+def test_an_unknown_outlook_is_not_shown() -> None:
     forecast = heard()
     assert forecast.expected(5) is None
     forecast.hear(Outlook.unknown())
@@ -49,18 +49,18 @@ def test_a_narrow_interval_gives_a_share_and_seconds() -> None:
 
 @pytest.mark.parametrize("scale", [1, HUGE], ids=["1", "2**1100"])
 @pytest.mark.parametrize("high", [1050, 1300, 2000, 4000])
-def test_the_share_rises_and_never_says_that_all_is_found(high: int, scale: int) -> None:
+def test_the_share_rises_and_stays_below_1(high: int, scale: int) -> None:
     forecast = heard(Outlook(1000 * scale, (1000 + high) // 2 * scale, high * scale))
     shares = [forecast.share(n * scale) for n in range(0, high + 1, 10)]
     known = [share for share in shares if share is not None]
     assert len(known) == len(shares)
     assert all(earlier <= later for earlier, later in itertools.pairwise(known))
     assert known[-1] < 1
-    # There is more to come than the few hundredths that are left of the interval.
+    # More are missing than the few hundredths that are left of the interval.
     assert heard(Outlook(1000, 2000, 4000)).share(3900) < 0.95
 
 
-def test_more_than_was_expected_is_told_as_nobody_knows() -> None:
+def test_more_results_than_expected_is_shown_as_unknown() -> None:
     forecast = heard(Outlook(95, 100, 106))
     assert forecast.share(107) is None
     assert forecast.expected(107) == Outlook(107, 107, None)
@@ -68,13 +68,13 @@ def test_more_than_was_expected_is_told_as_nobody_knows() -> None:
     assert forecast.share(107) == pytest.approx(107 / 200, rel=1e-3)
 
 
-def test_a_number_that_is_known_gives_the_very_share() -> None:
+def test_a_known_number_gives_the_exact_share() -> None:
     forecast = heard(Outlook.exactly(200))
     assert [forecast.share(n) for n in (50, 100)] == pytest.approx([0.25, 0.5])
     assert forecast.share(200) == 0.999
 
 
-def test_the_share_goes_back_by_little_and_gets_there() -> None:
+def test_the_share_falls_slowly_to_a_lower_estimate() -> None:
     forecast = heard(Outlook(700, 1000, 1500))
     last = forecast.share(100)
     assert last is not None
@@ -83,32 +83,32 @@ def test_the_share_goes_back_by_little_and_gets_there() -> None:
         share = forecast.share(100)
         assert share is not None
         assert 0.95 * last <= share <= last * (1 + 1e-12)
-        # The same again changes nothing.
+        # Repeating it changes nothing.
         assert forecast.share(100) == share
         last = share
     assert last == pytest.approx(0.05, rel=1e-3)
 
 
-def test_what_was_wrong_is_told_as_it_is() -> None:
+def test_a_doubled_expectation_halves_the_share() -> None:
     forecast = heard(Outlook(900, 1000, 1150), Outlook(1800, 2000, 2300))
     assert forecast.share(300) == pytest.approx(0.15, rel=1e-3)
 
 
-def test_fewer_than_was_expected_is_believed_at_once() -> None:
+def test_a_lower_expectation_is_accepted_at_once() -> None:
     forecast = heard(Outlook(1800, 2000, 2300), Outlook(900, 1000, 1150))
     assert forecast.share(300) == pytest.approx(0.3, rel=1e-3)
 
 
-def test_an_interval_that_opens_again_takes_the_share_back() -> None:
+def test_an_interval_that_opens_again_removes_the_share() -> None:
     forecast = heard(Outlook(900, 1000, 1150), Outlook(500, 3000, None))
     assert forecast.share(300) is None
     assert forecast.expected(300) == Outlook(500, 3000, None)
-    # And the next one that says enough is believed as the first was.
+    # The next sufficient one is accepted like the first.
     forecast.hear(Outlook(2800, 3000, 3300))
     assert forecast.share(300) == pytest.approx(0.1, rel=1e-3)
 
 
-def test_a_search_that_stops_at_a_number_is_expected_to() -> None:
+def test_a_limit_on_results_caps_the_expectation() -> None:
     forecast = heard(Outlook(10**9, 10**10, None), most=1000)
     assert forecast.expected(10) == Outlook.exactly(1000)
     assert heard(Outlook.unknown(), most=1000).expected(10) == Outlook(10, 10, 1000)
@@ -119,7 +119,7 @@ def test_a_search_that_stops_at_a_number_is_expected_to() -> None:
     assert heard(Outlook(800, 850, 900), most=1000).expected(10) == Outlook(800, 850, 900)
 
 
-def test_a_limit_makes_no_open_interval_a_known_one() -> None:
+def test_a_limit_does_not_close_an_open_interval() -> None:
     forecast = heard(Outlook(300, 350, None), most=1000)
     assert forecast.share(100) is None
     assert forecast.expected(100) == Outlook(300, 350, 1000)
@@ -128,7 +128,7 @@ def test_a_limit_makes_no_open_interval_a_known_one() -> None:
 
 
 def test_shares_are_right_on_the_average() -> None:
-    """Where the truth is as the interval has it, what is expected is the mean of what may still come."""
+    """If the interval is right, the expectation is the mean of the remaining possibilities."""
     scatter = 0.2
     truths = [exp(log(10**9) + scatter * z / 50) for z in range(-150, 151)]
     weights = [exp(-0.5 * (z / 50) ** 2) for z in range(-150, 151)]

@@ -1,4 +1,4 @@
-"""The seam for problems: one that the stage does not know runs through it, found by its entry point."""
+"""Problems as plugins: one from outside the stage runs through it, found by its entry point."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_it_is_found_by_its_entry_point(installed: Path) -> None:
     assert done.stdout == "butterflies\n"
 
 
-def test_a_problem_that_is_not_there_is_refused() -> None:
+def test_an_unknown_problem_is_refused() -> None:
     known = ", ".join((*PROBLEMS, "butterflies"))
     with pytest.raises(InvalidArgument, match=f"problem is 'paths': expected one of {known}"):
         registry.choose_engine("paths")
@@ -91,11 +91,11 @@ def test_a_query_that_does_not_fit_the_graph_is_refused() -> None:
 
 
 class TooSmall:
-    """In the place of the CUDA engine."""
+    """CUDA engine stand-in."""
 
     @staticmethod
     def unavailable_reason() -> None:
-        """It runs."""
+        """Always available."""
 
     @staticmethod
     def compile_steps(_query: object, _detail: object) -> tuple[()]:
@@ -107,7 +107,7 @@ class TooSmall:
         yield
 
 
-def test_another_engine_takes_over_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_engine_takes_over_and_progress_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     load = registry._load
     monkeypatch.setattr(registry, "_load", lambda problem, name: TooSmall if name == "cuda" else load(problem, name))
     graph = graphs.from_matrix(graphs.random_matrix(1, 40, 20, 0.3))
@@ -129,7 +129,7 @@ def test_a_time_limit_ends_it() -> None:
     assert 0 < len(sink.found) < graph.n_edges
 
 
-def test_the_time_limit_that_is_told_may_be_that_of_a_whole_run() -> None:
+def test_the_reported_time_limit_may_be_that_of_a_whole_run() -> None:
     execution = Execution(time_limit_seconds=1e-9, stated_seconds=60)
     graph = graphs.from_matrix(graphs.random_matrix(1, 40, 20, 0.3))
     facts = stream(PROBLEM, EdgeSink(), graph, EdgeQuery(), execution, "cpu")

@@ -1,4 +1,4 @@
-"""Arrays that grow, and offsets."""
+"""Growing arrays, and offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mbe_stage.cliques.results import CliqueBlock, CliqueTableSink
 from mbe_stage.ragged import Growing, long_offsets, offsets_of
 
 
-def test_what_grows_holds_everything_in_order() -> None:
+def test_growing_arrays_keep_everything_in_order() -> None:
     rng = np.random.default_rng(1)
     for _ in range(50):
         parts = [rng.integers(0, 1 << 30, int(rng.integers(0, 3000)), dtype=np.int32) for _ in range(12)]
@@ -23,19 +23,19 @@ def test_what_grows_holds_everything_in_order() -> None:
                 seen.append((n + 1, grown.values()))
         assert np.array_equal(grown.values(), np.concatenate(parts))
         assert grown.values().dtype == np.int32
-        # What was seen on the way is not touched by what came later.
+        # Earlier views are unaffected by later appends.
         for n, values in seen:
             assert np.array_equal(values, np.concatenate(parts[:n]))
 
 
 @pytest.mark.parametrize("bounds", [{}, {"_MOST_RESERVED": 1 << 14}, {"_MOST_RESERVED": 0}, {"_POPULATE_WRITE": 9999}])
-def test_what_is_large_is_the_same_wherever_it_stands(bounds: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """In address space that is reserved, where that ends, where there is none, and where pages come one by one."""
+def test_large_arrays_are_the_same_in_any_memory(bounds: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In reserved address space, at its end, without any, and with pages one by one."""
     monkeypatch.setattr(ragged, "_RESERVED_FROM", 1500)
     monkeypatch.setattr(ragged, "_AT_ONCE", 1 << 12)
     for name, value in bounds.items():
         monkeypatch.setattr(ragged, name, value)
-    test_what_grows_holds_everything_in_order()
+    test_growing_arrays_keep_everything_in_order()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="address space is reserved on Linux")
@@ -53,7 +53,7 @@ def test_a_large_array_is_not_moved_and_takes_little_more_than_it_holds() -> Non
     assert grown._reserved._n_touched <= grown.values().nbytes + ragged._AT_ONCE
 
 
-def test_where_no_address_space_is_lent_arrays_are_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_reserved_address_space_arrays_are_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_arguments: object, **_options: object) -> None:
         raise OSError(12, "Cannot allocate memory")
 
@@ -65,7 +65,7 @@ def test_where_no_address_space_is_lent_arrays_are_moved(monkeypatch: pytest.Mon
     assert np.array_equal(grown.values(), np.repeat(np.arange(24), 1 << 18))
 
 
-def test_nothing_is_an_empty_array() -> None:
+def test_no_input_gives_an_empty_array() -> None:
     grown = Growing()
     assert grown.values().size == 0
     grown.append(np.empty(0, np.int32))
@@ -81,7 +81,7 @@ def test_offsets_begin_at_zero() -> None:
         assert offsets.dtype == dtype
 
 
-def test_a_table_stays_as_it_is_when_the_sink_takes_more() -> None:
+def test_a_table_is_unchanged_when_its_sink_grows() -> None:
     sink = CliqueTableSink()
     sink.accept(CliqueBlock(1, np.array([2], np.int32), np.array([0, 1], np.int32)))
     before = sink.table()

@@ -1,6 +1,6 @@
-"""The sampler beside an enumeration: what it tells is true, it ends when it has to, and its trouble is nobody's else.
+"""The sampler during an enumeration: its messages hold, it ends on time, and its errors stay its own.
 
-Nothing here is about time: samplers are driven by hand, or wait for events.
+No test depends on time: samplers are driven by hand, or wait for events.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def told(graph: BipartiteCSR, seed: int, query: BicliqueQuery | None = None) -> 
     ],
     ids=["crown", "density 0.5", "density 0.7", "half graph", "two crowns"],
 )
-def test_what_is_told_holds(graph: BipartiteCSR, truth: int) -> None:
-    """Whenever somebody looks: early, at the end of the first round, and within the second."""
+def test_the_outlook_holds(graph: BipartiteCSR, truth: int) -> None:
+    """At every look: early, at the end of the first round, and within the second."""
     by_seed = [list(itertools.islice(told(graph, seed), 22)) for seed in range(20)]
     for look in (0, 7, 15, 21):
         now = [outlooks[min(look, len(outlooks) - 1)] for outlooks in by_seed]
@@ -68,7 +68,7 @@ def test_what_is_told_holds(graph: BipartiteCSR, truth: int) -> None:
 
 @pytest.mark.parametrize("query", [BicliqueQuery(), SIZES], ids=["counting", "collecting"])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_tree_that_is_walked_is_counted(seed: int, query: BicliqueQuery) -> None:
+def test_a_walked_tree_is_counted(seed: int, query: BicliqueQuery) -> None:
     graph = from_matrix(random_matrix(seed, 8, 10, 0.7))
     n = sum(query.accepts(len(us), len(vs)) for us, vs in maximal_bicliques(graph))
     assert list(told(graph, seed, query)) == [Outlook.exactly(n)]
@@ -85,16 +85,14 @@ def test_both_walks_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(outlook.low <= n <= (outlook.high or 0) for outlook in outlooks)
 
 
-def test_it_ends_in_the_midst_of_a_descent() -> None:
+def test_it_ends_during_a_descent() -> None:
     answers = iter([True] * 25)
     asked = sampler.outlooks(crown(60), BicliqueQuery(), Execution(), lambda: next(answers, False))
     assert list(asked) == []
     assert next(answers, None) is None
 
 
-def test_what_is_not_compiled_is_not_compiled_for_this(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_sampler_does_not_compile(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "mbe_stage")
     monkeypatch.setattr(sampler, "_is_compiled", lambda collects: collects)
     assert len(list(itertools.islice(told(crown(20), 0), 2))) == 2
@@ -103,7 +101,7 @@ def test_what_is_not_compiled_is_not_compiled_for_this(
     assert "not compiled yet" in caplog.text
 
 
-def test_a_graph_that_is_large_beside_the_budget_is_not_sampled(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_graph_too_large_for_the_budget_is_not_sampled(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "mbe_stage")
     graph = crown(40)
     part = 6 * graph.nbytes
@@ -132,7 +130,7 @@ def test_it_rests_for_most_of_the_time(n_cores: int, part: float) -> None:
 
 
 class Spy:
-    """In the place of the problem's sampler: notes what it is called with, and does what it is told."""
+    """Replaces the problem's sampler: records its calls and does as told."""
 
     def __init__(self, sample: Callable[[Callable[[], bool]], Iterator[Outlook]]) -> None:
         self.asked: list[Graph] = []
@@ -147,7 +145,7 @@ class Spy:
 
 
 class Waiting(CountSink):
-    """Lets the enumeration go on when an event has come."""
+    """Lets the enumeration continue after an event."""
 
     def __init__(self, event: threading.Event) -> None:
         super().__init__()
@@ -164,7 +162,7 @@ def samplers() -> list[threading.Thread]:
 
 @pytest.fixture
 def put(monkeypatch: pytest.MonkeyPatch) -> Callable[[Spy], Spy]:
-    """Puts a spy in the sampler's place, which begins at once."""
+    """Replace the sampler by a spy that starts at once."""
 
     def put(spy: Spy) -> Spy:
         monkeypatch.setattr(sampling, "_FIRST_SECONDS", 0.0)
@@ -212,7 +210,7 @@ def test_the_engine_stops_before_the_sampler_is_waited_for(
             while True:
                 yield BicliqueBlock.empty(Detail.COUNT, work_done=0.5)
         finally:
-            # Whoever is in mid-step hears of the end before anything is waited for.
+            # Workers in mid-step get the stop before anything is waited for.
             orders.append(is_told.wait(20.0))
             has_stopped.set()
 
@@ -236,7 +234,7 @@ def test_the_engine_stops_before_the_sampler_is_waited_for(
     assert not samplers()
 
 
-def test_no_thread_for_the_sampler_ends_the_share_alone(
+def test_a_missing_sampler_thread_only_ends_the_share(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class NoThread(threading.Thread):
@@ -251,7 +249,7 @@ def test_no_thread_for_the_sampler_ends_the_share_alone(
     assert "can't start new thread" in caplog.text
 
 
-def test_a_sampler_that_is_interrupted_at_its_start_is_told_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sampler_interrupted_at_its_start_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted(threading.Thread):
         def start(self) -> None:
             super().start()
@@ -266,8 +264,8 @@ def test_a_sampler_that_is_interrupted_at_its_start_is_told_to_end(monkeypatch: 
 
 
 @pytest.mark.parametrize("n_answers", [0, 1, 2])
-def test_it_ends_around_its_long_steps(n_answers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the graph is prepared, behind it, and before a pilot works out its beginning."""
+def test_it_ends_before_and_after_long_steps(n_answers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the graph is prepared, after it, and before a pilot computes its start."""
     steps: list[str] = []
     prepare, begin = sampler.Walk, sampler.descend
 
@@ -282,7 +280,7 @@ def test_it_ends_around_its_long_steps(n_answers: int, monkeypatch: pytest.Monke
     assert steps == ([] if n_answers == 0 else ["prepare"])
 
 
-def test_a_search_that_a_limit_stops_says_so_once_at_the_end(put: Callable[[Spy], Spy]) -> None:
+def test_a_search_stopped_by_a_limit_reports_it_once_at_the_end(put: Callable[[Spy], Spy]) -> None:
     is_told = threading.Event()
 
     def sampled(_goes_on: Callable[[], bool]) -> Iterator[Outlook]:
@@ -301,8 +299,8 @@ def test_a_search_that_a_limit_stops_says_so_once_at_the_end(put: Callable[[Spy]
     assert end.work_done < 1.0
 
 
-def test_a_time_limit_holds_at_a_block_that_says_that_all_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others may wait behind it; behind the empty one at the end there is nothing."""
+def test_a_time_limit_holds_at_a_block_that_reports_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other blocks may wait behind it; nothing follows the empty one at the end."""
     full = BicliqueBlock(5, work_done=1.0)
     empty = BicliqueBlock.empty(Detail.COUNT, work_done=1.0)
     for given, n_found, is_cut in (([full, full, empty], 5, True), ([empty], 0, False)):
@@ -312,13 +310,13 @@ def test_a_time_limit_holds_at_a_block_that_says_that_all_is_done(monkeypatch: p
         assert (facts.n_bicliques, facts.truncated is not None) == (n_found, is_cut)
 
 
-def test_it_runs_beside_the_engine_that_is_as_slow_as_it(put: Callable[[Spy], Spy]) -> None:
+def test_it_runs_during_a_slow_engine(put: Callable[[Spy], Spy]) -> None:
     spy = put(Spy(endless))
     enumerate_into(CountSink(), crown(8), None, None, "reference", Listener(lambda _: None))
     assert spy.asked == []
 
 
-def test_one_that_fails_ends_the_share_alone(put: Callable[[Spy], Spy], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_sampler_only_ends_the_share(put: Callable[[Spy], Spy], caplog: pytest.LogCaptureFixture) -> None:
     failed = threading.Event()
 
     def failing(_goes_on: Callable[[], bool]) -> Iterator[Outlook]:
@@ -337,7 +335,7 @@ def test_one_that_fails_ends_the_share_alone(put: Callable[[Spy], Spy], caplog: 
     assert seen[-1] == replace(seen[-1], work_done=1.0, share=1.0, seconds_left=0.0, expected=Outlook.exactly(4094))
 
 
-def test_one_that_ends_without_a_word_leaves_the_guess(put: Callable[[Spy], Spy]) -> None:
+def test_a_sampler_that_ends_silently_leaves_the_guess(put: Callable[[Spy], Spy]) -> None:
     begun, may_end = threading.Event(), threading.Event()
 
     def silent(_goes_on: Callable[[], bool]) -> Iterator[Outlook]:
@@ -361,7 +359,7 @@ def test_one_that_ends_without_a_word_leaves_the_guess(put: Callable[[Spy], Spy]
     assert len(seen) > 2
 
 
-def test_nothing_is_sampled_where_nobody_listens(put: Callable[[Spy], Spy]) -> None:
+def test_nothing_is_sampled_without_a_listener(put: Callable[[Spy], Spy]) -> None:
     spy = put(Spy(endless))
     for listener in (None, lambda _: None, Listener(lambda _: None, wants_outlook=False)):
         enumerate_into(CountSink(), crown(12), None, None, "cpu", listener)
@@ -370,7 +368,7 @@ def test_nothing_is_sampled_where_nobody_listens(put: Callable[[Spy], Spy]) -> N
     assert spy.asked == []
 
 
-def test_it_begins_when_its_share_is_worth_what_preparing_takes() -> None:
+def test_it_starts_when_its_share_covers_the_preparation() -> None:
     spy = Spy(endless)
     with outlook_beside(lambda goes_on: spy(crown(3), BicliqueQuery(), Execution(), goes_on), 1, PATIENCE) as newest:
         assert len(samplers()) == 1
@@ -393,7 +391,7 @@ def test_a_graph_on_the_device_is_not_sampled() -> None:
     assert not samplers()
 
 
-def test_share_and_time_are_told(put: Callable[[Spy], Spy]) -> None:
+def test_share_and_time_are_shown(put: Callable[[Spy], Spy]) -> None:
     is_told = threading.Event()
 
     def sampled(_goes_on: Callable[[], bool]) -> Iterator[Outlook]:
@@ -415,7 +413,7 @@ def test_share_and_time_are_told(put: Callable[[Spy], Spy]) -> None:
     assert (seen[-1].work_done, seen[-1].share, seen[-1].seconds_left) == (1.0, 1.0, 0.0)
 
 
-def test_no_block_says_that_all_is_done() -> None:
+def test_no_block_reports_completion() -> None:
     """A worker that finishes the last piece says so with its blocks, and others' may wait behind them."""
     for engine in ("cpu", "reference"):
         seen: list[enumerate.Progress] = []

@@ -1,4 +1,4 @@
-"""Searches on the engine `cuda`, emulated, that are ended in the middle and continued from the work that they saved."""
+"""Searches of the emulated engine `cuda`, ended in the middle and continued from saved work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several devices share searches for cliques, and (p, q)-counts: on the emulator."""
+"""Several devices share searches for cliques and (p, q)-counts: on the emulator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(problem: str, part: str) -> list[dict[str, Any]]:
-    """Cases of one part, each of them right."""
     cases = [json.loads(line) for line in run_module("emulated_shared", problem, part).splitlines()]
     for case in cases:
         assert case["same"], case
@@ -28,7 +27,7 @@ def emulated(problem: str, part: str) -> list[dict[str, Any]]:
 
 @on_the_emulator
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_nodes_are_handed_over_to_devices_that_have_none(problem: str) -> None:
+def test_nodes_are_handed_over_to_idle_devices(problem: str) -> None:
     cases = emulated(problem, "few")
     assert len(cases) == 2
     assert sum(case["nodes"] for case in cases) >= 2
@@ -37,7 +36,7 @@ def test_nodes_are_handed_over_to_devices_that_have_none(problem: str) -> None:
 @pytest.mark.slow
 @on_the_emulator
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_two_and_three_devices_find_what_is_specified(problem: str) -> None:
+def test_two_and_three_devices_equal_the_reference(problem: str) -> None:
     cases = emulated(problem, "random")
     assert len(cases) == 48
     assert sum(case["n"] > 0 for case in cases) > 20
@@ -47,7 +46,7 @@ def test_two_and_three_devices_find_what_is_specified(problem: str) -> None:
 @pytest.mark.slow
 @on_the_emulator
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_devices_that_are_lost_at_random_moments(problem: str) -> None:
+def test_devices_lost_at_random_moments(problem: str) -> None:
     cases = emulated(problem, "lost")
     assert sum(case.get("warned", 0) for case in cases) > 5
     assert cases[-1]["case"] == "handed on"
@@ -56,18 +55,18 @@ def test_devices_that_are_lost_at_random_moments(problem: str) -> None:
 @pytest.mark.slow
 @on_the_emulator
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_devices_come_to_barriers(problem: str) -> None:
+def test_devices_reach_barriers(problem: str) -> None:
     cases = emulated(problem, "barriers")
     assert sum(case["markers"] for case in cases) > 6
     assert sum(case["between"] for case in cases) > 3
 
 
 @on_the_emulator
-def test_counts_that_one_device_makes_alone() -> None:
+def test_counts_that_need_a_single_device() -> None:
     assert len(emulated("pq_counts", "refused")) == 5
 
 
-def test_shares_and_what_is_left_over_are_all_children_once() -> None:
+def test_shares_and_the_remainder_are_all_children_once() -> None:
     n_cut = n_whole = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)

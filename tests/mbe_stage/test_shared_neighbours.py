@@ -1,4 +1,4 @@
-"""Pairs that share neighbours: the engine against the specification, similarity against scipy, ranks, budgets."""
+"""Pairs that share neighbours: the engine compared with the reference, similarity with scipy, ranks, budgets."""
 
 from __future__ import annotations
 
@@ -70,25 +70,25 @@ def test_closed_forms() -> None:
 
 
 def test_only_marked_groups_are_visited() -> None:
-    """Disjoint edges mark no group, and visiting all of them for each vertex would take quadratic time."""
+    """Disjoint edges mark no group, and visiting all groups for each vertex would take quadratic time."""
     n = 3 << 12
     lists = engine_cpu._lists_of(BipartiteCSR.from_edges(np.arange(n), np.arange(n)), 1)
     scratch, found = np.zeros(3 * n, np.int32), np.empty((3, n), np.int32)
-    # A visit would clear the bit of a group that no vertex has marked.
+    # A visit would clear the bit of an unmarked group.
     bits = np.zeros(n // 63 + 3, np.uint64)
     bits[1] = 1
     assert engine_cpu._pairs_of(*lists[:4], 0, n, 1, scratch, bits, found) == 0
     assert bits[1] == 1
 
 
-def test_similarity_is_that_of_scipy() -> None:
-    """Degrees of all kinds: of a few, of nearly all, and of graphs so large that p-values are far below 1e-300."""
+def test_similarity_equals_scipy() -> None:
+    """Few, many and nearly all neighbours, and graphs so large that p-values are far below 1e-300."""
     dice = np.random.default_rng(5)
     for n in (6, 40, 1000):
         degrees = dice.integers(1, n + 1, 60)
         left = np.repeat(np.arange(60), degrees)
         right = np.concatenate([dice.choice(n, degree, replace=False) for degree in degrees])
-        # Some right vertices without an edge do not count.
+        # Some isolated right vertices do not count.
         graph = BipartiteCSR.from_edges(left, right, n_right=n + 50)
         table = shared_neighbour_pairs(graph)
         first, second = degrees[table.first], degrees[table.second]
@@ -100,7 +100,7 @@ def test_similarity_is_that_of_scipy() -> None:
 
 
 def test_ranks_beyond_the_smallest_number() -> None:
-    """All p-values are 0 in the table, and still the pairs are in order: the fewest shared neighbours come last."""
+    """All p-values in the table are 0, and still the pairs are ordered: the fewest shared neighbours come last."""
     edges = [(2 * k + u, 500 * k + v) for k, n in enumerate((400, 500, 450)) for u in (0, 1) for v in range(n)]
     left, right = np.array(edges).T
     table = shared_neighbour_pairs(BipartiteCSR.from_edges(left, right, n_right=1500), top=3)
@@ -109,7 +109,7 @@ def test_ranks_beyond_the_smallest_number() -> None:
 
 
 @pytest.mark.parametrize("by", MEASURES)
-def test_the_best_are_the_first_of_all(by: results.Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_pairs_are_the_first_of_all(by: results.Measure, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "_WAITING_PAIRS", 20)
     for seed in range(30):
         graph = graphs.from_matrix(graphs.random_matrix(seed, 25, 12, 0.3))
@@ -132,7 +132,7 @@ def assert_equal_values(best: SharedNeighbours, every: SharedNeighbours, order: 
         )
 
 
-def test_what_cannot_be_asked() -> None:
+def test_invalid_queries() -> None:
     graph = graphs.crown(4)
     with pytest.raises(InvalidArgument, match="min_shared is 0: expected 1 or more"):
         shared_neighbour_pairs(graph, min_shared=0)
@@ -142,7 +142,7 @@ def test_what_cannot_be_asked() -> None:
         shared_neighbour_pairs(graph, by="size")
 
 
-def test_a_budget_is_kept_or_refused_with_what_would_do() -> None:
+def test_a_budget_holds_or_is_refused_with_a_sufficient_one() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(1, 300, 50, 0.2))
     with pytest.raises(MemoryBudgetExceeded, match="memory budget") as refused:
         found(graph, 2, memory_budget_bytes=1000, block_bytes=1000)

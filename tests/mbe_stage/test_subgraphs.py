@@ -1,4 +1,4 @@
-"""Cores of bipartite graphs, against the definition."""
+"""Cores of bipartite graphs, compared with the definition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def core_of(matrix: np.ndarray, alive: tuple[np.ndarray, np.ndarray], least: tup
 def test_cores_within_cores(seed: int) -> None:
     random = np.random.default_rng(seed)
     shape = random.integers(0, 60, 2)
-    # Many rows with few entries, so that lists are copied, and cores that vanish or do not.
+    # Many rows with few entries, so that lists are copied; some cores vanish.
     matrix = random.random(shape) < (random.random(shape[0]) ** random.integers(1, 6))[:, None]
     graph = BipartiteCSR.from_edges(*np.nonzero(matrix), *matrix.shape)
     alive = random.random(shape[0]) < 0.5 + seed % 2, random.random(shape[1]) < 0.5 + seed % 2
@@ -36,7 +36,7 @@ def test_cores_within_cores(seed: int) -> None:
             assert of_side.tolist() == expected.any(1 - axis).tolist()
 
 
-def test_lists_are_copied_where_many_vertices_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_are_copied_if_many_vertices_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each round of clearing leads to the next: a chain is left to the queue."""
     n = 400
     left = np.concatenate([np.arange(n), np.arange(1, n), np.repeat(np.arange(n, 2 * n), 1)])

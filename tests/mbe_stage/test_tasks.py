@@ -1,4 +1,4 @@
-"""Pieces of the work: together they are the whole, whoever does them; and none is done for another graph."""
+"""Tasks: disjoint, together complete, exchangeable between engines, and bound to their graph."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def found(engine, graph: BipartiteCSR, query: BicliqueQuery, tasks: list[Task] |
 @every_engine
 @given(matrix=graphs.matrices(), data=st.data())
 @settings(max_examples=150, deadline=None)
-def test_disjoint_pieces_are_together_the_whole(engine: str, matrix: np.ndarray, data: st.DataObject) -> None:
+def test_disjoint_tasks_equal_the_whole(engine: str, matrix: np.ndarray, data: st.DataObject) -> None:
     module, graph = module_of(engine), graphs.from_matrix(matrix)
     sizes = st.integers(1, 3)
     query = BicliqueQuery(
@@ -59,7 +59,7 @@ def test_disjoint_pieces_are_together_the_whole(engine: str, matrix: np.ndarray,
     )
     tasks = module.tasks_of(graph, query, data.draw(st.integers(1, 8)))
     hands = data.draw(st.lists(st.integers(0, 2), min_size=len(tasks), max_size=len(tasks)))
-    # What goes to another process is text.
+    # Other processes get text.
     sent = [Task.from_json(task.to_json()) for task in tasks]
     parts = [
         found(module, graph, query, [task for task, to in zip(sent, hands, strict=True) if to == hand])
@@ -94,7 +94,7 @@ def test_sinks_of_disjoint_pieces_merge_into_that_of_the_whole(engine: str, matr
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 @pytest.mark.parametrize("part", ["some", pytest.param("others", marks=pytest.mark.slow)])
-def test_the_gpu_does_the_pieces_that_the_cpu_cuts(part: str) -> None:
+def test_the_gpu_runs_tasks_cut_by_the_cpu(part: str) -> None:
     cases = [json.loads(line) for line in run_module("emulated_tasks", part).splitlines()]
     assert len(cases) == {"some": 4, "others": 7}[part]
     for case in cases:
@@ -103,7 +103,7 @@ def test_the_gpu_does_the_pieces_that_the_cpu_cuts(part: str) -> None:
     assert max(case["parts"] for case in cases) > 2
 
 
-def test_the_gpu_cuts_as_the_cpu_does() -> None:
+def test_the_gpu_cuts_the_same_tasks() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(1, 30, 20, 0.3))
     assert engine_cuda.tasks_of(graph, BicliqueQuery(), 4) == engine_cpu.tasks_of(graph, BicliqueQuery(), 4)
 
@@ -117,14 +117,14 @@ def test_a_graph_without_edges_has_no_tasks(engine: str) -> None:
 
 
 def rewired_matrix(matrix: np.ndarray) -> np.ndarray:
-    """Another one with the same sums of rows and columns."""
+    """Return another matrix with the same row and column sums."""
     for u, x in itertools.combinations(range(matrix.shape[0]), 2):
         only_u, only_x = np.flatnonzero(matrix[u] & ~matrix[x]), np.flatnonzero(matrix[x] & ~matrix[u])
         if only_u.size and only_x.size:
             changed = matrix.copy()
             changed[np.ix_([u, x], [only_u[0], only_x[0]])] ^= True
             return changed
-    raise AssertionError("no two edges can change their ends")
+    raise AssertionError("no two edges can be swapped")
 
 
 @every_engine
@@ -133,7 +133,7 @@ def test_tasks_of_other_work_are_refused(engine: str) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(2, 12, 12, 0.5))
     matrix = graphs.random_matrix(2, 12, 12, 0.5)
     matrix[0, 0] = not matrix[0, 0]
-    # As many edges, and on either side the same degrees: two of them have changed their ends.
+    # The same number of edges and the same degrees: two edges are swapped.
     rewired = graphs.from_matrix(rewired_matrix(graphs.random_matrix(2, 12, 12, 0.5)))
     assert np.array_equal(rewired.left_degrees, graph.left_degrees)
     assert np.array_equal(rewired.right_degrees, graph.right_degrees)
@@ -168,7 +168,7 @@ def test_tasks_of_other_work_are_refused(engine: str) -> None:
         Task(Roots("bicliques", 3, 4), 0, 2, 1.5).to_json().replace('"cost": 1.5', '"cost": "much"'),
     ],
 )
-def test_text_that_is_no_task_is_refused(text: str) -> None:
+def test_invalid_task_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument, match="is no task"):
         Task.from_json(text)
 
@@ -180,7 +180,7 @@ def test_a_task_of_another_version_is_refused() -> None:
 
 
 @given(st.lists(st.floats(0.1, 100.0), max_size=40), st.integers(1, 12))
-def test_cutting_leaves_nothing_out(costs: list[float], n: int) -> None:
+def test_tasks_cover_all_roots(costs: list[float], n: int) -> None:
     ranges = split(np.array(costs), n)
     assert len(ranges) <= n
     assert positions(ranges).tolist() == list(range(len(costs)))
@@ -189,7 +189,7 @@ def test_cutting_leaves_nothing_out(costs: list[float], n: int) -> None:
     assert sum(task.cost for task in tasks) == pytest.approx(sum(costs))
     assert positions(ranges_of(tasks[::-1], roots)).tolist() == list(range(len(costs)))
     if costs:
-        # No range is heavier than its share by more than one root.
+        # No range exceeds its share by more than one root.
         assert max(task.cost for task in tasks) <= sum(costs) / min(n, len(costs)) + max(costs) + 1e-9
 
 
@@ -198,7 +198,7 @@ def test_fewer_than_one_task_is_refused() -> None:
         engine_cpu.tasks_of(graphs.crown(4), BicliqueQuery(), 0)
 
 
-def test_the_same_question_has_the_same_roots() -> None:
+def test_equal_queries_have_equal_roots() -> None:
     graph = graphs.crown(6)
     asked = BicliqueQuery(min_left=2, containing_left=(1, 4))
     again = BicliqueQuery(min_left=np.int64(2), containing_left=(np.int32(4), 1, 4))

@@ -1,4 +1,4 @@
-"""Large and adversarial graphs whose bicliques are known in closed form: sets, not counts, on every engine that can."""
+"""Large and adversarial graphs with closed-form bicliques: sets, not counts, on every engine that can."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.mbe_stage.engines import ALL_ENGINES, FAST_ENGINES
 
 
 def table_of(graph: BipartiteCSR, engine: str, query: BicliqueQuery | None = None, **execution: int) -> BicliqueTable:
-    """The bicliques; that counting them without members agrees is checked on the way."""
+    """Return the bicliques; check that counting without members agrees."""
     sink, counting = TableSink(), CountSink()
     enumerate_into(sink, graph, query, Execution(**execution), engine)
     enumerate_into(counting, graph, query, Execution(**execution), engine)
@@ -37,7 +37,7 @@ def table_of(graph: BipartiteCSR, engine: str, query: BicliqueQuery | None = Non
 
 
 def as_bits(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Each list of ids below 64 as one word; the ids of each must ascend."""
+    """Return each list of ids below 64 as one word; the ids must ascend."""
     steps = np.diff(members)
     steps[offsets[1:-1] - 1] = 1
     assert (steps > 0).all()
@@ -75,7 +75,7 @@ def test_a_half_graph_is_nested(n: int, engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", FAST_ENGINES)
-def test_thousands_of_twins_stand_together(engine: str) -> None:
+def test_thousands_of_twins_stay_together(engine: str) -> None:
     n_left, n_right = 700, 500
     matrix = graphs.random_matrix(5, 6, 6, 0.5)
     graph = graphs.from_matrix(np.repeat(np.repeat(matrix, n_left, axis=0), n_right, axis=1))
@@ -93,7 +93,7 @@ def _repeated(vertices: tuple[int, ...], n: int) -> tuple[int, ...]:
 @pytest.mark.parametrize(("n", "few"), [(40, 3), (64, 2), (75, 2), pytest.param(110, 1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_deep_trees(n: int, few: int, side: str, engine: str) -> None:
-    """Of the 2**n - 2 bicliques of a crown only those at the end of paths of up to n - 1 nodes are wanted."""
+    """Only those of a crown's 2**n - 2 bicliques at the end of paths of up to n - 1 nodes are wanted."""
     query = BicliqueQuery(min_left=n - few) if side == "left" else BicliqueQuery(min_right=n - few)
     subsets = [subset for k in range(1, few + 1) for subset in itertools.combinations(range(n), k)]
     pairs = {(tuple(sorted(set(range(n)) - set(subset))), subset) for subset in subsets}
@@ -141,7 +141,7 @@ def test_many_columns_and_few_rows() -> None:
 
 
 def test_counts_with_small_minima_are_those_of_the_reference() -> None:
-    """Stars, twins, edges by themselves and vertices without any, around a core that takes most edges or few."""
+    """Stars, twins, single edges and isolated vertices, around a core that takes most edges or few."""
     rng = np.random.default_rng(43)
     for seed in range(200):
         matrix = rng.random(rng.integers(1, 9, 2)) < rng.random()
@@ -161,7 +161,7 @@ def test_counts_with_small_minima_are_those_of_the_reference() -> None:
 
 
 def visited(graph: BipartiteCSR, query: BicliqueQuery) -> int:
-    """Nodes of the search tree that the CPU engine visits."""
+    """Return the search tree nodes that the CPU engine visits."""
     seen: list[int] = []
     for _ in engine_cpu.run(graph, query, Execution(threads=1), Detail.MEMBERS, on_visited=seen.append):
         pass
@@ -197,7 +197,7 @@ def test_size_constraints_keep_the_search_out_of_subtrees(
 
 
 class Quanta:
-    """Notes on the CPU engine's calls of compiled code: elementary steps, and written members."""
+    """Records the CPU engine's calls of compiled code: elementary steps and written members."""
 
     def __init__(self) -> None:
         self.n_steps = self.n_members = 0
@@ -218,10 +218,10 @@ def quanta_of(graph: BipartiteCSR, query: BicliqueQuery, sink: Sink, monkeypatch
 
 @pytest.mark.parametrize("graph", [SPARSE, SPARSE.swapped(), WITH_TWINS, graphs.crown(14)])
 @pytest.mark.parametrize("least", [(2, 1), (1, 2), (2, 2), (3, 3), (5, 5)])
-def test_a_smaller_question_is_not_more_work(
+def test_a_narrower_query_is_not_more_work(
     graph: BipartiteCSR, least: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Visited nodes alone cannot show it: a walk that lists what it could count visits fewer and works more."""
+    """Visited nodes alone cannot show it: a walk that lists instead of counting visits fewer and works more."""
     everything, asked, histogram = (
         quanta_of(graph, query, sink, monkeypatch)
         for query, sink in (
@@ -230,7 +230,7 @@ def test_a_smaller_question_is_not_more_work(
             (BicliqueQuery(*least), HistogramSink()),
         )
     )
-    # Of twins that are too few alone, each biclique has to be weighed.
+    # With twins that are too few alone, each biclique must be weighed.
     assert asked.n_steps <= (1.1 if graph is WITH_TWINS else 1.015) * everything.n_steps
     assert histogram.n_steps <= 1.3 * everything.n_steps
     assert asked.n_members == histogram.n_members == 0
@@ -240,11 +240,11 @@ def test_a_smaller_question_is_not_more_work(
 
 
 def test_a_single_column_is_a_child_of_its_first_row_alone() -> None:
-    """Below a list node, later rows of a single column are not visited: these were 1,186 nodes more."""
+    """Below a list node, later rows of a single column are not visited: they were 1,186 more nodes."""
     assert visited(graphs.from_matrix(graphs.random_matrix(23, 1500, 200, 0.05)), BicliqueQuery()) <= 18_600
 
 
-def test_size_constraints_that_are_not_made_cost_nothing() -> None:
+def test_absent_size_constraints_cost_nothing() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(29, 60, 40, 0.2))
     assert core_of(graph, BicliqueQuery()).graph is graph
     assert visited(graph, BicliqueQuery()) == visited(graph, BicliqueQuery(max_left=10**6, max_right=10**6))

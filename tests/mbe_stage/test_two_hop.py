@@ -1,4 +1,4 @@
-"""Two-hop degrees against plain sets, and their cost against what is known of it."""
+"""Two-hop degrees compared with plain sets, and their cost with known bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tests.mbe_stage import graphs
 
 
 def plain(graph: BipartiteCSR) -> list[int]:
-    """From the definition."""
     rows = [set(graph.neighbours_of_left(u).tolist()) for u in range(graph.n_left)]
     return [sum(u != w and not mine.isdisjoint(rows[w]) for w in range(graph.n_left)) for u, mine in enumerate(rows)]
 
@@ -30,7 +29,7 @@ def test_as_plain_sets_say(matrix: np.ndarray, threads: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_samples_are_of_different_vertices(seed: int) -> None:
+def test_samples_have_distinct_vertices(seed: int) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(seed, 60, 30, 0.05))
     found = sampled_two_hop_degrees(graph, 60, seed)
     assert sorted(found.tolist()) == sorted(plain(graph))
@@ -40,7 +39,7 @@ def test_samples_are_of_different_vertices(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_where_nearly_everybody_is_reached_the_others_are_asked(seed: int) -> None:
+def test_if_nearly_all_are_reached_the_others_are_counted(seed: int) -> None:
     """Columns that all rows but a few have, as one-hot attributes do, and empty rows."""
     matrix = graphs.random_matrix(seed, 80, 30, [0.05, 0.3, 0.9][seed % 3])
     matrix[: 80 - seed, :3] = True
@@ -68,10 +67,10 @@ def test_closed_forms(graph: BipartiteCSR, left: list[int]) -> None:
     assert two_hop_degrees(graph).tolist() == left
 
 
-def test_whom_the_hub_reaches_costs_nothing() -> None:
+def test_vertices_reached_by_the_hub_cost_nothing() -> None:
     assert two_hop_steps(graphs.star(1000)) == (0, 999)
     assert wedge_counts(graphs.star(1000)) == (1000, 1_000_000)
-    # Nobody is left to ask where one column holds all: each row, and its own neighbours.
+    # If one column holds all rows, each row only needs its own neighbours.
     matrix = graphs.random_matrix(1, 200, 20, 0.5)
     matrix[:, 4] = True
     graph = graphs.from_matrix(matrix)

@@ -1,4 +1,4 @@
-"""While a runner waits for its first results progress is told, limits hold, and another engine may still take over."""
+"""While a runner waits for its first results: progress, limits, and fallback to another engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.mbe_stage.small_gpu import install
 
 
 class Runner:
-    """Hands on that it waits, and then what comes next."""
+    """Reports that it waits, and then the next result."""
 
     shares_machine = True
 
@@ -49,10 +49,10 @@ def found_by_cpu_alone(engine: str, *asked: Any) -> Iterator[Any]:
 
 
 def never(*_: Any) -> Iterator[Any]:
-    pytest.fail("it was to end before")
+    pytest.fail("the search should have ended")
 
 
-def test_progress_is_told_from_the_beginning() -> None:
+def test_progress_is_shown_from_the_start() -> None:
     told: list[Progress] = []
     facts = enumerate_into(
         CountSink(), graphs.crown(6), None, Execution(runner=Runner(3, found)), "cpu", on_progress=told.append
@@ -62,7 +62,7 @@ def test_progress_is_told_from_the_beginning() -> None:
     assert told[-1].n_found == facts.n_bicliques == 62
 
 
-def test_another_engine_takes_over_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_engine_still_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch)
     told: list[Progress] = []
     runner = Runner(2, found_by_cpu_alone)
@@ -71,8 +71,8 @@ def test_another_engine_takes_over_all_the_same(monkeypatch: pytest.MonkeyPatch)
     assert [each.engine for each in told[:5]] == ["cuda", "cuda", "cpu", "cpu", "cpu"]
 
 
-@pytest.mark.parametrize("by_time", [True, False], ids=["time", "whoever asked for it"])
-def test_a_search_ends_before_there_is_anything(by_time: bool) -> None:
+@pytest.mark.parametrize("by_time", [True, False], ids=["time", "caller"])
+def test_a_search_can_end_before_its_first_result(by_time: bool) -> None:
     runner = Runner(100, never)
     execution = Execution(runner=runner, time_limit_seconds=0.02 if by_time else None)
     run_limits = RunLimits() if by_time else RunLimits(ended=lambda: "told to end" if runner.n_asked == 3 else None)
@@ -91,18 +91,18 @@ def test_a_search_ends_before_there_is_anything(by_time: bool) -> None:
     assert runner.n_asked < 100
 
 
-def test_whoever_pulls_gets_results_only() -> None:
+def test_pulling_yields_results_only() -> None:
     execution = Execution(runner=Runner(3, found))
     asked = (PROBLEM, graphs.crown(6), BicliqueQuery(), execution, CountSink().detail, "cpu")
     assert sum(len(block) for block in pulled(*asked)) == 62
 
 
 class Found:
-    """A block, to be seen going."""
+    """A block whose release is observable."""
 
 
-def test_no_block_is_held_on_to_while_the_next_one_is_found() -> None:
-    """It may be memory of a device, which the next one needs."""
+def test_each_block_is_released_before_the_next() -> None:
+    """It may be memory of a device, which the next block needs."""
     made: list[weakref.ref[Found]] = []
 
     def block() -> Found:

@@ -1,4 +1,4 @@
-"""The emulator refuses what hangs a GPU, or makes nonsense there."""
+"""The emulator refuses code that would hang a GPU or give garbage there."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Runs the CUDA kernels in plain Python, 32 lanes in lockstep, without a GPU and without numba-cuda.
+"""Run the CUDA kernels in plain Python, 32 lanes in lockstep, without a GPU and without numba-cuda.
 
-Each lane is a greenlet that runs until it meets the others: a warp operation returns once all lanes have called it in
-the same place, by the same way; lanes that call different ones, or the same one in two branches, are an error (on a
-GPU: a hang or nonsense). Warps take turns at those places, and the clock goes on there. What real hardware does between
-them (caches, memory order) is not emulated.
+Each lane is a greenlet that runs until it meets the others: a warp operation returns once all lanes have called it at
+the same place by the same call path. Lanes that call different operations, or one in two branches, are an error (on a
+GPU: a hang or garbage). At those places warps take turns and the clock advances. Hardware effects between them (caches,
+memory order) are not emulated.
 
-Use it in a process of its own: `install` replaces `numba.cuda`.
+Use it in a separate process: `install` replaces `numba.cuda`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Lane(greenlet):
 
 
 class Met(list):
-    """What the lanes brought to where they met; `common` is what the first of them made of it, for all of them."""
+    """The values that lanes brought to a meeting; `common` is what the first of them computed for all."""
 
     common: Any = None
 
@@ -78,7 +78,7 @@ class _Atomic:
 class _Shared:
     @staticmethod
     def array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """The same array for all lanes of a block, by order of the calls; it holds what others left there."""
+        """Return the same array for all lanes of a block, by order of the calls; its content is left over."""
         me = getcurrent()
         if len(me.shared) == me.n_shared:
             array = np.empty(shape, np.dtype(str(dtype)))
@@ -89,7 +89,7 @@ class _Shared:
 
 
 class _Clock:
-    """The same at every run: it goes by what the warps have done, not by how fast this machine is."""
+    """The same at every run: it counts the warps' work, not real time."""
 
     nanoseconds = 0
     STEP = 20_000
@@ -107,7 +107,7 @@ _EVERYBODY = 0xFFFFFFFF
 
 
 def meet(name: str, value: Any) -> Met:
-    """Wait here for all lanes of the warp, and learn what each of them brought."""
+    """Wait for all lanes of the warp and return what each brought."""
     me = getcurrent()
     warp, lane = me.of, me.lane
     warp.names[lane], warp.values[lane] = name, value
@@ -117,14 +117,13 @@ def meet(name: str, value: Any) -> Met:
 
 
 def _mask(met: Met) -> int:
-    """The lanes that brought something true."""
     if met.common is None:
         met.common = sum(itertools.compress(_BITS, met))
     return met.common
 
 
 class FakeCuda(python_types.ModuleType):
-    """What the kernels use of `numba.cuda`."""
+    """The part of `numba.cuda` that the kernels use."""
 
     def __init__(self) -> None:
         super().__init__("numba.cuda")
@@ -216,8 +215,8 @@ class FakeCuda(python_types.ModuleType):
 
 
 def install() -> FakeCuda:
-    """Put the emulator in the place of `numba.cuda`; before any kernel module is imported."""
-    # Lanes keep many objects alive. Collecting garbage often finds little, and took a tenth of the time.
+    """Replace `numba.cuda` by the emulator; call it before importing kernel modules."""
+    # Lanes keep many objects alive. Garbage collection often finds little, and took a tenth of the time.
     gc.set_threshold(50_000, 20, 20)
     fake = FakeCuda()
     sys.modules["numba.cuda"] = fake
@@ -227,7 +226,7 @@ def install() -> FakeCuda:
 
 
 def launch(kernel: Any, n_blocks: int, warps_per_block: int, arguments: tuple, seed: int = 0) -> None:
-    """Run a kernel; `seed` decides which warp goes on when."""
+    """Run a kernel; `seed` decides the order of the warps."""
     chance = random.Random(seed)
     blocks = [_Block(kernel, block, n_blocks, warps_per_block, arguments) for block in range(n_blocks)]
     while running := [block for block in blocks if block.warps]:
@@ -253,7 +252,7 @@ _RUNNING, _DONE, _AT_BARRIER, _ASLEEP = range(4)
 
 
 class _Block:
-    """The warps of a block that have not ended, and those of them that wait at `syncthreads`."""
+    """The running warps of a block, and those that wait at `syncthreads`."""
 
     def __init__(self, kernel: Any, block: int, n_blocks: int, n_warps: int, arguments: tuple) -> None:
         shared: list = []
@@ -272,7 +271,7 @@ class _Block:
 
 
 class _Warp:
-    """32 lanes, what each of them waits for, and who goes on next."""
+    """32 lanes, what each of them waits for, and the next one to run."""
 
     def __init__(self, block: int, n_blocks: int, n_warps: int) -> None:
         self.lanes: list[_Lane] = []
@@ -283,13 +282,13 @@ class _Warp:
         self.values: list[Any] = [None] * 32
         self.met = Met()
         self.asleep: list[int] = []
-        # From the end: the lanes that are to go on, then the launch.
+        # From the end: the lanes to resume, then the launch.
         self.turn: list[greenlet] = []
         self._next: Sequence[int] = _LANES
         self._n_meetings = 0
 
     def step(self) -> int:
-        """Let the lanes run to where they meet."""
+        """Run the lanes to their next meeting."""
         lanes, names = self.lanes, self.names
         turn = self.turn = [getcurrent(), *map(lanes.__getitem__, reversed(self._next))]
         while turn:
@@ -303,7 +302,7 @@ class _Warp:
         if name is None and not any(names):
             return _DONE
         self._n_meetings += 1
-        # All 32 at every meeting would cost half as much again: every lane has its turn.
+        # Checking all 32 at every meeting would cost half as much again: lanes take turns.
         looked_at = (0, 31, self._n_meetings % 31)
         if names.count(name) != 32 or len({self._way(lane) for lane in looked_at}) != 1:
             raise Diverged(f"lanes wait at different places: {self._places()}")
@@ -313,7 +312,7 @@ class _Warp:
         return _AT_BARRIER if name == "syncthreads" else _RUNNING
 
     def _way(self, lane: int) -> int:
-        """One number for the calls that led a lane from the kernel to where it waits, each by its place."""
+        """Return one number for the call path of a lane from the kernel to where it waits."""
         way, frame = 0, self.lanes[lane].gr_frame
         while frame is not None:
             way = hash((way, id(frame.f_code), frame.f_lasti))

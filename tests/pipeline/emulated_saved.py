@@ -24,7 +24,7 @@ from mbe_stage.pipeline.execution.journal import read_journal
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from mbe_stage.pipeline.publish.manifest import sha256_of
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 from tests.pipeline.emulated_resume import MARKERS, PATIENCE, noting, planned
 from tests.pipeline.output_support import published_rows
 from tests.pipeline.resume_support import Killed
@@ -32,7 +32,7 @@ from tests.pipeline.test_hostile_journal import rewritten
 
 
 def use_short_quanta() -> Any:
-    launcher = put_in_place()
+    launcher = install_emulator()
     from mbe_stage.bicliques import engine_cuda
     from mbe_stage.bicliques.cuda import search
 

@@ -1,4 +1,4 @@
-"""What an ingest made of an input, as plain values: the two tiers are compared by them."""
+"""Plain-value descriptions of an ingest, for comparing two tiers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mbe_stage.pipeline.execution.ingest import ingest as host_ingest
 
 
 def described(edges: EdgeData) -> dict[str, object]:
-    """Everything that an ingest gives, but what it warns of: how it had to read is the tier's own business."""
+    """Return all results of an ingest except warnings, which depend on the tier's reader."""
     assert edges.left_ids.dtype == edges.right_ids.dtype == np.int32
     return {
         **asdict(replace(edges.facts, warnings=())),
@@ -28,7 +28,7 @@ def described(edges: EdgeData) -> dict[str, object]:
 
 
 def _rows(edges: EdgeData) -> list[object]:
-    """Weights and times as they are kept, a missing weight as text, which equals itself."""
+    """Return weights and times as kept; a missing weight as text, which equals itself."""
     if edges.events is None:
         return []
     columns = (edges.events.left, edges.events.right, edges.events.weights, edges.events.times)
@@ -36,7 +36,7 @@ def _rows(edges: EdgeData) -> list[object]:
 
 
 def outcome(ingest, config: InputConfig, source: object = None) -> dict[str, object] | str:
-    """The edges, or the refusal's message."""
+    """Return the edges, or the message of the refusal."""
     try:
         edges = ingest(config, source)
     except InputError as error:
@@ -45,7 +45,6 @@ def outcome(ingest, config: InputConfig, source: object = None) -> dict[str, obj
 
 
 def assert_agree(device_ingest, config: InputConfig, source: object = None, host_source: object = None) -> object:
-    """Both tiers make the same of it; returns what."""
     expected = outcome(host_ingest, config, source if host_source is None else host_source)
     assert outcome(device_ingest, config, source) == expected
     return expected

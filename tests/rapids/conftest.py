@@ -1,4 +1,4 @@
-"""Tests of the RAPIDS tier: those marked `gpu` are skipped, saying why, where the tier cannot run."""
+"""Tests of the RAPIDS tier: those marked `gpu` are skipped with a reason if the tier cannot run."""
 
 import pytest
 

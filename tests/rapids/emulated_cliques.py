@@ -1,8 +1,8 @@
-"""Runs of cliques on the tier `rapids` without a GPU: kernels on the emulator, cuDF over Arrow. Run as a script.
+"""Run cliques on the tier `rapids` without a GPU: kernels on the emulator, cuDF over Arrow. A script.
 
-The blocks are those of the specification, handed over as the engine `cuda` hands over those in device memory; several
-devices search on the emulator. All that is behind them is the tier's own: pieces, keys, sums, order, parts, tables; and
-the library. Prints a JSON line per case, after the tables were found to be those that the host makes.
+Blocks come from the reference in the form of the engine `cuda`; several devices search on the emulator. Everything
+after them is the tier's own: pieces, keys, sums, order, parts, tables; and the library. Prints a JSON line per case
+whose tables equal the host's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.steps import enumerate_to
 from mbe_stage.pipeline.problems.installed import reading_of
 from tests.mbe_stage.cliques.emulated_cliques import SMALL, use_the_emulator
-from tests.mbe_stage.emulated_devices import made_up_devices
+from tests.mbe_stage.emulated_devices import fake_devices
 from tests.rapids import frames_on_arrow
 
 Ends = tuple[list[Any], list[Any]]
@@ -35,14 +35,14 @@ TABLES = ("cliques", "vertices.parquet", "size_histogram.parquet")
 
 
 def random_ends(seed: int, n: int, n_rows: int, name: Any = int) -> Ends:
-    """Rows of pairs, some of them twice, in both directions, or of one vertex twice."""
+    """Return pairs, some repeated, reversed or with equal ends."""
     dice = np.random.default_rng(seed)
     first, second = dice.integers(0, n, (2, n_rows)).tolist()
     return [name(u) for u in first], [name(v) for v in second]
 
 
 def cases() -> list[tuple[str, Ends, dict[str, Any], dict[str, Any], int]]:
-    """Name, rows, what is asked of cliques, what of the output, and how many bytes of device memory there are."""
+    """Yield name, rows, clique options, output options and bytes of device memory."""
     integers, texts = random_ends(1, 24, 130), random_ends(2, 18, 90, "ü{}".format)
     plenty, little = 1 << 30, 1 << 12
     return [
@@ -64,7 +64,7 @@ def cases() -> list[tuple[str, Ends, dict[str, Any], dict[str, Any], int]]:
 
 
 def device_blocks(graph: Any, query: Any, execution: Execution, tasks: Any = None) -> Iterator[Any]:
-    """The blocks of the specification, a few cliques each, as those of the engine."""
+    """Return the reference's results in blocks of a few cliques, in the engine's form."""
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
     sink = CliqueTableSink()
@@ -109,7 +109,7 @@ def compared(name: str, facts: tuple[Any, Any], paths: tuple[Path, Path], *, is_
 
 
 class Said(logging.Handler):
-    """What was logged since it was asked last."""
+    """New log lines since the last call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class Said(logging.Handler):
 
     @classmethod
     def of(cls, name: str) -> Said:
-        """Of what is logged below a name, from now on."""
+        """Collect the lines logged below a name from now on."""
         said, log = cls(), logging.getLogger(name)
         log.setLevel(logging.INFO)
         log.addHandler(said)
@@ -127,13 +127,12 @@ class Said(logging.Handler):
         self._lines.append(record.getMessage())
 
     def took(self, text: str) -> bool:
-        """Whether one of these lines has the text."""
         lines, self._lines = self._lines, []
         return any(text in line for line in lines)
 
 
-def of_library(name: str, edges: Any, asked: dict[str, Any], run_path: Path) -> None:
-    """The frames are the published tables; piece by piece they are the same rows."""
+def check_library(name: str, edges: Any, asked: dict[str, Any], run_path: Path) -> None:
+    """Check that frames equal the published tables, also piece by piece."""
     from mbe_stage.pipeline.problems.cliques import cudf_library as library
 
     library.ingest = lambda *_: edges
@@ -155,7 +154,7 @@ def of_library(name: str, edges: Any, asked: dict[str, Any], run_path: Path) -> 
 def main(directory: Path) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    made_up_devices()
+    fake_devices()
     use_the_emulator()
     frames_on_arrow.install()
     from mbe_stage.pipeline.backends.arrow.backend import ARROW
@@ -186,7 +185,7 @@ def main(directory: Path) -> None:
         line = compared(name, facts, paths, is_sorted=of_run.output.sort)
         line["ranks"] = len(facts[0].ranks.each) if facts[0].ranks else 0
         line["sorted on the host"] = said.took("sorting on the host")
-        of_library(name, on_device, asked, paths[1])
+        check_library(name, on_device, asked, paths[1])
         print(json.dumps(line), flush=True)
 
 

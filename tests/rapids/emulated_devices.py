@@ -1,7 +1,7 @@
-"""Runs of bicliques on the tier `rapids` with several devices, without a GPU: kernels on the emulator, cuDF over Arrow.
+"""Run bicliques on the tier `rapids` with several devices, without a GPU: kernels on the emulator, cuDF over Arrow.
 
-Devices are threads, between which arrays are copied. Run as a script, with a directory and the part ``first`` or
-``others``: prints a JSON line per case, after the tables were found to be those that the host makes.
+Devices are threads that copy arrays to each other. A script; takes a directory and the part ``first`` or ``others`` and
+prints a JSON line per case whose tables equal the host's.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def ends(seed: int, n_left: int, n_right: int, density: float, name: Any = int) 
 
 
 def cases() -> list[tuple[str, dict[str, Any], dict[str, Any], int]]:
-    """Name, what is said of the execution, what of the output, and how many bytes of device memory there are."""
+    """Yield name, execution options, output options and bytes of device memory."""
     return [
         ("as found", {"devices": [0, 1]}, {}, PLENTY),
         ("sorted", {"devices": "all"}, {"sort": True}, PLENTY),
@@ -73,7 +73,7 @@ def published(edges: Any, asked: Config, run_path: Path, engine: str, backend: A
 
 @contextmanager
 def brought() -> Iterator[list[str]]:
-    """The threads in which blocks are brought to the device of the tables, as they are."""
+    """Record the threads that copy blocks to the device of the tables."""
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 
     original, threads = DeviceBlock.brought_here, []
@@ -88,7 +88,7 @@ def brought() -> Iterator[list[str]]:
 
 
 class Runs:
-    """The runs of both sides, beneath a directory."""
+    """Runs of both tiers, below a directory."""
 
     def __init__(self, directory: Path) -> None:
         from mbe_stage.pipeline.backends.arrow.backend import ARROW
@@ -106,8 +106,8 @@ class Runs:
     def counted(self, asked: Config) -> Any:
         return count(self._on_device, asked, engine="cuda", backend=self._cudf(frames_on_arrow.pool(PLENTY))).facts
 
-    def gone_on_with(self, name: str) -> dict[str, Any]:
-        """By two devices, what two devices had begun when the run was ended behind a checkpoint."""
+    def resumed_on_two_devices(self, name: str) -> dict[str, Any]:
+        """Resume on two devices a run that two devices started and that ended after a checkpoint."""
         staging_dir, host = self._directory / name / "room", self._directory / name / "host"
         run_path = staging_dir / staging_dir.name
         run_path.mkdir(parents=True)
@@ -115,7 +115,7 @@ class Runs:
         header = header_of(asked, "memory", self._edges.facts.fingerprint)
 
         def on_progress(_: object) -> None:
-            # A checkpoint is recorded by a thread beside the search.
+            # A thread next to the search records checkpoints.
             until = time.monotonic() + PATIENCE
             while MARKERS and time.monotonic() < until:
                 if (staging_dir / JOURNAL_NAME).exists() and read_journal(staging_dir)[1]:
@@ -150,7 +150,7 @@ class Runs:
             assert found.equals(wanted), (name, each)
         keys = pq.read_table(path / "bicliques")["biclique_key"].to_numpy()
         assert not asked.output.sort or (keys[1:] > keys[:-1]).all(), name
-        # The consumer's thread alone, which has the device of the tables.
+        # Only the consumer's thread, which has the device of the tables.
         assert set(threads) == {threading.main_thread().name}, name
         ranks = ours.ranks
         assert ranks is not None
@@ -160,7 +160,7 @@ class Runs:
 
 @contextmanager
 def failing(name: str, after: int) -> Iterator[None]:
-    """The device of the thread of that name fails after so many quanta."""
+    """Make the device of the named thread fail after some quanta."""
     from mbe_stage.bicliques.cuda.search import SharedSearch
 
     work, n_quanta = SharedSearch.work, 0
@@ -179,7 +179,7 @@ def failing(name: str, after: int) -> Iterator[None]:
 
 
 def other_cases(runs: Runs) -> Iterator[dict[str, Any]]:
-    """A device that is lost, limits, what is only counted, and a consumer that fails."""
+    """A lost device, limits, counting only, and a failing consumer."""
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 
     everything = runs.counted(config({"devices": [0, 1]}, {})).n_found
@@ -194,7 +194,7 @@ def other_cases(runs: Runs) -> Iterator[dict[str, Any]]:
     assert facts.truncated is not None
     yield {"case": "few", "rows": len(table(path, "bicliques")), "of": everything}
 
-    yield runs.gone_on_with("gone on with")
+    yield runs.resumed_on_two_devices("gone on with")
 
     def broken(_self: Any) -> Any:
         raise KeyboardInterrupt
@@ -207,22 +207,22 @@ def other_cases(runs: Runs) -> Iterator[dict[str, Any]]:
     DeviceBlock.brought_here = original
 
 
-def degrees_alone(graph: Any, _most_steps: int, _memory_bytes: int) -> GraphFacts:
-    """What cuGraph says."""
+def degrees_only(graph: Any, _most_steps: int, _memory_bytes: int) -> GraphFacts:
+    """Return degrees, as cuGraph does."""
     return GraphFacts(np.diff(graph.left_offsets), np.diff(graph.right_offsets), None, None, {})
 
 
 def main(directory: Path, part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    launcher = emulated_devices.devices_in_place()
+    launcher = emulated_devices.install_devices()
     frames_on_arrow.install()
     from mbe_stage.bicliques import engine_cuda
     from mbe_stage.pipeline.backends.cudf import backend, plan
     from mbe_stage.pipeline.execution import steps
     from mbe_stage.runners.devices import DeviceRunner
 
-    backend.graph_facts = degrees_alone
+    backend.graph_facts = degrees_only
     run_limits._TIMES_ITS_COST = run_limits._SHARE_OF_TIME = 0.0
     run_limits.Checkpoints.note = noting(run_limits.Checkpoints.note)  # type: ignore[method-assign]
     # So that small results make several pieces and parts.

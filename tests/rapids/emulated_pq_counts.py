@@ -1,7 +1,7 @@
-"""(p, q)-counts of the device's library without a GPU: kernels on the emulator, cuDF over Arrow. Run as a script.
+"""Compare (p, q)-counts of the device library with the host's, without a GPU: kernels on the emulator, cuDF over Arrow.
 
-What is counted is what the specification says, handed over as the engine `cuda` hands it over. All that is behind it is
-the library's own. Prints a JSON line per case, after the frames were found to be the tables of a run on the host.
+Counts come from the reference in the form of the engine `cuda`. Everything after them is the library's own. A script;
+prints a JSON line per case whose frames equal the tables of a host run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def random_table(seed: int, *, is_text: bool) -> pa.Table:
 
 
 def cases() -> list[tuple[str, pa.Table, dict[str, Any]]]:
-    """Name, edges, and what is asked."""
+    """Yield name, edges and options."""
     text, integers = random_table(1, is_text=True), random_table(2, is_text=False)
     return [
         ("counts alone", text, {"p": 3, "q": 3, "table": True}),
@@ -60,7 +60,6 @@ def frames_of(found: Any, local: str | None) -> dict[str, pa.Table]:
 
 
 def published(source: pa.Table, asked: dict[str, Any], out: Path) -> dict[str, pa.Table]:
-    """The tables of a run on the host."""
     values = {"execution": {"engine": "reference"}, "output": {"directory": str(out), "report": False}}
     run_dir = run(Config.from_mapping({**values, "problem": "pq_counts", "pq_counts": asked}), source).run_dir
     return {name: pq.read_table(run_dir / f"{name}.parquet") for name in TABLES[asked.get("local")]}

@@ -1,8 +1,8 @@
-"""Runs on the tier `rapids` that are ended behind a checkpoint and gone on with, without a GPU: cuDF over Arrow.
+"""End runs on the tier `rapids` after a checkpoint and resume them, without a GPU: cuDF over Arrow.
 
-The blocks are those of the specification, task by task, with barriers between them as the engine `cuda` has. All that
-is behind them is the tier's own. Run as a script, with a directory and the part ``some`` or ``others``: prints a JSON
-line per case, after the tables were found to be those that the host makes of an undisturbed run.
+Blocks come from the reference, task by task, with barriers in between as in the engine `cuda`. Everything after them is
+the tier's own. A script; takes a directory and the part ``some`` or ``others`` and prints a JSON line per case whose
+tables equal those of an uninterrupted host run.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from tests.pipeline.emulated_resume import MARKERS, PATIENCE, noting
 from tests.pipeline.resume_support import Killed
 from tests.rapids import frames_on_arrow
 from tests.rapids.emulated_cliques import Said, random_ends
-from tests.rapids.emulated_devices import degrees_alone, ends
+from tests.rapids.emulated_devices import degrees_only, ends
 
 PLENTY, LITTLE = 1 << 30, 1 << 16
 N_TASKS = 9
 CLIQUES: dict[str, Any] = {"problem": "cliques"}
 GROUPS: dict[str, Any] = {"groups": {"chance_copies": 1}, "output": {"bicliques": False}}
 Case = tuple[str, dict[str, Any], str, str]
-# Name, what is asked, where it is begun and where it is gone on with.
+# Name, options, first tier, resuming tier.
 CASES: dict[str, list[Case]] = {
     "some": [
         ("as found", {"output": {"members": True}}, "device", "device"),
@@ -71,7 +71,7 @@ CASES: dict[str, list[Case]] = {
 
 
 class Places:
-    """Where a run's tables may be, and the engine that is at work there."""
+    """Directories of a run's tables, and the engine that works there."""
 
     def __init__(self) -> None:
         from mbe_stage.pipeline.backends.arrow.backend import ARROW
@@ -89,7 +89,7 @@ class Places:
 
 
 def with_barriers(specification: ModuleType, detail: Any, of_block: Callable[[Any], Any]) -> Callable[..., Any]:
-    """What an engine finds, task by task, a few results a block; a barrier comes between two tasks."""
+    """Yield an engine's results by task, a few per block, with a barrier between tasks."""
 
     def blocks(
         graph: Any, query: Any, execution: Any, tasks: Any = None, *_: Any, barrier: Any = None
@@ -107,7 +107,7 @@ def with_barriers(specification: ModuleType, detail: Any, of_block: Callable[[An
 
 
 def use_the_specification() -> None:
-    """In the place of both engines `cuda`, and with barriers, so that there are checkpoints on the host too."""
+    """Replace both `cuda` engines by the reference, with barriers, so that the host has checkpoints too."""
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
@@ -120,7 +120,7 @@ def use_the_specification() -> None:
         engine.unavailable_reason = lambda: None  # type: ignore[attr-defined]
         engine.compile_steps = lambda *_: ()  # type: ignore[attr-defined]
         engine.device = lambda _: "the specification"  # type: ignore[attr-defined]
-    # Of the host's runs the specification is the engine: `run` has the same arguments, but for the detail.
+    # Host runs use the reference as their engine: `run` has the same arguments, except the detail.
     run = with_barriers(reference, Detail.MEMBERS, lambda block: block)
     original = reference.run
 
@@ -138,7 +138,6 @@ def rows_of(run_path: Path, name: str) -> tuple[pa.Schema, list[dict[str, Any]]]
 
 
 def ended_and_resumed(places: Places, directory: Path, said: Said, case: Case) -> dict[str, Any]:
-    """End a run behind a checkpoint, and go on with it."""
     name, sections, begun_at, resumed_at = case
     output = {"two_hop_steps": 0, "checkpoint_seconds": 1e-6, **sections.get("output", {})}
     execution = {"block_bytes": 16000}
@@ -148,11 +147,11 @@ def ended_and_resumed(places: Places, directory: Path, said: Said, case: Case) -
     run_path = staging_dir / staging_dir.name
     run_path.mkdir(parents=True)
     header = header_of(asked, "memory", edges.facts.fingerprint)
-    # Of sums there is one record, of all that is done.
+    # Sums have one record for everything done so far.
     n_wanted = 1 if "bicliques" in output else 2
 
     def on_progress(_: object) -> None:
-        # A checkpoint is recorded by a thread beside the search.
+        # A thread next to the search records checkpoints.
         until = time.monotonic() + PATIENCE
         while len(MARKERS) >= n_wanted and time.monotonic() < until:
             if (staging_dir / JOURNAL_NAME).exists() and len(read_journal(staging_dir)[1]) >= n_wanted:
@@ -201,12 +200,12 @@ def main(directory: Path, part: str) -> None:
     frames_on_arrow.install()
     from mbe_stage.pipeline.backends.cudf import backend, plan
 
-    backend.graph_facts = degrees_alone
+    backend.graph_facts = degrees_only
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 12
-    # However slow the emulator is, random copies are searched whole.
+    # Random copies are searched completely, however slow the emulator.
     searched.MOST_SECONDS = 1e6
-    # A checkpoint between any two tasks, however long the first took to begin.
+    # A checkpoint between any two tasks, however slowly the first starts.
     run_limits._TIMES_ITS_COST = run_limits._SHARE_OF_TIME = 0.0
     run_limits.Checkpoints.note = noting(run_limits.Checkpoints.note)  # type: ignore[method-assign]
     use_the_specification()

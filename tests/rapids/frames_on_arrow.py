@@ -1,7 +1,7 @@
-"""The way out of the cuDF backend with a cuDF of a few lines over Arrow, for scripts that run kernels on the emulator.
+"""Output of the cuDF backend with a small cuDF stand-in over Arrow, for scripts that run kernels on the emulator.
 
-So what is made of blocks, from their pieces to the files, runs without a GPU. What libcudf itself does (columns on the
-same memory, sorting, encoding) is replaced, and is tested on one.
+It runs the path from blocks to files without a GPU. libcudf's own work (shared memory of columns, sorting, encoding) is
+replaced here and tested on a GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Frame", "install", "pool"]
 
 
 class Frame:
-    """A table: the few methods that its way out asks for."""
+    """A table with the few methods that the output uses."""
 
     def __init__(self, columns: dict[str, Any]) -> None:
         self.table = pa.table({name: _array(column) for name, column in columns.items()})
@@ -89,7 +89,7 @@ def nullable(values: np.ndarray, is_valid: np.ndarray) -> Series:
 
 
 def write_frame(frame: Frame, path: Path, schema: pa.Schema, compression: str) -> None:
-    """The frame's columns have to be those of the schema, but for what libcudf does not know: names and nulls."""
+    """Write a frame; check its columns against the schema, except names and nulls, unknown to libcudf."""
     from mbe_stage.pipeline.backends.arrow.parts import write_table
 
     assert frame.columns == schema.names
@@ -101,7 +101,7 @@ def write_frame(frame: Frame, path: Path, schema: pa.Schema, compression: str) -
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    # Of text that came from the host cuDF's own type is large; it is text either way.
+    # cuDF uses large text for text from the host; both types are text.
     if pa.types.is_large_string(kind):
         return pa.string()
     if pa.types.is_dictionary(kind):
@@ -110,13 +110,12 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def pool(limit_bytes: int) -> Any:
-    """A pool of which nothing is used yet."""
     left = SimpleNamespace(limit_bytes=limit_bytes, used_bytes=lambda: 0, left_bytes=lambda: limit_bytes)
     return SimpleNamespace(**vars(left), peak_bytes=lambda: limit_bytes)
 
 
 def install() -> None:
-    """Let the backend's modules find this; where the emulator has put NumPy in the place of CuPy, and before them."""
+    """Install the stand-in; call it after the emulator has replaced CuPy and before importing the backend."""
     import cupy
 
     cupy.cuda, cupy.__version__ = MagicMock(alloc_pinned_memory=bytearray), "0"

@@ -1,6 +1,6 @@
-"""Sums of parts in device memory, merged, are those of the whole: on a GPU, or as a script on the emulator.
+"""Check that merged sums of parts in device memory equal those of the whole: on a GPU, or as a script on the emulator.
 
-Run as a script it prints the cases that passed.
+The script prints the passed cases.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["cases", "check"]
 
 
 def cases() -> dict[str, BipartiteCSR]:
-    """Graphs with many bicliques of as many edges, with none, and with one of a size that no array counts."""
+    """Return graphs with many bicliques of equal size, with none, and with one too large for an array of sizes."""
     return {
         "no edges": BipartiteCSR.from_edges([], [], 3, 2),
         "star": graphs.star(600),
@@ -29,12 +29,12 @@ def cases() -> dict[str, BipartiteCSR]:
 
 
 SHOWN = 2
-# How many of the largest are kept, and so many members of those.
+# Number of largest bicliques kept, and of their members.
 FEW, FEW_MEMBERS = 9, 60
 
 
 def check(graph: BipartiteCSR) -> None:
-    """Three parts of the bicliques, in either order, against what the host sums up of all; what is merged in stays."""
+    """Merge three parts in both orders and compare with the host's sums; the merged-in part is unchanged."""
     _check(graph)
     with patch.object(largest, "_MOST", FEW):
         _check(graph)
@@ -60,7 +60,7 @@ def _check(graph: BipartiteCSR, n_blocks: int = 3) -> None:
             merged.merge(other)
         assert _plain(merged) == _plain(wanted)
         assert [_plain(other) for other in others] == before
-    # What either has kept the other takes back.
+    # Each restores the other's kept state.
     assert _plain_sums(merged) == _plain_sums(wanted)
     on_device, on_host = _summed(graph, *keyed[0]), HostSummary(graph.n_left, graph.n_right)
     on_host.add(to_host(keyed[0][0]), keyed[0][1])
@@ -94,7 +94,7 @@ def _plain_sums(summary) -> dict[str, object]:
 
 
 def _shown(kept, fewest: int) -> tuple[bool, list[object]]:
-    """Those that are kept whatever the parts, and whether they are all."""
+    """Return the largest bicliques that do not depend on the parts, and whether those are all."""
     found, are_all = kept.first(fewest)
     best = found[: largest.LOOKED_THROUGH * SHOWN]
     return are_all, [(one.key, one.n_edges, one.left.tolist(), one.right.tolist()) for one in best]

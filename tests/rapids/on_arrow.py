@@ -1,7 +1,7 @@
-"""The cuDF backend's cleaning with a cuDF of a few lines in the place of the real one, over Arrow and NumPy.
+"""Cleaning of the cuDF backend with a small cuDF stand-in over Arrow and NumPy.
 
-So what the backend makes of its columns, and what the shared rules ask of it, runs without a GPU. What libcudf itself
-does (parsing, buffers, hashing on the device) is replaced, and is tested on one.
+It runs the backend's column code and the shared rules without a GPU. libcudf's own work (parsing, buffers, hashing on
+the device) is replaced here and tested on a GPU.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _UNITS = {"s": "SECONDS", "ms": "MILLISECONDS", "us": "MICROSECONDS", "ns": "NAN
 
 
 class Series:
-    """A column: the few methods that cleaning asks for."""
+    """A column with the few methods that cleaning uses."""
 
     def __init__(self, values: Any) -> None:
         self.array = values if isinstance(values, pa.Array) else pa.array(np.asarray(values))
 
     @property
     def iloc(self) -> Any:
-        """By position, as slices."""
+        """Positional access by slices."""
         array = self.array
 
         class Rows:
@@ -126,7 +126,7 @@ def _operand(other: Series | str) -> pa.Array | pa.Scalar:
 
 
 class Frame:
-    """No source of these tests is one."""
+    """A type that no source of these tests has."""
 
 
 def kind_of(column: Series) -> Any:
@@ -219,7 +219,7 @@ def _stand_ins() -> dict[str, Any]:
 
 @contextmanager
 def cudf_backend() -> Iterator[Any]:
-    """A `CudfBackend` that cleans with the stand-ins; the modules that have met them are forgotten afterwards."""
+    """Return a `CudfBackend` that cleans with the stand-ins; modules that imported them are dropped afterwards."""
     package = importlib.import_module(PACKAGE)
     attributes = dict(vars(package))
     with pytest.MonkeyPatch.context() as patch:
@@ -239,5 +239,4 @@ def cudf_backend() -> Iterator[Any]:
 
 
 def _met() -> list[str]:
-    """Modules that import CuPy or cuDF."""
     return [name for name in sys.modules if name.startswith((f"{PACKAGE}.", "mbe_stage.device.graph"))]

@@ -1,4 +1,4 @@
-"""Modules that only use what CuPy and NumPy share, run on NumPy: their logic is tested without a GPU."""
+"""Run modules that use the common part of CuPy and NumPy on NumPy, to test their logic without a GPU."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 
 def imported(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module with NumPy in the place of CuPy, for as long as the test runs."""
+    """Import the module with NumPy instead of CuPy, for the duration of the test."""
     monkeypatch.setitem(sys.modules, "cupy", np)
     monkeypatch.delitem(sys.modules, name, raising=False)
     module = importlib.import_module(name)
-    # Nobody else is to find this version; undone after the test, like the rest.
+    # Removed after the test, so that no other test imports this version.
     monkeypatch.setitem(sys.modules, name, module)
     return module

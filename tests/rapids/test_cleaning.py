@@ -1,4 +1,4 @@
-"""The cuDF backend under the shared rules gives what Arrow gives; without a GPU, see `on_arrow`."""
+"""The cuDF backend cleans as Arrow does under the shared rules; without a GPU, see `on_arrow`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def edges_of(backend: Any, config: InputConfig, source: object = None) -> Any:
 
 
 def agreed(backend: Any, config: InputConfig, source: object = None) -> object:
-    """What both make of it, the refusal's message where it is refused."""
+    """Return the common outcome of both backends; of a refusal, the message."""
     return assert_agree(lambda *given: edges_of(backend, *given), config, source)
 
 
@@ -61,7 +61,7 @@ def test_keys_of_every_kind(backend: Any, left: str, right: str) -> None:
 
 @pytest.mark.parametrize("key_type", ["auto", "integer", "string"])
 @pytest.mark.parametrize("name", ["text of integers", "integers", "whole floats"])
-def test_what_keys_are_to_be(backend: Any, key_type: str, name: str) -> None:
+def test_requested_key_types(backend: Any, key_type: str, name: str) -> None:
     config = InputConfig(key_type=key_type)  # type: ignore[arg-type]
     assert isinstance(agreed(backend, config, table(left=KEYS[name], right=[1, 2, 3, 4, 5])), dict)
 
@@ -91,17 +91,17 @@ def test_random_rows_with_nulls_weights_and_times(backend: Any, seed: int) -> No
     kept = agreed(backend, config.keeping_events(), source)
     assert isinstance(kept, dict)
     assert len(kept["events"][0]) == found["n_edges"] + found["duplicate_edges"]
-    # Without the filters nulls stay, and say nothing.
+    # Without filters nulls stay, and nothing is logged.
     anything = InputConfig(left="left", right="right", weight="weight", timestamp="time", nulls="drop")
     unfiltered = agreed(backend, anything.keeping_events(), source)
     assert isinstance(unfiltered, dict)
     assert "nan" in unfiltered["events"][2]
-    # Numbers below 100 are no seconds since 1970.
+    # Numbers below 100 are not seconds since 1970.
     assert unfiltered["events"][3] is None
 
 
 @pytest.mark.parametrize("kind", ["numbers", "floats", "text", "moments"])
-def test_times_that_are_kept(backend: Any, kind: str) -> None:
+def test_kept_times(backend: Any, kind: str) -> None:
     seconds = [1_704_067_200, None, 1_704_067_201]
     columns = {
         "numbers": pa.array(seconds),
@@ -136,7 +136,7 @@ def test_moments(backend: Any, unit: str) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("unit", UNITS)
-def test_numbers_that_are_times(backend: Any, unit: str, asked: dict[str, object]) -> None:
+def test_numeric_times(backend: Any, unit: str, asked: dict[str, object]) -> None:
     config = InputConfig(timestamp="time", **asked)  # type: ignore[arg-type]
     found = agreed(backend, config, table(left=[1, 2, 3, 4, 5], right=[1, 1, 1, 1, 1], time=column(unit)))
     plain = unit == "seconds" and asked.get("time_from") in (None, "2023-12-31", 1_704_000_000)
@@ -173,11 +173,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refusals_are_the_hosts_own_words(backend: Any, case: str) -> None:
+def test_refusals_equal_the_host_s(backend: Any, case: str) -> None:
     assert isinstance(agreed(backend, InputConfig(), REFUSED[case]), str)
 
 
-def test_no_row_is_left(backend: Any) -> None:
+def test_an_input_without_valid_rows(backend: Any) -> None:
     config = InputConfig(weight="weight", min_weight=9, nulls="drop")
     message = agreed(backend, config, table(left=[1, 2], right=[1, None], weight=[1.0, 2.0]))
     assert "all 2 rows were dropped: 1 by null (input.nulls is drop), 1 by weight" in str(message)
@@ -189,28 +189,28 @@ def test_a_key_that_has_to_be_an_integer(backend: Any, key: str) -> None:
     assert key in str(agreed(backend, InputConfig(key_type="integer"), source))
 
 
-def test_what_only_the_host_takes_comes_with_a_warning(backend: Any) -> None:
+def test_input_for_the_host_only_is_read_with_a_warning(backend: Any) -> None:
     source = table(left=pa.array([1, 2, 1], pa.decimal128(30, 0)), right=[1, 2, 1])
     assert isinstance(agreed(backend, InputConfig(), source), dict)
     (warning,) = edges_of(backend, InputConfig(), source).facts.warnings
     assert warning.startswith("read and cleaned on the host, because of column 'left' of type decimal128")
 
 
-def asked_of_the_device(backend: Any, config: InputConfig, source: object) -> str:
-    """Why the device leaves the rows to the host."""
+def reason_of_the_device(backend: Any, config: InputConfig, source: object) -> str:
+    """Return the device's reason for leaving the rows to the host."""
     with pytest.raises(HostNeeded) as reason:
         clean(backend.readers(config, source)[0](), config, backend)
     return str(reason.value)
 
 
 @pytest.mark.parametrize("case", ["a null", "the earlier of two", "a side of nulls"])
-def test_why_the_host_is_needed_is_said_in_few_words(backend: Any, case: str) -> None:
-    assert asked_of_the_device(backend, InputConfig(), REFUSED[case]) == "nulls"
+def test_reasons_for_using_the_host_are_short(backend: Any, case: str) -> None:
+    assert reason_of_the_device(backend, InputConfig(), REFUSED[case]) == "nulls"
     nothing_left = table(left=[1, 2], right=[1, None])
-    assert asked_of_the_device(backend, InputConfig(nulls="drop"), nothing_left.slice(1)) == "no row that is left"
+    assert reason_of_the_device(backend, InputConfig(nulls="drop"), nothing_left.slice(1)) == "no row that is left"
 
 
-def test_edges_on_their_way_between_tasks(backend: Any, tmp_path: Path) -> None:
+def test_edges_passed_between_tasks(backend: Any, tmp_path: Path) -> None:
     source = table(left=["b", "a", "b"], right=[3, 3, 1], weight=[1.0, None, 2.0])
     edges = edges_of(backend, InputConfig(left="left", right="right", weight="weight").keeping_events(), source)
     assert edges.events.weights[2] == 2.0
@@ -237,7 +237,7 @@ def test_random_keys_of_several_columns(backend: Any, seed: int) -> None:
         assert edges_of(backend, config, source).facts.warnings == ()
 
 
-def test_control_characters_in_keys_of_several_columns_are_for_the_host(backend: Any) -> None:
+def test_control_characters_in_composite_keys_need_the_host(backend: Any) -> None:
     source = table(u=[1, 2], a=["tab\t", "x"], b=[1, 2])
     config = InputConfig(left="u", right=("a", "b"))
     assert isinstance(agreed(backend, config, source), dict)
@@ -267,6 +267,6 @@ def test_buckets_of_time(backend: Any, times: pa.Array) -> None:
         config = InputConfig(left="u", right=right, timestamp="t", time_bucket="1d", time_offset="6h")
         found = agreed(backend, config, source)
         assert isinstance(found, dict) or "input.time_bucket" in found
-        # For outputs that ask for events, of both offsets.
+        # For outputs that need events, of both offsets.
         both = agreed(backend, config.keeping_events(), source)
         assert isinstance(both, str) or isinstance(both["half later"], dict)

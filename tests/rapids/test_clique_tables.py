@@ -1,4 +1,4 @@
-"""Cliques from blocks in device memory to tables, as far as that runs without a GPU."""
+"""Cliques from blocks in device memory to tables, as far as it runs without a GPU."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_tables_are_those_of_the_host_on_the_emulator(tmp_path: Path) -> None:
     }
     assert {name for name, case in cases.items() if case["sorted on the host"]} == {"sorted on the host"}
     assert {name for name, case in cases.items() if not case["cliques"]} == {"none", "none, sorted"}
-    # What is nothing is one part too.
+    # An empty result is one part too.
     assert {case["parts"] for case in cases.values() if not case["cliques"]} == {1}
     assert min(cases[name]["parts"] for name in ("as found", "sorted", "sorted on the host")) > 2
 
 
 @dataclass
 class Results:
-    """Some results of so many bytes each."""
+    """Results of the given sizes in bytes."""
 
     sizes: list[int]
 
@@ -46,7 +46,7 @@ class Results:
 
 @pytest.mark.parametrize("most_bytes", [1, 7, 10, 24, 1000])
 @pytest.mark.parametrize("sizes", [[], [5], [5, 5, 5, 5], [3, 30, 4, 4, 4, 50], [24, 1, 23, 24]], ids=str)
-def test_a_block_is_cut_where_the_next_result_would_be_too_much(
+def test_a_block_is_cut_before_the_limit_is_exceeded(
     sizes: list[int], most_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = imported("mbe_stage.pipeline.backends.cudf.block_cuts", monkeypatch)

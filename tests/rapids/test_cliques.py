@@ -1,4 +1,4 @@
-"""Maximal cliques on both backends: the same tables from device edges as from those of the host."""
+"""Maximal cliques on both backends: device edges and host edges give the same tables."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ TABLES = ("cliques", "vertices.parquet", "size_histogram.parquet")
 
 
 def settings(out: Path | str, engine: str, **asked: Any) -> Config:
-    """Sorted, unless `asked` has another section `output`."""
+    """Return settings with sorted output, unless `asked` has another section `output`."""
     output = {"directory": str(out), "sort": True, **asked.pop("output", {})}
     execution = {"engine": engine, **asked.pop("execution", {})}
     return Config.from_mapping({"execution": execution, "output": output, "problem": "cliques", "cliques": asked})
 
 
 def table(result: RunResult, name: str) -> pa.Table:
-    """As it is where it is sorted, else by key."""
+    """Return the table as it is if sorted, else sorted by key."""
     read = pq.read_table(result.run_dir / name)
     is_as_found = name == "cliques" and not result.manifest.config.output.sort
     return read.sort_by("clique_key") if is_as_found else read
 
 
 def both(out: Path, source: pa.Table, **asked: Any) -> tuple[RunResult, RunResult]:
-    """The runs of the CPU and of the tier, found to have published the same."""
+    """Return the runs of the CPU and the tier after checking that they published the same."""
     cudf = pytest.importorskip("cudf")
     cpu = run(settings(out / "cpu", "cpu", **asked), source)
     rapids = run(settings(out / "rapids", "rapids", **asked), cudf.DataFrame.from_arrow(source))
@@ -102,10 +102,10 @@ def test_the_backends_publish_the_same(tmp_path: Path, source: pa.Table, asked: 
     ],
     ids=str,
 )
-def test_whatever_is_asked(tmp_path: Path, asked: dict[str, Any]) -> None:
+def test_all_options(tmp_path: Path, asked: dict[str, Any]) -> None:
     _, rapids = both(tmp_path, EDGES, **asked)
     verify_run(rapids.run_dir, ingest(reading_of(rapids.manifest.config), EDGES))
-    # A result of nothing is one part that can be read.
+    # An empty result is one readable part.
     assert list((rapids.run_dir / "cliques").iterdir())
 
 
@@ -123,7 +123,7 @@ def test_files_are_written_as_those_of_the_host(tmp_path: Path) -> None:
     for name in ("cliques/part-00000.parquet", *TABLES[1:]):
         ours, theirs = rapids.run_dir / name, cpu.run_dir / name
         assert pq.read_schema(ours) == pq.read_schema(theirs)
-        # Nullability and names as other readers see them, without Arrow's own schema.
+        # Nullability and names for other readers, without Arrow's own schema.
         assert parquet_schema(ours) == parquet_schema(theirs)
     size = pq.read_metadata(rapids.run_dir / "cliques" / "part-00000.parquet").row_group(0).column(2)
     assert size.path_in_schema == "size"
@@ -138,14 +138,14 @@ def test_a_limit_truncates_exactly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sort", [True, False], ids=["sorted", "as found"])
-def test_little_device_memory_is_kept_to(tmp_path: Path, sort: bool) -> None:
-    """Files are encoded on the host where an encoder of the device does not fit, and the tables are the same."""
+def test_a_small_device_memory_limit_holds(tmp_path: Path, sort: bool) -> None:
+    """If a device encoder does not fit, the host encodes the files; the tables are the same."""
     limit = 128 << 20
     _, rapids = both(tmp_path, EDGES, output={"sort": sort}, execution={"device_memory": limit})
     assert rapids.manifest.peak_device_memory_bytes <= limit
 
 
-def test_memory_that_is_too_little_publishes_nothing_and_the_process_goes_on(tmp_path: Path) -> None:
+def test_too_little_memory_publishes_nothing_and_the_process_stays_usable(tmp_path: Path) -> None:
     with pytest.raises(DeviceMemoryExhausted, match=r"\(execution\.device_memory\)"):
         run(settings(tmp_path / "rapids", "rapids", execution={"device_memory": 4 << 20}), EDGES)
     assert RunStore(tmp_path / "rapids").runs() == []
@@ -154,7 +154,7 @@ def test_memory_that_is_too_little_publishes_nothing_and_the_process_goes_on(tmp
 
 
 @pytest.mark.parametrize("sort", [True, False], ids=["sorted", "as found"])
-def test_a_limit_holds_where_the_result_is_large(data_dir: Path, tmp_path: Path, sort: bool) -> None:
+def test_a_limit_holds_for_a_large_result(data_dir: Path, tmp_path: Path, sort: bool) -> None:
     """459,002 cliques, in pieces."""
     if not (data_dir / "uni_wiki_Vote.npz").is_file():
         pytest.skip("no wiki_Vote")
@@ -178,7 +178,7 @@ def random_cliques() -> tuple[UndirectedCSR, CliqueTable]:
 
 
 def fed(run_path: Path, graph: UndirectedCSR, cliques: CliqueTable, plan: dict[str, int], sort: bool) -> Any:
-    """The sink after some blocks of these cliques."""
+    """Return the sink after some blocks of these cliques."""
     import cupy as cp
 
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
@@ -247,7 +247,7 @@ def test_frames_are_the_tables_of_a_run(tmp_path: Path, asked: dict[str, Any]) -
     assert tables.input.source == "memory:cudf"
 
 
-def test_frames_piece_by_piece_and_no_more_than_a_column_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_in_pieces_within_the_limit_of_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
     cudf = pytest.importorskip("cudf")
     from mbe_stage.pipeline.backends.cudf import frame_sink
     from mbe_stage.pipeline.rapids.library import enumerate_cliques

@@ -1,4 +1,4 @@
-"""What is shipped for a GPU is read as it is meant. Needs no GPU."""
+"""The shipped GPU configuration is read as intended. Needs no GPU."""
 
 from pathlib import Path
 

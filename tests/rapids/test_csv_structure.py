@@ -1,4 +1,4 @@
-"""Which delimited files cuDF's reader is trusted with; on NumPy, no GPU is needed."""
+"""Delimited files that cuDF may read; runs on NumPy without a GPU."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_regular_files_are_counted(structure: ModuleType, content: bytes, n_rows
         (b"\xef\xbb\xbf1,2\n", "a byte order mark"),
     ],
 )
-def test_the_rest_is_for_the_host(structure: ModuleType, content: bytes, reason: str) -> None:
+def test_irregular_files_are_left_to_the_host(structure: ModuleType, content: bytes, reason: str) -> None:
     with pytest.raises(HostNeeded, match=reason):
         count(structure, content)
 
@@ -76,7 +76,7 @@ def test_the_rest_is_for_the_host(structure: ModuleType, content: bytes, reason:
     line_end=st.sampled_from(["\n", "\r\n"]),
     piece_bytes=st.sampled_from([1, 5, 1 << 20]),
 )
-def test_what_a_writer_writes_is_regular(rows: list[list[str]], quoting: int, line_end: str, piece_bytes: int) -> None:
+def test_csv_writer_output_is_regular(rows: list[list[str]], quoting: int, line_end: str, piece_bytes: int) -> None:
     text = io.StringIO()
     csv.writer(text, quoting=quoting, lineterminator=line_end).writerows(rows)
     with pytest.MonkeyPatch.context() as patch:
@@ -86,7 +86,7 @@ def test_what_a_writer_writes_is_regular(rows: list[list[str]], quoting: int, li
 
 
 @given(st.lists(st.sampled_from(["a", "1", ",", '"', "\n", "\r\n"]), max_size=12).map("".join))
-def test_what_counts_as_regular_reads_as_python_reads_it(content: str) -> None:
+def test_regular_files_are_read_as_by_python(content: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         structure = imported("mbe_stage.pipeline.backends.cudf.byte_checks", patch)
         try:

@@ -1,4 +1,4 @@
-"""A derived output on both backends: of device blocks it makes what it makes of host blocks."""
+"""A derived output on both backends: device blocks and host blocks give the same."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -75,13 +75,13 @@ def test_device_blocks_give_what_host_blocks_give(tmp_path, monkeypatch):
     assert len(made[0]) > 3
 
 
-def test_it_is_made_by_the_tier_that_takes_over(tmp_path, monkeypatch):
+def test_the_fallback_tier_makes_it(tmp_path, monkeypatch):
     expected = run(settings(tmp_path / "cpu", "cpu"), EDGES)
     small_gpu.install(monkeypatch)
     small_rapids.install(monkeypatch, "enumerate")
     sections = {"engine": "auto", "device_memory": 1 << 20}
     result = run(settings(tmp_path / "auto", "auto", execution=sections), EDGES)
-    # From the tier to the CUDA engine, and from that to the CPU.
+    # From the tier to the CUDA engine, and then to the CPU.
     assert (result.manifest.engine, len(result.manifest.warnings)) == ("cpu", 2)
     assert rows(result.run_dir) == rows(expected.run_dir)
     assert result.manifest.derived == expected.manifest.derived

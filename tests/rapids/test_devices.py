@@ -1,4 +1,4 @@
-"""Several devices on the tier `rapids`: the tables are those of one."""
+"""Several devices on the tier `rapids` publish the tables of one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(directory: Path, part: str) -> dict[str, dict[str, Any]]:
-    """Cases of one part by their names, each found to have published what the host does."""
+    """Return the cases of one part by name; each has published what the host does."""
     lines = run_module("tests.rapids.emulated_devices", str(directory), part).splitlines()
     return {line.pop("case"): line for line in map(json.loads, lines)}
 
@@ -41,12 +41,12 @@ def test_two_devices_publish_what_the_host_does(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @on_the_emulator
-def test_what_becomes_of_several_devices(tmp_path: Path) -> None:
+def test_other_cases_of_several_devices(tmp_path: Path) -> None:
     cases = emulated(tmp_path, "others")
     assert len(cases) == 9
     assert 0 < cases["gone on with"]["kept"] < cases["gone on with"]["of"]
     assert min(cases[name]["blocks"] for name in ("sorted", "one twice", "none that holds the tables")) > 2
-    # The roots that were begun are searched again without it.
+    # The roots it had started are searched again on the others.
     assert (cases["lost"]["ranks"], cases["lost"]["warned"]) == (2, 1)
     assert "gpu:1 (emulated) was lost" in cases["lost too late"]["told"]
     assert "more device memory holds more back" in cases["lost too late"]["told"]
@@ -55,13 +55,13 @@ def test_what_becomes_of_several_devices(tmp_path: Path) -> None:
 
 
 def two_devices() -> list[int]:
-    """The first two, or the only one twice."""
+    """Return the first two devices, or the only one twice."""
     cupy = pytest.importorskip("cupy")
     return [0, 1] if cupy.cuda.runtime.getDeviceCount() > 1 else [0, 0]
 
 
 def published(edges: Path, out: Path, devices: Sequence[int] | str | None, **sections: dict[str, Any]) -> RunResult:
-    """A run on the tier, sorted and with the long form."""
+    """Return a run on the tier, sorted and with the long form."""
     asked = {
         "input": {"path": str(edges)},
         "execution": {"engine": "rapids", "devices": devices, "device_memory": "6GiB"},
@@ -74,7 +74,7 @@ def published(edges: Path, out: Path, devices: Sequence[int] | str | None, **sec
 
 @pytest.fixture
 def edges(tmp_path: Path) -> Path:
-    """Of a graph with some ten thousand bicliques."""
+    """Return a graph with some ten thousand bicliques."""
     left, right = graphs.random_matrix(3, 120, 90, 0.2).nonzero()
     pq.write_table(pa.table({"left": pa.array(left), "right": pa.array(right)}), tmp_path / "edges.parquet")
     return tmp_path / "edges.parquet"
@@ -84,7 +84,7 @@ def edges(tmp_path: Path) -> Path:
 def test_two_devices_publish_what_one_does(tmp_path: Path, edges: Path) -> None:
     alone = published(edges, tmp_path / "alone", None)
     together = published(edges, tmp_path / "together", two_devices())
-    # The bytes are another matter: nvCOMP compresses the same rows to others each time, with one device too.
+    # Bytes may differ: nvCOMP compresses equal rows differently each time, even on one device.
     assert differences(alone, together) == []
     manifest = together.manifest
     assert manifest.ranks is not None
@@ -100,7 +100,7 @@ def test_two_devices_publish_what_one_does(tmp_path: Path, edges: Path) -> None:
     [{"output": {"members": False}}, {}, {"output": {"bicliques": False, "members": False}, "groups": {}}],
     ids=str,
 )
-def test_rows_as_they_are_found(tmp_path: Path, edges: Path, sections: dict[str, Any]) -> None:
+def test_unsorted_rows(tmp_path: Path, edges: Path, sections: dict[str, Any]) -> None:
     asked = {**sections, "output": {"sort": False, **sections.get("output", {})}}
     alone = published(edges, tmp_path / "alone", None, **asked)
     together = published(edges, tmp_path / "together", two_devices(), **asked)
@@ -111,7 +111,7 @@ def test_rows_as_they_are_found(tmp_path: Path, edges: Path, sections: dict[str,
 
 
 @pytest.mark.gpu
-def test_a_device_that_does_not_hold_the_tables(tmp_path: Path, edges: Path) -> None:
+def test_a_device_without_the_tables(tmp_path: Path, edges: Path) -> None:
     alone = published(edges, tmp_path / "alone", None)
     last = published(edges, tmp_path / "last", [two_devices()[-1]])
     assert differences(alone, last) == []
@@ -149,7 +149,7 @@ def test_counting(tmp_path: Path, edges: Path) -> None:
 
 
 @pytest.mark.gpu
-def test_a_device_that_is_lost(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_device(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
     from mbe_stage.bicliques.cuda.search import SharedSearch
@@ -171,7 +171,7 @@ def test_a_device_that_is_lost(tmp_path: Path, edges: Path, monkeypatch: pytest.
 
 
 def _failing_behind(work: Any) -> Any:
-    """Fails on the second device when what its first quantum found has been handed on."""
+    """Fail on the second device after the results of its first quantum were passed on."""
     import threading
 
     def failing(self: Any, block_bytes: int) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.patience import PATIENCE
 
-# Read when Prefect is first imported; it must not report to its makers from a test.
+# Read at Prefect's first import; tests must not send telemetry.
 os.environ |= {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
 pytest.importorskip("prefect")
 

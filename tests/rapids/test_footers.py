@@ -1,4 +1,4 @@
-"""Bounds that Parquet footers state; no GPU is needed."""
+"""Bounds in Parquet footers; no GPU is needed."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def test_over_all_files() -> None:
     assert integer_bounds("u", [footer([3, 4]), footer([None, None]), footer([-2])]) == (-2, 4, 2)
 
 
-def test_a_footer_that_does_not_say() -> None:
+def test_a_footer_without_bounds() -> None:
     assert integer_bounds("u", [footer([3, 4]), footer([5], write_statistics=False)]) is None

@@ -1,4 +1,4 @@
-"""Degrees and two-hop degrees by cuGraph, against the CPU's own counting."""
+"""Degrees and two-hop degrees by cuGraph, compared with the CPU's."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def assert_right(graph: BipartiteCSR, facts: module.GraphFacts) -> None:
 
 
 def random_graph(seed: int, n_left: int, n_right: int, n_edges: int) -> BipartiteCSR:
-    """Skewed degrees, and no vertex without an edge."""
+    """Return a graph with skewed degrees and no isolated vertex."""
     rng = np.random.default_rng(seed)
     left = np.unique((n_left * rng.random(n_edges) ** 2).astype(int), return_inverse=True)[1]
     right = np.unique((n_right * rng.random(n_edges) ** 3).astype(int), return_inverse=True)[1]
@@ -61,7 +61,7 @@ def test_random_graphs_in_one_batch_and_in_many(seed: int) -> None:
 
 
 def test_closed_forms() -> None:
-    # Everybody meets everybody through one; and a path, where inner vertices meet two.
+    # A star, where all meet through the centre, and a path, where inner vertices meet two.
     star = BipartiteCSR.from_edges(range(50), [0] * 50)
     facts = graph_facts(on_device(star), 10**9, PLENTY)
     assert facts.left_two_hop.tolist() == [49] * 50
@@ -72,7 +72,7 @@ def test_closed_forms() -> None:
     assert facts.right_two_hop.tolist() == [1, 2, 1]
 
 
-def test_the_budget_decides_who_counts(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_budget_selects_the_counter(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     caplog.set_level(logging.INFO)
     graph = random_graph(3, 200, 60, 900)
     most = int(max(module._paths(on_device(graph)).max(), module._paths(on_device(graph.swapped())).max()))
@@ -83,12 +83,12 @@ def test_the_budget_decides_who_counts(caplog: pytest.LogCaptureFixture, monkeyp
     assert {method.partition(" (")[0] for side, method in within.methods.items() if "two_hop" in side} == {"cugraph"}
     assert "device code" in " ".join(beyond.methods.values())
     assert "two-hop degrees of the left side: " in caplog.text
-    # A table of all pairs that would not fit is never asked for.
+    # A pair table that would not fit is never requested.
     monkeypatch.setattr(module, "_MOST_PATHS", 10)
     assert_right(graph, graph_facts(on_device(graph), 10**9, PLENTY))
 
 
-def test_a_side_that_takes_too_many_steps_is_not_counted() -> None:
+def test_a_side_with_too_many_steps_is_not_counted() -> None:
     graph = random_graph(5, 300, 20, 800)
     left_steps, right_steps = two_hop_steps(graph)
     assert left_steps != right_steps
@@ -113,13 +113,13 @@ def test_real_graphs(data_dir: Path, name: str) -> None:
     if not (data_dir / f"{name}.npz").is_file():
         pytest.skip(f"no {name}.npz in {data_dir}")
     with np.load(data_dir / f"{name}.npz") as archive:
-        # u and v; src and dst of an undirected graph, as good as two sides here.
+        # u and v; src and dst of an undirected graph serve as two sides here.
         ids = [np.unique(archive[side], return_inverse=True)[1] for side in archive.files]
     graph = BipartiteCSR.from_edges(*ids)
     device = on_device(graph)
     facts = graph_facts(device, 10**12, PLENTY)
     assert_right(graph, facts)
-    # Where cuGraph can, it says the same as whatever was chosen.
+    # If cuGraph can count, it agrees with the chosen counter.
     network = network_of(device)
     for first, side, counts in ((0, device, facts.left_two_hop), (graph.n_left, device.swapped(), facts.right_two_hop)):
         paths = module._paths(side)

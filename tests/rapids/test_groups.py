@@ -1,4 +1,4 @@
-"""Groups on the tier ``rapids``: the tables of the CPU tier, from blocks that stay in device memory."""
+"""Groups on the tier ``rapids``: the tables of the CPU tier, from blocks in device memory."""
 
 from pathlib import Path
 
@@ -22,7 +22,6 @@ KINDS = ("both", "short_list")
 
 
 def tables_of(run_dir: Path) -> dict[str, pa.Table]:
-    """Every table of the run that groups have."""
     names = ("groups", "group_members", "group_edges", "group_halo", "group_times", "vertex_scores")
     names += ("group_keys", "half_later_vertices", "known_keys")
     return {name: pq.read_table(path) for name in names if (path := run_dir / f"{name}.parquet").is_file()}
@@ -121,7 +120,7 @@ def test_real_graphs(tmp_path, data_dir, name, kind):
         edges = pa.table({"l": arrays["u"], "r": arrays["v"]})
     sections = {"groups": {"kind": kind}, "query": {"min_left": 2, "min_right": 2}}
     cpu = published(tmp_path, "cpu", edges, **sections)
-    # A small limit, so that there are many blocks, and pieces of them.
+    # A small limit gives many blocks, and pieces of them.
     for limit in (None, 4 << 30):
         result = published(tmp_path / str(limit), "rapids", edges, execution={"device_memory": limit}, **sections)
         assert_same(result, cpu)
@@ -135,7 +134,7 @@ def test_nothing_significant_is_a_result(tmp_path):
     assert rapids.manifest.derived["groups"]["groups"] == 0
 
 
-def test_too_little_memory_is_one_refusal_and_auto_goes_on(tmp_path):
+def test_too_little_memory_is_one_refusal_and_auto_continues(tmp_path):
     sections = {"execution": {"device_memory": 1 << 20}}
     with pytest.raises(DeviceMemoryExhausted, match="raise it"):
         published(tmp_path, "rapids", EDGES, **sections)

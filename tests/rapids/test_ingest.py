@@ -1,4 +1,4 @@
-"""The device's ingest gives what the host's gives: the same edges, keys, facts, and the same refusals."""
+"""Device ingest equals host ingest: edges, keys, facts and refusals."""
 
 from __future__ import annotations
 
@@ -66,7 +66,6 @@ def config_of(path: Path, **settings: object) -> InputConfig:
 
 
 def reader_of(caplog: pytest.LogCaptureFixture) -> str:
-    """What the log says about who read."""
     return " ".join(
         record.getMessage()
         for record in caplog.records
@@ -193,12 +192,12 @@ def test_a_damaged_page(tmp_path: Path) -> None:
     content[start : start + 2000] = bytes(2000)
     path.write_bytes(content)
     assert "not readable as Parquet" in str(assert_agree(ingest, config_of(path)))
-    # The device is as usable as before.
+    # The device is still usable.
     assert isinstance(assert_agree(ingest, config_of(written(tmp_path, {"u": [1], "v": [2]}))), dict)
 
 
 @pytest.mark.parametrize("checksums", [False, True])
-def test_page_checksums_that_nobody_verified(tmp_path: Path, checksums: bool) -> None:
+def test_unverified_page_checksums(tmp_path: Path, checksums: bool) -> None:
     table = {"u": [1, 2], "v": [3, 4]}
     config = config_of(written(tmp_path, table, write_page_checksum=checksums))
     warnings = ingest(config).facts.warnings
@@ -207,7 +206,7 @@ def test_page_checksums_that_nobody_verified(tmp_path: Path, checksums: bool) ->
     assert host_ingest(config).facts.warnings == ()
 
 
-def test_values_that_the_footer_contradicts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_values_that_contradict_the_footer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     numbers = list(range(1000, 2000))
     path = written(tmp_path, {"u": numbers, "v": numbers}, compression="none", use_dictionary=False)
     content = path.read_bytes()
@@ -443,7 +442,7 @@ def test_objects_of_the_host(caplog: pytest.LogCaptureFixture) -> None:
     assert_agree(ingest, InputConfig(), pa.table({"u": [True], "v": [1]}))
     assert_agree(ingest, InputConfig(), object())
     assert "the host's reader, then copied" in reader_of(caplog)
-    # A stream can be read only once, also where the host has to clean.
+    # A stream can be read only once, even if the host has to clean.
     batches = pa.table({"u": pa.array([1, 2], pa.decimal128(5, 0)), "v": [1, 1]}).to_reader()
     assert ingest(InputConfig(), batches).facts.n_edges == 2
 
@@ -486,7 +485,7 @@ def test_real_graphs(data_dir: Path, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("keys", [["b", "a", "ü"], [3, -1, 2**40]])
-def test_edges_on_their_way_between_steps(tmp_path: Path, keys: list[object]) -> None:
+def test_edges_passed_between_steps(tmp_path: Path, keys: list[object]) -> None:
     edges = ingest(InputConfig(), (keys, [1, 2, 1]))
     backend = CudfBackend()
     backend.save_edges(edges, tmp_path / "scratch")

@@ -1,4 +1,4 @@
-"""cuDF in, cuDF out: the bicliques, their keys and sums, as the CPU's library and published tables have them."""
+"""cuDF in, cuDF out: bicliques, keys and sums equal those of the CPU library and of published tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def frame(seed: int = 0, n: int = 300) -> cudf.DataFrame:
 
 
 def groups(tables: BicliqueTables) -> set[tuple[tuple, tuple]]:
-    """The bicliques by their members' own keys."""
+    """Return the bicliques by their members' keys."""
     left, right = (side["key"].to_arrow().to_pylist() for side in (tables.left_vertices, tables.right_vertices))
     rows = tables.bicliques.to_arrow().to_pylist()
     return {(tuple(left[u] for u in row["left"]), tuple(right[v] for v in row["right"])) for row in rows}
@@ -119,7 +119,7 @@ def test_graphs_of_cugraph(kind: str) -> None:
     edges = cudf.DataFrame({"u": rng.integers(0, 12, 60), "v": 100 + rng.integers(0, 9, 60)}).astype(kind)
     expected = groups(enumerate_bicliques(edges, "u", "v"))
     undirected, directed = cugraph.Graph(), cugraph.Graph(directed=True)
-    # Ends in either order: an undirected edge has none.
+    # Ends in either order: undirected edges have none.
     mixed = cudf.concat([edges.iloc[:30], edges.iloc[30:].rename(columns={"u": "v", "v": "u"})], ignore_index=True)
     undirected.from_cudf_edgelist(mixed, source="u", destination="v")
     directed.from_cudf_edgelist(edges, source="u", destination="v")
@@ -139,7 +139,7 @@ def test_weighted_graph_of_cugraph() -> None:
     assert groups(enumerate_bicliques(graph)) == {((0, 1), (2, 3))}
 
 
-def test_what_cannot_be_an_edge_is_refused() -> None:
+def test_invalid_edges_are_refused() -> None:
     with pytest.raises(InputError, match="memory:cudf, row 2, column 'v': no value"):
         enumerate_bicliques(cudf.DataFrame({"u": [1, 2], "v": ["x", None]}))
     with pytest.raises(InputError, match="no column 'account'"):

@@ -1,4 +1,4 @@
-"""What is said when device memory runs out, and who may take how much of it. Needs no GPU."""
+"""Errors when device memory runs out, and the shares of each user of it. Needs no GPU."""
 
 import re
 import sys
@@ -23,7 +23,7 @@ POOL = DevicePool(3 << 30, IN_USE)
 
 @pytest.fixture(autouse=True)
 def rmm(monkeypatch):
-    """A GPU with 1 of 8 GiB free, as RMM would say."""
+    """A fake RMM on a GPU with 1 of 8 GiB free."""
     package, module = types.ModuleType("rmm"), types.ModuleType("rmm.mr")
     module.available_device_memory = lambda: (1 << 30, 8 << 30)
     package.mr = module
@@ -37,7 +37,7 @@ def fail_in(error: BaseException) -> None:
 
 
 @pytest.mark.parametrize("kind", [MemoryError, RuntimeError])
-def test_a_limit_that_is_reached_is_to_be_raised(kind):
+def test_an_exhausted_limit_asks_for_a_higher_one(kind):
     with pytest.raises(DeviceMemoryExhausted) as refusal:
         fail_in(kind(LIMIT_REACHED))
     message = str(refusal.value)
@@ -58,7 +58,7 @@ def test_a_limit_that_is_reached_is_to_be_raised(kind):
         ("Exceeded memory limit", None),
     ],
 )
-def test_what_would_have_been_enough(said, needs):
+def test_the_error_names_the_missing_memory(said, needs):
     with pytest.raises(DeviceMemoryExhausted, match=f"which needs at least {needs}" if needs else "which needs more;"):
         fail_in(MemoryError(f"std::bad_alloc: out_of_memory: {said}"))
 
@@ -85,7 +85,7 @@ def call(work) -> None:
 @pytest.mark.parametrize(
     "error", [MemoryError("cannot allocate an array"), RuntimeError("a defect"), ValueError("odd")]
 )
-def test_other_errors_stay_what_they_are(error):
+def test_other_errors_are_unchanged(error):
     with pytest.raises(type(error)) as caught:
         fail_in(error)
     assert caught.value is error
@@ -110,16 +110,16 @@ def test_the_error_keeps_nothing_of_the_failed_call_alive():
 
 
 GRAPH = 25 << 20
-# nvCOMP's zstd, snappy, on the host.
+# nvCOMP's zstd and snappy, and the host.
 ENCODERS = [540 << 20, 8 << 20, 0]
 outputs = pytest.mark.parametrize(("members", "sort"), [(False, False), (False, True), (True, False), (True, True)])
 
 
 def alive_at_once(shares: MemoryShares, encoder_bytes: int, members: bool, sort: bool) -> list[int]:
-    """What stands in memory while bicliques are found, and while they are written, part for part."""
+    """Return the bytes alive during the search and during writing, part by part."""
     plan = shares.writing
     part = plan.piece_bytes * (7 if members else 1)
-    # Each file takes its frame, four times that and the encoder; as many frames wait, and four are on their way there.
+    # Each file takes its frame, four times that and the encoder; as many frames wait, and four are in transit.
     writing = plan.n_writers * (encoder_bytes + 5 * part + part) + 4 * part
     if sort:
         return [shares.engine_bytes + plan.sort_bytes + 4 * plan.piece_bytes, plan.sort_bytes + writing]
@@ -129,7 +129,7 @@ def alive_at_once(shares: MemoryShares, encoder_bytes: int, members: bool, sort:
 @outputs
 @pytest.mark.parametrize("encoder_bytes", ENCODERS)
 @pytest.mark.parametrize("limit", [1 << 30, 3 << 29, 1 << 32, 1 << 34, 1 << 37])
-def test_what_is_alive_at_once_leaves_an_eighth(limit, encoder_bytes, members, sort):
+def test_live_memory_leaves_an_eighth_free(limit, encoder_bytes, members, sort):
     shares = MemoryShares.of(limit, GRAPH, encoder_bytes, members=members, sort=sort)
     left = limit - GRAPH
     assert max(alive_at_once(shares, encoder_bytes, members, sort)) <= left - left // 8
@@ -179,14 +179,14 @@ def test_a_small_limit_is_written_by_one_and_sorting_waits_for_the_engine():
     assert sorts.engine_bytes > 2 * plain.engine_bytes
 
 
-def test_what_is_set_aside_for_others_is_an_eighth_at_most():
+def test_the_reserve_is_at_most_an_eighth():
     assert with_set_aside(800, 0, 30) == 30
     assert with_set_aside(800, 0, 300) == 100
     assert with_set_aside(800, 400, 300) == 450
     assert with_set_aside(800, 900, 300) == 900
 
 
-def test_more_memory_is_never_less_for_anybody():
+def test_more_memory_never_reduces_a_share():
     for sort in (False, True):
         limits = range(800 << 20, 40 << 30, 97 << 20)
         shares = [MemoryShares.of(limit, GRAPH, ENCODERS[0], members=False, sort=sort) for limit in limits]
@@ -195,7 +195,7 @@ def test_more_memory_is_never_less_for_anybody():
 
 
 class Counters:
-    """RMM's, as far as they are asked."""
+    """Stand-in for RMM's counters."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -208,7 +208,7 @@ class Counters:
         return types.SimpleNamespace(peak_bytes=77)
 
 
-def test_what_a_piece_of_work_takes():
+def test_memory_of_a_piece_of_work():
     counters = Counters()
     pool = DevicePool(1, counters)
     done = []
@@ -219,7 +219,7 @@ def test_what_a_piece_of_work_takes():
     assert counters.depth == 0
 
 
-def test_a_share_that_is_too_little_for_the_engine_names_the_limit():
+def test_a_share_too_small_for_the_engine_names_the_limit():
     with (
         pytest.raises(
             MemoryBudgetExceeded, match=r"^needs 3 bytes; .* execution\.device_memory, for which 7 MiB would do$"

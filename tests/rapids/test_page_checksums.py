@@ -1,4 +1,4 @@
-"""Whether a Parquet file has page checksums; no GPU is needed."""
+"""Detection of page checksums in Parquet files; no GPU is needed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def written(table: pa.Table = TABLE, **options: object) -> pa.Buffer:
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 @pytest.mark.parametrize("dictionary", [False, True])
 @pytest.mark.parametrize("name", ["u", "s"])
-def test_however_the_file_is_written(
-    checksums: bool, version: str, compression: str, dictionary: bool, name: str
-) -> None:
+def test_all_writer_settings(checksums: bool, version: str, compression: str, dictionary: bool, name: str) -> None:
     file = written(
         write_page_checksum=checksums, data_page_version=version, compression=compression, use_dictionary=dictionary
     )
@@ -43,12 +41,12 @@ def test_any_file_counts() -> None:
 
 
 @pytest.mark.parametrize("checksums", [False, True])
-def test_of_a_path(tmp_path: Path, checksums: bool) -> None:
+def test_a_path(tmp_path: Path, checksums: bool) -> None:
     path = tmp_path / "e.parquet"
     pq.write_table(TABLE, path, write_page_checksum=checksums)
     assert have_page_checksums([path], ["u"]) == checksums
 
 
 @pytest.mark.parametrize("header", [b"", b"\x15", b"\x15\x00\x15\x80", b"\x15\x00\x15\x10\x15\x10\x2c", b"PAR1" * 6])
-def test_what_is_no_header_with_a_checksum(header: bytes) -> None:
+def test_headers_without_a_checksum(header: bytes) -> None:
     assert not is_followed_by_checksum(header)

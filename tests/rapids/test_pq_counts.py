@@ -1,4 +1,4 @@
-"""(p, q)-counts on both backends: the same tables from device edges as from those of the host."""
+"""(p, q)-counts on both backends: device edges and host edges give the same tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_backends_publish_the_same(tmp_path: Path) -> None:
         verify_run(each.run_dir, ingest(Config().input, EDGES))
 
 
-def test_counting_alone_says_the_same() -> None:
+def test_counting_only_gives_the_same() -> None:
     told = [count(settings("out", engine, p=3, q=3), EDGES).result_text for engine in ("cpu", "cuda", "rapids")]
     assert told[0] is not None
     assert [each.values["counts"] for each in told if each is not None] == [told[0].values["counts"]] * 3
@@ -83,7 +83,7 @@ def test_frames_of_local_counts(tmp_path: Path, local: Literal["vertices", "edge
 
 
 def test_frames_of_counts_beyond_38_digits() -> None:
-    """Of a star with 140 leaves C(140, 70), and C(139, 69) of each leaf: 41 digits."""
+    """A star with 140 leaves counts C(140, 70), and each leaf C(139, 69): 41 digits."""
     cudf = pytest.importorskip("cudf")
     from mbe_stage.pipeline.rapids.library import count_pq_bicliques
 

@@ -1,4 +1,4 @@
-"""(p, q)-counts as frames of the device's library, as far as that runs without a GPU."""
+"""(p, q)-counts as frames of the device library, as far as it runs without a GPU."""
 
 from __future__ import annotations
 

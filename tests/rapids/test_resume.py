@@ -1,4 +1,4 @@
-"""Runs on the tier `rapids` that were ended early are gone on with: there, on another tier, or begun on another."""
+"""Resume interrupted runs of the tier `rapids`: there, on another tier, or from another tier."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(directory: Path, part: str) -> dict[str, dict[str, Any]]:
-    """Cases of one part by their names, each found to have published what an undisturbed run does."""
+    """Return the cases of one part by name; each has published what an uninterrupted run does."""
     lines = run_module("tests.rapids.emulated_resume", str(directory), part).splitlines()
     cases = {line.pop("case"): line for line in map(json.loads, lines)}
     assert all(0 < case["kept"] < case["of"] for case in cases.values()), cases
@@ -38,7 +38,7 @@ def emulated(directory: Path, part: str) -> dict[str, dict[str, Any]]:
 
 
 @on_the_emulator
-def test_what_was_kept_on_the_device_is_gone_on_with(tmp_path: Path) -> None:
+def test_state_saved_on_the_device_is_resumed(tmp_path: Path) -> None:
     cases = emulated(tmp_path, "some")
     assert len(cases) == 5
     assert [name for name, case in cases.items() if case["sorted on the host"]] == ["sorted in less memory than before"]
@@ -46,16 +46,16 @@ def test_what_was_kept_on_the_device_is_gone_on_with(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @on_the_emulator
-def test_whatever_the_tier_is_that_goes_on(tmp_path: Path) -> None:
+def test_any_tier_can_resume(tmp_path: Path) -> None:
     assert len(emulated(tmp_path, "others")) == 10
 
 
 def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both searches come to barriers early, and nobody waits for what a checkpoint cost."""
+    """Make both searches reach barriers early, and do not delay checkpoints by their cost."""
     for name in ("mbe_stage.bicliques.cuda.search", "mbe_stage.cliques.cuda.session"):
         module = importlib.import_module(name)
         monkeypatch.setattr(module, "plan_memory", planned(module.plan_memory, {"quantum_seconds": 0.005}))
-    # Cliques are found in less time than anything is asked for in.
+    # The clique search ends before any deadline.
     monkeypatch.setattr(barriers, "_TAKEN_SLOWLY", 0.0)
     monkeypatch.setattr(barriers, "_PART_SECONDS", 0.2)
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
@@ -70,9 +70,9 @@ def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param({"output": {"members": True}}, "rapids", "rapids", id="as found"),
         pytest.param({"output": {"sort": True}}, "rapids", "rapids", id="sorted"),
-        pytest.param({"output": {"sort": True}}, "rapids", "cuda", id="sorted, gone on with on the host"),
-        pytest.param({}, "cuda", "rapids", id="begun on the host"),
-        pytest.param({"groups": {}, "output": {"bicliques": False}}, "rapids", "rapids", id="groups alone"),
+        pytest.param({"output": {"sort": True}}, "rapids", "cuda", id="sorted, resumed on the host"),
+        pytest.param({}, "cuda", "rapids", id="started on the host"),
+        pytest.param({"groups": {}, "output": {"bicliques": False}}, "rapids", "rapids", id="groups only"),
         pytest.param({"problem": "cliques"}, "rapids", "rapids", id="cliques"),
     ],
 )
@@ -84,20 +84,20 @@ def test_ended_and_resumed(
     begun_on: str,
     resumed_on: str,
 ) -> None:
-    """A real graph, ended behind a checkpoint, is published as an undisturbed run publishes it."""
+    """A real graph, ended after a checkpoint and resumed, is published as by an uninterrupted run."""
     use_short_quanta(monkeypatch)
     edges = cliques_of(data_dir, tmp_path) if "problem" in sections else edges_as_parquet("bookcrossing", tmp_path)
 
     def config(engine: str, out: str, checkpoint_seconds: float | None) -> Config:
         output = {"directory": str(tmp_path / out), "report": False, "checkpoint_seconds": checkpoint_seconds}
         means = {"engine": engine, "device_memory": "8GiB"}
-        # What is large is enough.
+        # Large results are enough.
         query = {} if "problem" in sections else {"query": {"min_left": 5, "min_right": 8}}
         base = {"input": {"path": str(edges)}, "execution": means, **query}
         return Config.from_mapping({**base, **sections, "output": output | sections.get("output", {})})
 
     def on_progress(_: object) -> None:
-        # It is booked by a thread beside the search.
+        # A thread next to the search records it.
         until = time.perf_counter() + PATIENCE
         while MARKERS and time.perf_counter() < until:
             staging_dirs = RunStore(tmp_path / "out").unfinished()
@@ -121,7 +121,7 @@ def test_ended_and_resumed(
 
 
 def cliques_of(data_dir: Path, directory: Path) -> Path:
-    """The edges of a graph with ten million cliques, as a Parquet file."""
+    """Write the edges of a graph with ten million cliques to Parquet."""
     with np.load(data_dir / "uni_follow_flickr.npz") as arrays:
         table = pa.table({"one": arrays["src"].astype(np.int64), "other": arrays["dst"].astype(np.int64)})
     pq.write_table(table, directory / "edges.parquet")
@@ -129,7 +129,7 @@ def cliques_of(data_dir: Path, directory: Path) -> Path:
 
 
 def _summed_up(data_set: Path) -> tuple[Any, ...]:
-    """Rows, whatever their order: how many, and sums of their keys, sizes and members."""
+    """Return row count and sums of keys, sizes and members, in any order."""
     table = pq.read_table(data_set)
     numbers = {
         name: pc.list_flatten(column) if pa.types.is_list(column.type) else column

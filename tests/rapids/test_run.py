@@ -1,4 +1,4 @@
-"""The whole run on the RAPIDS tier, beside the same run on the CPU tier."""
+"""Whole runs on the RAPIDS tier, compared with the CPU tier."""
 
 import json
 import random
@@ -138,8 +138,8 @@ def test_edges_in_memory(tmp_path):
     assert result.manifest.counts.bicliques == 1
 
 
-def test_memory_that_is_too_little_and_then_a_small_run(tmp_path):
-    """One clear error, nothing published, and the same process works on."""
+def test_too_little_memory_and_then_a_small_run(tmp_path):
+    """One clear error, nothing published, and the process stays usable."""
     dice = np.random.default_rng(5)
     edges = tmp_path / "large.parquet"
     table = {"left": dice.integers(0, 2**40, 4_000_000), "right": dice.integers(0, 2**40, 4_000_000)}
@@ -154,7 +154,7 @@ def test_memory_that_is_too_little_and_then_a_small_run(tmp_path):
     assert_nothing_staged(out)
 
 
-def test_files_are_encoded_on_the_host_where_no_encoder_fits(random_edges, tmp_path, monkeypatch, caplog):
+def test_files_are_encoded_on_the_host_if_no_encoder_fits(random_edges, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("mbe_stage.pipeline.backends.cudf.writing.encoder_bytes", lambda *_: None)
     asked = [
         config(random_edges, tmp_path / e, execution={"engine": e}, output={"sort": True, "members": True})
@@ -168,7 +168,7 @@ def test_files_are_encoded_on_the_host_where_no_encoder_fits(random_edges, tmp_p
 
 @pytest.mark.parametrize("sort", [True, False], ids=["sorted", "as found"])
 def test_a_small_limit_holds(data_dir, tmp_path, sort):
-    """A limit that few encoders would fill: the result goes out piece by piece, and is sorted on the host."""
+    """With a limit for few encoders the result is written in pieces and sorted on the host."""
     edges = edges_as_parquet("youtube", tmp_path) if (data_dir / "youtube.npz").is_file() else pytest.skip("no youtube")
     limit = 1 << 30
     asked = config(edges, tmp_path / "out", execution={"device_memory": limit}, output={"sort": sort, "report": False})

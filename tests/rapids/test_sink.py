@@ -1,4 +1,4 @@
-"""The way out of the device: list columns, files, parts, order; compared with the host's sink."""
+"""Output of the device: list columns, files, parts, order; compared with the host's sink."""
 
 import errno
 import functools
@@ -32,7 +32,7 @@ def edges():
 
 @pytest.fixture(scope="module")
 def blocks(edges) -> list[BicliqueBlock]:
-    """All bicliques of the graph in a few blocks."""
+    """Return all bicliques of the graph in a few blocks."""
     sink = TableSink()
     enumerate_into(sink, edges.graph(), engine="cpu")
     whole = sink.table()
@@ -99,12 +99,12 @@ def read(directory: Path) -> pa.Table:
 
 
 def ordered(table: pa.Table) -> pa.Table:
-    """Rows by key; those of one biclique stay as they are."""
+    """Return rows by key; those of one biclique keep their order."""
     return table.take(pa.array(np.argsort(table["biclique_key"].to_numpy(), kind="stable")))
 
 
 def both(edges, blocks, directory: Path, plan: dict, encoder="write_frame", **options):
-    """The same blocks through both sinks, into ``host`` and ``device``."""
+    """Send the same blocks to both sinks, into ``host`` and ``device``."""
     for name in ("host", "device"):
         (directory / name).mkdir()
     with host_sink(edges, directory / "host", **options) as host:
@@ -135,7 +135,7 @@ def test_rows_sums_and_schemas_are_the_hosts(edges, blocks, tmp_path, compressio
         assert (len(parts) > 1) == (piece_bytes == 1 << 10)
         ours, reference = parts[0], min((tmp_path / "host" / name).iterdir())
         assert pq.read_schema(ours) == pq.read_schema(reference)
-        # Nullability and names as other readers see them, without Arrow's own schema.
+        # Nullability and names for other readers, without Arrow's own schema.
         assert parquet_schema(ours) == parquet_schema(reference)
         assert pq.read_metadata(ours).row_group(0).column(0).statistics.has_min_max
         assert ordered(read(tmp_path / "device" / name)).equals(ordered(read(tmp_path / "host" / name)))
@@ -150,7 +150,7 @@ def test_without_the_table_the_sums_are_the_same_and_nothing_is_written(edges, b
 
 
 def parquet_schema(path: Path) -> list[str]:
-    """As text, without the first line, which holds an address."""
+    """Return the schema as text, without the first line, which holds an address."""
     return str(pq.ParquetFile(path).schema).splitlines()[1:]
 
 
@@ -172,7 +172,7 @@ def test_the_codec_is_the_one_asked_for(tmp_path, compression):
 
 @pytest.mark.parametrize("compression", ["zstd", "snappy", "lz4", "none"])
 @pytest.mark.parametrize("per_list", [1, 2, 50])
-def test_encoding_takes_what_is_planned_for_it(tmp_path, compression, per_list):
+def test_encoding_uses_the_planned_memory(tmp_path, compression, per_list):
     import cupy as cp
 
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
@@ -203,7 +203,7 @@ def test_encoding_takes_what_is_planned_for_it(tmp_path, compression, per_list):
 def test_sorted_rows_are_the_hosts(edges, blocks, tmp_path, piece_bytes, sort_bytes):
     plan = ROOMY | {"piece_bytes": piece_bytes, "sort_bytes": sort_bytes}
     both(edges, blocks, tmp_path, plan, members=True, sort=True)
-    # What comes back from the host is cut for the device too.
+    # Blocks that come back from the host are cut for the device too.
     assert (len(list((tmp_path / "device" / "bicliques").iterdir())) > 1) == (piece_bytes == 1 << 10)
     for name in ("bicliques", "members"):
         assert read(tmp_path / "device" / name).equals(read(tmp_path / "host" / name))
@@ -231,7 +231,7 @@ def test_list_columns_share_the_arrays():
     assert column.list.leaves.values.data.ptr == members.data.ptr
 
 
-def test_more_than_a_column_holds_is_cut(blocks, monkeypatch):
+def test_results_larger_than_a_column_are_cut(blocks, monkeypatch):
     import cupy as cp
 
     from mbe_stage.pipeline.backends.cudf import frames as columns
@@ -260,7 +260,7 @@ def test_a_biclique_above_the_limit_is_alone(blocks):
 
 
 def test_a_full_disk_is_an_error():
-    """libcudf's own files would stay short and say nothing."""
+    """libcudf's own writer would leave short files without an error."""
     import cudf
     import cupy as cp
 
@@ -373,7 +373,7 @@ def take_too_much(limit: int) -> None:
         cudf.Series(half).repeat(16)
 
 
-def test_a_full_gpu_is_told_from_a_low_limit():
+def test_a_full_gpu_and_a_low_limit_are_distinguished():
     import cupy as cp
 
     from mbe_stage.pipeline.backends.cudf.memory import device_pool
@@ -386,7 +386,7 @@ def test_a_full_gpu_is_told_from_a_low_limit():
     assert refusal.value.may_pass
 
 
-def test_other_errors_stay_what_they_are():
+def test_other_errors_are_unchanged():
     from mbe_stage.pipeline.backends.cudf.memory import device_pool
 
     for error in (RuntimeError("a defect"), MemoryError("of the host")):

@@ -1,4 +1,4 @@
-"""Sums of disjoint parts in device memory, merged, are the sums of the whole."""
+"""Merged sums of disjoint parts in device memory equal the sums of the whole."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.rapids.merged_summaries import cases, check
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
-def test_merged_parts_are_the_whole_on_the_emulator() -> None:
+def test_merged_parts_equal_the_whole_on_the_emulator() -> None:
     assert run_module("tests.rapids.merged_summaries").splitlines() == list(cases())
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("graph", cases().values(), ids=cases())
-def test_merged_parts_are_the_whole(graph: BipartiteCSR) -> None:
+def test_merged_parts_equal_the_whole(graph: BipartiteCSR) -> None:
     check(graph)

@@ -1,4 +1,4 @@
-"""Which tier is chosen, and what is said where one cannot run. Needs no GPU."""
+"""Choice of the tier, and messages if one cannot run. Needs no GPU."""
 
 import logging
 import sys
@@ -15,7 +15,7 @@ from tests.patience import completed
 
 @pytest.fixture
 def installed(monkeypatch):
-    """A machine on which the named modules are found, and the CUDA engine runs or says why not."""
+    """A machine with the named modules, where the CUDA engine runs or gives a reason."""
 
     def install(*modules: str, cuda_reason: str | None = None) -> None:
         find_spec = lambda name: object() if name in modules else None  # noqa: E731
@@ -25,7 +25,7 @@ def installed(monkeypatch):
     return install
 
 
-def test_auto_takes_rapids_where_everything_is_there(installed, caplog):
+def test_auto_takes_rapids_if_everything_is_installed(installed, caplog):
     installed("cudf", "cugraph")
     with caplog.at_level(logging.DEBUG, "mbe_stage.pipeline.execution.tiers"):
         tier = choose_tier(ExecutionConfig())
@@ -70,7 +70,7 @@ def test_engines_by_name_are_tiers_of_the_host(name):
 
 
 def test_nothing_of_rapids_is_imported():
-    """Neither the package nor the question whether the tier runs here touches a GPU library."""
+    """Neither importing the package nor checking the tier touches a GPU library."""
     code = (
         "import sys, pipeline, flows, mbe_stage.pipeline.rapids\n"
         "from mbe_stage.pipeline.execution.tiers import rapids_unavailable_reason\n"

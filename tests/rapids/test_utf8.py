@@ -1,4 +1,4 @@
-"""UTF-8 is told from other bytes as Python tells it; on NumPy, no GPU is needed."""
+"""UTF-8 is recognised as Python does; runs on NumPy without a GPU."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def each_is_utf8(texts: list[bytes]) -> bool:
     return True
 
 
-# Bytes at the edges of what UTF-8 allows.
+# Bytes at the limits of UTF-8.
 _EDGES = [0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xDF, 0xE0, 0xE1, 0xED, 0xEE, 0xEF]
 _EDGES += [0xF0, 0xF1, 0xF4, 0xF5, 0xFF]
 _sequences = st.lists(st.sampled_from(_EDGES), max_size=6).map(bytes)
 
 
 @given(st.lists(_sequences | st.text(max_size=3).map(str.encode), max_size=5), st.sampled_from([1, 2, 3, 4, 1 << 20]))
-def test_as_python_says(texts: list[bytes], piece_bytes: int) -> None:
+def test_utf8_equals_python_s_decoder(texts: list[bytes], piece_bytes: int) -> None:
     assert is_utf8(texts, piece_bytes) == each_is_utf8(texts)
 
 
@@ -45,7 +45,7 @@ def test_every_lead_byte_with_the_second_bytes_at_its_edges(lead: int) -> None:
             assert is_utf8([b"ok", text, b"ok"]) == each_is_utf8([text]), text.hex()
 
 
-def test_a_character_over_two_texts_is_in_neither() -> None:
+def test_a_character_split_between_two_texts_is_invalid() -> None:
     assert is_utf8(["é".encode()])
     assert not is_utf8([b"\xc3", b"\xa9"])
     assert not is_utf8([b"a", b"\xc3", b"", b"\xa9b"])

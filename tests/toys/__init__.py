@@ -1,1 +1,1 @@
-"""Problems written only for the tests of the seams; CONTRIBUTING shows them as examples."""
+"""Problems for the tests of extension points; CONTRIBUTING shows them as examples."""

@@ -1,6 +1,6 @@
-"""The CUDA engine that finds maximal cliques on the emulator, NumPy in the place of CuPy.
+"""Run the clique engine for CUDA on the emulator, with NumPy instead of CuPy.
 
-Run as a script, with one of `PARTS`: prints a JSON line per case.
+As a script, with one of `PARTS`, prints a JSON line per case.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from mbe_stage.cliques.results import CliqueTable, CliqueTableSink, Detail
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, positions, ranges_of
 from tests.mbe_stage.cliques import undirected_graphs as graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 
 
 def use_the_emulator() -> Any:
-    """Kernels run on the emulator; returns the launcher, whose `seed` may be changed."""
-    launcher = put_in_place()
+    """Run kernels on the emulator; return the launcher, whose `seed` may be changed."""
+    launcher = install_emulator()
     from mbe_stage.cliques.cuda import kernels, prepare, session
 
     session.kernel_blocks = lambda: 1
     # Fewer than most graphs here have.
     engine_cuda._CLIQUES_AT_ONCE, engine_cuda._STRIDE = 30, 4
     session.kernel_for = lambda mode, techniques: launcher(kernels.kernel_for(mode, techniques))
-    # Others are prepared by the kernel.
+    # The kernel prepares the others.
     prepare.SMALL = 60
     prepare.part_lists_warp_per_vertex = launcher(prepare.part_lists_warp_per_vertex)
     return launcher
 
 
 def found(graph: UndirectedCSR, query: CliqueQuery, detail: Detail, **options: Any) -> Any:
-    """The set of cliques, how many there are of each size, or how many."""
+    """Return the set of cliques, their number by size, or their number."""
     options["sizes"] = SMALL | options.get("sizes", {})
     blocks = list(engine_cuda.run(graph, query, Execution(block_bytes=200), detail, **options))
     shares = [block.work_done for block in blocks]
@@ -62,14 +62,13 @@ def found(graph: UndirectedCSR, query: CliqueQuery, detail: Detail, **options: A
 
 
 def specified(graph: UndirectedCSR, query: CliqueQuery, detail: Detail) -> Any:
-    """What it should be."""
     cliques = {one for one in reference.maximal_cliques(graph) if reference.matches(one, query)}
     if detail == Detail.COUNT:
         return len(cliques)
     return cliques if detail == Detail.MEMBERS else sorted(map(len, cliques))
 
 
-# The emulator has much less memory to fill than a device.
+# The emulator fills much less memory than a device.
 SMALL: dict[str, Any] = {
     "pool_words": 1 << 14,
     "n_nodes": 64,
@@ -79,7 +78,7 @@ SMALL: dict[str, Any] = {
     "page_members": 60,
     "page_cliques": 9,
 }
-# What the search works in, so small that all of it runs short: frames, pool, table of nodes, output, time.
+# Work areas so small that all of them run short: frames, pool, node table, output, time.
 TINY: list[dict[str, Any]] = [
     {},
     {"narrow": 2},
@@ -103,14 +102,13 @@ QUERIES = [
 
 
 def case(name: str, graph: UndirectedCSR, query: CliqueQuery, detail: Detail, **options: Any) -> dict[str, Any]:
-    """What is found, beside what should be."""
     statistics: dict[str, int] = {}
     is_same = found(graph, query, detail, statistics=statistics, **options) == specified(graph, query, detail)
     return {"case": name, "same": is_same, "n": specified(graph, query, Detail.COUNT)} | statistics
 
 
 def random_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
-    """Random graphs, each with another query and other sizes of what the search works in."""
+    """Random graphs, each with another query and other sizes of the work areas."""
     for seed in range(first, end):
         graph = graphs.random_graph(np.random.default_rng(seed), *SHAPES[seed % len(SHAPES)])
         launcher.seed = seed
@@ -121,9 +119,9 @@ def random_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]
 
 
 def known_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Complete graphs, Moon and Moser's, cycles and what they leave, and next to nothing."""
+    """Complete graphs, Moon and Moser's, cycles and their complements, and nearly empty graphs."""
     launcher.seed = 1
-    # More than 32 that all cliques have, and what some have before and behind them.
+    # More than 32 common members of all cliques, with other members before and after them.
     for parts in ([3] * 4, [1] * 40, [2] * 6, [4, 1, 3, 1], [2, *[1] * 38, 2, 2]):
         graph, cliques = graphs.turan(parts)
         for sizes in ({}, {"narrow": 3}):
@@ -140,7 +138,7 @@ def known_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def wide_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """More candidates than a word of 32 bits has, and than a frame."""
+    """More candidates than fit a word of 32 bits, or a frame."""
     launcher.seed = 2
     rng = np.random.default_rng(3)
     yield case("complete", graphs.complete(90), CliqueQuery(), Detail.MEMBERS)
@@ -153,7 +151,7 @@ def wide_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Few roots and many warps: levels of stacks change hands, and what a quantum leaves is gone on with."""
+    """Few roots and many warps: warps take levels of others' stacks, and later quanta continue."""
     from mbe_stage.cliques.cuda import frame_walk
 
     frame_walk._LOOK_EVERY = 2
@@ -164,7 +162,7 @@ def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Each technique left out; nodes of many candidates, and frames."""
+    """Each technique left out, with nodes of many candidates and frames."""
     launcher.seed = 0
     graph = graphs.two_densities(np.random.default_rng(1), 40, 26, 0.7)
     for field in fields(Techniques):
@@ -177,7 +175,7 @@ def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def choice_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
-    """A warp or eight lanes for small roots; nodes of many candidates, and frames."""
+    """A warp or eight lanes for small roots, with nodes of many candidates and frames."""
     for seed in range(first, end):
         rng = np.random.default_rng(seed)
         graph = graphs.random_graph(rng, *SHAPES[seed % 7]) if seed % 3 else graphs.two_densities(rng, 40, 26, 0.6)
@@ -191,7 +189,7 @@ def choice_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]
 
 
 def shrinking_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Excluded vertices of frames, left out where they no longer matter."""
+    """Excluded vertices of frames are dropped when they no longer matter."""
     from mbe_stage.cliques.cuda import frame_walk
 
     frame_walk._FEW_EXCLUDED = 1
@@ -216,7 +214,7 @@ def shrinking_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def task_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Parts of the work; also where vertices that must be members have nothing else in common, or are no clique."""
+    """Tasks, including required members that have no other common neighbour or are no clique."""
     launcher.seed = 4
     graph = graphs.random_graph(np.random.default_rng(7), 16, 0.6)
     src, dst = (ids.tolist() for ids in graph.edges())
@@ -235,14 +233,14 @@ def task_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def device_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Blocks that stay on the device, and some of their cliques; and what is planned for those that are held."""
+    """Device blocks, parts of them, and the plan for blocks that are held."""
     launcher.seed = 5
     graph = graphs.random_graph(np.random.default_rng(8), 22, 0.5)
     n_handed_over = 0
     for query in (CliqueQuery(), CliqueQuery(2, 4, (3,))):
         found_cliques: list[tuple[int, ...]] = []
         sizes = SMALL | {"members": 90, "cliques": 64}
-        # All of them are kept: none is overwritten later.
+        # All blocks are kept: later ones must not overwrite them.
         for block in list(engine_cuda.device_blocks(graph, query, Execution(), sizes=sizes)):
             n_handed_over += block.members.base is not None
             for part in (block, block.first(len(block) // 2)):
@@ -269,8 +267,7 @@ _ALL_ONES = [(1 << bits) - 1 for bits in range(64)]
 
 
 def barrier_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
-    """Barriers at random moments: what was found before one, and what is below the roots that are left, is all, and
-    shares nothing."""
+    """Barriers at random moments: the results before one and below the remaining roots are complete and disjoint."""
     from mbe_stage.search.cuda import barriers
 
     for seed in range(first, end):
@@ -279,7 +276,7 @@ def barrier_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any
         query = CliqueQuery(containing=(3,)) if shape[1] > 0.3 else BARRIER_QUERIES[seed // 2 % 3]
         detail = Detail(2 - seed % 3)
         launcher.seed, barriers.MOST_RANGES = seed, (1024, 2)[seed % 3 == 0]
-        # Every other case is begun in parts, as if what is found took its time to be written.
+        # Every other case starts in parts, as if its results took time to write.
         barriers._LEAST_ROOTS = (4, 1 << 30)[seed % 2]
         barriers._TAKEN_SLOWLY = barriers._PART_SECONDS = 0.0
         tasks = tuple(engine_cuda.tasks_of(graph, query, 4)[::2]) if seed % 4 == 3 else None
@@ -299,10 +296,10 @@ def asked_at_random(
     sizes: dict[str, Any],
     seed: int,
 ) -> dict[str, Any]:
-    """Whether all is found, and nothing twice, before and behind each barrier; how many there were."""
+    """Return whether the results around each barrier are complete and disjoint, and the number of barriers."""
     wanted = below(graph, query, tasks)
     dice, barrier, blocks, shares = random.Random(seed), Barrier(), [], [0.0]
-    # Blocks that stay on the device are looked at long after the next one was made.
+    # Device blocks are read long after the next one was made.
     options: dict[str, Any] = {"barrier": barrier, "sizes": sizes}
     execution = Execution(block_bytes=200)
     if detail == Detail.MEMBERS and seed % 2 == 0:
@@ -331,9 +328,9 @@ def asked_at_random(
 
 
 def below(graph: UndirectedCSR, query: CliqueQuery, tasks: tuple[Task, ...] | None) -> set[tuple[int, ...]]:
-    """The cliques that are specified of some tasks: each belongs to its first member in ascending degree.
+    """Return the reference's cliques of some tasks: each belongs to its first member by ascending degree.
 
-    Those that must be members do not count, nor do neighbours that they do not share.
+    Required members do not count, nor do neighbours that they do not share.
     """
     cliques = {one for one in reference.maximal_cliques(graph) if reference.matches(one, query)}
     if tasks is None:
@@ -346,7 +343,7 @@ def below(graph: UndirectedCSR, query: CliqueQuery, tasks: tuple[Task, ...] | No
 
 
 def counted_blocks(blocks: list[Any], detail: Detail) -> Counter[Any]:
-    """The cliques of some blocks, with what is known of each at such a detail."""
+    """Return the cliques of some blocks with the figures of this detail."""
     counted: Counter[Any] = Counter()
     for block in blocks:
         if detail == Detail.MEMBERS:
@@ -358,16 +355,15 @@ def counted_blocks(blocks: list[Any], detail: Detail) -> Counter[Any]:
 
 
 def as_counted(cliques: Any, detail: Detail) -> Counter[Any]:
-    """The same of a set of cliques."""
     if detail == Detail.MEMBERS:
         return Counter(cliques)
     return Counter(len(one) if detail == Detail.SIZES else 0 for one in cliques)
 
 
 def full_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """An output that is full again and again, in a word that has just room for what is counted in it.
+    """An output that is full repeatedly, with a counter word that just fits.
 
-    What a word counts wrongly is told: the last case has one that is too small, and a plan that does not look.
+    A counter that overflows is reported: the last case has one that is too small, and a plan that does not check it.
     """
     from mbe_stage.cliques.cuda import emit, layout, memory_plan
     from mbe_stage.cliques.cuda.session import Session
@@ -407,7 +403,6 @@ def full_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def _is_planned(graph: UndirectedCSR, sizes: dict[str, Any], **constants: int) -> bool:
-    """Whether a plan is accepted with another layout."""
     from mbe_stage.cliques.cuda import layout, memory_plan
 
     before = {name: getattr(layout, name) for name in constants}

@@ -1,6 +1,6 @@
-"""The CUDA engine for cliques on the emulator, ended at random moments with its work saved, and continued.
+"""End the clique engine for CUDA on the emulator at random moments, save its work and continue.
 
-Run as a script, with numbers of rounds: prints a JSON line for each, and for saved work that is damaged.
+As a script, with numbers of rounds, prints a JSON line for each, and for damaged saved work.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ QUERIES = [CliqueQuery(), CliqueQuery(min_size=3, max_size=6), CliqueQuery(conta
 
 
 def asked(seed: int) -> tuple[UndirectedCSR, CliqueQuery, Detail]:
-    """A graph with most cliques below few roots, or with many roots; a query."""
+    """Return a graph with most cliques below few roots, or with many roots; and a query."""
     n, density = ((16, 0.7), (40, 0.2), (12, 0.9))[seed % 3]
     graph: UndirectedCSR = random_graph(np.random.default_rng(seed), n, density)
     return graph, QUERIES[seed // 3 % 3], (Detail.MEMBERS, Detail.COUNT, Detail.MEMBERS, Detail.SIZES)[seed % 4]
 
 
 def ended(asked: Any, work: OpenWork | None, dice: random.Random, sink: Any, which: int | None = None) -> Any:
-    """Search, or continue with saved work, for a random number of quanta; what was saved then, or None at the end."""
+    """Search, or continue saved work, for a random number of quanta; return the saved work, or None at the end."""
     graph, query, detail = asked
-    # One may grow what another was short of.
+    # A later plan may grow what an earlier one lacked.
     barrier, sizes = Barrier(takes_open_work=True), SMALL | SIZES[dice.randrange(4) if which is None else which]
     tasks, n_quanta = None if work is None else [work], dice.randrange(4)
     for number, block in enumerate(
@@ -85,12 +85,11 @@ def rounds(launcher: Any, seeds: list[int]) -> Iterator[dict[str, Any]]:
 
 
 def copied(work: OpenWork) -> OpenWork:
-    """The same work, in other memory."""
     return replace(work, arrays={name: array.copy() for name, array in work.arrays.items()})
 
 
 def _at(kind: int, field: int, value: int) -> Callable[[dict[str, np.ndarray]], Any]:
-    """Set a field of a node of a kind."""
+    """Return a change of a field of a node of a kind."""
 
     def change(arrays: dict[str, np.ndarray]) -> None:
         arrays["nodes"][np.flatnonzero(arrays["nodes"][:, layout.KIND] == kind)[0], field] = value
@@ -99,7 +98,7 @@ def _at(kind: int, field: int, value: int) -> Callable[[dict[str, np.ndarray]], 
 
 
 def _in_block(kind: int, place: Callable[[Any], int], value: int) -> Callable[[dict[str, np.ndarray]], Any]:
-    """Set a word of the block of a node of a kind."""
+    """Return a change of a word in the block of a node of a kind."""
 
     def change(arrays: dict[str, np.ndarray]) -> None:
         node = arrays["nodes"][np.flatnonzero(arrays["nodes"][:, layout.KIND] == kind)[0]]
@@ -116,13 +115,13 @@ def _of(name: str, change: Callable[[np.ndarray], Any]) -> Callable[[dict[str, n
 
 
 def _first_joined(node: Any) -> int:
-    """A column of a frame that its cliques may have."""
+    """Return a candidate column of a frame."""
     both = int(node[layout.JOINED] | node[layout.CANDIDATES]) & (1 << 64) - 1
     return (both & -both).bit_length() - 1
 
 
 def _overlapping(arrays: dict[str, np.ndarray]) -> None:
-    """Another frame that begins a line before the last one, in a block before it or in its own."""
+    """Return another frame that starts a line before the last one, in an earlier block or its own."""
     nodes = arrays["nodes"]
     another = nodes[nodes[:, layout.KIND] == FRAME][-1:].copy()
     assert another[0, layout.OFFSET] > 0
@@ -172,11 +171,11 @@ WRONG: list[tuple[str, Callable[[dict[str, np.ndarray]], Any]]] = [
     ("sizes", _of("sizes", lambda array: np.append(array, np.int32(3)))),
     ("members", lambda arrays: arrays.update(sizes=np.int32([1]), members=np.int32([MANY]))),
 ]
-"""Arrays of saved work, each changed so that a kernel would reach beyond an array, or never end."""
+"""Arrays of saved work, each changed so that a kernel would read beyond an array or never end."""
 
 
 def refused(launcher: Any, _: Any = None) -> Iterator[dict[str, Any]]:
-    """Each change of `WRONG`, and what is said of it; and of a begun root among further ones."""
+    """Return the refusal of each change of `WRONG`, and of a started root among the remaining ones."""
     launcher.seed, dice, work = 0, random.Random(0), None
     graph: UndirectedCSR = random_graph(np.random.default_rng(0), 24, 0.8)
     asked = graph, CliqueQuery(), Detail.MEMBERS
@@ -193,7 +192,7 @@ def refused(launcher: Any, _: Any = None) -> Iterator[dict[str, Any]]:
         change(changed)
         said = said_of(lambda changed=changed: check(changed, facts, n_vertices))
         yield {"case": f"{number} {name}", "said": said, "name": name}
-    # The first tasks have the roots that have begun.
+    # The first tasks contain the started roots.
     saved_work.check = check
     tasks = [copied(work), *engine_cuda.tasks_of(graph, CliqueQuery(), graph.n)[:1]]
     run = engine_cuda.run(*asked[:2], Execution(), Detail.MEMBERS, tasks, sizes=SMALL)

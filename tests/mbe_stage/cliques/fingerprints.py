@@ -1,4 +1,4 @@
-"""A number for a set of cliques, the same in whatever order and blocks they come; NumPy's arrays or CuPy's."""
+"""Fingerprint a set of cliques, independent of order and blocks; for NumPy or CuPy arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["fingerprint"]
 
 
 def fingerprint(blocks: Iterable[Any], library: Any = np) -> tuple[int, int]:
-    """How many cliques there are, and the sum of a hash of each, modulo 2^64.
+    """Return the number of cliques and the sum of their hashes, modulo 2^64.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def fingerprint(blocks: Iterable[Any], library: Any = np) -> tuple[int, int]:
         sums = library.zeros(block.members.size + 1, np.uint64)
         numbers = finalised((block.members.astype(np.uint64) + np.uint64(1)) * INCREMENT)
         library.cumsum(numbers, out=sums[1:])
-        # Sums modulo 2^64 may be subtracted as well.
+        # Sums modulo 2^64 can be subtracted.
         hashes = finalised(sums[offsets[1:]] - sums[offsets[:-1]] + block.sizes.astype(np.uint64) * INCREMENT)
         n += len(block)
         total = (total + int(hashes.sum(dtype=np.uint64))) % 2**64

@@ -1,4 +1,4 @@
-"""Every engine finds exactly the maximal cliques: of random graphs, and where they are known in closed form."""
+"""Every engine finds exactly the maximal cliques: of random graphs and of closed forms."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def found(
     tasks: list[Task] | None = None,
     execution: Execution | None = None,
 ) -> graphs.Cliques:
-    """What an engine finds, with every detail: none twice, ascending members, counts and sizes that agree."""
+    """Return an engine's cliques at every detail; check that they are distinct, ascending and consistent."""
     query, execution = query or CliqueQuery(), execution or Execution(threads=2)
     sink, counts, sizes = CliqueTableSink(), CliqueCountSink(), CliqueHistogramSink()
     for each in (sink, counts, sizes):
@@ -65,7 +65,7 @@ def found(
 
 @settings(max_examples=200, deadline=None)
 @given(matrix=graphs.matrices())
-def test_the_specification_equals_networkx(matrix: np.ndarray) -> None:
+def test_the_reference_equals_networkx(matrix: np.ndarray) -> None:
     graph = graphs.from_matrix(matrix)
     assert maximal_cliques(graph) == graphs.of_networkx(graph)
 
@@ -102,7 +102,7 @@ def test_complete_multipartite_graphs(engine: str, part_sizes: list[int]) -> Non
 @every_engine
 @pytest.mark.parametrize("n", [3, 4, 5, 9, 20, 27])
 def test_complements_of_cycles(engine: str, n: int) -> None:
-    """Each vertex misses two others (and for three of them, all)."""
+    """Each vertex misses two others (for three vertices, all)."""
     graph = graphs.complement(graphs.cycle(n))
     cliques = found(engine, graph)
     assert len(cliques) == graphs.perrin(n)
@@ -137,7 +137,7 @@ def test_vertices_without_edges_are_cliques_of_one(engine: str) -> None:
 
 
 @every_engine
-def test_members_that_must_be_there(engine: str) -> None:
+def test_required_members(engine: str) -> None:
     graph, wanted = graphs.turan([2, 2, 2, 2])
     assert found(engine, graph, CliqueQuery(containing=(0, 3))) == {one for one in wanted if {0, 3} <= set(one)}
     assert found(engine, graph, CliqueQuery(containing=(0, 0, 3, 5, 6))) == {(0, 3, 5, 6)}
@@ -148,7 +148,7 @@ def test_members_that_must_be_there(engine: str) -> None:
 @every_engine
 @settings(max_examples=100, deadline=None)
 @given(matrix=graphs.matrices(), data=st.data())
-def test_disjoint_tasks_are_together_the_whole(engine: str, matrix: np.ndarray, data: st.DataObject) -> None:
+def test_disjoint_clique_tasks_equal_the_whole(engine: str, matrix: np.ndarray, data: st.DataObject) -> None:
     graph = graphs.from_matrix(matrix)
     query = data.draw(graphs.queries(graph.n))
     tasks = [
@@ -185,7 +185,7 @@ def test_blocks_stay_within_their_bytes(engine: str) -> None:
         assert block.sizes.nbytes + block.members.nbytes <= 300
     assert blocks[-1].work_done == 1.0
     assert table.table().as_set() == wanted
-    # A clique that is larger comes in a block of its own.
+    # A larger clique gets its own block.
     assert found(engine, graphs.complete(90), execution=Execution(block_bytes=64)) == {tuple(range(90))}
 
 
@@ -200,7 +200,7 @@ def test_a_limit_stops_the_search(engine: str) -> None:
 
 
 @every_engine
-def test_one_by_one_and_closed(engine: str) -> None:
+def test_cliques_one_by_one_and_closed(engine: str) -> None:
     graph, wanted = graphs.turan([3] * 8)
     assert {tuple(clique) for clique in find_cliques(graph, engine=engine)} == wanted
     cliques = find_cliques(graph, engine=engine)
@@ -211,7 +211,7 @@ def test_one_by_one_and_closed(engine: str) -> None:
     assert list(cliques) == []
 
 
-def test_what_cannot_be_found_one_by_one_is_refused_at_once() -> None:
+def test_invalid_queries_one_by_one_are_refused_at_once() -> None:
     with pytest.raises(InvalidArgument, match="containing holds 3: the ids run from 0 to 2"):
         find_cliques(([0, 1], [1, 2]), containing=(3,), engine="reference")
     with pytest.raises(InvalidArgument, match="engine is 'other' for problem 'cliques'"):
@@ -256,7 +256,7 @@ def test_the_first_cliques_of_a_block() -> None:
         CliqueBlock(7).offsets  # noqa: B018 - refused
 
 
-def test_a_fingerprint_is_that_of_a_set_of_cliques() -> None:
+def test_a_fingerprint_depends_on_the_set_of_cliques() -> None:
     def of(*blocks: list[list[int]]) -> tuple[int, int]:
         return fingerprint(
             CliqueBlock(len(one), np.array(list(map(len, one)), np.int32), np.array(list(chain(*one)), np.int32))
@@ -270,7 +270,7 @@ def test_a_fingerprint_is_that_of_a_set_of_cliques() -> None:
         assert of(others) != wanted
 
 
-def test_sinks_merge_what_others_took_in() -> None:
+def test_sinks_merge_others_results() -> None:
     blocks = [CliqueBlock(1, np.array([2], np.int32), np.array([v, v + 1], np.int32)) for v in (0, 5)]
     for sink_type, told in (
         (CliqueCountSink, lambda sink: sink.n_cliques == 2),

@@ -1,4 +1,4 @@
-"""Parts of the CPU engine: pauses, arenas that grow, shared pieces, orders, bits, and techniques left out."""
+"""Parts of the CPU engine: pauses, growing arenas, shared pieces, orders, bits, and techniques left out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.mbe_stage.cliques import undirected_graphs as graphs
 from tests.patience import completed
 
 ROOT = Path(__file__).parents[3]
-# The number of maximal cliques of real graphs, as at least two programs agree.
+# Numbers of maximal cliques of real graphs, confirmed by at least two programs.
 REAL = {
     "ca_HepPh": 14_937,
     "email_Enron": 226_859,
@@ -79,7 +79,7 @@ def test_every_pause_grow_and_share_path(threads: int, block_bytes: int, monkeyp
 
 @pytest.mark.parametrize("n_dense", [70, 90, 140])
 def test_nodes_of_many_candidates(n_dense: int) -> None:
-    """Degeneracies above 64, whose nodes have several words a row."""
+    """With degeneracies above 64, nodes have several words per row."""
     rng = np.random.default_rng(n_dense)
     graph = graphs.nearly_complete(rng, n_dense, 14, 20)
     _, cores = degeneracy_order(graph)
@@ -98,7 +98,7 @@ def test_nodes_of_many_candidates(n_dense: int) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(matrix=graphs.matrices(20))
-def test_the_order_is_one_of_degeneracy(matrix: np.ndarray) -> None:
+def test_the_order_is_a_degeneracy_order(matrix: np.ndarray) -> None:
     graph = graphs.from_matrix(matrix)
     order, cores = degeneracy_order(graph)
     other = networkx.Graph()
@@ -141,7 +141,7 @@ def test_bits_gathered_and_spread(word: np.uint64, mask: np.uint64) -> None:
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_maximal_subsets_by_their_definition(data: st.DataObject) -> None:
-    """Six of the columns are candidates; some of the others, and further rows, are excluded vertices."""
+    """Six columns are candidates; some of the others, and further rows, are excluded vertices."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     n = data.draw(st.integers(0, WIDTH))
     chosen = np.sort(rng.choice(64, n, replace=False)).tolist()

@@ -1,4 +1,4 @@
-"""What can be known of the CUDA engine for cliques without a GPU: its logic (emulated), plans and refusals."""
+"""The clique engine for CUDA without a GPU: its logic (emulated), plans and refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(part: str) -> list[dict[str, Any]]:
-    """Cases of one part, each of them right."""
     cases = [json.loads(line) for line in run_module("tests.mbe_stage.cliques.emulated_cliques", part).splitlines()]
     for case in cases:
         assert case["same"], case
@@ -43,7 +42,7 @@ def emulated(part: str) -> list[dict[str, Any]]:
 
 @on_the_emulator
 @pytest.mark.parametrize("part", ["random", pytest.param("more random", marks=pytest.mark.slow)])
-def test_random_graphs_have_the_cliques_that_are_specified(part: str) -> None:
+def test_random_graphs_equal_the_reference(part: str) -> None:
     cases = emulated(part)
     assert len(cases) >= 40
     assert sum(case["n"] > 0 for case in cases) > 30
@@ -58,7 +57,7 @@ def test_closed_forms() -> None:
 
 @on_the_emulator
 @pytest.mark.slow
-def test_what_is_wider_than_a_frame() -> None:
+def test_nodes_wider_than_a_frame() -> None:
     cases = emulated("wide")
     assert len(cases) == 8
     assert sum(case.get("nodes", 0) for case in cases) > 10
@@ -67,7 +66,7 @@ def test_what_is_wider_than_a_frame() -> None:
 
 @on_the_emulator
 @pytest.mark.slow
-def test_work_changes_hands_and_goes_on_after_a_quantum() -> None:
+def test_warps_share_work_and_continue_after_a_quantum() -> None:
     cases = emulated("shared")
     assert len(cases) == 4
     assert cases[0]["nodes"] > 0
@@ -84,7 +83,7 @@ def test_the_same_cliques_with_any_technique_left_out() -> None:
 
 @on_the_emulator
 @pytest.mark.parametrize("part", ["choices", pytest.param("more choices", marks=pytest.mark.slow)])
-def test_what_is_chosen_for_each_root(part: str) -> None:
+def test_choices_for_each_root(part: str) -> None:
     cases = emulated(part)
     assert sum(case["n"] > 0 for case in cases) >= 6
     assert any(case["quanta"] > 3 for case in cases)
@@ -92,14 +91,14 @@ def test_what_is_chosen_for_each_root(part: str) -> None:
 
 @on_the_emulator
 @pytest.mark.slow
-def test_excluded_vertices_that_no_longer_matter_are_left_out() -> None:
+def test_irrelevant_excluded_vertices_are_dropped() -> None:
     cases = emulated("shrinking")
     assert cases[-1]["shrunk"] > 20
     assert cases[-1]["whole"] > 20
 
 
 @on_the_emulator
-def test_parts_of_the_work_are_all_of_it() -> None:
+def test_parts_of_the_work_are_complete() -> None:
     cases = emulated("tasks")
     # Vertices that are no clique have no root.
     assert [case["n"] > 0 for case in cases] == [case["tasks"] > 0 for case in cases] == [True, True, True, False]
@@ -113,11 +112,11 @@ def test_blocks_stay_on_the_device() -> None:
 
 @on_the_emulator
 @pytest.mark.parametrize("part", ["barriers", pytest.param("more barriers", marks=pytest.mark.slow)])
-def test_what_is_before_a_barrier_and_what_is_left_is_all(part: str) -> None:
+def test_results_around_a_barrier_are_complete(part: str) -> None:
     cases = emulated(part)
     assert sum(case["markers"] for case in cases) > 3
     assert sum(case["rest"] for case in cases) > 30
-    # Of what is left at a barrier there are few ranges, where few are wanted.
+    # The remaining work has few ranges if few are requested.
     assert all(case["ranges"] <= (2 if case["seed"] % 3 == 0 else 1024) for case in cases)
     assert any(case["ranges"] > 2 for case in cases)
 
@@ -146,8 +145,8 @@ def test_a_count_writes_nothing() -> None:
     assert plan_memory(_SIZES, 264, plenty).members > 1 << 24
 
 
-def test_what_an_output_holds_fits_the_word_that_counts_it() -> None:
-    """With what all warps ask for in vain besides."""
+def test_the_size_of_an_output_fits_its_counter_word() -> None:
+    """Including the failed requests of all warps."""
     plan = plan_memory(_SIZES, 264, 64 * _GIB)
     # All cliques of blogcatalog at once, and more.
     assert replace(plan, cliques=240_000_000, members=5_000_000_000).cliques == 240_000_000
@@ -161,23 +160,23 @@ def test_what_an_output_holds_fits_the_word_that_counts_it() -> None:
         assert getattr(replace(plan, **{name: most}), name) == most
         with pytest.raises(ValueError, match="in one word"):
             replace(plan, **{name: most + 1})
-    # The largest graph that is prepared, one clique of all of its vertices.
+    # The largest graph that is prepared: one clique of all its vertices.
     assert plan_memory(SearchSizes(1 << 30, 46_340, 46_340, layout.MEMBERS), 264, 64 * _GIB).n_blocks == 264
 
 
 @on_the_emulator
 @pytest.mark.slow
-def test_an_output_that_is_full_is_counted_within_its_word() -> None:
+def test_counts_of_a_full_output_fit_their_word() -> None:
     full, told = emulated("full")
     assert full["quanta"] > 5
-    # In one quantum, by several warps; each asks for its page, and once more.
+    # In one quantum, by several warps; each requests its page, and once more.
     assert full["asked_in_vain"] > 4
     assert full["of_a_warp"] == 2
     assert told["case"] == "told"
 
 
 @pytest.mark.parametrize("stride", [1, 5, 64])
-def test_blocks_for_the_host_are_as_large_as_they_may_be(stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_for_the_host_fill_their_limit(stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_cuda, "_STRIDE", stride)
     chance = np.random.default_rng(stride)
     for most, n_held, block_bytes in itertools.product((3, 40), (0, 2), (8, 100, 900)):
@@ -189,7 +188,7 @@ def test_blocks_for_the_host_are_as_large_as_they_may_be(stride: int, monkeypatc
             assert n_members == sizes[cut].sum()
             n_cliques = cut.stop - cut.start
             assert 4 * (n_members + (n_held + 1) * n_cliques) <= block_bytes or n_cliques == 1
-            # Another stretch would not have fitted, except behind the last one.
+            # Another stretch would not have fitted, except after the last one.
             more = sizes[cut.start : min(sizes.size, cut.stop + stride)]
             is_last = number == len(cuts) - 1
             assert is_last or 4 * (more.sum() + (n_held + 1) * more.size) > block_bytes
@@ -205,11 +204,11 @@ def test_blocks_for_the_host_are_as_large_as_they_may_be(stride: int, monkeypatc
         (CliqueQuery(2, 9), Detail.MEMBERS, layout.MEMBERS),
     ],
 )
-def test_sizes_are_looked_after_where_they_matter(query: CliqueQuery, detail: Detail, mode: int) -> None:
+def test_sizes_are_checked_only_if_needed(query: CliqueQuery, detail: Detail, mode: int) -> None:
     assert engine_cuda._mode(query, detail) == mode
 
 
-def test_fewer_blocks_where_memory_is_short() -> None:
+def test_fewer_blocks_if_memory_is_short() -> None:
     plenty, scarce = plan_memory(_SIZES, 264, 64 * _GIB), plan_memory(_SIZES, 264, _GIB // 16)
     assert plenty.n_blocks == 264
     assert 0 < scarce.n_blocks < 264
@@ -224,7 +223,7 @@ def test_fewer_blocks_where_memory_is_short() -> None:
         plan_memory(_SIZES, 264, refusal.value.needed_bytes - 1)
 
 
-def test_blocks_that_stay_on_the_device_are_within_the_budget() -> None:
+def test_device_blocks_stay_within_the_budget() -> None:
     with_copies = replace(_SIZES, n_copies=2)
     for budget in (_GIB // 16, _GIB, 64 * _GIB):
         alone, held = plan_memory(_SIZES, 264, budget), plan_memory(with_copies, 264, budget)
@@ -234,6 +233,6 @@ def test_blocks_that_stay_on_the_device_are_within_the_budget() -> None:
         assert replace(held, n_copies=0).total_bytes + copies == held.total_bytes
 
 
-def test_a_technique_that_does_not_exist_is_named() -> None:
+def test_an_unknown_technique_is_named() -> None:
     with pytest.raises(ValueError, match="technique is 'luck': expected one of sharing"):
         Techniques.without("luck")

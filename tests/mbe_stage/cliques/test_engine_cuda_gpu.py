@@ -1,4 +1,4 @@
-"""Maximal cliques on a GPU, against the specification, closed forms, the CPU engine and recorded counts."""
+"""Maximal cliques on a GPU, compared with the reference, closed forms, the CPU engine and recorded counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mbe_stage.search.cpu.pool import Barrier
 from tests.mbe_stage.cliques import undirected_graphs as graphs
 from tests.mbe_stage.cliques.fingerprints import fingerprint
 
-# Seconds; the first tests compile what they test.
+# Seconds; the first tests compile their kernels.
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(90)]
 
 PLENTY = Execution(device_memory_bytes=16 << 30)
@@ -76,7 +76,7 @@ def test_random_graphs(first: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "density"), [(40, 0.5), (70, 0.6), (90, 0.5), (200, 0.3), (400, 0.15), (130, 0.4)])
-def test_wide_matrices_as_on_the_cpu(n: int, density: float) -> None:
+def test_wide_matrices_equal_the_cpu(n: int, density: float) -> None:
     graph = graphs.two_densities(np.random.default_rng(n), n + 60, n, density)
     wanted = table_of(graph, CliqueQuery(), engine_cpu).as_set()
     for sizes in ({}, {"narrow": 20}):
@@ -89,7 +89,7 @@ def test_closed_forms() -> None:
     for parts in ([3] * 9, [1] * 300, [2] * 12, [1] * 70 + [2] * 8):
         graph, wanted = graphs.turan(parts)
         assert table_of(graph, CliqueQuery()).as_set() == wanted
-    # Nobody sees before the last level that all cliques are of the same size.
+    # Only the last level shows that all cliques have the same size.
     graph, _ = graphs.turan([3] * 11)
     blocks = list(engine_cuda.run(graph, CliqueQuery(), PLENTY, Detail.SIZES))
     assert np.array_equal(np.concatenate([block.sizes for block in blocks]), np.full(3**11, 11))
@@ -128,7 +128,7 @@ def test_parts_of_the_work() -> None:
 
 
 def found_before_barriers(graph: UndirectedCSR, query: CliqueQuery, **options: Any) -> tuple[list[tuple], CliqueTable]:
-    """What was found before each barrier, with the tasks that were left, and at last everything; all are asked for."""
+    """Return the results and remaining tasks at each barrier, and all results; check that they are complete."""
     barrier, sink, markers = Barrier(), CliqueTableSink(), []
     barrier.ask()
     for block in engine_cuda.run(graph, query, PLENTY, Detail.MEMBERS, barrier=barrier, **options):
@@ -140,11 +140,11 @@ def found_before_barriers(graph: UndirectedCSR, query: CliqueQuery, **options: A
     return markers, sink.table()
 
 
-def test_what_is_before_a_barrier_and_what_is_left_is_all() -> None:
+def test_results_around_a_barrier_are_complete() -> None:
     n_markers = 0
     for seed in range(24):
         rng = np.random.default_rng(seed)
-        # Many roots, some of them small, and few warps, so that quanta end before all are begun.
+        # Many roots, some of them small, and few warps, so that quanta end before all roots have started.
         graph = graphs.random_graph(rng, 900, 0.01) if seed % 2 else graphs.two_densities(rng, 500, 120, 0.4)
         query = QUERIES[seed // 2 % 4]
         sizes = {"n_blocks": 1, "quantum_seconds": 0.0001} | SIZES[seed % len(SIZES)]
@@ -160,7 +160,7 @@ def test_what_is_before_a_barrier_and_what_is_left_is_all() -> None:
     assert n_markers > 40
 
 
-def test_barriers_where_blocks_stay_on_the_device() -> None:
+def test_barriers_with_device_blocks() -> None:
     graph = graphs.two_densities(np.random.default_rng(8), 600, 150, 0.4)
     barrier, found, n_markers = Barrier(), [], 0
     barrier.ask()
@@ -176,7 +176,7 @@ def test_barriers_where_blocks_stay_on_the_device() -> None:
     assert set().union(*tables) == wanted
 
 
-def test_a_budget_is_refused_or_kept_to() -> None:
+def test_a_budget_holds_or_is_refused() -> None:
     import cupy as cp
 
     graph = graphs.random_graph(np.random.default_rng(5), 300, 0.2)
@@ -190,7 +190,7 @@ def test_a_budget_is_refused_or_kept_to() -> None:
     before = pool.total_bytes()
     blocks = engine_cuda.run(graph, CliqueQuery(), Execution(device_memory_bytes=enough), Detail.COUNT)
     assert sum(block.n_cliques for block in blocks) == wanted
-    # CuPy rounds each array up to what it hands out.
+    # CuPy rounds each array up.
     assert pool.total_bytes() - before <= enough + (16 << 20)
 
 
@@ -199,7 +199,7 @@ def test_a_budget_is_refused_or_kept_to() -> None:
 )
 @pytest.mark.timeout(300)
 def test_recorded_graphs_ten_times(name: str, data_dir: Path) -> None:
-    """Counted, and with members, which have one fingerprint and are those of the CPU."""
+    """Counts and members agree with each other and with the CPU's fingerprint."""
     import cupy as cp
 
     graph = recorded(data_dir, name)
@@ -212,15 +212,15 @@ def test_recorded_graphs_ten_times(name: str, data_dir: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_more_cliques_than_a_word_had_bits_for(data_dir: Path) -> None:
-    """Most of 116 million in one block: in one quantum, into an output with room for all of them and twice as many."""
+def test_more_cliques_than_a_32_bit_word_counts(data_dir: Path) -> None:
+    """Most of 116 million cliques in one block: one quantum, into an output with room for twice as many."""
     import cupy as cp
 
     if cp.cuda.runtime.memGetInfo()[1] < 30 << 30:
         pytest.skip("the GPU has less than 30 GiB of memory")
     graph = recorded(data_dir, "blogcatalog")
     sizes = {"cliques": 2 * COUNTS["blogcatalog"], "members": 20 * COUNTS["blogcatalog"]}
-    # Beside this output, the plan has room for two blocks as large.
+    # Beside this output, the plan has room for two blocks of its size.
     plenty = Execution(device_memory_bytes=40 << 30)
     blocks = list(engine_cuda.device_blocks(graph, CliqueQuery(), plenty, sizes=sizes | {"quantum_seconds": 30.0}))
     assert len(blocks[0]) > 1 << 26

@@ -1,4 +1,4 @@
-"""The undirected graph in CSR form: what is dropped, what is kept, what is refused."""
+"""Undirected graphs in CSR form: dropped edges, kept vertices, refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mbe_stage import BipartiteCSR, InvalidArgument, MemoryBudgetExceeded, Undir
 from mbe_stage.shared_neighbours import projection
 
 
-def test_loops_and_duplicates_are_no_edges_and_their_vertices_stay() -> None:
+def test_loops_and_duplicates_are_dropped_and_their_vertices_kept() -> None:
     graph = UndirectedCSR.from_edges([2, 0, 0, 1, 3, 3], [2, 1, 1, 0, 1, 3])
     assert (graph.n, graph.n_edges) == (4, 2)
     assert [graph.neighbours(v).tolist() for v in range(4)] == [[1], [0, 3], [], [1]]
@@ -19,7 +19,7 @@ def test_loops_and_duplicates_are_no_edges_and_their_vertices_stay() -> None:
     assert [side.tolist() for side in graph.edges()] == [[0, 1], [1, 3]]
 
 
-def test_the_arrays_have_the_stated_types() -> None:
+def test_the_arrays_have_the_documented_types() -> None:
     for graph in (UndirectedCSR.from_edges([], []), UndirectedCSR.from_edges(np.array([5], np.uint8), [3], n=9)):
         assert (graph.offsets.dtype, graph.members.dtype) == (np.int64, np.int32)
         assert graph.offsets.size == graph.n + 1
@@ -27,7 +27,7 @@ def test_the_arrays_have_the_stated_types() -> None:
         assert graph.nbytes == graph.offsets.nbytes + graph.members.nbytes
 
 
-def test_neighbours_ascend_whatever_the_order_of_the_edges() -> None:
+def test_neighbours_ascend_for_any_order_of_edges() -> None:
     rng = np.random.default_rng(1)
     src, dst = rng.integers(0, 40, (2, 600))
     graph = UndirectedCSR.from_edges(src, dst)
@@ -37,7 +37,7 @@ def test_neighbours_ascend_whatever_the_order_of_the_edges() -> None:
     assert all((np.diff(graph.neighbours(v)) > 0).all() for v in range(graph.n))
 
 
-def test_the_checksum_tells_graphs_apart_and_not_how_they_were_given() -> None:
+def test_the_checksum_depends_only_on_the_graph() -> None:
     one = UndirectedCSR.from_edges([0, 1], [1, 2])
     assert one.edges_checksum == UndirectedCSR.from_edges([2, 1, 1], [1, 0, 2]).edges_checksum
     assert one.edges_checksum != UndirectedCSR.from_edges([0, 0], [1, 2]).edges_checksum
@@ -55,7 +55,7 @@ def test_the_checksum_tells_graphs_apart_and_not_how_they_were_given() -> None:
         ([0], [4], 4, "n is 4, but the ids reach 4: expected at least 5"),
     ],
 )
-def test_what_is_no_graph_is_refused(src: list, dst: list, n: int | None, message: str) -> None:
+def test_invalid_graphs_are_refused(src: list, dst: list, n: int | None, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         UndirectedCSR.from_edges(src, dst, n=n)
 

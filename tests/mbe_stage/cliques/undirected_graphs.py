@@ -1,4 +1,4 @@
-"""Undirected graphs whose maximal cliques are known in closed form, and ways to make random ones."""
+"""Undirected graphs with closed-form maximal cliques, and random ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Cliques = set[tuple[int, ...]]
 
 
 def from_matrix(matrix: np.ndarray) -> UndirectedCSR:
-    """The graph of a 0/1 matrix, made symmetric."""
+    """Return the graph of a 0/1 matrix, made symmetric."""
     return UndirectedCSR.from_edges(*np.nonzero(matrix), n=matrix.shape[0])
 
 
@@ -32,7 +32,7 @@ def cycle(n: int) -> UndirectedCSR:
 
 
 def turan(part_sizes: list[int]) -> tuple[UndirectedCSR, Cliques]:
-    """The complete multipartite graph of these parts: a clique takes one vertex of each (Moon and Moser: all three)."""
+    """Return a complete multipartite graph: a clique takes one vertex of each part (Moon and Moser: parts of 3)."""
     part = np.repeat(np.arange(len(part_sizes)), part_sizes)
     ids = iter(range(part.size))
     parts = [[next(ids) for _ in range(size)] for size in part_sizes]
@@ -40,7 +40,7 @@ def turan(part_sizes: list[int]) -> tuple[UndirectedCSR, Cliques]:
 
 
 def perrin(n: int) -> int:
-    """Maximal independent sets of a cycle of n > 2 vertices, and so maximal cliques of its complement (Füredi 1987)."""
+    """Count maximal independent sets of a cycle of n > 2: maximal cliques of its complement (Füredi 1987)."""
     numbers = [3, 0, 2]
     while len(numbers) <= n:
         numbers.append(numbers[-2] + numbers[-3])
@@ -52,9 +52,9 @@ def random_graph(rng: np.random.Generator, n: int, density: float) -> Undirected
 
 
 def nearly_complete(rng: np.random.Generator, n: int, n_missing: int, n_others: int) -> UndirectedCSR:
-    """All edges but a few, and others who are adjacent to half of the vertices, under shuffled ids.
+    """Return a nearly complete graph, with other vertices adjacent to half of it, under shuffled ids.
 
-    Roots in it have up to n candidates, and the others among their excluded vertices; the cliques stay few.
+    Its roots have up to n candidates and the other vertices among the excluded ones; there are few cliques.
     """
     matrix = np.zeros((n + n_others, n + n_others), bool)
     matrix[:n, :n] = np.triu(np.ones((n, n), bool), 1)
@@ -66,7 +66,7 @@ def nearly_complete(rng: np.random.Generator, n: int, n_missing: int, n_others: 
 
 
 def two_densities(rng: np.random.Generator, n: int, n_dense: int, density: float) -> UndirectedCSR:
-    """A dense part whose vertices have few neighbours elsewhere, under shuffled ids."""
+    """Return a graph with a dense part whose vertices have few neighbours elsewhere, under shuffled ids."""
     chance = np.full((n, n), 0.05)
     chance[:n_dense, :n_dense] = density
     ids = rng.permutation(n)
@@ -75,7 +75,6 @@ def two_densities(rng: np.random.Generator, n: int, n_dense: int, density: float
 
 
 def matrices(most: int = 14) -> st.SearchStrategy[np.ndarray]:
-    """0/1 matrices of random sizes and densities."""
     return st.builds(
         lambda n, density, seed: np.random.default_rng(seed).random((n, n)) < density,
         st.integers(1, most),
@@ -85,7 +84,7 @@ def matrices(most: int = 14) -> st.SearchStrategy[np.ndarray]:
 
 
 def of_networkx(graph: UndirectedCSR) -> Cliques:
-    """Its maximal cliques, as networkx finds them; where tests run on a GPU it need not be installed."""
+    """Return the maximal cliques by networkx; GPU machines need not have it installed."""
     import networkx
 
     other = networkx.Graph()
@@ -100,7 +99,6 @@ def matching(cliques: Cliques, query: CliqueQuery) -> Cliques:
 
 
 def queries(n: int) -> st.SearchStrategy[CliqueQuery]:
-    """Queries for a graph of so many vertices."""
     return st.builds(
         lambda fewest, more, members: CliqueQuery(
             fewest, None if more is None else max(fewest + more, len(members)), tuple(members)

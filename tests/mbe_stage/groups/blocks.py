@@ -1,4 +1,4 @@
-"""Sparse graphs with dense blocks in them, and such graphs with their edges swapped."""
+"""Sparse graphs with dense blocks, and copies with swapped edges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Group = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def with_blocks(seed: int, n: int = 40, n_blocks: int = 3, side: int = 6, density: float = 0.8) -> BipartiteCSR:
-    """As many noise edges as vertices, two hubs, and blocks at random places, which may overlap."""
+    """Return a graph with as many noise edges as vertices, two hubs, and random blocks, which may overlap."""
     rng = np.random.default_rng(seed)
     matrix = np.zeros((n, n), bool)
     matrix[rng.integers(0, n, n), rng.integers(0, n, n)] = True
@@ -23,14 +23,13 @@ def with_blocks(seed: int, n: int = 40, n_blocks: int = 3, side: int = 6, densit
 
 
 def places(seed: int, n: int, n_blocks: int, side: int) -> list[Group]:
-    """Where the blocks of such a graph are."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(side // 2, side + 1, (n_blocks, 2)).tolist()
     return [tuple(tuple(sorted(rng.choice(n, size, False).tolist())) for size in pair) for pair in sizes]  # type: ignore[misc]
 
 
 def amid(graph: BipartiteCSR, n: int) -> BipartiteCSR:
-    """The graph among `n` edges that have nothing to do with each other, behind it: whatever is dense is a surprise."""
+    """Return the graph followed by `n` unrelated edges, so that any dense part is surprising."""
     left, right = graph.edges()
     more = np.arange(n)
     return BipartiteCSR.from_edges(
@@ -39,12 +38,12 @@ def amid(graph: BipartiteCSR, n: int) -> BipartiteCSR:
 
 
 def bicliques_of(graph: BipartiteCSR, least: int = 2) -> list[Group]:
-    """The maximal ones with so many vertices a side, in order."""
+    """Return the maximal bicliques with this many vertices per side, in order."""
     return sorted(group for group in maximal_bicliques(graph) if min(map(len, group)) >= least)
 
 
 def some_groups(seed: int, graph: BipartiteCSR, n: int) -> list[Group]:
-    """Bicliques, such with two vertices a side more, and two that overlap as one."""
+    """Return bicliques, some with two more vertices per side, and two overlapping ones as one."""
     rng = np.random.default_rng(seed)
     bicliques = bicliques_of(graph)
     groups = [bicliques[i] for i in rng.choice(len(bicliques), min(n, len(bicliques)), replace=False)]
@@ -58,7 +57,7 @@ def some_groups(seed: int, graph: BipartiteCSR, n: int) -> list[Group]:
 
 
 def swapped(graph: BipartiteCSR, seed: int, n_swaps: int = 20) -> BipartiteCSR:
-    """The graph with its degrees and without its structure: pairs of edges exchange ends, so many times an edge."""
+    """Return a copy with the same degrees and no structure: pairs of edges are swapped this many times per edge."""
     rng = np.random.default_rng(seed)
     edges = list(zip(*(side.tolist() for side in graph.edges()), strict=True))
     present = set(edges)

@@ -1,6 +1,6 @@
-"""The candidates' sink on a device against the host's: on a GPU, or on the emulator with NumPy as CuPy.
+"""Compare the candidate sink of a device with the host's: on a GPU, or on the emulator with NumPy as CuPy.
 
-Import it where `cupy` is whichever of the two is meant.
+Import it when `cupy` is the intended one of the two.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OF_VERTICES = ("left_best", "right_best", "left_share", "right_share", "n_bicliq
 
 
 def check(graph: BipartiteCSR, blocks: Blocks, top: int) -> list[int]:
-    """Both sinks keep the same of the same blocks, and are asked twice; returns the keys of what is kept."""
+    """Both sinks keep the same of the same blocks, and are read twice; return the kept keys."""
     model = NullModel.of(graph)
     on_host = CandidateSink(model, graph.n_left, graph.n_right, top)
     on_device = DeviceCandidateSink(model, graph.n_left, graph.n_right, top)
@@ -32,9 +32,9 @@ def check(graph: BipartiteCSR, blocks: Blocks, top: int) -> list[int]:
 
 
 def check_merge(graph: BipartiteCSR, blocks: Blocks, top: int, rng: np.random.Generator) -> list[int]:
-    """Sinks of disjoint bicliques come together in any order, some asked before, and go on; returns the keys.
+    """Merge sinks of disjoint bicliques in any order, some read before, and continue; return the keys.
 
-    Those that go on have taken back what the other of the two kinds had kept.
+    The continuing sinks have restored the state of the other kind.
     """
     model, n_sinks = NullModel.of(graph), int(rng.integers(2, 5))
     pairs = [_sinks(model, graph, top) for _ in range(n_sinks)]
@@ -57,20 +57,19 @@ def check_merge(graph: BipartiteCSR, blocks: Blocks, top: int, rng: np.random.Ge
 
 
 def _sinks(model: NullModel, graph: BipartiteCSR, top: int) -> tuple[DeviceCandidateSink, CandidateSink]:
-    """One on the device and one on the host, of nothing yet."""
+    """Return two empty sinks, one on the device and one on the host."""
     shape = model, graph.n_left, graph.n_right, top
     return DeviceCandidateSink(*shape), CandidateSink(*shape)
 
 
 def take_in(sinks: tuple[DeviceCandidateSink, CandidateSink], block: BicliqueBlock, keys: np.ndarray) -> None:
-    """A block into the sink on the device and into that on the host."""
     on_device, on_host = sinks
     on_host.accept(block, keys)
     on_device.accept(DeviceBlock.from_host(block), cp.asarray(keys))
 
 
 def assert_same(on_device: DeviceCandidateSink, on_host: CandidateSink) -> list[int]:
-    """Candidates and figures of vertices, values and types; returns the keys."""
+    """Compare candidates and vertex figures, values and types; return the keys."""
     found, wanted = on_device.finish(), on_host.finish()
     arrays = [
         ("keys", found.keys, wanted.keys),

@@ -1,4 +1,4 @@
-"""The candidates' sink on the emulator, NumPy in the place of CuPy. Run as a script: prints a JSON line per part."""
+"""Run the candidate sink on the emulator, with NumPy instead of CuPy. As a script, prints a JSON line per part."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.mbe_stage.groups.random_graphs import (
 )
 
 N_GRAPHS = 150
-"""Fewer where the script is given another number."""
+"""Default; the script's argument may reduce it."""
 
 
 def random_cases(device_checks) -> Iterator[int]:
-    """Random graphs, those with ties among them, in blocks of any size and order; twice each."""
+    """Random graphs, some with ties, in blocks of any size and order; twice each."""
     for seed, graph in enumerate(small_graphs(N_GRAPHS, most=8)):
         rng = np.random.default_rng(seed)
         bicliques, top = keyed(graph), int(rng.integers(1, 12))
@@ -39,7 +39,7 @@ def random_cases(device_checks) -> Iterator[int]:
 
 
 def merged(device_checks) -> Iterator[int]:
-    """What several sinks have kept of disjoint bicliques, in one."""
+    """Several sinks of disjoint bicliques, merged into one."""
     for seed, graph in enumerate(small_graphs(N_GRAPHS, most=8)):
         rng = np.random.default_rng(seed)
         bicliques, top = keyed(graph), int(rng.integers(1, 12))
@@ -49,7 +49,7 @@ def merged(device_checks) -> Iterator[int]:
 
 
 def ties(device_checks) -> Iterator[int]:
-    """Of a crown's bicliques those of equal sizes all have the same surprise."""
+    """A crown's bicliques of equal sizes all have the same surprise."""
     graph = graphs.crown(6)
     bicliques = keyed(graph)
     rng = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def ties(device_checks) -> Iterator[int]:
 
 
 def lists_longer_than_a_warp(device_checks) -> Iterator[int]:
-    """Worst first and best first, one biclique a block: the pool is compacted again and again."""
+    """Worst first and best first, one biclique per block: the pool is compacted repeatedly."""
     for seed, shape in enumerate([(90, 7), (6, 80)]):
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, 0.6))
         bicliques = keyed(graph)
@@ -74,7 +74,7 @@ def lists_longer_than_a_warp(device_checks) -> Iterator[int]:
 
 
 def pool_stays_small(device_checks) -> Iterator[int]:
-    """Bytes held between blocks, where each biclique is the best so far."""
+    """Return the bytes held between blocks if each biclique is the best so far."""
     graph, top = graphs.crown(8), 3
     bicliques = keyed(graph)
     ranked = best_first(graph, bicliques)
@@ -88,7 +88,7 @@ def pool_stays_small(device_checks) -> Iterator[int]:
 
 
 def refusals(device_checks) -> Iterator[int]:
-    """Those of the host's sink, before anything has changed."""
+    """The host sink's refusals, before any change."""
     graph = graphs.star(3)
     model = NullModel.of(graph)
     with pytest.raises(InvalidArgument, match="top is 0: expected 1 or more"):
@@ -115,7 +115,7 @@ def main(n_graphs: int) -> None:
     use_the_emulator()
     from mbe_stage.device import grid, launch
 
-    # Blocks of one warp: most of these graphs have a few bicliques only, and idle warps take time here.
+    # Blocks of one warp: most of these graphs have few bicliques, and idle warps take time on the emulator.
     grid.WARPS_PER_BLOCK, launch.WARPS_PER_BLOCK, launch.THREADS = 1, 1, 32
     from tests.mbe_stage.groups import device_checks
 

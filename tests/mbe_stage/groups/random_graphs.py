@@ -1,4 +1,4 @@
-"""Small graphs with all their maximal bicliques and keys, for what is made of groups."""
+"""Small graphs with all their maximal bicliques and keys, for tests of groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.mbe_stage.groups.reference_growth import Searched
 
 Keyed = dict[int, Biclique]
 
-# Whose bicliques have the same surprise, all or in part: what ties are broken by is all that counts.
+# All or some of their bicliques have equal surprise, so that only tie-breaking decides.
 WITH_TIES = [
     graphs.crown(5),
     graphs.cycle(7),
@@ -31,7 +31,7 @@ WITH_TIES = [
 
 
 def small_graphs(n: int, most: int = 10) -> Iterator[BipartiteCSR]:
-    """Of all densities, isolated vertices included; then those with ties."""
+    """Generate graphs of all densities, with isolated vertices; then those with ties."""
     for seed in range(n):
         rng = np.random.default_rng(seed)
         n_left, n_right = (int(x) for x in rng.integers(1, most + 1, 2))
@@ -40,7 +40,7 @@ def small_graphs(n: int, most: int = 10) -> Iterator[BipartiteCSR]:
 
 
 def with_blocks(seed: int) -> BipartiteCSR:
-    """A sparse graph, with vertices of high degree on the right, and some overlapping blocks."""
+    """Return a sparse graph with right vertices of high degree and some overlapping blocks."""
     rng = np.random.default_rng(seed)
     n_left, n_right = (int(x) for x in rng.integers(100, 200, 2))
     matrix = rng.random((n_left, n_right)) < 1.5 / n_right
@@ -54,12 +54,11 @@ def with_blocks(seed: int) -> BipartiteCSR:
 
 
 def null_of(graph: BipartiteCSR) -> Null:
-    """As the specification has it."""
     return Null((graph.left_degrees, graph.right_degrees), graph.n_edges)
 
 
 def best_first(graph: BipartiteCSR, bicliques: Keyed) -> list[int]:
-    """Keys in order: most surprise, then the lowest key."""
+    """Return keys in order: most surprise, then the lowest key."""
     surprise = null_of(graph).surprise(Bicliques.of(bicliques)).tolist()
     return [key for _, key in sorted(zip((-s for s in surprise), bicliques, strict=True))]
 
@@ -69,7 +68,7 @@ def swapped(bicliques: Keyed) -> Keyed:
 
 
 def best_of_left(graph: BipartiteCSR, bicliques: Keyed) -> dict[int, int]:
-    """Key of the best biclique of each left vertex that is in one."""
+    """Return the key of each left vertex's best biclique, if it has one."""
     best: dict[int, int] = {}
     for key in best_first(graph, bicliques):
         for u in bicliques[key][0]:
@@ -78,7 +77,6 @@ def best_of_left(graph: BipartiteCSR, bicliques: Keyed) -> dict[int, int]:
 
 
 def candidates_of_sets(graph: BipartiteCSR, bicliques: Keyed, top: int) -> list[int]:
-    """As sets say."""
     ranked = best_first(graph, bicliques)
     kept = {*ranked[:top], *best_of_left(graph, bicliques).values()}
     kept |= set(best_of_left(graph.swapped(), swapped(bicliques)).values())
@@ -86,7 +84,7 @@ def candidates_of_sets(graph: BipartiteCSR, bicliques: Keyed, top: int) -> list[
 
 
 def plain_edge_scores(graph: BipartiteCSR, bicliques: Sequence[Biclique], *, by_share: bool) -> list[list[float]]:
-    """Scores of the vertices of each side, edge by edge, as `reference.edge_scores` defines them, but for rounding."""
+    """Return vertex scores per side, edge by edge, as `reference.edge_scores` defines them, up to rounding."""
     evidence = null_of(graph).evidence(Bicliques.of(dict(enumerate(bicliques))))
     scores = []
     for side, degrees in enumerate((graph.left_degrees.tolist(), graph.right_degrees.tolist())):
@@ -102,19 +100,16 @@ def plain_edge_scores(graph: BipartiteCSR, bicliques: Sequence[Biclique], *, by_
 
 
 def edges_of(graph: BipartiteCSR) -> Searched:
-    """All edges, with what they are worth."""
     return Searched(*graph.edges(), null_of(graph))
 
 
 def block_of(bicliques: Sequence[Biclique]) -> BicliqueBlock:
-    """One block of them, in their order."""
     sizes = [np.array([len(one[side]) for one in bicliques], np.int32) for side in (0, 1)]
     members = [np.array([v for one in bicliques for v in one[side]], np.int32) for side in (0, 1)]
     return BicliqueBlock(len(bicliques), *sizes, *members)
 
 
 def hashes_of(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray]:
-    """Of the vertices' ids."""
     return (
         vertex_hashes(hash_integers(np.arange(graph.n_left)), "left"),
         vertex_hashes(hash_integers(np.arange(graph.n_right)), "right"),
@@ -122,14 +117,14 @@ def hashes_of(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray]:
 
 
 def keyed(graph: BipartiteCSR, hashes: tuple[np.ndarray, np.ndarray] | None = None) -> Keyed:
-    """All maximal bicliques by their keys."""
+    """Return all maximal bicliques by key."""
     found = sorted(maximal_bicliques(graph))
     keys = biclique_keys(block_of(found), *(hashes or hashes_of(graph)))
     return dict(zip(keys.tolist(), found, strict=True))
 
 
 def blocks_of(bicliques: Keyed, rng: np.random.Generator) -> Iterator[tuple[BicliqueBlock, np.ndarray]]:
-    """All of them in blocks of any size, empty ones among them, in any order, with their keys."""
+    """Return them in blocks of any size, including empty ones, in any order, with their keys."""
     keys = np.array(list(bicliques), np.int64)[rng.permutation(len(bicliques))]
     cuts = np.sort(rng.integers(0, keys.size + 1, int(rng.integers(0, 12))))
     for part in np.split(keys, cuts):
@@ -137,7 +132,7 @@ def blocks_of(bicliques: Keyed, rng: np.random.Generator) -> Iterator[tuple[Bicl
 
 
 def by_definition(lefts: Sequence[Sequence[int]], max_overlap: float) -> list[int]:
-    """Rows of the sets that are no near copy of an earlier one that stays."""
+    """Return the sets that are not near copies of an earlier kept one."""
     copies, kept = NearCopies(overlap_fraction(max_overlap)), list[int]()
     for row, left in enumerate(lefts):
         if copies.first(left) is None:

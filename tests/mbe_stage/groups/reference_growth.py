@@ -1,6 +1,6 @@
-"""The specification of growth, in plain Python numbers and sets.
+"""The reference of growth, in plain Python numbers and sets.
 
-`mbe verify` checks the groups that have grown, and not that all have: this is compared with the engine in tests only.
+`mbe verify` checks that published groups have grown, not that all have: only tests compare this with the engine.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from mbe_stage.groups.reference_selection import Group, NullOfEdges, units
 
 
 class Searched(NullOfEdges):
-    """Edges, and what decides which group is the best."""
+    """The edges, and the criterion for the best group."""
 
     def core(self, min_left: int, min_right: int) -> Searched:
-        """The part in which each right vertex has so many left neighbours, and each left one so many right ones."""
+        """Return the part where right vertices have this many left neighbours and left ones this many right ones."""
         part, least = copy(self), (min_right, min_left)
         edges, before = self.edges, None
         while edges != before:
@@ -35,7 +35,7 @@ class Searched(NullOfEdges):
         return part
 
     def worth(self, group: Group) -> tuple[bool, int]:
-        """What decides which of several groups is the best."""
+        """Return the criterion for the best of several groups."""
         score = self.score(group)
         if score <= SIGNIFICANT:
             return False, score
@@ -43,17 +43,17 @@ class Searched(NullOfEdges):
         return True, score + self.cost(group) - self.cost_of_class(group) - names
 
     def cost_of_search(self, side: int, n: int) -> int:
-        """Cost of naming so many members among all vertices of a side."""
+        """Return the cost of naming this many members among a side's vertices."""
         return self.null.log_choices(self.sizes[side], n)
 
 
 def grow(
     null: Searched, seed: Group, schedule: GrowthSchedule, least: tuple[int, int] = (1, 1)
 ) -> tuple[Group, int] | None:
-    """What a seed grows to, and its score: the best that its ascents pass through, the earliest of several.
+    """Return the group grown from a seed, and its score: the best on its ascents, the earliest of ties.
 
-    Others are looked for where all have two edges on, or one where groups may have one member on the other side. A seed
-    outside of that part, or too small and without a group around it, grows to none.
+    Candidates are all vertices with two edges into the group, or one if groups may have one member on the other side. A
+    seed outside of that part, or too small and without a group around it, gives None.
     """
     null = null.core(min(2, least[0]), min(2, least[1]))
     if any(not null.neighbours[side].keys() >= set(seed[side]) for side in (0, 1)):
@@ -83,7 +83,7 @@ def grow(
 
 
 def without_bystanders(null: NullOfEdges, group: Group, min_share: Fraction) -> Group:
-    """Return a group without left members that have too few of their edges in it, nor right ones isolated by that."""
+    """Return a group without left members that have too few of their edges in it, and right ones isolated by that."""
     degrees = {u: len(null.neighbours[0].get(u, ())) for u in group[0]}
     shared = {u: len(null.present(((u,), group[1]))) for u in group[0]}
     left = tuple(u for u in group[0] if shared[u] > 0 and Fraction(shared[u], degrees[u]) >= min_share)
@@ -91,11 +91,11 @@ def without_bystanders(null: NullOfEdges, group: Group, min_share: Fraction) -> 
 
 
 def _half_step(null: Searched, group: Group, side: int, density: float) -> Group:
-    """The group with one side chosen anew, given the other one."""
+    """Return the group with one side chosen again, given the other."""
     others = group[1 - side]
     log_share, log_missing = units(density), units(1 - density)
     values: dict[int, int] = {}
-    # Others have missing edges only.
+    # The others have only missing edges.
     for vertex in sorted(set().union(*(null.neighbours[1 - side].get(other, set()) for other in others))):
         edges = [(vertex, other) if side == 0 else (other, vertex) for other in others]
         worth = [log_share + null.weights[edge] if edge in null.edges else log_missing for edge in edges]
@@ -104,7 +104,7 @@ def _half_step(null: Searched, group: Group, side: int, density: float) -> Group
     names = [null.cost_of_search(side, k) for k in range(len(order) + 1)]
     sums = [sum(values[vertex] for vertex in order[:k]) - names[k] for k in range(len(order) + 1)]
     n = sums.index(max(sums))
-    # Who has as much evidence as the last one comes along.
+    # Ties with the last one are included.
     chosen = [vertex for vertex in order if n > 0 and values[vertex] >= values[order[n - 1]]]
     other_side = tuple(others)
     return (tuple(sorted(chosen)), other_side) if side == 0 else (other_side, tuple(sorted(chosen)))

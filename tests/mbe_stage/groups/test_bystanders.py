@@ -1,4 +1,4 @@
-"""Groups without bystanders equal their specification, and a bystander is who has little of its own in a group."""
+"""Groups without bystanders equal their reference; a bystander has a small share of its edges in a group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def as_pairs(members: GroupMembers) -> list[blocks.Group]:
 
 
 def as_grown(groups: list[blocks.Group], scores: list[int]) -> Grown:
-    """With numbers of edges that nobody reads."""
+    """Return them as grown groups with unused edge counts."""
     none = np.zeros(len(groups), np.int64)
     return Grown(GroupMembers.of(groups), none, np.array(scores, np.int64), n_left_out=3)
 
@@ -38,12 +38,12 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
         model = NullModel.of(graph)
         null = edges_of(graph)
         largest = sorted(blocks.bicliques_of(core), key=lambda group: -len(group[0]) * len(group[1]))[:8]
-        # The same once more with somebody who has nothing to do with it.
+        # The same with an unrelated vertex added.
         joined = [((*left, 400 + seed), right) for left, right in largest]
         groups = [*blocks.some_groups(seed, graph, 6), *largest, *joined]
         share = Fraction(1 + seed % 7, 8)
         monkeypatch.setattr(bystanders, "MIN_SHARE", share)
-        # A score that is not significant: such a group is left out whatever it holds.
+        # A score that is not significant: such a group is dropped whatever it contains.
         scores = [1, 1, 0, *[1] * (len(groups) - 3)]
         stripped = [reference.without_bystanders(null, group, share) for group in groups]
         least = 1 + seed % 3, 1 + seed % 2
@@ -77,7 +77,7 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
 
 
 def test_a_share_is_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of three edges is a third, and not less."""
+    """One of three edges is exactly a third, not less."""
     block = [(u, v) for u in range(12) for v in range(12)]
     others = [(0, v) for v in range(12, 36)] + [(1, v) for v in range(12, 37)]
     graph = BipartiteCSR.from_edges(*zip(*block, *others, *((u, u + 40) for u in range(12, 4000)), strict=True))

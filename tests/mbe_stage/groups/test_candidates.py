@@ -1,4 +1,4 @@
-"""The stream's candidates are those of all bicliques in memory, whatever the order and the size of blocks."""
+"""Candidates from a stream equal those of all bicliques in memory, for any order and block size."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_the_cpu_engine_in_blocks_of_any_size() -> None:
 
 
 def test_ties_at_the_threshold_go_to_the_lower_key() -> None:
-    """Of a crown's 254 bicliques those of equal sizes all have the same surprise: up to 70 of them."""
+    """Up to 70 of a crown's 254 bicliques have equal sizes, and so the same surprise."""
     graph = graphs.crown(8)
     bicliques = keyed(graph)
     rng = np.random.default_rng(0)
@@ -119,7 +119,7 @@ def test_ties_at_the_threshold_go_to_the_lower_key() -> None:
 
 
 def test_the_pool_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 4,094 bicliques that come worst first, so that each is the best so far, it holds some dozens."""
+    """It holds some dozens of 4,094 bicliques in ascending order, where each is the best so far."""
     n_appended: list[int] = []
     keep = CandidateSink._keep
 
@@ -138,7 +138,7 @@ def test_the_pool_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
         empty = sink.nbytes
         for keys in np.array_split(ranked[::-1], n_blocks):
             sink.accept(block_of([bicliques[key] for key in keys.tolist()]), keys.copy())
-            # It was compacted when it held twice what is kept, and the top.
+            # It is compacted when it holds twice the kept ones plus the top.
             most_rows = 2 * (top + most_best) + top + (top + most_best)
             assert sink.nbytes - empty <= most_rows * (12 * 4 + 4 * 8) + most_rows * 2 * 8
         assert max(n_appended) <= top + most_best
@@ -163,7 +163,7 @@ def test_permuted_ids_give_the_same_groups() -> None:
         assert sink.left_best.max() < len(same)
 
 
-def test_it_goes_on_after_it_was_asked() -> None:
+def test_it_continues_after_a_read() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(7, 10, 10, 0.5))
     bicliques = keyed(graph)
     sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top=2)
@@ -173,8 +173,8 @@ def test_it_goes_on_after_it_was_asked() -> None:
     assert sink.finish().keys.tolist() == candidates_of_sets(graph, bicliques, 2)
 
 
-def test_sinks_of_disjoint_bicliques_come_together() -> None:
-    """Merged in any order, some of them asked before, and after the merge one more block."""
+def test_sinks_of_disjoint_bicliques_merge() -> None:
+    """Merge in any order, some read before, and add one more block after the merge."""
     for seed, graph in enumerate(small_graphs(120)):
         rng = np.random.default_rng(seed)
         bicliques, top = keyed(graph), int(rng.integers(1, 12))

@@ -1,4 +1,4 @@
-"""The candidates' sink in device memory keeps what the host's keeps: on the emulator, and on a GPU."""
+"""The candidate sink in device memory equals the host's: on the emulator and on a GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_kernels_in_lockstep_lanes(n_graphs: int) -> None:
 
 
 class Named:
-    """Names the bicliques of device blocks, and hands them to two sinks: one for the device, one for the host."""
+    """Names the bicliques of device blocks and passes them to two sinks, one on the device and one on the host."""
 
     detail = Detail.MEMBERS
     on_device = True
@@ -65,7 +65,7 @@ def test_real_graphs(data_dir: Path, name: str, top: int) -> None:
     model = NullModel.of(graph)
     on_device = DeviceCandidateSink(model, graph.n_left, graph.n_right, top)
     on_host = CandidateSink(model, graph.n_left, graph.n_right, top)
-    # A small budget, so that there are several blocks.
+    # A small budget gives several blocks.
     execution = Execution(device_memory_bytes=3 << 30)
     enumerate_into(Named(graph, on_device, on_host), device_checks.to_device(graph), None, execution, "cuda")
     assert len(assert_same(on_device, on_host)) > 20
@@ -85,7 +85,7 @@ def test_random_graphs_in_any_order(part: int) -> None:
 
 
 @pytest.mark.gpu
-def test_sinks_of_disjoint_bicliques_come_together() -> None:
+def test_sinks_of_disjoint_bicliques_merge() -> None:
     from tests.mbe_stage.groups import device_checks
 
     for seed, graph in enumerate([*small_graphs(30), graphs.crown(11)]):
@@ -99,7 +99,7 @@ def test_sinks_of_disjoint_bicliques_come_together() -> None:
 @pytest.mark.parametrize("n_blocks", [1, 7, 300])
 @pytest.mark.parametrize("top", [5, 500])
 def test_many_ties_and_long_lists(n_blocks: int, top: int) -> None:
-    """All warps at once reach for the same few vertices, and for the lowest of many keys of one score."""
+    """All warps update the same few vertices at once, and the lowest of many keys of one score."""
     from tests.mbe_stage.groups import device_checks
 
     for graph in (graphs.crown(11), graphs.from_matrix(graphs.random_matrix(3, 300, 12, 0.6))):

@@ -1,4 +1,4 @@
-"""The first eigenvector equals its specification and a dense one, and ties leave no choice."""
+"""The first eigenvector equals its reference and a dense one, and is unique even with ties."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.mbe_stage.groups.random_graphs import small_graphs, with_blocks
 
 
 def dense(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray, float]:
-    """The first singular vectors, their largest entry 1; and the second singular value by the first."""
+    """Return the first singular vectors, scaled to a maximum of 1, and the second singular value by the first."""
     matrix = np.zeros((graph.n_left, graph.n_right))
     matrix[graph.edges()] = 1
     vectors = matrix * np.log(graph.n_left / np.maximum(graph.right_degrees, 1))
@@ -26,7 +26,7 @@ def dense(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray, float]:
     return first, second, gap
 
 
-def test_it_is_the_dense_one() -> None:
+def test_it_equals_the_dense_eigenvector() -> None:
     n_compared = 0
     for seed in range(20):
         graph = with_blocks(seed)
@@ -39,7 +39,7 @@ def test_it_is_the_dense_one() -> None:
     assert n_compared >= 5
 
 
-def test_it_is_the_specified_one() -> None:
+def test_it_equals_the_reference() -> None:
     for graph in (*small_graphs(40), *(with_blocks(seed) for seed in range(5))):
         if graph.n_edges:
             found = tfidf_eigenvector(graph)
@@ -54,14 +54,14 @@ def test_it_is_the_specified_one() -> None:
 
 
 def test_equal_blocks_share_the_first_place() -> None:
-    """Their eigenvalues are equal: any mixture would be an eigenvector."""
+    """Their eigenvalues are equal, so that any mixture would be an eigenvector."""
     left, right = tfidf_eigenvector(graphs.blocks([(3, 4), (3, 4), (1, 1), (1, 1)]))
     assert left.tolist() == [1.0] * 6 + [left[6]] * 2
     assert left[6] < 1e-6
     assert right[:8].tolist() == [1.0] * 8
 
 
-def test_what_all_share_tells_nothing() -> None:
+def test_targets_shared_by_all_score_zero() -> None:
     for graph in (graphs.complete(3, 4), graphs.star(5), graphs.from_matrix(np.zeros((3, 4), bool))):
         assert not any(side.any() for side in tfidf_eigenvector(graph))
 

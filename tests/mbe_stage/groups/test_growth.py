@@ -1,4 +1,4 @@
-"""Growth against its definition, on blocks that it must find, and on graphs without any."""
+"""Growth compared with its definition, on planted blocks and on graphs without any."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def as_pairs(members: GroupMembers) -> list[blocks.Group]:
 
 
 def check(graph: BipartiteCSR, grown: Grown) -> None:
-    """What holds whatever the schedule is."""
+    """Check the properties that hold for every schedule."""
     null = edges_of(graph)
     groups = as_pairs(grown.members)
     assert len(set(groups)) == len(groups) == grown.scores.size
@@ -70,12 +70,12 @@ def test_as_the_definition_says(schedule: GrowthSchedule) -> None:
         n_seeds += len(seeds)
     assert n_grown > n_seeds // 4 if schedule.n_rounds else n_grown == 0
     assert n_outside > 3
-    # Of those that must be dense, few grow to the least size.
+    # Few of those that must be dense grow to the minimum size.
     assert n_small > (10 if schedule == GrowthSchedule() else 1) or not schedule.n_rounds
 
 
 def planted(seed: int, side: int, density: float, n: int = 8000) -> BipartiteCSR:
-    """A block of the first ids, each of whose left vertices has as many edges again to anybody; and noise."""
+    """Return a block of the first ids, whose left vertices each have as many random edges again; and noise."""
     rng = np.random.default_rng(seed)
     block = np.argwhere(rng.random((side, side)) < density)
     camouflage = np.column_stack([block[:, 0], rng.integers(0, n, len(block))])
@@ -84,7 +84,7 @@ def planted(seed: int, side: int, density: float, n: int = 8000) -> BipartiteCSR
 
 
 @pytest.mark.parametrize(("side", "density"), [(10, 0.7), (12, 0.6), (16, 0.5), (18, 0.4)])
-def test_a_planted_block_is_found_from_what_is_complete_in_it(side: int, density: float) -> None:
+def test_a_planted_block_is_found_from_its_complete_parts(side: int, density: float) -> None:
     for seed in range(3):
         graph = planted(seed, side, density)
         rows = [set(graph.neighbours_of_left(u).tolist()) for u in range(side)]
@@ -107,8 +107,8 @@ def test_threads_change_nothing() -> None:
     check(graph, one)
 
 
-def test_seeds_that_there_are_no_steps_for_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first seeds grow as they do alone, however many threads do it and however many at once."""
+def test_seeds_beyond_the_step_limit_are_skipped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first seeds grow as they do alone, for any number of threads and any batch."""
     graph = planted(7, 12, 0.5)
     model, seeds = NullModel.of(graph), [(u,) for u in range(200) if graph.left_degrees[u]]
     members = GroupMembers.of((left, tuple(graph.neighbours_of_left(left[0]).tolist())) for left in seeds)
@@ -130,10 +130,8 @@ def test_seeds_that_there_are_no_steps_for_are_left_out_and_counted(monkeypatch:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_seeds_that_there_is_no_time_for_are_left_out_and_counted(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The clock advances a second each time that it is read: after each seed."""
+def test_seeds_beyond_the_time_limit_are_skipped_and_counted(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock advances a second at each reading: after each seed."""
     monkeypatch.setattr(growth, "_STEPS_AT_ONCE", 0)
     graph = planted(7, 12, 0.5)
     model = NullModel.of(graph)
@@ -158,8 +156,8 @@ def test_seeds_of_one_block_grow_to_one_group() -> None:
     assert grown.n_edges.tolist() == [56]
 
 
-def test_nothing_grows_where_degrees_explain_everything() -> None:
-    """Blocks are positive; graphs with the same degrees whose edges are swapped have nothing."""
+def test_nothing_grows_if_degrees_explain_everything() -> None:
+    """Blocks have positive scores; copies with swapped edges have no groups."""
     schedule = GrowthSchedule()
     for seed in range(3):
         core = blocks.with_blocks(seed, n=60, n_blocks=3, side=10, density=0.9)
@@ -192,7 +190,7 @@ def test_no_seeds() -> None:
     assert len(grown.members) == grown.scores.size == grown.n_left_out == 0
 
 
-def test_swapping_keeps_degrees_and_little_else() -> None:
+def test_swapping_keeps_only_degrees() -> None:
     graph = blocks.with_blocks(1)
     copy = blocks.swapped(graph, 0)
     assert copy.left_degrees.tolist() == graph.left_degrees.tolist()
@@ -201,7 +199,7 @@ def test_swapping_keeps_degrees_and_little_else() -> None:
 
 
 def test_nearly_complete_groups_have_at_most_the_edges_of_the_exact_best() -> None:
-    """Grown groups that lack few edges, in 50 graphs with a block that lacks three: nearly all are the best."""
+    """In 50 graphs with a block that lacks three edges, nearly all grown groups that lack few edges are the best."""
     n_best = n_compared = 0
     for number in range(50):
         rng = np.random.default_rng(number)

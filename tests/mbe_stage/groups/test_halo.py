@@ -1,4 +1,4 @@
-"""Halos against their definition, and a ring with a dense core and a loose rim."""
+"""Halos compared with their definition, and a ring with a dense core and a loose rim."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_as_the_definition_says() -> None:
 
 
 def test_the_rim_of_a_ring_is_its_halo() -> None:
-    """Of 60 x 60 at a density of 0.15, with a core of 20 x 20 at 0.6: four fifths of the rim are among the first 60."""
+    """A ring of 60 x 60 with density 0.15 and a core of 20 x 20 with 0.6: the first 60 have four fifths of the rim."""
     found: list[int] = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
@@ -59,7 +59,7 @@ def test_no_groups() -> None:
     assert [(side.offsets.tolist(), side.vertices.size, side.gains.size) for side in sides] == [([0], 0, 0)] * 2
 
 
-def test_the_specification_has_the_same_numbers() -> None:
+def test_the_reference_has_the_same_numbers() -> None:
     assert halo_module.ROUNDS == reference.ROUNDS
     bounds = selection.SCHEDULE.least_density, selection.SCHEDULE.most_density
     assert bounds == (reference.LEAST_DENSITY, reference.MOST_DENSITY)

@@ -1,4 +1,4 @@
-"""The list of groups against its definition: sets, fractions and all pairs."""
+"""The list of groups compared with its definition: sets, fractions and all pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Group = tuple[list[int], list[int]]
 
 
 def pool_of(surprise: list[int], groups: list[Group], n_grown: int = 0, graphs: list[int] | None = None) -> Pool:
-    """In this order, which need not be that of their surprise; keys fall, and evidence is as far again from each."""
+    """Return groups in this order, which may differ from their surprise; keys fall, evidence grows by equal steps."""
     n = len(groups)
     return Pool(
         np.array(graphs or [0] * n, np.int64),
@@ -34,7 +34,7 @@ def pool_of(surprise: list[int], groups: list[Group], n_grown: int = 0, graphs: 
 
 
 def random_pool(seed: int, n_graphs: int = 3) -> tuple[Pool, list[int]]:
-    """Groups that overlap a lot; many ties; grown ones larger, so that bicliques are inside. And right vertices."""
+    """Return overlapping groups with many ties, and right vertices; grown groups are larger and contain bicliques."""
     dice = random.Random(seed)
     n, n_grown = dice.randrange(1, 50), dice.randrange(8)
     groups, graphs = [], []
@@ -81,7 +81,7 @@ def test_as_the_definition_says(rank_by: str, has_keys: bool) -> None:
         )
         rows = listed(order, np.array(best_first), pool, is_muted, max_overlap=overlap, limit=limit)
         assert rows.tolist() == [row for row, _, _ in expected]
-        # Nothing that is not listed but bicliques decides on the list.
+        # Only bicliques affect the list without being in it.
         some = [row for row in best_first if row >= n_grown or row in rows.tolist()]
         kept = reference.arranged(some, sides, n_grown, graphs, of_keys)
         assert expected == reference.listed(
@@ -103,7 +103,7 @@ def test_no_near_copies_as_sets_say(overlap: float) -> None:
     n_kept = set()
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        # Of vertices that are not equally frequent.
+        # Of vertices of different frequency.
         shares = rng.dirichlet(np.full(14, 0.5)) + 0.01
         sizes = rng.integers(1, 7, 60)
         lefts = [sorted(rng.choice(14, size, False, shares / shares.sum()).tolist()) for size in sizes]
@@ -137,15 +137,15 @@ def test_at_the_threshold_it_is_a_copy() -> None:
     assert without_near_copies(members, max_overlap=1.0).tolist() == [0, 1, 2, 3]
 
 
-def test_rates_that_floating_point_takes_for_equal() -> None:
-    """(2^60 + 1) / 3 and 2^60 / 3 differ by less than a double of that size can."""
+def test_rates_that_are_equal_in_floating_point() -> None:
+    """(2^60 + 1) / 3 and 2^60 / 3 differ by less than one double step."""
     close = pool_of([1 << 60, (1 << 60) + 1], [([0], [0, 1]), ([1], [2, 3])])
     assert ranked(close, "surprise_per_vertex").tolist() == [1, 0]
     assert ranked(close, "surprise_per_edge").tolist() == [1, 0]
     # By 90,000 and by 90,001.
     large = pool_of([1 << 40, 1 << 40], [(list(range(89_999)), [0]), (list(range(90_000)), [0])])
     assert ranked(large, "surprise_per_vertex").tolist() == [0, 1]
-    # 0.5 and 0.5 exactly: the lower key, which is the second.
+    # Exactly 0.5 and 0.5: the lower key, which is the second.
     equal = pool_of([1 << 40, 1 << 41], [([0], [0]), ([1, 2], [3, 4])])
     assert ranked(equal, "surprise_per_vertex").tolist() == [1, 0]
 
@@ -159,8 +159,8 @@ def test_what_is_refused() -> None:
             overlap_fraction(overlap)
 
 
-def test_many_that_share_their_most_active_members() -> None:
-    """Without prefixes each would be compared with nearly all before it: minutes."""
+def test_many_groups_with_the_same_active_members() -> None:
+    """Without prefixes each would be compared with nearly all earlier ones: minutes."""
     rng = np.random.default_rng(0)
     n = 40_000
     # Four of twelve hubs, and twelve of fifty thousand others; a range of ids for each.
@@ -173,5 +173,5 @@ def test_many_that_share_their_most_active_members() -> None:
     begun = time.process_time()
     kept = without_near_copies(members)
     assert time.process_time() - begun < 1
-    # The first half's even rows come again with other hubs, and with eleven members or more of sixteen in common.
+    # The even rows of the first half come again with other hubs, sharing at least eleven of sixteen members.
     assert kept.tolist() == [*range(n // 2), *range(n // 2 + 1, n, 2)]

@@ -1,4 +1,4 @@
-"""Scores are exact up to what rounding logarithms to whole units takes, and members are taken as they stand."""
+"""Scores are exact up to rounding of logarithms to whole units; order of members does not matter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def surprise(graph: BipartiteCSR, *bicliques: reference.Biclique) -> list[int]:
 
 
 def exact_surprise(graph: BipartiteCSR, biclique: reference.Biclique) -> float:
-    """Surprise in nats, of a graph without likely pairs: the logarithm of a fraction of whole numbers."""
+    """Return the surprise in nats of a graph without likely pairs: the logarithm of an exact fraction."""
     left, right = biclique
     n_edges = len(left) * len(right)
     ratio = Fraction(graph.n_edges**n_edges)
@@ -38,10 +38,10 @@ def exact_surprise(graph: BipartiteCSR, biclique: reference.Biclique) -> float:
 
 
 def test_surprise_is_the_logarithm_of_a_fraction() -> None:
-    """Of `a b` edges, each of the three logarithms counts `a b` times and is off by half a unit, each cost by some."""
+    """Each of three logarithms counts `a b` times with an error of half a unit; costs add some."""
     n_seen = n_fitted = 0
     for number, core in enumerate(small_graphs(250)):
-        # The edges around it are in no biclique with two vertices a side.
+        # The surrounding edges are in no biclique with two vertices per side.
         graph = blocks.amid(core, 3000) if number % 3 else core
         found = [pair for pair in keyed(core).values() if min(map(len, pair)) > 1 or number % 3 == 0]
         specified = null_of(graph).surprise(reference.Bicliques.of(dict(enumerate(found)))).tolist()
@@ -74,13 +74,13 @@ def test_disjoint_blocks(k: int, n_left: int, n_right: int) -> None:
 
 
 @pytest.mark.parametrize("n", [12, 60, 150, 300])
-def test_a_graph_that_its_degrees_decide_says_nothing(n: int) -> None:
-    """Half graphs: every edge is forced, so that all of them together say little."""
+def test_a_graph_determined_by_its_degrees_has_no_evidence(n: int) -> None:
+    """Half graphs: every edge is forced, so all of them together give little evidence."""
     graph = graphs.half_graph(n)
     model = NullModel.of(graph)
     logs = model.log_expected(np.arange(n)[:, None], np.arange(n))
     weights = pair_weights(logs)[graph.edges()] / UNIT
-    # All edges together: what the whole graph says.
+    # All edges together: the evidence of the whole graph.
     assert 0 <= weights.sum() < n / 8
     assert model.expected_edges(np.arange(n), np.arange(n)) == pytest.approx(graph.n_edges, rel=1e-4)
 
@@ -95,8 +95,8 @@ def test_effective_degrees_keep_the_degrees(n_left: int, n_right: int, density: 
     assert of_right == pytest.approx(graph.right_degrees.tolist(), abs=1e-3)
 
 
-def test_many_degrees_share_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The production code and the specification put the same degrees together, and little changes by it."""
+def test_many_degrees_are_grouped_in_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Production code and reference group the degrees equally, and the effect is small."""
     monkeypatch.setattr(maximum_entropy, "MOST_CLASSES", 50)
     monkeypatch.setattr(reference, "MOST_CLASSES", 50)
     rng = np.random.default_rng(0)
@@ -119,7 +119,7 @@ def test_weights_are_logarithms_of_probabilities() -> None:
     assert [pair_weight(np.int64(one), PAIR_WEIGHTS) for one in logs.tolist()] == units.tolist()
 
 
-def test_sides_are_treated_alike() -> None:
+def test_sides_are_symmetric() -> None:
     for graph in small_graphs(30):
         found = list(keyed(graph).values())
         assert surprise(graph, *found) == surprise(graph.swapped(), *((right, left) for left, right in found))
@@ -134,7 +134,7 @@ def test_factorials_are_right_to_one_unit(n: int) -> None:
         assert abs(int(costs[k]) - math.lgamma(k + 1) * UNIT) <= 1 + 4e-16 * math.lgamma(k + 1) * UNIT, k
 
 
-def test_logarithms_are_those_of_degrees() -> None:
+def test_logarithms_of_degrees() -> None:
     graph = blocks.amid(graphs.from_matrix(graphs.random_matrix(1, 30, 20, 0.2)), 1000)
     model = NullModel.of(graph)
     assert not model.is_fitted

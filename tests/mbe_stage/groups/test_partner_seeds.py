@@ -1,4 +1,4 @@
-"""Seeds of partners against plain sets and counters."""
+"""Partner seeds compared with plain sets and counters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def as_pairs(members: GroupMembers) -> list[blocks.Group]:
 
 
 def partners(rows: list[set[int]], degrees: list[int], most_steps: float, least: int, n_best: int) -> list[list[int]]:
-    """Best partners by exact fractions, among what vertices of the other side of the lowest degrees lead to."""
+    """Return the best partners by exact fractions, among those reached over low-degree vertices of the other side."""
     steps = Counter[int]()
     for degree in degrees:
         steps[degree] += degree**2
@@ -80,6 +80,6 @@ def test_as_plain_sets_say(threads: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert min(n, n_capped, n_fitted) > 20, (n, n_capped, n_fitted)
 
 
-def test_degrees_and_sides_that_there_are_not() -> None:
+def test_missing_degrees_and_empty_sides() -> None:
     for graph in (BipartiteCSR.from_edges([], [], 0, 0), BipartiteCSR.from_edges([], [], 3, 2)):
         assert as_pairs(partner_seeds(graph, NullModel.of(graph))) == []

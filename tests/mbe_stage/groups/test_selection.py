@@ -1,4 +1,4 @@
-"""What a run publishes of grown groups, against seeds, pairs, growth and bystanders by their definitions."""
+"""Published grown groups compared with the definitions of seeds, pairs, growth and bystanders."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_as_the_definitions_say(monkeypatch: pytest.MonkeyPatch) -> None:
         best = {*sink.left_best.tolist(), *sink.right_best.tolist()} - {-1}
         assert seeds.tolist() == sorted(best | set(range(min(3, len(candidates)))))
         pairs = selection.grown_partners(graph, model, min_left=least, min_right=least)
-        # Grown groups have two members or more on each side.
+        # Grown groups have at least two members per side.
         grows = max(2, least)
         starts = [*as_pairs(candidates.members.take(seeds)), *as_pairs(partner_seeds(graph, model))]
         wanted: dict[blocks.Group, list[int]] = {}
@@ -76,7 +76,7 @@ def test_as_the_definitions_say(monkeypatch: pytest.MonkeyPatch) -> None:
     assert n_of_pairs > 0
 
 
-def test_what_there_are_no_steps_for_is_counted() -> None:
+def test_seeds_without_steps_are_counted() -> None:
     graph = blocks.amid(blocks.with_blocks(1), 800)
     candidates, sink = found_in(graph, 2)
     seeds, model = selection.seed_rows(len(candidates), sink.left_best, sink.right_best), NullModel.of(graph)
@@ -91,7 +91,7 @@ def test_what_there_are_no_steps_for_is_counted() -> None:
 
 
 def test_groups_grow_from_pairs_alone() -> None:
-    """A ring in which hardly any pair shares six, amid unrelated edges: the seeds are smaller than a group must be."""
+    """A ring where hardly any pair shares six, amid unrelated edges: the seeds are smaller than the minimum group."""
     rng = np.random.default_rng(5)
     ring = np.argwhere(rng.random((20, 20)) < 0.35)
     noise = 20 + np.arange(4000)

@@ -1,4 +1,4 @@
-"""Scores of vertices equal their specification, and a budget leaves out the last candidates and says so."""
+"""Vertex scores equal their reference; a budget drops the last candidates and reports it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ from tests.mbe_stage.groups.random_graphs import (
 
 
 def candidates_of(graph: BipartiteCSR, bicliques: Keyed) -> Candidates:
-    """All of them, best first."""
     keys = best_first(graph, bicliques)
     members = GroupMembers.of([bicliques[key] for key in keys])
     return Candidates(np.array(keys, np.int64), surprise_of(members, NullModel.of(graph)), members)
@@ -64,7 +63,7 @@ def test_edge_sqrt_on_random_graphs_with_blocks() -> None:
 
 
 def test_edge_sqrt_finds_members_anywhere_in_long_rows() -> None:
-    """Rows of 700 neighbours; what is covered stands at their beginning, their end and anywhere."""
+    """Rows of 700 neighbours; covered entries are at the start, the end and anywhere."""
     rng = np.random.default_rng(2)
     for rows in ([0, 1, 2], [697, 698, 699], sorted(rng.choice(700, 40, False).tolist()), list(range(700))):
         left = np.repeat(np.arange(3), 700)
@@ -91,7 +90,7 @@ def test_edge_sqrt_finds_members_anywhere_in_long_rows() -> None:
         assert found.right_share.tolist() == pytest.approx(by_share.tolist())
 
 
-def test_edge_sqrt_leaves_out_the_last_and_says_so() -> None:
+def test_edge_sqrt_drops_the_last_and_reports_it() -> None:
     graph = with_blocks(3)
     model, bicliques = NullModel.of(graph), keyed(graph)
     ranked = candidates_of(graph, bicliques)
@@ -110,7 +109,7 @@ def test_edge_sqrt_leaves_out_the_last_and_says_so() -> None:
     assert (seen[0], seen[-1]) == (len(positive), 0)
 
 
-def test_what_is_called_is_what_is_compiled_ahead() -> None:
+def test_called_functions_are_compiled_ahead() -> None:
     graph = graphs.crown(3)
     bicliques, model = keyed(graph), NullModel.of(graph)
     sink = CandidateSink(model, graph.n_left, graph.n_right)
@@ -122,14 +121,14 @@ def test_what_is_called_is_what_is_compiled_ahead() -> None:
 
 
 def test_no_evidence_is_no_score() -> None:
-    """A star is what its degrees make certain."""
+    """A star follows from its degrees."""
     graph = graphs.star(5)
     found = edge_sqrt(graph, candidates_of(graph, keyed(graph)), NullModel.of(graph))
     assert max(scores.max() for scores in found[:4]) < 0.05
     assert found.n_left_out == 0
 
 
-def test_what_is_not_significant_counts_with_its_evidence() -> None:
+def test_insignificant_groups_count_with_their_evidence() -> None:
     graph = graphs.crown(5)
     ranked = candidates_of(graph, keyed(graph))
     assert ranked.surprise.max() < 0
@@ -137,8 +136,8 @@ def test_what_is_not_significant_counts_with_its_evidence() -> None:
     assert min(found.left.min(), found.right_share.min()) > 0
 
 
-def test_share_tells_who_does_little_else() -> None:
-    """Two of three members of a block have many edges of their own: they fall further behind by share."""
+def test_share_favours_exclusive_members() -> None:
+    """Two of three members of a block have many other edges: by share they fall further behind."""
     block = np.indices((3, 8)).reshape(2, -1)
     own = np.stack([np.repeat([0, 1], 30), np.arange(8, 68)])
     rest = np.stack([np.arange(3, 500), np.arange(68, 565)])
@@ -163,13 +162,13 @@ def test_degree_percentiles() -> None:
     assert degree_percentiles(np.empty(0, np.int64)).size == 0
 
 
-def test_the_score_is_of_ranks_alone() -> None:
+def test_the_score_depends_on_ranks_only() -> None:
     for seed in range(100):
         rng = np.random.default_rng(seed)
         one, other = (rng.integers(0, rng.integers(1, 9), 30) * 0.25 for _ in range(2))
         found = rank_score(one, other)
         ranks = [a + b for a, b in zip(percentiles(one.tolist()), percentiles(other.tolist()), strict=True)]
-        # Sums of fractions of 60 are told apart by far more than they are rounded.
+        # Sums of fractions of 60 differ by far more than their rounding.
         expected = percentiles([round(60 * rank) for rank in ranks])
         is_scored = ((one > 0) | (other > 0)).tolist()
         assert found.tolist() == pytest.approx(

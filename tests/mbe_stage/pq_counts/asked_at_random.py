@@ -1,4 +1,4 @@
-"""The CUDA engine that counts, asked for barriers at random moments: what comes before them and what is left is all."""
+"""Ask the counting CUDA engine for barriers at random moments: the results before and after them are complete."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ def asked_at_random(
     most_checked: int = 1000,
     **options: Any,
 ) -> dict[str, Any]:
-    """Whether the counts before each barrier, and those that the engine `cpu` finds below the roots that are left, are
-    all; how many barriers there were, ranges at most, and barriers with something before and behind them."""
+    """Check that counts before and after barriers are complete; return figures of the barriers.
+
+    The figures are the numbers of barriers, of ranges at most, and of barriers with results on both sides. The engine
+    `cpu` counts below the remaining roots.
+    """
     wanted = told(counted(PqSink(query, detail), graph, query, detail, tasks))
     dice, barrier, sink, shares = random.Random(seed), Barrier(), PqSink(query, detail), [0.0]
     facts: dict[str, Any] = {"same": True, "markers": 0, "ranges": 0, "between": 0, "n": sum(wanted[0].values())}
@@ -54,12 +57,11 @@ def asked_at_random(
 
 
 def counted(sink: PqSink, graph: BipartiteCSR, query: PqQuery, detail: Detail, tasks: Tasks) -> PqSink:
-    """The sink, with what the engine `cpu` finds."""
     for block in engine_cpu.run(graph, query, Execution(threads=1), detail, tasks):
         sink.accept(block)
     return sink
 
 
 def told(sink: PqSink) -> Local:
-    """What it has, in plain integers."""
+    """Return its content in plain integers."""
     return sink.counts(), plain(sink.local_counts())

@@ -1,4 +1,4 @@
-"""Counts by an engine, and by closed forms."""
+"""Counts by an engine and by closed forms."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
 
 Counts = dict[tuple[int, int], int]
-# Of what `by_subsets` goes through.
+# The limit of `by_subsets`.
 MOST_OF_THE_SMALLER_SIDE = 16
 
 
 def counted(engine: Any, graph: BipartiteCSR, query: PqQuery, tasks: Any = None, threads: int = 1) -> Counts:
-    """What an engine finds of some tasks, or of all."""
+    """Return an engine's counts of some tasks, or of all."""
     sink = PqSink(query)
     for block in engine.run(graph, query, Execution(threads=threads), Detail.COUNTS, tasks):
         sink.accept(block)
@@ -27,9 +27,9 @@ def counted(engine: Any, graph: BipartiteCSR, query: PqQuery, tasks: Any = None,
 
 
 def by_subsets(graph: BipartiteCSR, query: PqQuery) -> Counts:
-    """What it should be where one side is small: of each of its subsets, how many vertices are adjacent to all.
+    """Count by the subsets of a small side: the number of vertices adjacent to all of each.
 
-    As plain as the specification, which goes through the subsets of the left side, and quick where that is the larger.
+    As plain as the reference, which takes the left side's subsets, and fast if that side is large.
     """
     if graph.n_left > graph.n_right:
         return {(p, q): n for (q, p), n in by_subsets(graph.swapped(), query.swapped()).items()}
@@ -56,7 +56,7 @@ def of_crown(n: int, query: PqQuery) -> Counts:
 
 
 def random_query(rng: np.random.Generator, graph: BipartiteCSR, *, containing: bool) -> PqQuery:
-    """Some range of sizes up to 6, and vertices that must be members."""
+    """Return a random size range up to 6 and required members."""
     (min_p, min_q), (more_p, more_q) = rng.integers(1, 5, 2).tolist(), rng.integers(0, 3, 2).tolist()
     members = [
         tuple(rng.integers(0, n, rng.integers(0, 3)).tolist()) if containing else ()

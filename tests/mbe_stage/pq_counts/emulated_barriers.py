@@ -1,5 +1,4 @@
-"""The CUDA engine that counts on the emulator, asked for barriers. Run as a script, with one of `PARTS`: prints a JSON
-line per case."""
+"""Ask the counting CUDA engine on the emulator for barriers. As a script, with one of `PARTS`: a JSON line per case."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ SHORT: dict[str, Any] = {"quantum_seconds": 0.005}
 
 
 def case(name: str, seed: int, query: PqQuery, detail: Detail, budget: int | None = None, **sizes: Any) -> Any:
-    """A random graph; every fourth one with some of the tasks only."""
+    """Check a random graph; every fourth one with some of the tasks only."""
     from mbe_stage.search.cuda import barriers
 
     shape, density = SHAPES[seed % len(SHAPES)]
@@ -40,7 +39,7 @@ def case(name: str, seed: int, query: PqQuery, detail: Detail, budget: int | Non
 
 
 def random_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Whatever the engine searches in: nodes in a pool, which runs short, and wait on the host."""
+    """All search structures: nodes in a pool that runs short, and nodes that wait on the host."""
     for seed in seeds:
         launcher.seed = seed
         yield case("random", seed, QUERIES[seed % len(QUERIES)], Detail.COUNTS, **TINY[seed // 2 % len(TINY)])
@@ -59,7 +58,7 @@ def pair_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
 
 
 def given_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """On the lists as they are given nobody waits for a barrier."""
+    """A search on unreduced lists has no barriers."""
     from mbe_stage.pq_counts.cuda import searches
 
     searches.ROWS_PER_PATH = 1 << 30
@@ -68,7 +67,7 @@ def given_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def part_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """A core in parts, one after the other, within the budget that a refusal names."""
+    """A core in consecutive parts, within the budget that a refusal names."""
     from mbe_stage.pq_counts.cuda import memory_plan, searches
 
     before = searches.preparation_bytes, searches.peeling_bytes, memory_plan._LEAST_NODES
@@ -81,7 +80,7 @@ def part_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
 
 
 def local_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Rounds of a quantum each."""
+    """Rounds of one quantum each."""
     from mbe_stage.pq_counts.cuda.local import session
 
     session.ROUND_SECONDS = session.TIMES_ITS_BEGINNING = 0.0
@@ -92,7 +91,6 @@ def local_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]]
 
 
 def some_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Some of each kind, in one process."""
     yield from random_cases(launcher, (0, 7))
     yield from part_cases(launcher, (0,))
     yield from local_cases(launcher, (7,))

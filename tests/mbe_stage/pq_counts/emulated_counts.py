@@ -1,6 +1,6 @@
-"""The CUDA engine that counts (p, q)-bicliques on the emulator, NumPy in the place of CuPy.
+"""Run the (p, q)-counting CUDA engine on the emulator, with NumPy instead of CuPy.
 
-Run as a script, with one of `PARTS`: prints a JSON line per case.
+As a script, with one of `PARTS`, prints a JSON line per case.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import reduced, to_choose
 from mbe_stage.pq_counts.results import Detail, PqSink
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.emulated_cuda import install_emulator
 from tests.mbe_stage.pq_counts.counting import MOST_OF_THE_SMALLER_SIDE, by_subsets
 
 
 def use_the_emulator() -> Any:
-    """Kernels run on the emulator; returns the launcher, whose `seed` may be changed."""
-    launcher = put_in_place()
+    """Run kernels on the emulator; return the launcher, whose `seed` may be changed."""
+    launcher = install_emulator()
     from mbe_stage.pq_counts.cuda import kernels
 
     memory_budget = sys.modules["mbe_stage.device.memory_budget"]
@@ -51,7 +51,7 @@ def use_the_emulator() -> Any:
     )
     from mbe_stage.pq_counts.cuda.triples import plan
 
-    # Some graphs are prepared here and some there.
+    # The host prepares some graphs, the device the others.
     prepare._FEW_EDGES = 60
     session.kernel_for = lambda techniques: launcher(kernels.kernel_for(techniques))
     mapped.mapped_empty, searches.mapped_copy = np.empty, np.copy
@@ -77,7 +77,6 @@ def use_the_emulator() -> Any:
 def counted(
     graph: BipartiteCSR, query: PqQuery, budget: int | None = None, **options: Any
 ) -> dict[tuple[int, int], int]:
-    """What the engine counts, within a budget in bytes."""
     sink = PqSink(query)
     for block in engine_cuda.run(graph, query, Execution(device_memory_bytes=budget), Detail.COUNTS, **options):
         sink.accept(block)
@@ -85,7 +84,6 @@ def counted(
 
 
 def specified(graph: BipartiteCSR, query: PqQuery) -> dict[tuple[int, int], int]:
-    """What it should be."""
     is_small = min(graph.n_left, graph.n_right) <= MOST_OF_THE_SMALLER_SIDE
     if is_small and not (query.containing_left or query.containing_right):
         return by_subsets(graph, query)
@@ -95,7 +93,7 @@ def specified(graph: BipartiteCSR, query: PqQuery) -> dict[tuple[int, int], int]
     return sink.counts()
 
 
-# What the search works in, so small that all of it runs short: frames, pool, table of nodes, table of leaves, time.
+# Work areas so small that all of them run short: frames, pool, node table, leaf table, time.
 TINY: list[dict[str, Any]] = [
     {},
     {"narrow": 2},
@@ -119,14 +117,13 @@ QUERIES = [
 
 
 def case(name: str, graph: BipartiteCSR, query: PqQuery, **options: Any) -> dict[str, Any]:
-    """What is counted, beside what should be."""
     statistics: dict[str, int] = {}
     found, wanted = counted(graph, query, statistics=statistics, **options), specified(graph, query)
     return {"case": name, "same": found == wanted, "n": sum(wanted.values())} | statistics
 
 
 def random_cases(launcher: Any, remainders: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-    """Random graphs, each with another query and other sizes of what the search works in."""
+    """Random graphs, each with another query and other sizes of the work areas."""
     for seed in (seed for seed in range(56) if seed % 4 in remainders):
         shape, density = SHAPES[seed % len(SHAPES)]
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
@@ -135,7 +132,7 @@ def random_cases(launcher: Any, remainders: tuple[int, ...]) -> Iterator[dict[st
 
 
 def known_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Complete graphs, crowns and unions: their counts are products of binomials."""
+    """Complete graphs, crowns and unions, whose counts are products of binomials."""
     launcher.seed = 1
     everything = PqQuery(1, 9, 1, 9)
     for n_left, n_right in ((1, 1), (5, 8), (40, 3), (9, 9)):
@@ -172,13 +169,13 @@ def wide_cases(launcher: Any, shapes: Sequence[tuple[int, int]]) -> Iterator[dic
 
 
 def pivot_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Only a pivot on both sides ends this: nearly complete."""
+    """Nearly complete graphs, which need a pivot on both sides."""
     launcher.seed = 2
     yield case("nearly complete", graphs.crown(11), PqQuery(2, 11, 2, 11), sizes={"narrow": 6})
 
 
 def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Few roots and many warps: levels of stacks change hands, and what a quantum leaves is gone on with."""
+    """Few roots and many warps: warps take levels of others' stacks, and later quanta continue."""
     from mbe_stage.pq_counts.cuda import frame_walk
 
     frame_walk._LOOK_EVERY = 2
@@ -189,7 +186,6 @@ def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Each technique left out."""
     launcher.seed = 0
     graph = graphs.from_matrix(graphs.random_matrix(1, 13, 26, 0.75))
     for name in (field.name for field in fields(Techniques)):
@@ -199,7 +195,7 @@ def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def few_kinds_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """A table of leaves that runs short: the quantum ends, and the host empties it."""
+    """A leaf table that runs short: the quantum ends and the host empties it."""
     from mbe_stage.pq_counts.cuda import memory_plan
 
     memory_plan._FULL = 0.51
@@ -210,7 +206,7 @@ def few_kinds_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def query_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Vertices that must be members, and parts of the work."""
+    """Required members, and parts of the work."""
     launcher.seed = 4
     graph = graphs.from_matrix(graphs.random_matrix(7, 11, 12, 0.7))
     edges = list(zip(*(ids.tolist() for ids in graph.edges()), strict=True))
@@ -236,9 +232,9 @@ def query_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def side_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Tasks that the CPU engine cut, of triples: refused where the roots of the other engine are of another side.
+    """Triples with tasks cut by the CPU engine: refused if the other engine's roots are on another side.
 
-    The sides are chosen twice, from what is on the device and from what is on the host.
+    The sides are chosen twice, from device and from host data.
     """
     from mbe_stage.pq_counts.cuda import searches
 
@@ -268,7 +264,7 @@ def side_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def part_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Graphs that are larger than the budget, which is what a refusal names, and somewhat more; with tasks too."""
+    """Graphs larger than the budget that a refusal names, and than slightly larger ones; also with tasks."""
     from mbe_stage.pq_counts.cuda import memory_plan, searches
 
     searches.preparation_bytes = searches.peeling_bytes = lambda _graph: 1 << 40
@@ -290,7 +286,7 @@ def part_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def refused_bytes(graph: BipartiteCSR, query: PqQuery, **options: Any) -> int:
-    """What a refusal of the smallest budget says is needed; 0 where nothing is refused."""
+    """Return the bytes that a refusal of the smallest budget asks for; 0 without a refusal."""
     try:
         counted(graph, query, budget=1, **options)
     except MemoryBudgetExceeded as refusal:
@@ -299,7 +295,7 @@ def refused_bytes(graph: BipartiteCSR, query: PqQuery, **options: Any) -> int:
 
 
 def waiting_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """A pool that has room for a node and a child of it, and does not grow: what is begun waits on the host."""
+    """A fixed pool with room for a node and one child: started work waits on the host."""
     from mbe_stage.pq_counts.cuda.session import Session
 
     Session._grown = lambda session, *_: session._plan  # type: ignore[method-assign]
@@ -308,7 +304,7 @@ def waiting_cases(launcher: Any) -> Iterator[dict[str, Any]]:
             ((9, 12), {"narrow": 2, "n_nodes": 3}),
             ((12, 9), {"narrow": 3, "n_blocks": 2}),
             ((9, 10), {"narrow": 2, "quantum_seconds": 0.05}),
-            # Some of the words are put together on the device, others come one node at a time.
+            # Some words are assembled on the device, others come node by node.
             ((9, 12), {"narrow": 2, "n_nodes": 9, "pool_words": 160}),
         )
     ):
@@ -318,15 +314,17 @@ def waiting_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def short_columns_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """A root of many columns, each of few rows, within the least budget: its leaves need more places than a column has
-    rows. Then a table of kinds without a place: a clear error, and no quantum after the other."""
+    """A root of many short columns within the least budget: its leaves need more places than a column has rows.
+
+    A table of kinds without a place gives a clear error, not endless quanta.
+    """
     from mbe_stage.pq_counts.cuda import searches
 
     searches.preparation_bytes = searches.peeling_bytes = lambda _graph: 1 << 40
     launcher.seed = 1
     graph, n_shared = root_of_short_columns(540, 20)
     query, wanted = PqQuery.of(2, 2), sum(comb(n, 2) for n in n_shared)
-    # The first task is what is known without a search, the second the first root.
+    # The first task is the part known without a search, the second the first root.
     tasks = engine_cuda.tasks_of(graph, query, graph.n_left + 1)[1:2]
     budget = refused_bytes(graph, query, tasks=tasks)
     statistics: dict[str, int] = {}
@@ -339,15 +337,15 @@ def short_columns_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def root_of_short_columns(n: int, degree: int) -> tuple[BipartiteCSR, list[int]]:
-    """The left vertex 0 has `n` neighbours, of `degree` neighbours each, as all right vertices have at most.
+    """The left vertex 0 has `n` neighbours, of `degree` neighbours each, the largest degree on the right.
 
-    The others have more neighbours than it has: each group of `degree` of them shares `n` that nobody else has.
+    The others have more neighbours: each group of `degree` of them shares `n` exclusive ones.
 
     Returns
     -------
     graph : BipartiteCSR
     n_shared : list of int
-        How many each of them shares with the first, in order.
+        Number of neighbours shared with the first vertex, in order.
     """
     root = [(0, v) for v in range(n)]
     shared = [(1 + (v + k * (n // degree)) % n, v) for v in range(n) for k in range(degree - 1)]
@@ -357,8 +355,7 @@ def root_of_short_columns(n: int, degree: int) -> tuple[BipartiteCSR, list[int]]
 
 
 def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Bicliques of two rows, in windows of a few of them; leaves with few columns and with more; quanta that end; lists
-    as they are given, and those of a core."""
+    """Bicliques of two rows, in small windows: few and many columns, quanta that end, original and reduced lists."""
     from mbe_stage.pq_counts.cuda import as_given, wedges
 
     usual = as_given.as_given
@@ -376,8 +373,7 @@ def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Bicliques of three rows: in windows of a few rows, or in one; masks that fit, that are made some columns at a
-    time, and that are in device memory; leaves with few columns and with more; quanta that end."""
+    """Bicliques of three rows, in windows or one: all places of masks, few and many columns, quanta that end."""
     from mbe_stage.pq_counts.cuda import as_given
     from mbe_stage.pq_counts.cuda.triples import kernels, layout
 
@@ -408,8 +404,7 @@ def triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def note_chunks() -> set[str]:
-    """How pairs of masks are compared from now on: in one, or some columns at a time, below any root or one of the
-    highest ranks."""
+    """Record how pairs of masks are compared: whole or by chunks of columns, below any root or a highest rank."""
     from mbe_stage.pq_counts.cuda.triples import heads, masks
 
     compared: set[str] = set()
@@ -429,12 +424,11 @@ def note_chunks() -> set[str]:
 
 
 def with_room(planned_roots: Any, room: int, ranked: Any, _room: int, *, in_brief: bool) -> Any:
-    """Plan for as many bytes."""
     return planned_roots(ranked, room, in_brief=in_brief)
 
 
 def refused_triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Where triples would take too long, or too much: nodes are searched."""
+    """Triples that would take too long or too much memory are searched as nodes."""
     from mbe_stage.pq_counts.cuda import as_given
     from mbe_stage.pq_counts.cuda.triples import kernels, layout, plan
 
@@ -454,21 +448,20 @@ def refused_triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
             plan.MOST_PARTNERS = 2
         yield case(f"no triples: {name}", graph, query)
     plan.MOST_PARTNERS = as_before[-1]
-    # Masks do not fit shared memory, and what is left of the budget has room for the areas of few blocks.
+    # Masks do not fit shared memory, and the remaining budget has room for the areas of few blocks.
     usual = plan.planned_roots
     layout.AREA = kernels.AREA = 4
     for n_blocks, room in ((2, 3), (20, 1 << 6)):
         plan.wedge_blocks = functools.partial(int, n_blocks)
         as_given.planned_roots = functools.partial(with_room, usual, room)
         yield case(f"no triples: {n_blocks} blocks", graph, query)
-    # The side that has far fewer paths is that of the roots, and it is not that of the triples.
+    # The side with far fewer paths has the roots, but not the triples.
     crowded = graphs.from_matrix(graphs.random_matrix(2, 30, 5, 0.8))
     yield case("no triples: crowded side", crowded, PqQuery(3, 3, 4, 4))
 
 
 def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Graphs that do not fit beside what preparing them at once takes: lists in pieces, rows in windows of 32, lists on
-    the device and in the host's memory."""
+    """Graphs too large to prepare at once: lists in pieces, on the device and in host memory; rows in windows of 32."""
     from mbe_stage.pq_counts.cuda import as_given, low_memory_prepare, root_piece, searches
 
     as_given.as_given = lambda _job, **_: None
@@ -493,7 +486,7 @@ def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def list_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """The lists that are made in pieces are those that are made at once."""
+    """Lists made in pieces equal those made at once."""
     from mbe_stage.pq_counts.cuda import low_memory_prepare
     from mbe_stage.pq_counts.cuda import prepare as preparing
     from mbe_stage.pq_counts.cuda.layout import Graph

@@ -1,6 +1,6 @@
-"""Local counts of the CUDA engine on the emulator, against the specification.
+"""Local counts of the CUDA engine on the emulator, compared with the reference.
 
-Run as a script, with one of `PARTS`: prints a JSON line per case.
+As a script, with one of `PARTS`, prints a JSON line per case.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.mbe_stage import graphs
 from tests.mbe_stage.pq_counts.emulated_counts import use_the_emulator
 from tests.mbe_stage.pq_counts.local_counting import counted, plain, sums_hold
 
-# What the search works in, so small that all of it runs short: frames, pool, table of nodes, time.
+# Work areas so small that all of them run short: frames, pool, node table, time.
 TINY: list[dict[str, Any]] = [
     {},
     {"narrow": 2},
@@ -47,7 +47,6 @@ QUERIES = [
 
 
 def case(name: str, graph: BipartiteCSR, query: PqQuery, detail: Detail, **options: Any) -> dict[str, Any]:
-    """What is counted, beside what should be."""
     facts: dict[str, int] = {}
     found = counted(engine_cuda, graph, query, detail, Execution(), statistics=facts, **options)
     wanted = counted(reference, graph, query, detail, Execution())
@@ -56,7 +55,7 @@ def case(name: str, graph: BipartiteCSR, query: PqQuery, detail: Detail, **optio
 
 
 def random_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Random graphs, each with another query and other sizes of what the search works in."""
+    """Random graphs, each with another query and other sizes of the work areas."""
     for seed in seeds:
         shape, density = SHAPES[seed % len(SHAPES)]
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
@@ -66,7 +65,7 @@ def random_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]
 
 
 def small_prime_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Numbers of two bits or more take primes."""
+    """Numbers of two bits or more use primes."""
     from mbe_stage.pq_counts import digits
 
     digits._FITS = 1
@@ -77,7 +76,7 @@ def small_prime_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def large_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """More than 64 bits, and several primes: nothing but what they say together is right."""
+    """More than 64 bits and several primes: only the combined residues are right."""
     launcher.seed = 1
     graph, query = graphs.complete(36, 36), PqQuery.of(17, 18)
     facts: dict[str, int] = {}
@@ -87,7 +86,7 @@ def large_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def wide_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Wider than a frame, with rows and columns that are full in parts of it; whole, and in quanta."""
+    """Wider than a frame, with rows and columns that are partly full; whole, and in quanta."""
     launcher.seed = 2
     matrix = graphs.random_matrix(4, 40, 90, 0.1)
     matrix[:6] |= graphs.random_matrix(5, 6, 90, 0.8)
@@ -102,7 +101,7 @@ def wide_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Few roots and many warps: levels of stacks change hands, and what a quantum leaves is gone on with."""
+    """Few roots and many warps: warps take levels of others' stacks, and later quanta continue."""
     from mbe_stage.pq_counts.cuda.local import frame_walk
 
     frame_walk._LOOK_EVERY = 2
@@ -113,7 +112,7 @@ def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def other_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Tasks that add up, a time limit that leaves lower bounds, and graphs with next to nothing."""
+    """Tasks that add up, a time limit with lower bounds, and nearly empty graphs."""
     launcher.seed = 4
     graph, query = graphs.from_matrix(graphs.random_matrix(7, 9, 10, 0.6)), PqQuery(1, 3, 1, 2)
     sink = PqSink(query, Detail.EDGES)
@@ -129,11 +128,11 @@ def other_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def _limited(graph: BipartiteCSR) -> dict[str, Any]:
-    """The first quantum ends with a time limit: some of the bicliques, and never more of any vertex than there are."""
+    """The first quantum ends with a time limit: some of the bicliques, and no vertex has too many."""
     from mbe_stage.pq_counts.cuda.local import session
 
     class Clock:
-        """Of `time.perf_counter`: over behind the first quantum."""
+        """Stand-in for `time.perf_counter` that expires after the first quantum."""
 
         perf_counter = staticmethod(lambda: time.perf_counter() + 1e6)
 
@@ -149,7 +148,6 @@ def _limited(graph: BipartiteCSR) -> dict[str, Any]:
 
 
 def some_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Some of each kind, in one process."""
     yield from random_cases(launcher, (2, 3, 8, 11))
     yield from other_cases(launcher)
     yield from itertools.islice(shared_cases(launcher), 1, 2)

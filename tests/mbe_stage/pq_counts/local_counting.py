@@ -1,4 +1,4 @@
-"""Local counts by an engine in plain integers, and the sums that hold for all of them."""
+"""Local counts of an engine in plain integers, and their sum rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ Local = tuple[dict[tuple[int, int], int], Plain]
 def counted(
     engine: Any, graph: BipartiteCSR, query: PqQuery, detail: Detail, execution: Execution, **options: Any
 ) -> Local:
-    """What an engine says: the counts, and the local ones."""
     sink = PqSink(query, detail)
     for block in engine.run(graph, query, execution, detail, **options):
         sink.accept(block)
@@ -26,7 +25,7 @@ def counted(
 
 
 def plain(local: dict[tuple[int, int], LocalCounts]) -> Plain:
-    """Left vertices, right ones and edges, where there are any."""
+    """Return left vertices, right ones and edges, if present."""
     return {
         cell: tuple(integers(side) for side in (one.left, one.right, one.edges) if side is not None)
         for cell, one in local.items()
@@ -34,7 +33,7 @@ def plain(local: dict[tuple[int, int], LocalCounts]) -> Plain:
 
 
 def sums_hold(graph: BipartiteCSR, counts: dict[tuple[int, int], int], local: Plain) -> bool:
-    """Of each biclique p left vertices, q right ones and p q edges; a vertex' edges add up to a multiple of its own."""
+    """Check that a biclique has p left vertices, q right ones and p q edges; a vertex' edges are its multiples."""
     of_left, of_right = graph.edges()
     for (p, q), (left, right, *edges) in local.items():
         total = counts[p, q]

@@ -1,4 +1,4 @@
-"""Counts of (p, q)-bicliques: every engine against the specification, closed forms and published counts."""
+"""Counts of (p, q)-bicliques: every engine compared with the reference, closed forms and published counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.mbe_stage.pq_counts.counting import counted, of_complete, of_crown, r
 
 
 def brute_force(graph: BipartiteCSR, query: PqQuery) -> dict[tuple[int, int], int]:
-    """Every p left and every q right vertices, edge by edge."""
+    """Count every p left and q right vertices, edge by edge."""
     matrix = np.zeros((graph.n_left, graph.n_right), bool)
     matrix[graph.edges()] = True
     counts = dict.fromkeys(query.cells, 0)
@@ -36,7 +36,7 @@ def brute_force(graph: BipartiteCSR, query: PqQuery) -> dict[tuple[int, int], in
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_specification_is_what_the_definition_says(seed: int) -> None:
+def test_the_reference_equals_the_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = graphs.from_matrix(graphs.random_matrix(seed, *rng.integers(1, 7, 2), rng.uniform(0.3, 1)))
     query = random_query(rng, graph, containing=seed % 2 == 0)
@@ -72,7 +72,7 @@ def test_tasks_add_up(engine: Any, seed: int) -> None:
     assert sinks[0].counts() == counted(reference, graph, query)
 
 
-def test_tasks_of_another_question_are_refused() -> None:
+def test_tasks_of_another_count_query_are_refused() -> None:
     graph = graphs.complete(4, 4)
     tasks = engine_cpu.tasks_of(graph, PqQuery.of(2, 2), 2)
     with pytest.raises(InvalidArgument, match="work at hand"):
@@ -88,7 +88,7 @@ def test_complete_graphs_at_any_size(n_left: int, n_right: int) -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 7, 14, 64, 65, 90])
 def test_crowns(n: int) -> None:
-    """A crown has 2^n - 2 maximal bicliques, and no leaf is of two of them: only sizes keep the search small."""
+    """A crown has 2^n - 2 maximal bicliques and no leaf has two of them: only sizes keep the search small."""
     for query in (PqQuery(1, 3, 1, 3), PqQuery.of(2, n - 2)) if n > 14 else (PqQuery(1, n, 1, n),):
         assert counted(engine_cpu, graphs.crown(n), query) == of_crown(n, query)
 
@@ -126,7 +126,7 @@ def test_graphs_wider_than_a_frame(n_left: int, n_right: int, density: float) ->
 @pytest.mark.parametrize(("density", "uses_bits"), [(0.06, False), (0.3, True)])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_pairs_below_a_wide_root(density: float, uses_bits: bool, threads: int) -> None:
-    """All triples of one side, by what they have in common; pairs of both sides are listed, in either way."""
+    """All triples of one side by their common neighbours; pairs of both sides are listed, in either way."""
     matrix = graphs.random_matrix(3, 170, 150, density)
     lists = graphs.from_matrix(matrix)
     lines = Lists(lists.left_offsets, lists.left_members, lists.right_offsets, lists.right_members)
@@ -143,8 +143,8 @@ def test_pairs_below_a_wide_root(density: float, uses_bits: bool, threads: int) 
     assert counted(engine_cpu, lists, PqQuery(1, 3, 3, 3))[3, 3] == shared[1]
 
 
-def test_members_that_are_not_adjacent_are_in_nothing() -> None:
-    """Though what each of them has in common with others is full of bicliques."""
+def test_non_adjacent_required_members_are_in_no_biclique() -> None:
+    """Although the common neighbours of each with others are full of bicliques."""
     matrix = np.ones((9, 9), bool)
     matrix[2, 3] = False
     query = PqQuery(1, 6, 1, 6, (2,), (3,))
@@ -158,10 +158,10 @@ def test_two_threads_count_the_same() -> None:
 
 
 def published(data_dir: Path) -> dict[tuple[int, int], int]:
-    """Without the lines of more than 200 vertices on a side, which are no counts.
+    """Return the published counts without lines of more than 200 vertices per side, which are wrong.
 
-    A left vertex has 1,035 neighbours, so there are at least C(1035, 1001) bicliques of 1 and 1,001, and the file says
-    35; it has counts below 2^53 only, and those of so many vertices are far above.
+    A left vertex has 1,035 neighbours, so there are at least C(1035, 1001) bicliques of 1 and 1,001, but the file says
+    35; it only has counts below 2^53, and those would be far above.
     """
     lines = (data_dir / "youtube_pq_counts.txt").read_text().splitlines()
     counts = {(p, q): n for p, q, n in (map(int, line.split()) for line in lines)}
@@ -191,8 +191,7 @@ def test_every_published_count_of_youtube(data_dir: Path) -> None:
         assert count_pq_bicliques(graph, *cell, engine="cpu") == n, cell
 
 
-# What GBC gives, but for actor_movies (3, 3): there it gives 2,381,100, and going through all triples of left vertices,
-# one after the other, gives these.
+# GBC's counts, except actor_movies (3, 3): GBC gives 2,381,100, but testing all triples of left vertices gives this.
 GIVEN_BY_GBC = {
     "lastfm_tag_artist": {(3, 3): 731282108, (4, 4): 8186356587, (6, 6): 45280458274, (8, 8): 25856778483},
     "github_half": {(3, 3): 3117279, (4, 4): 174155, (6, 6): 0},
@@ -200,12 +199,12 @@ GIVEN_BY_GBC = {
 }
 
 
-# The largest by far; what counts it counts the others too.
+# The largest by far; its search counts the others too.
 LASTFM = pytest.param("lastfm_tag_artist", marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("name", [LASTFM, *list(GIVEN_BY_GBC)[1:]])
-def test_counts_that_another_program_gives(data_dir: Path, name: str) -> None:
+def test_counts_of_another_program(data_dir: Path, name: str) -> None:
     with np.load(data_dir / f"{name}.npz") as arrays:
         graph = BipartiteCSR.from_edges(*(arrays[key] for key in arrays.files[:2]))
     for cell, n in GIVEN_BY_GBC[name].items():
@@ -227,7 +226,7 @@ def test_graphs_without_edges() -> None:
         ((3, 2, 1, 2), "max_p is 2, below min_p = 3"),
     ],
 )
-def test_sizes_that_there_are_not(arguments: tuple[int, ...], said: str) -> None:
+def test_impossible_sizes(arguments: tuple[int, ...], said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         PqQuery(*arguments)
 
@@ -237,7 +236,7 @@ def test_a_vertex_outside_the_graph_is_refused() -> None:
         count_pq_bicliques(graphs.complete(3, 4), 1, 1, containing_right=(4,), engine="cpu")
 
 
-def test_too_little_memory_is_said_before_and_while_it_counts() -> None:
+def test_too_little_memory_is_reported_before_and_during_a_count() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(3, 300, 300, 0.5))
     for budget in (1000, 1_200_000):
         sink = PqSink(PqQuery(2, 4, 2, 4))
@@ -246,7 +245,7 @@ def test_too_little_memory_is_said_before_and_while_it_counts() -> None:
 
 
 def test_a_time_limit_gives_a_lower_bound_soon() -> None:
-    """Far more than a second of work, in one frame of a heavy root for the most part."""
+    """Far more than a second of work, mostly in one frame of a heavy root."""
     graph, query = graphs.from_matrix(graphs.random_matrix(5, 260, 260, 0.5)), PqQuery(2, 40, 2, 40)
     sink = PqSink(query)
     facts = count_pq_into(sink, graph, Execution(threads=2, time_limit_seconds=1.0), "cpu")

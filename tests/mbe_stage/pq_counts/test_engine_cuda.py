@@ -1,4 +1,4 @@
-"""What can be known of the CUDA engine without a GPU: its logic (emulated), plans and refusals."""
+"""The counting CUDA engine without a GPU: its logic (emulated), plans and refusals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(part: str, module: str = "emulated_counts") -> list[dict[str, Any]]:
-    """Cases of one part, each of them right."""
     cases = [json.loads(line) for line in run_module(f"tests.mbe_stage.pq_counts.{module}", part).splitlines()]
     for case in cases:
         assert case["same"], case
@@ -48,7 +47,7 @@ def emulated(part: str, module: str = "emulated_counts") -> list[dict[str, Any]]
 @pytest.mark.parametrize(
     ("part", "n"), [("every fourth graph", 14), pytest.param("the other graphs", 42, marks=pytest.mark.slow)]
 )
-def test_random_graphs_are_counted_as_specified(part: str, n: int) -> None:
+def test_random_counts_equal_the_reference(part: str, n: int) -> None:
     cases = emulated(part)
     assert len(cases) == n
     assert sum(case["n"] > 0 for case in cases) > n // 2
@@ -64,7 +63,7 @@ def test_closed_forms() -> None:
 @on_the_emulator
 @pytest.mark.slow
 @pytest.mark.parametrize(("part", "n"), [("wide", 3), ("wide and deep", 2)])
-def test_what_is_wider_than_a_frame(part: str, n: int) -> None:
+def test_nodes_wider_than_a_frame(part: str, n: int) -> None:
     cases = emulated(part)
     assert len(cases) == n
     assert sum(case["nodes"] for case in cases) > 10
@@ -81,7 +80,7 @@ def test_pivots_on_both_sides_leave_few_nodes() -> None:
 
 @on_the_emulator
 @pytest.mark.slow
-def test_work_changes_hands_and_goes_on_after_a_quantum() -> None:
+def test_warps_share_work_and_continue_after_a_quantum() -> None:
     cases = emulated("shared")
     assert len(cases) == 4
     assert cases[0]["nodes"] > 0
@@ -98,14 +97,14 @@ def test_the_same_counts_without_any_technique() -> None:
 
 @on_the_emulator
 @pytest.mark.slow
-def test_a_table_of_leaves_that_runs_short_is_emptied() -> None:
+def test_a_full_leaf_table_is_emptied() -> None:
     for case in emulated("few kinds"):
         assert case["quanta"] > 1
         assert case["kinds"] > 0
 
 
 @on_the_emulator
-def test_members_that_are_asked_for_and_parts_of_the_work() -> None:
+def test_required_members_and_parts_of_the_work() -> None:
     cases = emulated("queries")
     assert sum(case["case"] == "containing" for case in cases) == 12
     assert all(case["tasks"] > 1 for case in cases if case["case"] == "tasks")
@@ -113,7 +112,7 @@ def test_members_that_are_asked_for_and_parts_of_the_work() -> None:
 
 @on_the_emulator
 @pytest.mark.slow
-def test_tasks_that_the_cpu_engine_cut_have_the_same_roots() -> None:
+def test_tasks_cut_by_the_cpu_engine_have_the_same_roots() -> None:
     cases = emulated("sides")
     assert len(cases) == 6
     assert all(case["tasks"] > 1 and case["n"] > 0 for case in cases)
@@ -127,26 +126,26 @@ def test_graphs_larger_than_the_budget_are_counted_in_parts() -> None:
     cases = emulated("parts")
     assert all(case["plan_bytes"] <= case["budget"] + 2000 for case in cases if case.get("budget"))
     assert sum(case.get("parts", 0) > 4 for case in cases) > 3
-    # What a refusal names is enough, and a little more is enough for the whole.
+    # The named budget is enough, and a little more is enough for the whole.
     assert sum(case.get("parts", 0) == 1 for case in cases) > 3
     assert cases[-1]["tasks"] > 1
 
 
 @on_the_emulator
 @pytest.mark.slow
-def test_what_has_no_room_in_the_pool_waits_on_the_host() -> None:
+def test_nodes_without_room_in_the_pool_wait_on_the_host() -> None:
     cases = emulated("waiting")
     assert len(cases) == 4
     assert all(case["waits"] > 10 for case in cases[:3])
     assert cases[3]["waits"] > 0
-    # Nodes slide together, and no root is begun until they are done.
+    # Nodes slide together, and no root starts until they are done.
     assert cases[3]["drains"] > 0
 
 
 @on_the_emulator
 @pytest.mark.slow
 def test_a_root_of_short_columns_has_room_for_its_leaves() -> None:
-    """More than a column has rows: where places were planned for so many only, quanta went on for ever."""
+    """They are more than a column's rows: with room for those only, quanta never ended."""
     short_columns, no_places = emulated("short columns")
     assert short_columns["parts"] == 1
     assert 0 < short_columns["quanta"] < 5
@@ -175,7 +174,7 @@ def test_bicliques_of_three_rows_are_counted_on_masks() -> None:
 
 
 @on_the_emulator
-def test_triples_that_would_take_too_much_are_searched_as_nodes() -> None:
+def test_too_expensive_triples_are_searched_as_nodes() -> None:
     cases = emulated("no triples")
     assert len(cases) == 7
     assert all(case["n"] > 0 and "pool_words" in case for case in cases)
@@ -191,7 +190,7 @@ def test_graphs_are_counted_whole_in_little_memory() -> None:
 
 @on_the_emulator
 @pytest.mark.slow
-def test_lists_in_pieces_are_those_that_are_made_at_once() -> None:
+def test_lists_made_in_pieces_equal_those_made_at_once() -> None:
     cases = emulated("lists")
     assert sum(case["n"] > 100 for case in cases) > 9
     # Both directions on the host, or that of rows, or none.
@@ -199,14 +198,14 @@ def test_lists_in_pieces_are_those_that_are_made_at_once() -> None:
 
 
 @on_the_emulator
-def test_what_is_before_a_barrier_and_what_is_left_is_all() -> None:
+def test_results_around_a_barrier_are_complete() -> None:
     cases = {case["case"]: case for case in emulated("some", "emulated_barriers")}
-    # Where lists are searched as they are given there is no barrier.
+    # A search on unreduced lists has no barrier.
     assert cases.pop("as given 2")["markers"] == 0
     assert {name.split()[0] for name, case in cases.items() if case["between"]} == {"random", "parts", "local", "pairs"}
-    # A core in parts has a barrier behind each of them at least.
+    # A core in parts has a barrier after each of them at least.
     assert cases["parts 0"]["markers"] > 10
-    # Of what is left there are few ranges, where few are wanted.
+    # The remaining work has few ranges if few are requested.
     assert all(case["ranges"] <= 2 for case in cases.values() if case["seed"] % 3 == 0)
 
 
@@ -228,12 +227,12 @@ def test_importing_the_engine_needs_no_gpu_library() -> None:
     completed([sys.executable, "-c", code], cwd=_ROOT, check=True)
 
 
-def test_fewer_blocks_where_memory_is_short() -> None:
+def test_fewer_blocks_if_memory_is_short() -> None:
     plenty, scarce = plan_memory(_SIZES, 264, 64 * _GIB), plan_memory(_SIZES, 264, _GIB // 4)
     assert plenty.n_blocks == 264
     assert 0 < scarce.n_blocks < 264
     assert scarce.total_bytes <= _GIB // 4
-    # Every warp can begin at once.
+    # Every warp can start at once.
     for plan in (plenty, scarce):
         assert (
             plan.n_warps * layout.SLOTS_AT_ONCE + 3 + min(_SIZES.max_matrix_rows, _SIZES.max_row_degree)
@@ -259,6 +258,6 @@ def test_numbers_of_a_kind_have_room_in_a_key() -> None:
         key_layout(large)
 
 
-def test_a_technique_that_does_not_exist_is_named() -> None:
+def test_an_unknown_technique_is_named() -> None:
     with pytest.raises(ValueError, match="technique is 'luck': expected one of sharing"):
         Techniques.without("luck")

@@ -1,4 +1,4 @@
-"""Counting (p, q)-bicliques on a GPU, against the specification, closed forms and recorded counts."""
+"""(p, q)-counts on a GPU, compared with the reference, closed forms and recorded counts."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def test_random_graphs(first: int) -> None:
 
 @pytest.mark.parametrize("shape", [(40, 40), (70, 70), (120, 90), (64, 64), (65, 65), (33, 300)])
 @pytest.mark.parametrize("density", [0.1, 0.4, 0.8])
-def test_wide_matrices_as_the_cpu_counts_them(shape: tuple[int, int], density: float) -> None:
+def test_wide_counts_equal_the_cpu(shape: tuple[int, int], density: float) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(7, *shape, density))
-    # Nodes grow with the subsets of the smaller size: few where nearly all are adjacent, for the CPU's sake.
+    # Nodes grow with the subsets of the smaller size: nearly complete graphs have few, for the CPU's sake.
     dense, others = ((2, 3, 2, 3), (2, 2, 4, 4), (1, 2, 1, 4)), ((2, 4, 2, 4), (3, 3, 5, 5), (1, 3, 1, 8))
     for query in (PqQuery(*sizes) for sizes in (dense if density > 0.5 else others)):
         assert counted(graph, query) == counted(graph, query, engine_cpu)
 
 
 def test_closed_forms() -> None:
-    # The tree of a crown has no fewer leaves than subsets of the sizes that are asked for.
+    # The tree of a crown has at least as many leaves as subsets of the requested sizes.
     for n, largest in ((12, 12), (60, 3), (90, 3)):
         query = PqQuery(1, largest, 1, largest)
         for sizes in ({}, {"narrow": 16}):
@@ -92,7 +92,7 @@ def test_every_technique_can_be_left_out() -> None:
         pytest.param((300, 400), 0.1, "shared", id="masks in shared memory"),
     ],
 )
-def test_three_rows_wherever_their_masks_are(shape: tuple[int, int], density: float, where: str) -> None:
+def test_three_rows_with_masks_in_every_memory(shape: tuple[int, int], density: float, where: str) -> None:
     from mbe_stage.pq_counts.cuda.triples import layout
     from mbe_stage.pq_counts.cuda.wedge_session import wedge_bytes
 
@@ -116,7 +116,7 @@ def test_three_rows_wherever_their_masks_are(shape: tuple[int, int], density: fl
 
 
 @pytest.mark.parametrize("detail", [Detail.COUNTS, Detail.EDGES])
-def test_what_is_before_a_barrier_and_what_is_left_is_all(detail: Detail, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_around_a_barrier_are_complete(detail: Detail, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole in nodes and in wedges, and local counts in rounds."""
     from mbe_stage.pq_counts.cuda.local import session
 
@@ -127,7 +127,7 @@ def test_what_is_before_a_barrier_and_what_is_left_is_all(detail: Detail, monkey
         graph = graphs.from_matrix(graphs.random_matrix(seed, 700, 500, 0.01 + 0.004 * (seed % 3)))
         query = (PqQuery(1, 3, 1, 3), PqQuery.of(3, 3), PqQuery(2, 4, 2, 5), PqQuery(1, 3, 2, 3, (3,)))[seed % 4]
         tasks = tuple(engine_cpu.tasks_of(graph, query, 4)[::2]) if seed % 3 == 2 else None
-        # Few warps, so that quanta end before all roots are begun.
+        # Few warps, so that quanta end before all roots have started.
         sizes = {"n_blocks": 1, "quantum_seconds": 0.0001} | SIZES[seed % len(SIZES)]
         told.append(asked_at_random(graph, query, detail, tasks, seed, PLENTY, 4, sizes=sizes))
         assert told[-1]["same"], seed
@@ -149,14 +149,14 @@ def test_barriers_in_little_memory_and_in_parts() -> None:
 
 
 def sparse_with_a_block(n: int, n_edges: int, n_block: int) -> BipartiteCSR:
-    """Random edges between `n` vertices of each side, and all between the last `n_block` of them."""
+    """Return random edges between `n` vertices per side, and all edges between the last `n_block`."""
     random = np.random.default_rng(n)
     block = np.indices((n_block, n_block)).reshape(2, -1) + n - n_block
     return BipartiteCSR.from_edges(*np.concatenate([random.integers(0, n, (2, n_edges)), block], axis=1), n, n)
 
 
-def test_bicliques_of_two_rows_of_more_rows_than_are_counted_at_once() -> None:
-    """Rows of several windows; few shared columns and many; quanta that end."""
+def test_bicliques_of_two_rows_in_several_windows() -> None:
+    """Rows of several windows; few and many shared columns; quanta that end."""
     graph = sparse_with_a_block(30_000, 200_000, 700)
     matrix = csr_array((np.ones(graph.n_edges, np.int64), graph.left_members, graph.left_offsets), (30_000, 30_000))
     n_shared, times = np.unique(triu(matrix @ matrix.T, 1).data, return_counts=True)
@@ -172,8 +172,8 @@ def test_bicliques_of_two_rows_of_more_rows_than_are_counted_at_once() -> None:
 
 @pytest.mark.parametrize("query", [PqQuery.of(2, 2), PqQuery.of(3, 3), PqQuery(2, 4, 2, 4)], ids=str)
 @pytest.mark.parametrize("on_device", [False, True])
-def test_in_little_memory_the_graph_is_searched_whole(query: PqQuery, on_device: bool) -> None:
-    """Lists in pieces, on the device and in the host's memory; the budget is kept to, but for the graph itself."""
+def test_with_little_memory_the_graph_is_searched_as_a_whole(query: PqQuery, on_device: bool) -> None:
+    """Lists in pieces, on the device and in host memory; the budget holds, except for the graph itself."""
     import cupy as cp
 
     from mbe_stage.device.graph import on_device as copied
@@ -203,7 +203,7 @@ def test_parts_of_the_work() -> None:
 
 
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small graphs too are counted in parts, where the whole could be."""
+    """Count small graphs in parts too, although the whole would fit."""
     from mbe_stage.pq_counts.cuda import as_given, searches
 
     monkeypatch.setattr(as_given, "as_given", lambda _job, **_: None)
@@ -212,14 +212,14 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def smallest_budget(graph: BipartiteCSR, query: PqQuery) -> int:
-    """What the refusal of one byte names."""
+    """Return the budget that a refusal of one byte names."""
     with pytest.raises(MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory") as refusal:
         counted(graph, query, execution=Execution(device_memory_bytes=1))
     assert refusal.value.needed_bytes is not None
     return refusal.value.needed_bytes
 
 
-def test_a_budget_is_refused_or_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_holds_or_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import cupy as cp
 
     graph = graphs.from_matrix(graphs.random_matrix(5, 3000, 2000, 0.02))
@@ -236,14 +236,14 @@ def test_a_budget_is_refused_or_kept_to(monkeypatch: pytest.MonkeyPatch) -> None
         before, facts = pool.total_bytes(), {}
         found = counted(graph, query, execution=Execution(device_memory_bytes=budget), statistics=facts)
         assert found == wanted
-        # CuPy rounds each array up to what it hands out.
+        # CuPy rounds each array up.
         assert pool.total_bytes() - before <= budget + (4 << 20)
         n_parts.append(facts["parts"])
     assert n_parts[0] > n_parts[-1]
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
-def test_whatever_a_refusal_names_is_enough(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_budget_of_a_refusal_is_enough(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     in_parts(monkeypatch)
     for seed in range(first, first + 20):
         shape, density = ((60, 40), (25, 90), (120, 30))[seed % 3], (0.2, 0.4, 0.1)[seed % 3]
@@ -269,7 +269,7 @@ def test_tasks_of_a_graph_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_has_no_room_in_the_pool_waits_on_the_host(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_without_room_in_the_pool_wait_on_the_host(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from mbe_stage.pq_counts.cuda.session import Session
 
     monkeypatch.setattr(Session, "_grown", lambda session, *_: session._plan)

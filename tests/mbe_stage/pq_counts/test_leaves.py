@@ -1,4 +1,4 @@
-"""What leaves amount to, against plain sums over them one by one."""
+"""Counts from leaves, compared with plain sums over them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def one_by_one(parts: Sequence[Leaves], query: PqQuery) -> dict[tuple[int, int],
     ("most_optional", "query"), [(9, PqQuery(1, 6, 1, 5)), (90, PqQuery(3, 3, 4, 4)), (3000, PqQuery(2, 30, 38, 40))]
 )
 def test_counts_of_blocks(most_optional: int, query: PqQuery, new: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In 64 bits where that is enough, and above."""
+    """In 64 bits if they suffice, and above."""
     monkeypatch.setattr(results, "_NEW_LEAVES", new)
     sizes = [(1, 1), (2, 2), (2, 2), (4, 0), (2, 2)]
     parts = [some(seed, 80, most_optional, *least) for seed, least in enumerate(sizes)]
@@ -47,17 +47,17 @@ def test_counts_of_blocks(most_optional: int, query: PqQuery, new: int, monkeypa
     assert list(sink.counts()) == query.cells
 
 
-def test_nothing_is_nothing() -> None:
+def test_no_leaves_count_zero() -> None:
     assert PqSink(PqQuery(1, 2, 1, 1)).counts() == {(1, 1): 0, (2, 1): 0}
     assert bicliques_of(together([Leaves.none(), Leaves.none()]), range(1, 3), range(2, 5)) == [[0] * 3] * 2
 
 
-def test_times_at_the_end_of_64_bits_are_not_multiplied_there() -> None:
+def test_multiplicities_near_64_bits_do_not_overflow() -> None:
     leaves = Leaves(*(np.array([n, n]) for n in (1, 40, 1, 40)), np.array([1 << 61, 1 << 40]), 1, 1)
     assert bicliques_of(together([leaves]), range(2, 3), range(3, 4)) == [[((1 << 61) + (1 << 40)) * 40 * comb(40, 2)]]
 
 
-def test_equal_leaves_are_one_and_what_is_kept_does_not_grow() -> None:
+def test_equal_leaves_are_merged_and_memory_does_not_grow() -> None:
     leaves = some(1, 2000, 3)
     whole = together([leaves, leaves.swapped().swapped()])
     assert len(whole) <= 4 * 3 * 4 * 3
@@ -70,7 +70,7 @@ def test_equal_leaves_are_one_and_what_is_kept_does_not_grow() -> None:
     assert sink.counts()[2, 2] == 1000 * one_by_one([leaves], sink.query)[2, 2]
 
 
-def test_leaves_that_fit_one_word_are_put_together_as_wider_ones_are() -> None:
+def test_one_word_leaves_are_merged_like_wider_ones() -> None:
     wide = Leaves(*(np.array([(1 << 31) - 1]) for _ in range(4)), np.array([3]), 1, 1)
     for seed in range(20):
         leaves = some(seed, 300, 4)

@@ -1,4 +1,4 @@
-"""Local counts: against the specification, against sums that must hold, and against closed forms of any size."""
+"""Local counts compared with the reference, sum rules, and closed forms of any size."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.mbe_stage.graphs import complete, crown, from_matrix, random_matrix
 from tests.mbe_stage.pq_counts import local_counting
 from tests.mbe_stage.pq_counts.local_counting import Local, plain, sums_hold
 
-# Butterflies of the women, and of the events, of Davis, Gardner and Gardner (1941); from the squares of the matrix.
+# Butterflies of the women and the events of Davis, Gardner and Gardner (1941), from the squares of the matrix.
 WOMEN = [71, 21, 8, 33, 75, 2, 30, 26, 42, 68, 26, 48, 2, 17, 32, 60, 91, 30]
 EVENTS = [15, 16, 54, 24, 81, 71, 86, 143, 83, 32, 6, 43, 14, 14]
 
-# Rows of `nx.bipartite.random_graph(n, m, share, seed=seed)`, and what `bipartite.butterflies` of networkx 3.7 gives of
-# its left and right nodes: n, m, share and seed are 6, 7, .5, 1; 5, 9, .7, 2; 8, 8, .4, 3; 4, 12, .8, 4.
+# Rows of `nx.bipartite.random_graph(n, m, share, seed=seed)` and the `bipartite.butterflies` of networkx 3.7 for its
+# left and right nodes: n, m, share and seed are 6, 7, .5, 1; 5, 9, .7, 2; 8, 8, .4, 3; 4, 12, .8, 4.
 RECORDED = [
     (
         "1001001 1110100 1110011 0011101 1000010 0011101",
@@ -55,7 +55,6 @@ RECORDED = [
 
 
 def counted(engine: Any, graph: BipartiteCSR, query: PqQuery, detail: Detail = Detail.EDGES, **options: Any) -> Local:
-    """What an engine says, with two threads."""
     return local_counting.counted(engine, graph, query, detail, Execution(threads=2), **options)
 
 
@@ -71,7 +70,7 @@ def graph_of(seed: int, most: int = 9) -> BipartiteCSR:
 
 
 def members_of(seed: int, graph: BipartiteCSR) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Up to two vertices of each side, in every third case any."""
+    """Return up to two required vertices per side in every third case."""
     dice = np.random.default_rng(seed)
     if seed % 3:
         return (), ()
@@ -90,7 +89,7 @@ def test_random_graphs(start: int, detail: Detail) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_one_cell_is_that_of_the_table(seed: int) -> None:
+def test_one_cell_equals_that_of_the_table(seed: int) -> None:
     graph = graph_of(seed)
     counts, local = counted(engine_cpu, graph, PqQuery(1, 4, 1, 4))
     for p, q in counts:
@@ -101,10 +100,10 @@ def test_one_cell_is_that_of_the_table(seed: int) -> None:
 @pytest.mark.parametrize("shape", [(30, 90), (90, 30), (100, 100)])
 @pytest.mark.parametrize("cell", [(2, 3), (3, 2), (3, 3), (4, 5)])
 def test_sums_of_nodes_larger_than_a_frame(seed: int, shape: tuple[int, int], cell: tuple[int, int]) -> None:
-    """Of each biclique p left vertices, q right ones and p q edges; the sums of a vertex' edges are its multiples."""
+    """Each biclique has p left vertices, q right ones and p q edges; a vertex' edges sum to its multiple."""
     p, q = cell
     matrix = random_matrix(seed, *shape, 0.12)
-    # A part that is dense, with full rows and columns.
+    # A dense part with full rows and columns.
     matrix[:12, :80] |= random_matrix(seed + 1, 12, min(80, shape[1]), 0.8)
     matrix[3] = matrix[:, 5] = True
     graph = from_matrix(matrix)
@@ -131,7 +130,7 @@ def test_graphs_larger_than_a_frame(seed: int, cell: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_swapped_graph_gives_the_same_swapped(seed: int) -> None:
+def test_the_swapped_graph_has_swapped_counts(seed: int) -> None:
     graph = graph_of(seed, most=14)
     query = PqQuery(1, 5, 1, 4, *members_of(3 * seed, graph))
     _, local = counted(engine_cpu, graph, query)
@@ -153,8 +152,8 @@ def test_tasks_add_up(seed: int) -> None:
     assert (whole.counts(), plain(whole.local_counts())) == counted(engine_cpu, graph, query)
 
 
-def test_a_limit_that_stops_every_thread_is_heard_of_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of threads that were stopped nothing is added; with no block behind the limit the sums would pass for counts."""
+def test_a_limit_that_stops_every_thread_is_reported_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped threads add nothing; without a block after the limit the sums would pass for counts."""
 
     def stopped(pieces: Any, _n_threads: int, add: Any, stop: Any, _deadline: float) -> Iterator[Any]:
         yield add(0, pieces[0]), 0.5
@@ -179,7 +178,9 @@ def test_butterflies(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", [name for name in PROBLEM.engines if name != "cuda"])
 @pytest.mark.parametrize(("rows", "left", "right"), RECORDED)
-def test_butterflies_that_networkx_counts(engine: str, rows: str, left: list[int], right: list[int]) -> None:
+def test_butterflies_equal_recorded_counts_of_networkx(
+    engine: str, rows: str, left: list[int], right: list[int]
+) -> None:
     graph = from_matrix(np.array([[bit == "1" for bit in row] for row in rows.split()]))
     found = pq_local_counts(graph, 2, 2, engine=engine)
     assert (found.left.tolist(), found.right.tolist()) == (left, right)
@@ -187,7 +188,7 @@ def test_butterflies_that_networkx_counts(engine: str, rows: str, left: list[int
 
 
 @pytest.mark.skipif(not hasattr(nx.bipartite, "butterflies"), reason="networkx counts butterflies from 3.7 on")
-def test_butterflies_as_networkx_counts_them() -> None:
+def test_butterflies_equal_networkx() -> None:
     graph, women, events = southern_women()
     expected = nx.bipartite.butterflies(nx.davis_southern_women_graph())
     found = pq_local_counts(graph, 2, 2)
@@ -205,7 +206,7 @@ def southern_women() -> tuple[BipartiteCSR, list[str], list[str]]:
     ("a", "b", "p", "q"), [(5, 7, 2, 3), (70, 70, 35, 35), (66, 3, 33, 2), (200, 150, 7, 9), (3, 300, 2, 150)]
 )
 def test_complete_graphs(a: int, b: int, p: int, q: int) -> None:
-    """With one left vertex: C(a - 1, p - 1) C(b, q), far beyond 64 bits among them."""
+    """With one left vertex: C(a - 1, p - 1) C(b, q), some far beyond 64 bits."""
     found = pq_local_counts(complete(a, b), p, q, edges=True)
     assert found.total == comb(a, p) * comb(b, q)
     assert set(found.left.tolist()) == {comb(a - 1, p - 1) * comb(b, q)}
@@ -214,13 +215,13 @@ def test_complete_graphs(a: int, b: int, p: int, q: int) -> None:
     assert set(found.edges.tolist()) == {comb(a - 1, p - 1) * comb(b - 1, q - 1)}
 
 
-# More than a word of 64 bits, and many paths: the same with fewer paths is (70, 2, 3).
+# More than a word of 64 bits and many paths; (70, 2, 3) is the same with fewer paths.
 WIDE_CROWN = pytest.param(70, 3, 3, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("n", "p", "q"), [(6, 2, 3), (14, 6, 5), (24, 3, 4), (70, 2, 3), WIDE_CROWN])
 def test_crowns(n: int, p: int, q: int) -> None:
-    """All edges but a perfect matching: q right vertices that are nobody's partners among p left ones."""
+    """All edges except a perfect matching: p left vertices and q right ones that are not their partners."""
     found = pq_local_counts(crown(n), p, q, edges=True)
     each = comb(n - 1, p - 1) * comb(n - p, q)
     assert found.total == comb(n, p) * comb(n - p, q)
@@ -239,7 +240,7 @@ def test_small_numbers_are_int64_and_large_ones_pythons() -> None:
 
 @pytest.mark.parametrize("containing", [((0, 1), ()), ((0,), (2,)), ((0, 1, 2), (0, 1))])
 @pytest.mark.parametrize("cell", [(1, 1), (2, 2), (3, 2), (3, 4)])
-def test_members_that_all_hold(containing: tuple[tuple[int, ...], tuple[int, ...]], cell: tuple[int, int]) -> None:
+def test_members_common_to_all(containing: tuple[tuple[int, ...], tuple[int, ...]], cell: tuple[int, int]) -> None:
     graph = from_matrix(random_matrix(4, 9, 9, 0.8))
     query = PqQuery(cell[0], cell[0], cell[1], cell[1], *containing)
     assert counted(engine_cpu, graph, query) == counted(reference, graph, query)
@@ -253,7 +254,7 @@ def test_no_biclique() -> None:
 
 
 @pytest.mark.parametrize("detail", [Detail.VERTICES, Detail.EDGES])
-def test_what_does_not_fit_is_refused_before_any_work(detail: Detail) -> None:
+def test_queries_beyond_the_limits_are_refused_before_any_work(detail: Detail) -> None:
     graph = from_matrix(random_matrix(1, 300, 300, 0.3))
     blocks = engine_cpu.run(graph, PqQuery.of(3, 3), Execution(threads=1, memory_budget_bytes=10_000), detail)
     what = "vertex and edge" if detail == Detail.EDGES else "vertex"
@@ -264,7 +265,7 @@ def test_what_does_not_fit_is_refused_before_any_work(detail: Detail) -> None:
 
 
 def test_large_numbers_that_do_not_fit_are_refused() -> None:
-    """That they take more than 64 bits is known when all are counted."""
+    """Only after counting all is it known that they take more than 64 bits."""
     graph = complete(200, 150)
     needs = Execution(threads=1, memory_budget_bytes=3_000_000)
     sink = PqSink(PqQuery.of(100, 75), Detail.EDGES)
@@ -273,8 +274,8 @@ def test_large_numbers_that_do_not_fit_are_refused() -> None:
     assert sink.counts()[100, 75] == comb(200, 100) * comb(150, 75)
 
 
-def test_a_search_that_is_left_ends() -> None:
-    """A time limit closes the blocks where they are: what was handed over is a lower bound."""
+def test_closing_the_blocks_ends_the_search() -> None:
+    """A time limit closes the blocks early: the results so far are a lower bound."""
     graph, query = from_matrix(random_matrix(2, 120, 120, 0.5)), PqQuery.of(8, 8)
     blocks = engine_cpu.run(graph, query, Execution(threads=2), Detail.EDGES)
     next(blocks)
@@ -282,7 +283,7 @@ def test_a_search_that_is_left_ends() -> None:
 
 
 def test_a_time_limit_leaves_lower_bounds() -> None:
-    """Also where it comes before any of the searches for vertices and edges: each cell has its block."""
+    """Also if it expires before the searches for vertices and edges: each cell has its block."""
     graph, query = from_matrix(random_matrix(2, 150, 150, 0.5)), PqQuery(7, 8, 8, 8)
     for seconds in (1e-9, 0.3, 0.7):
         sink = PqSink(query, Detail.EDGES)
@@ -297,7 +298,7 @@ def test_a_time_limit_leaves_lower_bounds() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_words(size: int) -> None:
-    """Sums, differences and products modulo 2^64 to the power of their words."""
+    """Sums, differences and products modulo 2^(64 n) for n words."""
     dice, modulus = np.random.default_rng(size), 1 << 64 * size
     ones = np.concatenate([dice.integers(0, 2**64, (50, size), np.uint64), np.full((3, size), 2**64 - 1, np.uint64)])
     others, sums = ones[::-1].copy(), np.zeros_like(ones)
@@ -311,14 +312,14 @@ def test_words(size: int) -> None:
         assert integers(words.digits_of_words(sums[i : i + 1])) == [one * other % modulus]
 
 
-def test_counts_alone_compile_nothing_of_it() -> None:
+def test_counts_do_not_compile_local_counts() -> None:
     steps = {step.what for step in engine_cpu.compile_steps(None, Detail.COUNTS)}
     assert not any(".local." in what for what in steps)
     assert any(".local." in step.what for step in engine_cpu.compile_steps(None, Detail.VERTICES))
 
 
 @pytest.mark.parametrize("widths", [(1, 1), (2, 2), (1, 3), (4, 2)])
-def test_sums_have_the_digits_that_they_need(widths: tuple[int, int]) -> None:
+def test_sums_have_enough_digits(widths: tuple[int, int]) -> None:
     dice = np.random.default_rng(widths)
     numbers = [
         [int.from_bytes(dice.bytes(4 * width), "little") for _ in range(20)] + [2 ** (32 * width) - 1, 0]
@@ -328,7 +329,7 @@ def test_sums_have_the_digits_that_they_need(widths: tuple[int, int]) -> None:
     assert integers(sums_of_digits(one, other)) == [a + b for a, b in zip(*numbers, strict=True)]
 
 
-def test_parts_of_the_work_may_come_to_more_than_either_has_digits_for() -> None:
+def test_sums_of_parts_may_need_more_digits() -> None:
     sink, most = PqSink(PqQuery(2, 2, 2, 2), Detail.VERTICES), digits_of([2**64 - 1], 2)
     for _ in range(3):
         sink.accept(PqBlock(Leaves.none(), LocalCounts(2, 2, most, most)))

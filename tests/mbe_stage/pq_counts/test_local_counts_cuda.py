@@ -1,4 +1,4 @@
-"""What can be known of local counts on a GPU without one: their logic (emulated), plans, and numbers from residues."""
+"""Local counts on a GPU without one: logic (emulated), plans, and numbers from residues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ on_the_emulator = pytest.mark.skipif(
 
 
 def emulated(part: str) -> list[dict[str, Any]]:
-    """Cases of one part, each of them right."""
     cases = [json.loads(line) for line in run_module("tests.mbe_stage.pq_counts.emulated_local", part).splitlines()]
     for case in cases:
         assert case["same"], case
@@ -51,7 +50,7 @@ def test_random_graphs_as_specified() -> None:
 @on_the_emulator
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["large", "wide", "shared"])
-def test_what_is_large_wide_or_shared(part: str) -> None:
+def test_large_wide_and_shared_cases(part: str) -> None:
     cases = emulated(part)
     assert all(case["n"] > 0 for case in cases)
     if part == "shared":
@@ -60,7 +59,7 @@ def test_what_is_large_wide_or_shared(part: str) -> None:
 
 
 @pytest.mark.parametrize("bits", [1, 31, 62, 63, 64, 93, 94, 125, 300])
-def test_numbers_follow_from_what_primes_leave_of_them(bits: int) -> None:
+def test_numbers_follow_from_their_residues(bits: int) -> None:
     largest = (1 << bits) - 1
     found = moduli(largest)
     assert found == [0] if bits <= 63 else prod(found) > largest and len(set(found)) == len(found)

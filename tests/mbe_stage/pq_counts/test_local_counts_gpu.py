@@ -1,4 +1,4 @@
-"""Local counts on a GPU, against the specification, closed forms, sums that must hold, and the CPU engine."""
+"""Local counts on a GPU, compared with the reference, closed forms, sum rules and the CPU engine."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_sums_of_wide_matrices(shape: tuple[int, int], density: float, detail: D
 
 
 @pytest.mark.parametrize("detail", DETAILS)
-def test_wide_matrices_as_the_cpu_counts_them(detail: Detail) -> None:
+def test_wide_counts_equal_the_cpu(detail: Detail) -> None:
     for seed, shape in enumerate([(70, 70), (30, 150), (150, 30)]):
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, 0.3))
         for query in (PqQuery.of(3, 3), PqQuery(2, 4, 2, 3), PqQuery.of(3, 5)):
@@ -74,7 +74,7 @@ def test_wide_matrices_as_the_cpu_counts_them(detail: Detail) -> None:
 
 @pytest.mark.parametrize(("n", "p", "q"), [(80, 10, 12), (300, 20, 9), (90, 44, 45)])
 def test_numbers_of_more_than_64_bits(n: int, p: int, q: int) -> None:
-    """A complete graph without one edge: several primes, and what is left of each number is put together."""
+    """A complete graph without one edge: several primes, and each number is combined from its residues."""
     matrix = np.ones((n, n + 7), np.bool_)
     matrix[0, 0] = False
     graph = graphs.from_matrix(matrix)
@@ -114,7 +114,7 @@ def test_parts_of_the_work() -> None:
 
 
 @pytest.mark.parametrize("detail", DETAILS)
-def test_a_budget_is_refused_or_kept_to(detail: Detail) -> None:
+def test_a_budget_holds_or_is_refused(detail: Detail) -> None:
     import cupy as cp
 
     graph = graphs.from_matrix(graphs.random_matrix(5, 1500, 1000, 0.02))
@@ -129,7 +129,7 @@ def test_a_budget_is_refused_or_kept_to(detail: Detail) -> None:
         pool.free_all_blocks()
         before = pool.total_bytes()
         assert counted(engine_cuda, graph, query, detail, Execution(device_memory_bytes=budget)) == wanted
-        # CuPy rounds each array up to what it hands out.
+        # CuPy rounds each array up.
         assert pool.total_bytes() - before <= budget + (4 << 20)
 
 

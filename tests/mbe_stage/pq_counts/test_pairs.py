@@ -1,4 +1,4 @@
-"""Pairs of a wide node's rows or columns: within a budget, and where the worker is told to stop."""
+"""Pairs of a wide node's rows or columns: within a budget, and with a stop."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def random_lists(density: float) -> tuple[Lists, np.ndarray]:
 
 
 def in_one_column(n_rows: int) -> Lists:
-    """Each row has the one column."""
+    """Return rows that all have the one column."""
     rows = np.arange(n_rows)
     return Lists(np.arange(n_rows + 1), np.zeros(n_rows, np.int32), np.array([0, n_rows]), rows.astype(np.int32))
 
 
 def counted(lists: Lists, side: int, budget: int) -> tuple[Worker, dict[tuple[int, int], int]]:
-    """Leaves below a root: their rows and columns as the table has them, and how often."""
+    """Return the leaves below a root: the table's rows and columns, and how often."""
     worker = new_worker(N_ROWS, 1 << 12, budget)
     asked = np.array([2, 3, 2, 9] if side == OF_ROWS else [2, 9, 2, 3], np.int64)
     count_pairs(worker, asked, Size(1, 0, 0, 0) if side == OF_ROWS else Size(0, 0, 1, 0), lists, side, 0, 1)
@@ -50,7 +50,7 @@ def counted(lists: Lists, side: int, budget: int) -> tuple[Worker, dict[tuple[in
 
 
 @pytest.mark.parametrize("side", [OF_ROWS, OF_COLUMNS])
-def test_bits_that_do_not_fit_the_budget_give_way_to_steps(side: int) -> None:
+def test_steps_replace_bits_that_exceed_the_budget(side: int) -> None:
     lists, _ = random_lists(0.3)
     assert bits_pay(lists)
     n_vertices, n_others = (N_ROWS, N_COLUMNS) if side == OF_ROWS else (N_COLUMNS, N_ROWS)
@@ -80,8 +80,8 @@ def test_both_ways_count_what_rows_share(share: object) -> None:
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_a_stop_is_heard_inside_a_long_list_of_pairs(share: object) -> None:
-    """Twenty thousand million pairs: a stop that came only after all of them would be late by far."""
+def test_a_stop_ends_a_long_list_of_pairs(share: object) -> None:
+    """Twenty thousand million pairs: a stop after all of them would be far too late."""
     control, n_rows = np.zeros(N_CONTROL, np.int64), 200_000
     share(in_one_column(3), np.zeros(2, np.int64), 0, 1, control)  # type: ignore[operator]
     times = np.zeros(2, np.int64)

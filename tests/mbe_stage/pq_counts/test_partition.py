@@ -1,4 +1,4 @@
-"""Parts of a core: every root is in one of them, all that is below it is there, and what they take fits the budget."""
+"""Parts of a core: they contain every root with its subtree and fit the budget."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ N_BLOCKS = 4
 
 
 def core_and_sizes(graph: BipartiteCSR, query: PqQuery) -> tuple[Core, SearchSizes]:
-    """With the left vertices as rows."""
+    """Return core and sizes with the left vertices as rows."""
     lists, _ = row_lists(reduced(to_choose(graph, query)))
     core = core_of(lists, Fewest(query.min_p, query.min_q))
     row_degrees, column_degrees = np.diff(core.row_offsets), np.diff(core.column_offsets)
@@ -47,7 +47,7 @@ def parts_within(core: Core, sizes: SearchSizes, budget: int) -> list[GraphPart]
 
 
 def least_budget(core: Core, sizes: SearchSizes) -> int:
-    """What a refusal names; 0 where nothing is refused."""
+    """Return the budget that a refusal names; 0 without a refusal."""
     try:
         parts_within(core, sizes, 1)
     except MemoryBudgetExceeded as refusal:
@@ -56,7 +56,7 @@ def least_budget(core: Core, sizes: SearchSizes) -> int:
 
 
 def below_the_roots(lists: PartLists, query: PqQuery) -> Counter[tuple[int, int]]:
-    """How many bicliques have their first row among the roots, by the later rows of the roots' columns alone."""
+    """Count the bicliques whose first row is among the roots, from the later rows of the roots' columns."""
     found: Counter[tuple[int, int]] = Counter()
     for root in lists.order.tolist():
         first, end = lists.row_offsets[root : root + 2].tolist()
@@ -79,7 +79,7 @@ def below_the_roots(lists: PartLists, query: PqQuery) -> Counter[tuple[int, int]
 
 
 def check_sizes(part: GraphPart, lists: PartLists) -> None:
-    """What the cut says of a part is so, or no less."""
+    """Check that the stated sizes of a part are exact, or upper bounds."""
     sizes = part.sizes
     degrees = np.diff(lists.row_offsets)
     assert part.roots.tolist() == sorted(part.roots.tolist())
@@ -98,7 +98,7 @@ def check_sizes(part: GraphPart, lists: PartLists) -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 240, 60))
-def test_parts_of_random_graphs_have_all_bicliques_once(first: int) -> None:
+def test_parts_of_random_graphs_contain_each_biclique_once(first: int) -> None:
     n_parts = []
     for seed in range(first, first + 60):
         shape, density = SHAPES[seed % len(SHAPES)]
@@ -122,7 +122,7 @@ def test_parts_of_random_graphs_have_all_bicliques_once(first: int) -> None:
     assert n_parts.count(1) > 40
 
 
-def test_what_a_refusal_names_is_enough_and_no_less_is() -> None:
+def test_the_budget_of_a_refusal_is_the_smallest() -> None:
     for seed in range(60):
         shape, density = SHAPES[seed % len(SHAPES)]
         query = QUERIES[seed % len(QUERIES)]
@@ -178,7 +178,7 @@ def test_a_graph_without_bicliques_has_no_parts() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_the_sizes_the_smallest_plan_fits_what_it_names(seed: int) -> None:
+def test_the_smallest_plan_fits_its_named_budget_for_all_sizes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n_rows, n_edges, rows, columns, matrix_rows, words = (int(2 ** rng.uniform(1, 20)) for _ in range(6))
     sizes = SearchSizes(n_rows, n_edges, rows, columns, matrix_rows, words, *rng.integers(2, 60, 2).tolist())

@@ -1,4 +1,4 @@
-"""Tables of leaves that get full, and pieces of the work."""
+"""Leaf tables that fill up, and pieces of the work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.mbe_stage import graphs
 
 
 def leaves(n_parts: int, capacity: int, n_threads: int = 1) -> dict[tuple[int, ...], int]:
-    """Of a graph with nodes of lists and frames below each root, by kind."""
+    """Return the leaves by kind; the graph has list nodes and frames below each root."""
     graph = graphs.from_matrix(graphs.random_matrix(2, 100, 80, 0.5))
     part = reduced(to_choose(graph, PqQuery(2, 4, 2, 4)))
     lists, _ = row_lists(part)
@@ -41,16 +41,16 @@ def leaves(n_parts: int, capacity: int, n_threads: int = 1) -> dict[tuple[int, .
 
 @functools.cache
 def all_leaves() -> dict[tuple[int, ...], int]:
-    """In one piece, and a table with room for all."""
+    """Return all leaves from one piece, with a table that has room for them."""
     return leaves(1, 1 << 14)
 
 
 @pytest.mark.parametrize("capacity", [2, pytest.param(16, marks=pytest.mark.slow), 256])
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_a_full_table_loses_and_doubles_nothing(capacity: int, n_threads: int) -> None:
+def test_a_full_table_neither_loses_nor_repeats_leaves(capacity: int, n_threads: int) -> None:
     assert leaves(1, capacity, n_threads) == all_leaves()
 
 
 @pytest.mark.parametrize("n_parts", [2, 3, 50])
-def test_parts_of_the_children_are_all_of_them_once(n_parts: int) -> None:
+def test_parts_of_the_children_are_complete_and_disjoint(n_parts: int) -> None:
     assert leaves(n_parts, 1 << 14) == all_leaves()

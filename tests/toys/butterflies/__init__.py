@@ -1,1 +1,1 @@
-"""The butterflies of each edge: how many complete 2 x 2 subgraphs it is in. A problem in small files."""
+"""Count the butterflies of each edge: the complete 2 x 2 subgraphs that contain it. A problem in small files."""

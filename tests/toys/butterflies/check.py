@@ -1,4 +1,4 @@
-"""The check of a run, by matrices: it shares no code with engines, reference and collector."""
+"""Check a run with matrices; shares no code with the engines, reference and collector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["check"]
 
 
 def check(job: Job) -> None:
-    """Hold `edges.parquet` against the manifest and, where it is given, against the input."""
+    """Compare `edges.parquet` with the manifest and, if given, with the input."""
     path, asked = job.run / "edges.parquet", job.manifest.config.problem_section
     rows = [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
     job.report.n_found = len(rows)
@@ -56,7 +56,7 @@ def _expected(edges: EdgeData, asked) -> dict[tuple, tuple]:
     left_degrees, right_degrees = joined.sum(1), joined.sum(0)
     found = {}
     for u, v in zip(edges.left_ids.tolist(), edges.right_ids.tolist(), strict=True):
-        # Paths of three edges from one end to the other, less those that go back over the edge itself.
+        # Paths of three edges between the ends, except those that reuse the edge itself.
         n = int(paths[u, v] - left_degrees[u] - right_degrees[v] + 1)
         most = int((left_degrees[u] - 1) * (right_degrees[v] - 1))
         above = asked.max_butterflies is not None and n > asked.max_butterflies

@@ -1,4 +1,4 @@
-"""Blocks of edges into `edges.parquet`; small enough to be kept until the end."""
+"""Write blocks of edges to `edges.parquet`; they are small enough to keep until the end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class EdgesCollector:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing waits to be written."""
+        """No write is pending."""
 
     def finish(self) -> Collected:
         start = time.perf_counter()

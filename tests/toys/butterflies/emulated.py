@@ -1,4 +1,4 @@
-"""The CUDA engine on the emulator. Run as a script: prints a JSON line per case."""
+"""Run the CUDA engine on the emulator. As a script, prints a JSON line per case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of the pipeline with the CUDA engine on the emulator. Run as a script: prints a JSON line for each engine.
+"""Run the pipeline with the CUDA engine on the emulator. As a script, prints a JSON line per engine.
 
 Takes the folder with the toys' entry points, and an output directory.
 """
@@ -23,7 +23,7 @@ def main(installed: str, out: str) -> None:
     from tests.mbe_stage import graphs
     from tests.toys.butterflies import engine_cuda
 
-    # The emulator is no device, and compiles nothing.
+    # The emulator is not a device and compiles nothing.
     engine_cuda.unavailable_reason = lambda: None
     engine_cuda.compile_steps = lambda *_: ()
     left, right = graphs.from_matrix(graphs.random_matrix(3, 20, 30, 0.4)).edges()

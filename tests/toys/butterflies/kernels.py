@@ -1,4 +1,4 @@
-"""What the GPU does."""
+"""The CUDA kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _in_common(offsets, members, one, other):
 
 @kernel(I64, I32, I64, I32, I32, INT, I64)
 def count_thread_per_edge(left_offsets, left_members, right_offsets, right_members, owners, first, counts):
-    """The butterflies of the edges from `first` on; `owners` has the left vertex of each edge."""
+    """Count the butterflies of the edges from `first` on; `owners` holds the left vertex of each edge."""
     place = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
     if place < counts.size:
         u = owners[first + place]

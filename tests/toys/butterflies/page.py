@@ -1,4 +1,4 @@
-"""What the report shows: the edges in most butterflies."""
+"""The report page: the edges in most butterflies."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["page", "rows"]
 
 
 def rows(run_path: Path, limit: int) -> list[dict[str, Any]]:
-    """The edges in most butterflies, of equals those that come first."""
+    """Return the edges in most butterflies; ties in order of the edges."""
     table = pq.read_table(run_path / "edges.parquet", columns=["left", "right", "butterflies"])
     return sorted(table.to_pylist(), key=lambda row: -row["butterflies"])[:limit]
 
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    """The page of a run; see `pipeline.problems.base.Publication`."""
+    """Return the page of a run; see `pipeline.problems.base.Publication`."""
     shown = "".join(
         f"<tr><th>{key(row['left'])}</th><th>{key(row['right'])}</th><td>{count(row['butterflies'])}</td></tr>"
         for row in rows(run_path, top)

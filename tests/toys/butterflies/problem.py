@@ -1,6 +1,6 @@
-"""The problem, as an entry point of the group `mbe_stage.problems` names it.
+"""The problem, as named by an entry point of the group `mbe_stage.problems`.
 
-It is imported to list the problems that there are: arrays come with the engines.
+Listing problems imports it, so arrays come with the engines.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ __all__ = ["PROBLEM", "EdgeQuery"]
 
 @dataclass(frozen=True, slots=True)
 class EdgeQuery:
-    """Which edges are wanted: by their butterflies, and by the share of those that they could be in."""
+    """Selects edges by their butterflies, and by the share of their possible ones."""
 
     min_butterflies: int = 0
     max_butterflies: int | None = None
     min_share: float = 0.0
 
     def accepts(self, butterflies: Any, possible: Any) -> Any:
-        """Whether an edge is wanted, of numbers or of arrays of them.
+        """Return whether edges are selected; takes numbers or arrays.
 
         Parameters
         ----------
         butterflies
-            That it is in.
+            Butterflies of the edge.
         possible
-            That it would be in if all neighbours of its ends were joined.
+            Its butterflies if all neighbours of its ends were joined.
         """
         wanted = (butterflies >= self.min_butterflies) & (butterflies >= self.min_share * possible)
         return wanted if self.max_butterflies is None else wanted & (butterflies <= self.max_butterflies)

@@ -1,4 +1,4 @@
-"""The problem, as the pipeline sees it."""
+"""The problem for the pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The specification: for each edge, the pairs of another left and another right vertex that complete a butterfly."""
+"""The specification: for each edge, the pairs of another left and right vertex that complete a butterfly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["butterflies", "compile_steps", "device", "run", "tasks_of", "unavail
 
 
 def butterflies(graph: BipartiteCSR) -> dict[tuple[int, int], int]:
-    """The butterflies of every edge ``(left, right)``."""
+    """Return the butterflies of every edge ``(left, right)``."""
     edges = set(zip(*(ids.tolist() for ids in graph.edges()), strict=True))
     return {
         (u, v): sum({(u, y), (x, v), (x, y)} <= edges for x in range(graph.n_left) if x != u

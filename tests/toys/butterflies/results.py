@@ -1,4 +1,4 @@
-"""What the engines hand over, and a sink that keeps it."""
+"""Blocks of the engines, and a sink that keeps them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["EdgeBlock", "EdgeCount", "EdgeSink", "possible_butterflies", "roots_
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EdgeBlock:
-    """Some edges, and the butterflies of each: (n,) int32, int32, int64."""
+    """Edges and the butterflies of each: (n,) int32, int32, int64."""
 
     left: np.ndarray
     right: np.ndarray
@@ -26,21 +26,21 @@ class EdgeBlock:
         return self.left.size
 
     def first(self, n: int) -> EdgeBlock:
-        """The first `n` edges."""
+        """Return the first `n` edges."""
         return EdgeBlock(self.left[:n], self.right[:n], self.butterflies[:n], self.work_done)
 
 
 class EdgeCount:
-    """Counts, and stores nothing."""
+    """A sink that only counts."""
 
     detail = None
 
     def accept(self, block: EdgeBlock) -> None:
-        """Whoever streams has counted already."""
+        """The streaming engine has counted already."""
 
 
 class EdgeSink:
-    """Keeps every edge."""
+    """A sink that keeps every edge."""
 
     detail = None
 
@@ -54,16 +54,16 @@ class EdgeSink:
 
 
 def roots_of(graph: BipartiteCSR, query: EdgeQuery) -> Roots:
-    """A root is a left vertex, and its subtree are its edges."""
+    """Return the left vertices as roots; a root's subtree is its edges."""
     return Roots.of("butterflies", np.arange(graph.n_left), query, graph.n_right, graph.n_edges)
 
 
 def possible_butterflies(graph: BipartiteCSR) -> np.ndarray:
-    """How many butterflies each edge could be in, in the order of the edges: (n_edges,) int64."""
+    """Return the number of possible butterflies by edge: (n_edges,) int64."""
     left, right = graph.edges()
     return (graph.left_degrees[left] - 1) * (graph.right_degrees[right] - 1)
 
 
 def tasks_of(graph: BipartiteCSR, query: EdgeQuery, n: int) -> list[Task]:
-    """All edges in at most `n` tasks of similar cost."""
+    """Split all edges into at most `n` tasks of similar cost."""
     return cut(roots_of(graph, query), graph.left_degrees + 1.0, n)

@@ -1,4 +1,4 @@
-"""What may be asked: the section of the configuration, whose fields are the options of the command too."""
+"""The configuration section; its fields are also options of the command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ButterfliesSection"]
 
 
 class ButterfliesSection(Section):
-    """Which edges, and what of them."""
+    """Selection of edges."""
 
     min_butterflies: int = Field(0, ge=0, lt=1 << 62, description="Fewest butterflies of an edge.")
     max_butterflies: int | None = Field(None, ge=0, description="Most butterflies of an edge.")

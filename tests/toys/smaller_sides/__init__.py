@@ -1,1 +1,1 @@
-"""Of each biclique the size of its smaller side: an output derived from bicliques, in one file and its check."""
+"""The size of each biclique's smaller side: a derived output of bicliques, in one file and its check."""

@@ -1,4 +1,4 @@
-"""The check of the table, from the published bicliques: it shares no code with the collector."""
+"""Check the table against the published bicliques; shares no code with the collector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["check"]
 
 
 def check(job: Job) -> None:
-    """Hold `smaller_sides.parquet` against `bicliques/`, and the manifest's counts against both."""
+    """Compare `smaller_sides.parquet` with `bicliques/`, and the manifest's counts with both."""
     path, asked = job.run / "smaller_sides.parquet", job.manifest.config.section("smaller_sides")
     if job.results is None:
         job.not_checked("smaller sides: the bicliques are not to be had")

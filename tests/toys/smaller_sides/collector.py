@@ -1,4 +1,4 @@
-"""Bicliques in passing, from the host or from a device, into one small table."""
+"""Collect bicliques from the host or a device into one small table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SidesCollector:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """No file is open between blocks; what has been counted goes with an error or an interrupt."""
+        """No file is open between blocks; counts are dropped on an error or interrupt."""
         self._found.clear()
 
     def accept(self, block: Any, keys: Any) -> None:

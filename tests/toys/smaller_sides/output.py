@@ -1,4 +1,4 @@
-"""The derived output, as an entry point of the group `mbe_stage.problems` names it."""
+"""The derived output, as named by an entry point of the group `mbe_stage.problems`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The derived output, as the pipeline sees it."""
+"""The derived output for the pipeline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["PUBLICATION", "SmallerSidesSection"]
 
 
 class SmallerSidesSection(Section):
-    """Which sizes."""
+    """Selection of sizes."""
 
     at_least: int = Field(1, ge=1, description="Least size of a smaller side.")
     largest_key: bool = Field(True, description="Write the largest key of each size too.")
