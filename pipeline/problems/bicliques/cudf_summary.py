@@ -38,13 +38,13 @@ def add_largest(largest: Largest, block: DeviceBlock, n_edges: cp.ndarray, keys:
 
 
 def _on_host(offsets: cp.ndarray, members: cp.ndarray, rows: cp.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes and members of some lists, both int32."""
+    """Copy sizes and members of some lists to the host, both int32."""
     taken = take_lists(offsets, members, rows)
     return np.diff(cp.asnumpy(taken[0])).astype(np.int32), cp.asnumpy(taken[1])
 
 
 def _worth_keeping(bounds: Bounds, block: DeviceBlock, n_edges: cp.ndarray, keys: cp.ndarray) -> cp.ndarray:
-    """The rows of a block that `Largest` would keep, had it seen this block alone; and one more where not all fit."""
+    """Return the rows of a block that `Largest` would keep if it saw only this block, plus one that it would drop."""
     narrow = cp.minimum(block.left_sizes, block.right_sizes)
     is_better = (n_edges > bounds.least) | ((n_edges == bounds.least) & (keys <= bounds.last))
     rows = cp.flatnonzero((narrow >= bounds.fewest) & is_better)
@@ -52,7 +52,7 @@ def _worth_keeping(bounds: Bounds, block: DeviceBlock, n_edges: cp.ndarray, keys
         return rows
     rows = rows[cp.lexsort(cp.stack([keys[rows], -n_edges[rows]]))[: bounds.n_most]]
     n_members = cp.cumsum((cp.diff(block.left_offsets) + cp.diff(block.right_offsets))[rows])
-    # The one that does not fit says that some were let go of.
+    # The extra row tells `Largest` that something was dropped.
     return rows[: max(bounds.n_at_least, int((n_members <= bounds.most_members).sum())) + 1]
 
 
@@ -65,7 +65,7 @@ class Summary:
     left_members, right_members : int
         Summed over all bicliques.
     largest : Largest or None
-        For the report; in host memory. None where it shows none.
+        For the report, in host memory; None if it shows none.
     """
 
     left: DeviceVertexStatistics

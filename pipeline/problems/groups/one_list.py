@@ -65,7 +65,7 @@ def choose(searches: Sequence[Searched], known: Known) -> tuple[list[Chosen], Gr
     members = pool.members.take(rows)
     n_copies = count_near_copies(members, pool.members.take(others), section.max_overlap)
     core = cores(best_first, pool, rows)
-    # One behind the last has no members.
+    # The extra entry has no members.
     with_none = GroupMembers.joined([pool.members, GroupMembers.of([((), ())])])
     parts = []
     for graph in range(len(searches)):
@@ -99,7 +99,7 @@ def _pool(graph: int, search: Searched) -> Pool:
 def items_of(searches: Sequence[Searched]) -> np.ndarray:
     """Return the item of each right id, the ids of a later graph after those of earlier ones; ``(n,) int32``.
 
-    The items of tried keys are right vertices of the run; others are their own.
+    The items of tried keys are right vertices of the run; other right vertices are their own items.
     """
     starts = _starts(searches)
     items = [
@@ -110,7 +110,7 @@ def items_of(searches: Sequence[Searched]) -> np.ndarray:
 
 
 def keys_of_all(searches: Sequence[Searched]) -> pa.Array:
-    """Return the right keys of all graphs, in the order of those ids; those of tried keys are items."""
+    """Return the right keys of all graphs in the order of those ids; for tried keys, the keys of their items."""
     keys = [one.collecting.edges.right_keys for one in searches if one.items is None]
     return keys[0] if len(keys) == 1 else pa.concat_arrays([each.cast(pa.large_string()) for each in keys])
 

@@ -176,8 +176,8 @@ def group_members(keys: pa.DataType) -> pa.Schema:
             pa.field("edge_share", pa.float64(), nullable=False),
             # The member's class in `groups.labels`; null without.
             pa.field("label", pa.string(), nullable=True),
-            # Of a right member of a group whose key narrows the items: what it adds to the item in `vertex` and `key`,
-            # as a JSON array; such rows ascend by item key and value as JSON text.
+            # For a right member of a group whose key narrows the items: the value added to the item in `vertex` and
+            # `key`, as a JSON array; such rows ascend by item key and value as JSON text.
             pa.field("key_value", pa.string(), nullable=True),
             # A member of the group's core (`core_key`).
             pa.field("is_core", pa.bool_(), nullable=False),
@@ -198,7 +198,7 @@ def group_halo(keys: pa.DataType) -> pa.Schema:
             pa.field("place", pa.int32(), nullable=False),
             pa.field("vertex", pa.int32(), nullable=False),
             pa.field("key", keys, nullable=False),
-            # In nats: what its edges into the group and its halo say for it, less what the missing ones say against it.
+            # In nats: the evidence of its edges into the group and its halo, minus that of the missing edges.
             pa.field("gain", pa.float64(), nullable=False),
             # Edges into the group itself.
             pa.field("n_edges", pa.int64(), nullable=False),

@@ -35,13 +35,13 @@ from mbe_stage.stream import Listener, wants_outlook
 log = logging.getLogger(__name__)
 
 N_OFFSETS = 2
-"""Graphs of the buckets of time that the input names."""
+"""Number of graphs with the time buckets of the input."""
 _MOST_IDS = 2**31
 _LATER = "buckets shifted by half"
 MOST_SECONDS, SHARE_OF_COPIES = 120.0, 0.3
-"""Keys and random copies take so long at most, and the copies this share of it."""
+"""The time limit of tried keys and random copies together, and the copies' share of it."""
 _LEAST_SECONDS = 0.01
-# Rows of all graphs that are kept in memory; 100 bytes each.
+# Limit on the rows of all graphs in memory; a row takes 100 bytes.
 _MOST_KEPT = 20_000_000
 
 
@@ -169,7 +169,7 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
     Parameters
     ----------
     collecting : Collecting
-        That of the run; its edges have `half_later`.
+        The collecting of the run; its edges have `half_later`.
     place : module
         ``mbe_stage.pipeline.problems.groups.<backend>.sink``.
 
@@ -193,7 +193,7 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
 
 
 def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seconds: float, n_graphs: int) -> Searched:
-    """Search a graph for groups, one of so many, for at most so many seconds and a hundredth at least."""
+    """Search one of `n_graphs` graphs for groups, for at most `seconds` and at least 0.01 seconds."""
     begun, seconds = time.perf_counter(), max(seconds, _LEAST_SECONDS)
     end = begun + seconds
     config, backend, graph = collecting.config, collecting.backend, edges.graph()
@@ -227,16 +227,16 @@ def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seco
 def search_keys(
     collecting: Collecting, keys: Sequence[TriedKey], place: Any
 ) -> tuple[list[Searched], list[dict[str, Any]]]:
-    """Enumerate the graphs of the keys that are tried, while there is time.
+    """Enumerate the graphs of the tried keys while there is time.
 
     Parameters
     ----------
     collecting : Collecting
-        That of the run, in host memory.
+        The collecting of the run, in host memory.
     keys : sequence of TriedKey
-        Those of its input (`keys_of`).
+        The tried keys of its input (`keys_of`).
     place : module
-        As for `search_half_later`.
+        See `search_half_later`.
 
     Returns
     -------

@@ -20,7 +20,7 @@ from mbe_stage.pipeline.problems.groups.schemas import GROUP_EDGES, GROUPS, grou
 from mbe_stage.pipeline.problems.groups.times import GroupEvents, within_words
 from mbe_stage.pipeline.wording import percent_text, plural
 
-# Share of the events; a smaller one is not worth mentioning.
+# Minimum share of the events for a window to be mentioned.
 _WORTH_TELLING = 0.5
 
 Pair = tuple[np.ndarray, np.ndarray]

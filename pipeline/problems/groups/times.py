@@ -69,7 +69,7 @@ class GroupEvents:
     busiest_start : int or None
         Start of the first such window with the most events. The window excludes its end, start + width.
     busiest_item_share : float or None
-        The largest share of the timed events of the group's items, by whomever, in one window of this width.
+        The largest share of all timed events of the group's items, by any account, in one window of this width.
     step : int
         Width of the time line's intervals, in microseconds.
     steps, counts : (m,) int64
