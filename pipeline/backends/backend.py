@@ -136,7 +136,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edges(Generic[Ids, Keys]):
-    """Clean edges; `pipeline.backends.arrow.edges.EdgeData` says what they have."""
+    """Clean edges; see `pipeline.backends.arrow.edges.EdgeData` for the attributes."""
 
     left_ids: Ids
     right_ids: Ids
@@ -200,8 +200,8 @@ class GraphFacts:
 class Backend(Protocol):
     """A place for tables, with the operations on them.
 
-    Those of cleaning raise an `InputError` for values that cannot be keys, weights or times, and `HostNeeded` for those
-    that the backend cannot handle.
+    Cleaning methods raise an `InputError` for values that cannot be keys, weights or times, and `HostNeeded` for values
+    that this backend cannot handle.
     """
 
     @property
@@ -293,7 +293,7 @@ class Backend(Protocol):
         """Join each row of JSON columns to a JSON array without blanks, as text: ``["a",5]``."""
 
     def made_in_parts(self, texts_of: Callable[[Any], Any], n: int) -> Any:
-        """Return `n` texts, which a function makes of a range of their positions."""
+        """Make `n` texts part by part; `texts_of` makes the texts of a range of positions."""
 
     def key_hashes(self, keys: Any, side: str) -> Any:
         """Return the vertex hash of each key, ``(n,) uint64``."""
@@ -312,7 +312,7 @@ class Backend(Protocol):
         """Return clean edges; each pair is left and right."""
 
     def from_host(self, edges: Any) -> Edges[Any, Any]:
-        """Return edges that the host has cleaned as this backend's own."""
+        """Convert edges that the host has cleaned to this backend's own."""
 
     # Between the tasks of a flow
 

@@ -1,6 +1,6 @@
 """The commands of problems, made from the models of other packages when called.
 
-The list shows a command's name and one line of help, and only reads entry points. A called command also loads its
+The list of commands shows names and one line of help, and only reads entry points. A called command also loads its
 publications. Its options are those of the problem's section, the input, the execution, the output, and the problem's
 derived outputs.
 """

@@ -59,7 +59,7 @@ class Header(_Line):
     Attributes
     ----------
     version : int
-        Of the journal.
+        Version of the journal.
     source : str
         The path of the input, for people.
     input : str

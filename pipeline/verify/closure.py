@@ -397,7 +397,7 @@ def check_witnesses(
 
 
 def adjacency(edges: EdgeData) -> Adjacency:
-    """The graph of some edges."""
+    """Return the graph of some edges."""
     return Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
 
 

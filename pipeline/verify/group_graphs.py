@@ -54,7 +54,7 @@ _NOT_CHECKED = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Further:
-    """A graph beside the run's: its name, `key` and `half_later` of its groups, and what the run states of it."""
+    """A graph besides the run's: its name, `key` and `half_later` of its groups, and the run's facts about it."""
 
     name: str
     label: tuple[str | None, bool | None]
@@ -153,7 +153,7 @@ class Graphs:
         With the keys and events of all graphs.
     parts : tuple of OneGraph
     ids : callable
-        As for `read_groups`.
+        The function for `read_groups`.
     items : (n_right,) int64 or None
         If keys were tried, the right vertex of the run for each right id.
     """
@@ -172,7 +172,7 @@ class Graphs:
         return arranged(order, groups, n_grown, graphs, n_right if self.items is not None and len(starts) > 1 else None)
 
     def by_item(self) -> Groups:
-        """Return the groups with the items of right members that narrow one."""
+        """Return the groups with right members replaced by their items, if keys were tried."""
         if self.items is None:
             return self.groups
         vertices, is_right = self.groups.vertices.copy(), self.groups.is_right
@@ -390,7 +390,7 @@ class Scored:
 
 
 def score(job: Job, groups: Groups, null: Null, whose: str = "") -> Scored:
-    """Two passes over the bicliques of a run, or those that are groups: the second reads the members of candidates.
+    """Score the bicliques of a run, or its groups, in two passes: the second reads the members of candidates.
 
     Raises
     ------

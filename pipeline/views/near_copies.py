@@ -12,16 +12,15 @@ import numpy as np
 from mbe_stage.pipeline.views.top import ALL, Biclique, BicliqueIds, Conditions, Measure, largest_ids, with_keys
 
 LOOKED_THROUGH = 2
-"""Number of the largest that are read first for each wanted one: they are in few parts of the table, and are often
-enough."""
-# Factor by which the number grows after that.
+"""Number of bicliques to read first for each wanted one: they are in few parts of the table, and often enough."""
+# Growth factor of that number if it is not enough.
 _MORE = 8
-# Up to this many members in all, the largest are found in one pass.
+# If all bicliques together have at most this many members, the largest are found in one pass.
 _FEW_MEMBERS = 10_000_000
 # Minimum left members of a wide biclique.
 _WIDE = 4_096
 MOST = 20_000
-"""Maximum to examine (or the wanted number, if larger): one family may fill the whole graph."""
+"""Maximum number to examine (or the wanted number, if larger), because one family may fill the whole graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +74,16 @@ def distinct_of(
     run_path, limit
         As for `largest_distinct`.
     candidates : sequence of BicliqueIds
-        The largest first, without a gap.
+        The largest bicliques in order, without a gap.
     are_all : bool
-        True if there are no others.
+        True if these are all bicliques.
     """
     chosen, n_copies = _distinct(candidates, limit)
     return Distinct(with_keys(run_path, chosen), n_copies) if are_all or len(chosen) == limit else None
 
 
 def affordable(n_members: int, limit: int) -> int:
-    """Return how many of the largest bicliques the report examines; for a large result, those of one pass.
+    """Return the number of largest bicliques that the report examines; for a large result, as many as one pass finds.
 
     Parameters
     ----------
@@ -133,7 +132,7 @@ class _LeftSides:
         return any(_is_near(common, left.size, self._sizes[place]) for place, common in shared.items())
 
     def add(self, left: np.ndarray) -> None:
-        """List one more."""
+        """Add a left side to the list."""
         if 2 * left.size >= _WIDE:
             self._wide.append(left)
         if left.size < 2 * _WIDE:

@@ -1,4 +1,4 @@
-"""The most interesting rows of a published run, read with bounded memory: the largest bicliques, by size or vertex."""
+"""The largest bicliques of a published run, by size or with a vertex, read with bounded memory."""
 
 from __future__ import annotations
 

@@ -159,9 +159,9 @@ class WorkerParts:
         Takes a directory and `RowSink`'s settings for memory and spills, and returns a sink that writes there like that
         of the run; it is pickled.
     run_path : Path or None
-        Of the run, here.
+        The run, in the publishing process.
     store : StoredParts or None
-        For workers that do not see the directory.
+        The store, for workers that do not see the directory.
     """
 
     directory: Path
@@ -312,7 +312,7 @@ def parts_of(
     Parameters
     ----------
     sink : callable
-        As of `WorkerParts`.
+        As for `WorkerParts`.
     has_rows : bool
         Whether it writes rows, which derived outputs read back.
     """

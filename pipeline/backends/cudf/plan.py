@@ -50,7 +50,7 @@ class MemoryShares:
     Attributes
     ----------
     engine_bytes : int
-        Including the blocks that the engine returns.
+        Bytes for the engine, including the blocks that it returns.
     """
 
     engine_bytes: int
@@ -65,7 +65,7 @@ class MemoryShares:
         Parameters
         ----------
         limit_bytes, used_bytes : int
-            Of all device memory of the run; used memory stays used.
+            Limit and current use of the run's device memory; used memory stays used.
         encoder_bytes : int
             Fixed need of each writer: `parquet.encoder_bytes`, 0 on the host.
         members : bool

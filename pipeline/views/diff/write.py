@@ -136,7 +136,7 @@ def _batch(
     Parameters
     ----------
     first : list of pa.Array
-        The columns before those of the members.
+        The columns before those of members.
     at : (n,) integers
         Positions in `side`.
     left, right : pa.ListArray
