@@ -52,8 +52,8 @@ class UndirectedFacts:
 
 
 QUICK_TWO_HOP_STEPS, QUICK_TWO_HOP_EDGES = 50_000_000, 1_000_000
-"""Without a limit of its own, a run counts two-hop degrees within so many steps, a tenth of a second, and up to so many
-edges: beyond them, bounding the steps alone takes longer than a tenth of reading."""
+"""Without `output.two_hop_steps`, a run counts two-hop degrees within this many steps (a tenth of a second) and up to
+this many edges. With more edges, bounding the steps alone takes longer than a tenth of reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class InputFacts:
     def most_two_hop_steps(self, limit: int | None) -> int:
         """Return the most steps for two-hop degrees of a side, given `output.two_hop_steps`; 0 counts none."""
         if self.n_edges_held is not None:
-            # They need all edges.
+            # Two-hop degrees need all edges.
             return 0
         if limit is not None:
             return limit

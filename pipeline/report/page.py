@@ -73,7 +73,7 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = 
 
 
 def rendered(manifest: Manifest, scripts: Sequence[str] = (), **values: Any) -> str:
-    """Return a page on a run: the facts of its manifest, and the further `values` of `templates/page.html`."""
+    """Return a page on a run, from its manifest and the further `values` for `templates/page.html`."""
     title = _title(manifest.input.source)
     return render(
         "page.html",
