@@ -136,7 +136,7 @@ class DeviceMemoryExhausted(MemoryBudgetExceeded):
     Attributes
     ----------
     may_pass : bool
-        Whether another program held the memory: then another attempt may succeed.
+        True if another program held the memory: then another attempt may succeed.
     """
 
     def __init__(self, message: str, *, may_pass: bool) -> None:

@@ -161,7 +161,7 @@ def narrowed_key(key: object, value: str | None) -> object:
 
 
 def group_key_text(group: Mapping[str, Any]) -> str:
-    """Describe the key of a group, and whether it has two parts; empty if a single key was searched."""
+    """Describe a group's key, and whether the group is a pair of left members; empty if one key alone was searched."""
     if group.get("key") is None:
         return ""
     named = "same items only" if group["key"] == "items" else group["key"]

@@ -74,7 +74,7 @@ class Column:
     present : (n,) bool or None
         False for nulls, NaNs and empty text, where `values` is undefined; None if every row has a value.
     moments : bool
-        Whether the numbers are microseconds since 1970.
+        True if the numbers are microseconds since 1970.
     """
 
     values: Any
@@ -89,14 +89,14 @@ class Rows:
     Attributes
     ----------
     source, format, warnings, dialect, n_columns
-        As in `InputFacts`.
+        See `InputFacts`.
     reader : str or None
         The reader of the rows, for the log, unless it is the format's own.
     keys : {"typed", "inferred", "integers"}
-        Whether the columns carry their own type, are text with integers to be recognised, or are text of a format whose
-        ids are integers by definition.
+        The type of keys: that of the columns; text in which integers are recognised; or text of a format whose ids are
+        integers by definition.
     input_columns : tuple of InputColumn
-        As `InputFacts.columns`.
+        See `InputFacts.columns`.
     n_lone : int
         Number of last rows that are isolated vertices instead of edges; filters do not apply to them.
     """
@@ -224,7 +224,7 @@ class Backend(Protocol):
         Raises
         ------
         InputError
-            As `pipeline.io.read_edges`; the two functions raise it as well.
+            See `pipeline.io.read_edges`; the two functions raise it as well.
         """
 
     # Cleaning

@@ -49,7 +49,7 @@ def attributes_of(columns: Iterable[tuple[str, pa.Array]]) -> Iterator[Attribute
             values = pc.if_else(pc.is_finite(values), values, None)
         coded = pc.dictionary_encode(pc.fill_null(values.cast(pa.large_string()), ""))
         n_values = len(coded.dictionary)
-        # A column with nearly as many values as rows holds ids.
+        # If more than half of the values are distinct, they are ids.
         if not 2 <= n_values <= min(MOST_VALUES, len(values) // 2):
             continue
         texts = coded.dictionary.to_pylist()

@@ -43,7 +43,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges[Any, Any]:
     Parameters
     ----------
     config : InputConfig
-        As given to the reader.
+        The configuration that the reader got.
     backend : Backend
         The backend of the rows.
 

@@ -77,7 +77,7 @@ def clean_within(
     Raises
     ------
     InputError
-        As `clean`.
+        See `clean`.
     MemoryBudgetExceeded
         The remaining edges do not fit; the message names a sufficient budget.
     """
@@ -161,7 +161,7 @@ class _NumberedRows:
     Attributes
     ----------
     n, dropped
-        As in `pipeline.clean.keys.KeptRows`.
+        See `pipeline.clean.keys.KeptRows`.
     left, rights : _Column and list of _Column
         A second entry of `rights` has time buckets shifted by half.
     """
@@ -447,7 +447,7 @@ class _Core:
             spooled.write(spooled.n, ids)
 
     def reduce(self, most_edges: int) -> None:
-        """Drop edges of vertices with too few neighbours until there are none such; in memory once few enough remain."""
+        """Drop edges of vertices with too few neighbours until there is none; in memory once few enough remain."""
         # The remaining edges do not depend on the budget, so a run can be resumed with another budget.
         degrees = self.degrees[0].astype(np.int32), self.degrees[1].astype(np.int32)
         n_before = self.n + 1

@@ -72,7 +72,7 @@ class InputFacts:
     n_left, n_right, n_edges : int
         For an undirected graph both sides are the number of its vertices.
     fingerprint : str
-        Identifies the set of edges by their own keys, whatever their order or file format.
+        Identifies the set of edges by their own keys, regardless of order and file format.
     events_fingerprint : str or None
         Identifies the rows with weights and times, if an output needs these and the input names them.
     warnings : tuple of str

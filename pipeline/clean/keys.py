@@ -36,7 +36,7 @@ def number_keys(
     values
         A column of int64 or text, without nulls.
     key_type, origin
-        Whether text may, or must, be integers: from the configuration and, for ``auto``, the format.
+        They decide whether text may or must be integers: the configuration's choice and, for ``auto``, the format's.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def number_tuples(
     Returns
     -------
     ids, keys
-        As in `number_keys`; keys of several columns are text.
+        See `number_keys`; keys of several columns are text.
     """
     if len(parts) == 1:
         return parts[0]

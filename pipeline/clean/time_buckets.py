@@ -51,7 +51,7 @@ def number_buckets(
     Returns
     -------
     ids, keys
-        As in `pipeline.clean.keys.number_keys`; a key is ``2024-01-08T00:00:00Z``, with milliseconds unless width and
+        See `pipeline.clean.keys.number_keys`; a key is ``2024-01-08T00:00:00Z``, with milliseconds unless width and
         offset are whole seconds.
     """
     (begins,) = beginnings(lambda: [times], moments, width, offset, refuse, backend)

@@ -47,7 +47,7 @@ def compile_everything(
     Parameters
     ----------
     engine : str
-        As `execution.engine`.
+        See `execution.engine`.
     problem : str, optional
         Only the engines of this problem; by default those of all.
 

@@ -130,7 +130,7 @@ class ProgressDisplay:
     Attributes
     ----------
     enumerated : Listener
-        Takes progress of an enumeration; it wants a forecast, unless nothing is shown.
+        Receives the progress of an enumeration; requests a forecast unless nothing is shown.
     """
 
     def __init__(self, console: Console, quiet: bool, first: str, counted: str = "bicliques") -> None:

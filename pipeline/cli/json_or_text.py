@@ -449,7 +449,7 @@ def show_by_problem(
     Parameters
     ----------
     vertex : str or None
-        As in `Publication.top`.
+        See `Publication.top`.
     of_bicliques : mapping of str to object
         Options of bicliques, and whether each was given.
 

@@ -70,7 +70,7 @@ class Header(_Line):
     asked : dict
         The non-default part of it, for people.
     versions : dict of str
-        Of the software.
+        Versions of the software.
     """
 
     version: int = VERSION
@@ -95,17 +95,17 @@ class Record(_Line):
     Attributes
     ----------
     done : tuple of (int, int)
-        Ranges of these roots, whose search is complete but for `saved`; in a chain, those of the records before, too.
+        Ranges of the roots whose search is complete except for `saved`; in a chain, also those of earlier records.
     files : tuple of FileEntry
-        All of their results; paths are relative to the staging directory; files in a store are not there yet.
+        Files with all their results; paths are relative to the staging directory; files in a store are not there yet.
     work : float
         Share of the whole work, as the engine estimates it.
     at : str
-        When (UTC).
+        Time of the record (UTC).
     saved : SavedWork or None
         The rest of the search below these roots; its file is kept until the next record.
     follows : str
-        Path of the saved work of the record before it in its chain; empty for the first.
+        Path of the saved work of the previous record of the chain; empty for the first.
     """
 
     roots: Roots
@@ -119,7 +119,7 @@ class Record(_Line):
 
     @property
     def saved_name(self) -> str:
-        """Path of the saved work, which no other has; empty if there is none."""
+        """Unique path of the saved work; empty if there is none."""
         return "" if self.saved is None else self.saved.file.path
 
 
@@ -131,7 +131,7 @@ class Journal:
     staging_dir : Path
         `Staging.path.parent`; the run grows below it.
     records : sequence of Record
-        Of earlier processes.
+        Records of earlier processes.
     """
 
     def __init__(self, staging_dir: Path, header: Header, records: Sequence[Record] = ()) -> None:
@@ -341,7 +341,7 @@ def remove_unbooked(staging_dir: Path) -> None:
     Raises
     ------
     PublishError
-        As `read_journal`; then all files stay.
+        See `read_journal`; then all files stay.
     OSError
         A file cannot be removed.
     """

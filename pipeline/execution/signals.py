@@ -103,7 +103,7 @@ class PatientHandler:
     Parameters
     ----------
     handler : callable
-        As `signal.signal` takes it.
+        A handler for `signal.signal`.
     """
 
     def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None:

@@ -64,7 +64,7 @@ class Tier:
     Attributes
     ----------
     name : str
-        As in `execution.engine`; never ``auto``.
+        See `execution.engine`; never ``auto``.
     engine : str
         The engine that enumerates, as in `mbe_stage.engines`.
     reason : str
@@ -246,7 +246,7 @@ def on_a_tier_that_fits(
     Raises
     ------
     EngineUnavailable
-        As `pipeline.execution.tiers.choose_tier`.
+        See `pipeline.execution.tiers.choose_tier`.
     MemoryBudgetExceeded
         No other tier may take over.
     """

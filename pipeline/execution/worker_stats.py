@@ -34,13 +34,13 @@ class WorkerTime(_Frozen):
     bytes : int
         Bytes sent, or written if `writes` is true.
     writes : bool
-        Whether it wrote parts of the tables instead of sending results.
+        True if it wrote parts of the tables instead of sending results.
     leases : int
         Number of leases whose results were accepted.
     busy_seconds : float
         Time at work on them.
     busy : float
-        That time as a share of the search.
+        The same time as a share of the search.
     """
 
     name: str

@@ -136,7 +136,7 @@ def columns_meant(
     Parameters
     ----------
     are_named : bool
-        Whether the names come from the input rather than from the reader.
+        True if the names come from the input rather than from the reader.
     """
     return tuple(
         InputColumn(role.partition(" ")[0], position, available[position] if are_named else None)

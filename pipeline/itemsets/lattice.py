@@ -43,12 +43,12 @@ def concept_lattice(context: Any, *, engine: str = AUTO, threads: int = 0) -> Co
     context
         A `Context`, or baskets as `closed_itemsets` takes them: transactions are objects, items attributes.
     engine, threads
-        As in `closed_itemsets`.
+        See `closed_itemsets`.
 
     Raises
     ------
     InvalidArgument, InputError
-        As `closed_itemsets`.
+        See `closed_itemsets`.
 
     Examples
     --------

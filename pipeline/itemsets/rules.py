@@ -37,7 +37,7 @@ def association_rules(
     Parameters
     ----------
     data, min_support, engine, threads
-        As in `closed_itemsets`.
+        See `closed_itemsets`.
     min_confidence : float
         Minimum share of the transactions with the antecedent that also have the consequent, above 0 and at most 1.
 
@@ -52,7 +52,7 @@ def association_rules(
     Raises
     ------
     InvalidArgument, InputError
-        As `closed_itemsets`.
+        See `closed_itemsets`.
 
     References
     ----------

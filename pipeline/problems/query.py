@@ -13,7 +13,7 @@ from mbe_stage.pipeline.errors import InputError
 
 
 class KeyedEdges(Protocol):
-    """Edges whose keys can be looked up, wherever they are kept."""
+    """Edges whose keys can be looked up, in host or device memory."""
 
     @property
     def facts(self) -> InputFacts:

@@ -47,7 +47,7 @@ def refuse_nulls(table: pa.Table, schema: pa.Schema) -> None:
 def bicliques_parts(run_path: str | Path) -> list[Path]:
     """Return the files of a run's table `bicliques`, in reading order.
 
-    For a run without bicliques that was made from another run, these are the other's (`run_with_bicliques`).
+    A run without bicliques that was made from another run uses the other run's (`run_with_bicliques`).
 
     Raises
     ------
@@ -203,7 +203,7 @@ def vertex_keys(run_path: str | Path, side: str) -> pa.ChunkedArray:
     Raises
     ------
     PublishError
-        As `key_type`.
+        See `key_type`.
     """
     key_type(run_path, side)
     with reading(run_path), pq.ParquetFile(Path(run_path) / f"{side}_vertices.parquet") as file:

@@ -157,7 +157,7 @@ class RemoteStore:
         Raises
         ------
         PublishError
-            As `check_writable`.
+            See `check_writable`.
         """
         from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
 
@@ -252,7 +252,7 @@ class RemoteStore:
         Raises
         ------
         PublishError
-            As `whole`.
+            See `whole`.
         """
         wanted = {f"{RUNS}/{run.name}/{name}" for name in names}
         return self._fetched(run, [each for each in self.listed() if each.name in wanted])
@@ -416,7 +416,7 @@ def found_run(place: str) -> tuple[str, str]:
     Raises
     ------
     PublishError
-        There is none; the message describes what was found.
+        There is no run; the message describes what was found.
     """
     named = _run_named(parse_address(place))
     if named is not None:

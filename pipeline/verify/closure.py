@@ -129,7 +129,7 @@ def closures(
     sums : (n, 2) uint64
         Sums of their hashes.
     holds_all : (n,) bool
-        Whether all required ids are members.
+        True if all required ids are members.
     """
     own = 0 if side == "left" else 1
     neighbours = (adjacency.left_offsets, adjacency.left), (adjacency.right_offsets, adjacency.right)
@@ -359,7 +359,7 @@ def check_witnesses(
     side : str
         The side of the seeds.
     seeds : (n, 2) integers
-        As in `closures`.
+        See `closures`.
     rules : RowRules
         Hashes of the vertices, and the query's conditions.
     sorted_keys : int64

@@ -160,7 +160,7 @@ def check_key_types(run: Path, manifest: Manifest, keys: tuple[pa.ChunkedArray, 
     right_has_parts = len(reads.right_columns) > 1 or reads.time_bucket is not None
     for side, column in zip(("left", "right"), keys, strict=True):
         if reads.by is not None or (side == "right" and right_has_parts):
-            # JSON arrays are text, whatever their parts are.
+            # JSON arrays are text, regardless of their parts.
             continue
         check_key_type(run / f"{side}_vertices.parquet", manifest, column)
 
@@ -226,7 +226,7 @@ def check_derived(run: Path, manifest: Manifest) -> None:
     Raises
     ------
     VerificationError
-        It describes another one.
+        It describes another output.
     """
     requested = sorted(each.name for each in derived_of(manifest.config))
     if sorted(manifest.derived) != requested:

@@ -104,9 +104,9 @@ class OneGraph:
     Attributes
     ----------
     job : Job
-        With the graph's edges and keys.
+        A job with the graph's edges and keys.
     groups : Groups
-        With the graph's own ids.
+        The groups, with the graph's own ids.
     rows : (n,) int64
         Positions of these groups in the list of all.
     degrees : pair of (n_vertices,) int64
@@ -150,7 +150,7 @@ class Graphs:
     Attributes
     ----------
     job : Job
-        With the keys and events of all graphs.
+        A job with the keys and events of all graphs.
     parts : tuple of OneGraph
     ids : callable
         The function for `read_groups`.
@@ -304,10 +304,10 @@ def _ids(
     vertices: np.ndarray,
     values: pa.ChunkedArray,
 ) -> np.ndarray:
-    """Return the ids of members: those of a further graph's right vertices follow those of the graphs before it.
+    """Return the ids of members; ids of a further graph's right vertices follow those of earlier graphs.
 
-    The right vertices of tried keys, whose `right_keys` are given, are named by items and values. `starts` are the
-    first right ids of the graphs, and the end; further parameters are those of `pipeline.verify.group_tables.Ids`.
+    With tried keys, `right_keys` are given, and right vertices are identified by items and values. `starts` has the
+    first right id of each graph, and the end. Further parameters are those of `pipeline.verify.group_tables.Ids`.
     """
     graphs, found = of_group[of_row], vertices.astype(np.int64)
     is_narrow = is_right & (graphs > 0) & (right_keys is not None)
@@ -371,11 +371,11 @@ class Scored:
     candidates : Bicliques
         Best first.
     surprise, evidence : (n,) int64
-        For each candidate.
+        Scores of the candidates.
     best : int
         The largest surprise, positive or not.
     share_numerators : pair of (n_vertices,) int64
-        As `Best.numerators`.
+        See `Best.numerators`.
     is_whole : bool
         True if these are all bicliques of the run; false if they are only the groups, which allow fewer checks.
     """

@@ -72,7 +72,7 @@ def distinct_of(
     Parameters
     ----------
     run_path, limit
-        As for `largest_distinct`.
+        See `largest_distinct`.
     candidates : sequence of BicliqueIds
         The largest bicliques in order, without a gap.
     are_all : bool
@@ -113,14 +113,14 @@ def _distinct(candidates: Iterable[BicliqueIds], limit: int) -> tuple[list[Bicli
 class _LeftSides:
     """The left sides of listed bicliques, to find those that share half of their members.
 
-    Sides whose sizes differ by more than a factor of two cannot. Narrow sides are found by an index of their members.
-    Wide ones are compared one by one, because indexing their members would take seconds.
+    Sides cannot do so if their sizes differ by more than a factor of two. Narrow sides are found by an index of their
+    members. Wide ones are compared one by one, because indexing their members would take seconds.
     """
 
     def __init__(self) -> None:
         self._wide: list[np.ndarray] = []
         self._sizes: list[int] = []
-        # For each member, its narrow bicliques.
+        # The narrow bicliques of each member.
         self._holders: dict[int, list[int]] = defaultdict(list)
 
     def nearly_have(self, left: np.ndarray) -> bool:

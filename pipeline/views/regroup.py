@@ -77,7 +77,7 @@ def regroup(
         The input in memory, as for `pipeline.run`.
     on_share : callable
     on_progress, on_compile : callable, optional
-        As for `pipeline.run`. With time buckets, `on_progress` reports the enumeration of the second graph.
+        See `pipeline.run`. With time buckets, `on_progress` reports the enumeration of the second graph.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def _regrouped(
     Parameters
     ----------
     sections, source, on_share, on_progress, on_compile
-        As for `regroup`.
+        See `regroup`.
     """
     clock = Clock()
     check_problem(run_dir)

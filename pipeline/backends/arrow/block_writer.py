@@ -1,4 +1,4 @@
-"""Write blocks of results as Parquet, in threads beside the engine."""
+"""Write blocks of results as Parquet in threads, while the engine searches."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class BlockWriter:
     memory_budget : int
         Memory limit of all encoders together, in bytes.
     is_begun : bool
-        Whether parts of an earlier process exist.
+        True if parts of an earlier process exist.
 
     Notes
     -----

@@ -65,7 +65,7 @@ class Proof:
     text : str
         Content of the file.
     is_stored : bool
-        Whether it is in a store.
+        True if it is in a store.
     why_not : str
         Why there is no proof; empty if there is one.
     """
@@ -256,7 +256,7 @@ class WorkerParts:
         Raises
         ------
         PublishError
-            As `pipeline.stores.part_objects.fetch`.
+            See `pipeline.stores.part_objects.fetch`.
         """
         assert self.store is not None
         directory = self.directory / f"fetched-{uuid.uuid4().hex}"
@@ -291,7 +291,7 @@ def sink_within(collecting: Collecting, sink: Callable[..., _Sink], *, has_rows:
     sink : callable
         Makes the sink, here and in workers.
     has_rows : bool
-        As for `parts_of`.
+        See `parts_of`.
     """
     execution = collecting.config.execution
     return sink(
@@ -312,9 +312,9 @@ def parts_of(
     Parameters
     ----------
     sink : callable
-        As for `WorkerParts`.
+        See `WorkerParts`.
     has_rows : bool
-        Whether it writes rows, which derived outputs read back.
+        True if it writes rows, which derived outputs read back.
     """
     if collecting.config.execution.runner == "local":
         return None

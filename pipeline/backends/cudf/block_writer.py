@@ -1,4 +1,4 @@
-"""Write blocks of results in device memory as Parquet: named, summed up, and written by libcudf beside the engine."""
+"""Write blocks of results in device memory as Parquet, with keys and sums, by libcudf while the engine searches."""
 
 from __future__ import annotations
 

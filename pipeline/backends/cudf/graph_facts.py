@@ -81,7 +81,7 @@ def network_of(graph: BipartiteCSR) -> Network:
 
 
 def two_hop_by_cugraph(network: Network, first: int, paths: cp.ndarray, paths_at_once: int) -> tuple[cp.ndarray, int]:
-    """For each vertex of a side, count the others of the side that are two hops away.
+    """Count, for each vertex of a side, the other vertices of the side that are two hops away.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class Sample:
     text : str
         At least two lines, if there are two.
     whole : bool
-        Whether that is all of it; otherwise the last line may be cut off.
+        True if that is all of it; otherwise the last line may be cut off.
     """
 
     text: str
@@ -75,7 +75,7 @@ def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedRea
     config : InputConfig
         `encoding`, `skip_lines` and `comment` are applied: skipped lines become blank lines.
     blank : int
-        Number of first lines to make blank, whatever `skip_lines` is.
+        Number of first lines to make blank, regardless of `skip_lines`.
     """
     stream = open_konect(path)
     start = stream.peek(_BLOCK_BYTES)

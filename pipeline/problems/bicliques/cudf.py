@@ -1,4 +1,4 @@
-"""Bicliques in device memory: cuDF tables, and the sink that libcudf writes beside the engine."""
+"""Bicliques in device memory: cuDF tables, and the sink that writes with libcudf while the engine searches."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def enumerate_bicliques(
     left, right : str or int
         Columns of the frame, by name or position; `right` may be a tuple of columns that form the key together.
     min_left, min_right, max_left, max_right, min_edges, containing_left, containing_right
-        As `QueryConfig`; `containing_*` holds the frame's own keys.
+        See `QueryConfig`; `containing_*` holds the frame's own keys.
     left_vertices : Series, optional
         The left vertices of an undirected graph. In a directed graph, sources are left and destinations right.
     max_bicliques : int, optional
@@ -136,7 +136,7 @@ def enumerate_bicliques(
     device_memory : int, optional
         Maximum bytes for the enumeration; by default all free memory.
     two_hop_steps : int, optional
-        As `OutputConfig.two_hop_steps`.
+        See `OutputConfig.two_hop_steps`.
     on_frame : callable, optional
         Receives the rows of `bicliques` in pieces instead of all at the end: for results larger than one column or the
         device memory.

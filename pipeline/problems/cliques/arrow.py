@@ -1,4 +1,4 @@
-"""Cliques in host memory: their tables, their sums and the sink that writes them beside the engine."""
+"""Cliques in host memory: their tables, their sums and the sink that writes them while the engine searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cliques in device memory: cuDF tables, sums, and the sink that libcudf writes beside the engine."""
+"""Cliques in device memory: cuDF tables, sums, and the sink that writes with libcudf while the engine searches."""
 
 from __future__ import annotations
 

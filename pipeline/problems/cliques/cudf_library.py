@@ -75,7 +75,7 @@ def enumerate_cliques(
         Columns of the frame, by name or position. With `project`, `right` may be a tuple of columns that form the key
         together.
     min_size, max_size, containing, project, min_shared
-        As `pipeline.problems.cliques.section.CliquesSection`; `containing` holds the frame's own keys.
+        See `pipeline.problems.cliques.section.CliquesSection`; `containing` holds the frame's own keys.
     max_cliques : int, optional
         Stop after this many.
     device_memory : int, optional

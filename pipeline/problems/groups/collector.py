@@ -69,9 +69,9 @@ def of_known(
     Parameters
     ----------
     members : GroupMembers
-        In rank order.
+        Members of the groups, in rank order.
     edges : sequence of (m,) int64
-        As `pipeline.problems.groups.cases.case_numbers` takes them.
+        See `pipeline.problems.groups.cases.case_numbers`.
     left_hashes : (n_left,) uint64
         Hashes of the left vertices' keys.
     """

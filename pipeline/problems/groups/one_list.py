@@ -1,4 +1,4 @@
-"""One list of groups from several graphs: those of both offsets of the time buckets, or of the keys that are tried.
+"""One list of groups from several graphs: one per offset of the time buckets, or per tried key.
 
 The graphs have the same left vertices and the same input rows behind their edges. Each group belongs to one graph, and
 its figures use the degrees of that graph. Near copies are dropped by their left members, between graphs as within one,
@@ -45,7 +45,7 @@ def choose(searches: Sequence[Searched], known: Known) -> tuple[list[Chosen], Gr
     parts : list of Chosen
         The groups of each graph.
     members : GroupMembers
-        Of all groups, by rank, with the right ids of `items_of`.
+        Members of all groups, by rank, with the right ids of `items_of`.
     """
     section = searches[0].collecting.config.section("groups")
     pool = Pool.joined([_pool(i, one) for i, one in enumerate(searches)])
@@ -160,7 +160,7 @@ def merged(
     parts : sequence of mapping
         The tables by name; right ids are those of the graph.
     of_keys : bool
-        The graphs are those of keys, whether or not there was time for more than one.
+        The graphs belong to tried keys, even if there was time for only one.
 
     Returns
     -------
@@ -216,7 +216,7 @@ def _rank_of_rows(table: pa.Table, chosen: Chosen) -> np.ndarray:
 
 
 def _with_common_ids(tables: Mapping[str, pa.Table], search: Searched, start: int) -> dict[str, pa.Table]:
-    """Replace the right vertices of a tried key by their items and what the key adds; others move behind `start`."""
+    """Replace the right vertices of a tried key by items and added values; other right ids move by `start`."""
     keys, changed = search.collecting.edges.right_keys, dict(tables)
     for name, column in (("group_members", "vertex"), ("group_halo", "vertex"), ("group_edges", "right")):
         table = tables[name]

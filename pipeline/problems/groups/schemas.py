@@ -36,7 +36,7 @@ GROUPS = pa.schema(
         # Significant bicliques: the group itself if it is one, and the near copies of it; each counts for the best
         # such group.
         pa.field("n_bicliques", pa.int64(), nullable=False),
-        # Whether p_bound is below 0.05. Only such groups are listed.
+        # True if p_bound is below 0.05. Only such groups are listed.
         pa.field("significant", pa.bool_(), nullable=False),
         # exp(-surprise): no higher is the chance that any group of a random graph with these degrees has this surprise.
         pa.field("p_bound", pa.float64(), nullable=False),
@@ -60,7 +60,7 @@ GROUPS = pa.schema(
         # If several right keys were tried: the group's key, "items" for the right vertices alone, or the names of what
         # narrows them, such as "rating x 1d". Else null.
         pa.field("key", pa.string(), nullable=True),
-        # With time buckets, named or tried: whether the group was found in the graph whose buckets begin half a bucket
+        # With time buckets, named or tried: true if the group was found in the graph whose buckets begin half a bucket
         # later. Else null.
         pa.field("half_later", pa.bool_(), nullable=True),
         # 16 hexadecimal digits, the same for groups that overlap the first group of the case by half.
@@ -74,7 +74,7 @@ GROUPS = pa.schema(
         pa.field("known_p_value", pa.float64(), nullable=True),
         # The verdict on the case: fraud, fine or open; null without one (`pipeline.problems.groups.decided`).
         pa.field("verdict", pa.string(), nullable=True),
-        # Whether all left members, or all right members, are known good, or the case is fine.
+        # True if all left members, or all right members, are known good, or the case is fine.
         pa.field("is_muted", pa.bool_(), nullable=False),
         pa.field("explanation", pa.string(), nullable=False),
     ]
@@ -90,7 +90,7 @@ HALF_LATER_VERTICES = pa.schema(
     ]
 )
 
-# If right keys are tried: each graph beside that of the items, in the order of the search.
+# If right keys are tried: each graph other than that of the items, in the order of the search.
 GROUP_KEYS = pa.schema(
     [
         pa.field("key", pa.string(), nullable=False),
@@ -186,7 +186,7 @@ def group_members(keys: pa.DataType) -> pa.Schema:
 
 
 def group_halo(keys: pa.DataType) -> pa.Schema:
-    """Schema of `group_halo`: for each grown group the vertices that come next; by rank, side and place.
+    """Schema of `group_halo`: the next vertices to join each grown group; by rank, side and place.
 
     These are leads: nothing is said about their significance.
     """

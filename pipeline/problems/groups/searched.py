@@ -52,7 +52,7 @@ class Searched:
     Attributes
     ----------
     made : callable
-        Returns the `Collecting` with edges and graph in host memory; large graphs of tried keys are made again.
+        Returns the `Collecting` with edges and graph in host memory; large graphs of tried keys are rebuilt.
     n_right : int
     sink : CandidateSink or DeviceCandidateSink
         After `finish`.
@@ -93,7 +93,7 @@ class Searched:
     def of(
         cls, collecting: Collecting, model: NullModel, sink: Any, partners: Grown | None, seconds: float
     ) -> Searched:
-        """Return a graph in host memory after its search; grow its candidates for at most so many seconds."""
+        """Return a graph in host memory after its search; grow its candidates for at most `seconds`."""
         candidates, query = sink.finish(), collecting.config.query
         grown = grown_above_chance(
             collecting.graph,
@@ -110,7 +110,7 @@ class Searched:
 
 
 def partners_of(collecting: Collecting, model: NullModel, seconds: float) -> Grown | None:
-    """Grow vertices with their best partners for at most so many seconds; None if the query asks for certain members.
+    """Grow vertices with their best partners for at most `seconds`; None if the query requires certain members.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
     ConfigError
         The two graphs together have more right vertices than ids.
     EngineUnavailable, MemoryBudgetExceeded
-        As `mbe_stage.enumerate_into`.
+        See `mbe_stage.enumerate_into`.
     """
     config, edges = collecting.config, collecting.edges.half_later
     n_right = len(collecting.edges.right_keys) + len(edges.right_keys)

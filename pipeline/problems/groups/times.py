@@ -124,7 +124,7 @@ def times_table(keys: np.ndarray, found: list[GroupEvents]) -> pa.Table:
     Parameters
     ----------
     keys : (n,) int64
-        Of the groups.
+        Keys of the groups.
     """
     sizes = [len(group.steps) for group in found]
     starts = [step * group.step for group in found for step in group.steps]

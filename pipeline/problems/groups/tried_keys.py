@@ -37,7 +37,7 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TriedKey:
-    """A key beside that of the items.
+    """A tried key other than the items alone.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ def are_tried(config: Config) -> bool:
 
 
 def keys_of(events: Events | None, config: Config) -> tuple[TriedKey, ...]:
-    """Return the keys to try beside the items: attributes, buckets and their products; at most 11."""
+    """Return the keys to try besides the items: attributes, buckets and their products; at most 11."""
     if events is None or not are_tried(config):
         return ()
     # A key has one meaning.

@@ -1,4 +1,4 @@
-"""Closed itemsets in host memory: their rows, their sums and the sink that writes them beside the engine."""
+"""Closed itemsets in host memory: their rows, their sums and the sink that writes them while the engine searches."""
 
 from __future__ import annotations
 

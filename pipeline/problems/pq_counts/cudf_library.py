@@ -68,7 +68,7 @@ def count_pq_bicliques(
     left, right : str or int
         Columns of the frame, by name or position; `right` may be a tuple of columns that form the key together.
     p, q, table, containing_left, containing_right
-        As `pipeline.problems.pq_counts.section.PqCountsSection`; `containing_*` holds the frame's own keys.
+        See `pipeline.problems.pq_counts.section.PqCountsSection`; `containing_*` holds the frame's own keys.
     local : {"vertices", "edges"}, optional
         Also count per vertex, or per vertex and edge.
     device_memory : int, optional

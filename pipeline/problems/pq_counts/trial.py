@@ -33,7 +33,7 @@ class CountTrial:
     work_done : float
         Estimated share of the work.
     counts : sequence of dict
-        As ``mbe count-pq --json`` has them; lower bounds unless `complete`.
+        Counts in the form of ``mbe count-pq --json``; lower bounds unless `complete`.
     left_paths, right_paths : int
         Two-step paths from the left vertices and from the right ones; a search from that side walks all of them.
     expected_seconds : float or None

@@ -217,7 +217,7 @@ def _paired(
     keys : list of (n,) int64
         Ascending keys of only the old and only the new run. The list is emptied as they are read.
     search_limit : int
-        As `partners.pair_up`.
+        See `partners.pair_up`.
     threads : int
         0 uses every core.
     on_progress : callable
