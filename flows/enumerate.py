@@ -330,7 +330,6 @@ def _run_on(
     ending: Ending,
     notify: Notify,
 ) -> State[dict[str, Any]]:
-    """Run the tasks on one tier."""
     scratch = str(staging.scratch)
     # Another tier may have left its edges here.
     _remove_contents(staging.scratch)

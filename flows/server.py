@@ -23,7 +23,7 @@ from typing import Any
 
 import httpx
 from prefect.events.worker import EventsWorker
-from prefect.flows import EntrypointType, Flow  # type: ignore[attr-defined]  # it is no other name's
+from prefect.flows import EntrypointType, Flow  # type: ignore[attr-defined]  # an implicit re-export
 from prefect.logging.handlers import APILogWorker
 from prefect.runner import Runner
 from prefect.schedules import Schedule

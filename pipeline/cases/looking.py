@@ -288,7 +288,6 @@ class Looking:
         return sorted(found, key=lambda row: -row["n_left"])
 
     def _scored(self, members: Sequence[Row]) -> list[dict[str, Any]]:
-        """Return the members with their `score`."""
         scores = published.scores_of(self._path, (each["vertex"] for each in members))
         return [{**each, "score": scores.get((each["side"], each["vertex"]), {}).get("score")} for each in members]
 

@@ -21,7 +21,7 @@ class InputColumn:
     setting : {"left", "right", "weight", "timestamp"}
         The key of the section `input`; `right` repeats in order if several columns make the key.
     position : int
-        From 0.
+        Position of the column, from 0.
     name : str or None
         As in the input; None if the input names no columns.
     """

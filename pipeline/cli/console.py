@@ -119,7 +119,7 @@ class ProgressDisplay:
     Parameters
     ----------
     console : Console
-        On stderr.
+        A console on stderr.
     quiet : bool
         Show nothing.
     first : str

@@ -75,7 +75,6 @@ def _command(problem: str) -> ProblemCommand:
 
 
 def _commands(taken: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield commands and their problems."""
     from mbe_stage.problem import package_of, problem_named, problem_names
 
     for problem in problem_names():

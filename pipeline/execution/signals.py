@@ -290,7 +290,7 @@ def sigterm_checkpoint(seconds: float) -> Iterator[SigtermCheckpoint]:
     Parameters
     ----------
     seconds : float
-        0 postpones nothing.
+        The grace period; 0 postpones nothing.
 
     Raises
     ------

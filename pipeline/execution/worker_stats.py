@@ -38,7 +38,7 @@ class WorkerTime(_Frozen):
     leases : int
         Number of leases whose results were accepted.
     busy_seconds : float
-        Time at work on them.
+        Working time on these leases.
     busy : float
         The same time as a share of the search.
     """

@@ -190,7 +190,7 @@ class Completing:
     Attributes
     ----------
     truncated : str or None
-        As in the manifest.
+        The reason for an incomplete result, as in the manifest.
     counts : mapping of str to int
         The counts of the output's collector.
     store : Store or None

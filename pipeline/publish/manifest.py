@@ -63,7 +63,7 @@ class ComparedGroup(_Frozen):
     left, right, came, went : tuple of str
         Members, those that its partner lacked, and those that only its partner had.
     jaccard : float or None
-        None without a partner.
+        Jaccard index with the partner; None without one.
     """
 
     status: str

@@ -155,7 +155,7 @@ def next_run_id(published: Iterable[str], now: datetime) -> str:
     published : iterable of str
         Names of runs; other names are ignored.
     now : datetime
-        UTC.
+        The current time in UTC.
 
     Examples
     --------

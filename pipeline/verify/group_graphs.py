@@ -369,7 +369,7 @@ class Scored:
     Attributes
     ----------
     candidates : Bicliques
-        Best first.
+        Candidates, best first.
     surprise, evidence : (n,) int64
         Scores of the candidates.
     best : int

@@ -43,11 +43,11 @@ class Known:
     positive : pair of set of int
         The known cases.
     positive_classes : set of str
-        Their classes.
+        Classes of the known cases.
     counted : pair of set of int, or None
         Counted vertices; None for all of the side.
     sizes : (int, int)
-        Numbers of vertices.
+        Numbers of left and right vertices.
     """
 
     classes: tuple[dict[int, str], dict[int, str]] | None

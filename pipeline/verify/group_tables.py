@@ -107,7 +107,7 @@ class Within:
     Attributes
     ----------
     n_edges : (n,) int64
-        Per group.
+        Edges of each group.
     of_member : int64
         For each row of `group_members`, the edges to the other side of its group.
     explained : pair of (n_vertices,) int64

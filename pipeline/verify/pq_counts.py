@@ -344,9 +344,6 @@ def check_sums(
 
     Parameters
     ----------
-    cell : (int, int)
-    count : int
-        The number of bicliques.
     ends : pair of (n_edges,) int, or None
         The dense ids of each edge's ends, if known: each biclique of a left vertex has q of its edges.
 

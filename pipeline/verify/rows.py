@@ -365,7 +365,7 @@ def _take_part(offsets, members, keys, n_edges, n_bicliques, best_edges, best_ke
     offsets, members : (n + 1,) int64 and int32
         Members of each row.
     keys, n_edges : (n,) int64
-        Per row.
+        Key and number of edges of each row.
     n_bicliques, best_edges, best_key : (n_vertices,) int64
         Changed in place; among equally large bicliques the smallest key is kept.
     """

@@ -64,10 +64,6 @@ def compare_with_last(
 
     Parameters
     ----------
-    run_path : Path
-        The directory of the run's tables.
-    manifest : Manifest
-        The run's manifest.
     on_compile : callable
         Called before compiled code is needed, if the sets of keys differ.
     """

@@ -83,15 +83,7 @@ def distinct_of(
 
 
 def affordable(n_members: int, limit: int) -> int:
-    """Return the number of largest bicliques that the report examines; for a large result, as many as one pass finds.
-
-    Parameters
-    ----------
-    n_members : int
-        Members of all bicliques of the run.
-    limit : int
-        Number to show.
-    """
+    """Return the number of largest bicliques to examine for a report; for a large result, as many as one pass finds."""
     return MOST if n_members <= _FEW_MEMBERS else LOOKED_THROUGH * limit
 
 

@@ -105,13 +105,7 @@ def _regrouped(
     on_progress: OnProgress | None,
     on_compile: OnCompile | None,
 ) -> RunResult:
-    """Regroup a run on this machine, as `regroup`.
-
-    Parameters
-    ----------
-    sections, source, on_share, on_progress, on_compile
-        See `regroup`.
-    """
+    """Regroup a run on this machine, as `regroup`."""
     clock = Clock()
     check_problem(run_dir)
     with_bicliques = run_with_bicliques(run_dir)

@@ -133,9 +133,9 @@ class KeptRows:
         writer
             Settled.
         remaining : sequence of Task or OpenWork
-            At least one.
+            The remaining tasks, at least one.
         work_done : float
-            As `Journal.add` takes it.
+            See `Journal.add`.
         n_items : int
             Results so far, including those of earlier processes.
 

@@ -200,7 +200,7 @@ class SpillOrder(KeyOrder):
     Attributes
     ----------
     spills : tuple of Spill
-        Known after `batches` was called.
+        The spill files, once `batches` was called.
     """
 
     spills: tuple[Spill, ...] = ()

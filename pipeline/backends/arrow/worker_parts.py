@@ -138,7 +138,7 @@ def _why_not_known(store: StoredParts, name: str) -> str:
             said.append(failure.reason)
         except StageError as error:
             said.append(str(error))
-        except BaseException as error:  # noqa: BLE001 - of what a library raises, its text may hold what it was given
+        except BaseException as error:  # noqa: BLE001 - the text of a library's error may repeat its arguments
             said.append(type(error).__name__)
 
     thread = threading.Thread(target=write, name="prove", daemon=True)

@@ -92,7 +92,7 @@ def two_hop_by_cugraph(network: Network, first: int, paths: cp.ndarray, paths_at
     paths : (n,) int64
         Number of two-step paths from each vertex of the side.
     paths_at_once : int
-        At least ``paths.max()``.
+        Maximum paths per call; at least ``paths.max()``.
 
     Returns
     -------

@@ -25,7 +25,7 @@ def add_largest(largest: Largest, block: DeviceBlock, n_edges: cp.ndarray, keys:
     Parameters
     ----------
     n_edges, keys : (n_bicliques,) int64
-        On the device.
+        Edges and keys of the block, on the device.
     """
     chosen = [_worth_keeping(each, block, n_edges, keys) for each in largest.bounds()]
     rows = cp.unique(cp.concatenate(chosen))
@@ -106,7 +106,6 @@ class Summary:
         self.right_members += host.right_members
 
     def _of_the_host(self) -> HostSummary:
-        """Return an empty host summary."""
         return HostSummary(self.left.n_bicliques.size, self.right.n_bicliques.size, n_shown=0)
 
     def merge(self, other: Summary) -> None:

@@ -89,7 +89,7 @@ class Largest:
         Parameters
         ----------
         block : BicliqueBlock
-            At `Detail.MEMBERS`.
+            A block with `Detail.MEMBERS`.
         n_edges, keys : (n_bicliques,) int64
         """
         assert block.left_sizes is not None

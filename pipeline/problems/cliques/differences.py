@@ -24,8 +24,6 @@ def differences(old: Path, new: Path, limit: int, out: Path | None) -> Differenc
 
     Parameters
     ----------
-    old, new : Path
-        Run directories.
     limit : int
         Number of largest cliques to show of each kind.
     out : Path or None

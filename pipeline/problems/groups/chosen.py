@@ -22,7 +22,7 @@ class Chosen:
     places : (n,) int64
         Their positions in the list of all graphs' groups, from 0.
     is_grown : (n,) bool
-        The others are bicliques.
+        True for grown groups, false for bicliques.
     keys : (n,) int64
         Keys of bicliques with these members.
     surprise, evidence : (n,) int64

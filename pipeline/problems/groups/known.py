@@ -54,9 +54,9 @@ class Known:
     Attributes
     ----------
     labels : pair of Labelled, or None
-        Left and right; None without labels.
+        Labels of the left and right vertices; None without labels.
     allowed : pair of (n,) bool, or None
-        None without an allow list.
+        Allowed vertices of each side; None without an allow list.
     table : pa.Table or None
         `known_keys`: the lists, with the vertex of each key; None without both.
     """

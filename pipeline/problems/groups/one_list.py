@@ -190,7 +190,7 @@ def half_later_vertices(first: Searched, later: Searched | None = None) -> pa.Ta
     Parameters
     ----------
     later : Searched, optional
-        None if it was not searched.
+        The graph of the later buckets; None if it was not searched.
     """
     if later is None:
         return HALF_LATER_VERTICES.empty_table()

@@ -55,7 +55,7 @@ class Searched:
         Returns the `Collecting` with edges and graph in host memory; large graphs of tried keys are rebuilt.
     n_right : int
     sink : CandidateSink or DeviceCandidateSink
-        After `finish`.
+        The sink after `finish`.
     grown : GrownGroups
     n_bicliques : int or None
         Number of bicliques, for a graph that was enumerated only for the groups.

@@ -61,7 +61,7 @@ class GroupEvents:
     weight_total, weight_median : float or None
         Sum and median over the edges with a weight.
     first_time, last_time : int or None
-        In microseconds since 1970.
+        First and last time, in microseconds since 1970.
     busiest_share : float or None
         Share of the timed events that lie in the window.
     busiest_window : str or None

@@ -50,7 +50,7 @@ class Indexed(NamedTuple):
     n_left, n_right : (n,) int32
     offsets, members : (n + 1,) int64 and int32
     signatures : (n,) uint64
-        Empty if members are counted.
+        Signatures of the rows; empty if members are counted.
     """
 
     first: int

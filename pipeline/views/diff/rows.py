@@ -50,7 +50,7 @@ class Stretch:
     first : int
         Position of the first row in the `Rows`.
     offsets : (n + 1,) int64
-        Into `members`.
+        Offsets into `members`.
     members : int32
         Shared vertices, left before right in each row.
     keys, n_left, n_right
