@@ -330,7 +330,7 @@ def begun_journal(staging_dir: Path, header: Header) -> Journal:
     _remove_all_but([*journal.files, *_saved_files(whole, staging_dir)], staging_dir, "scratch")
     journal.write()
     if stored:
-        # From now on only local files count.
+        # From here on, only local files count.
         remove_fetched(stored, staging_dir)
     return journal
 

@@ -111,7 +111,7 @@ class _Largest:
         most = affordable(self.sizes.n_members, self.top)
         if self.seen is not None:
             known, are_all = self.seen.first(fewest)
-            # The table has no others that qualify.
+            # Reading the table would not examine more than `most` either.
             are_all = are_all or len(known) >= most
             if (found := distinct_of(self.run_path, known, self.top, are_all=are_all)) is not None:
                 return found

@@ -149,7 +149,6 @@ class SpooledEncoder(KeyEncoder):
         if column is None:
             return pa.DictionaryArray.from_arrays(pa.nulls(self.n, pa.int32()), pa.array([], pa.large_string()))
         self.keys = column.dictionary
-        # Free the tables.
         self._integers, self._texts = IntegerNumbers(), None
         return column
 

@@ -29,7 +29,7 @@ DECIDED = "verdicts"
 """The key of the section, and the table."""
 
 
-# Side, key and label of each.
+# Side, key and label of each member.
 _Members = set[tuple[str, str, str | None]]
 
 

@@ -38,7 +38,7 @@ GROUPS = pa.schema(
         pa.field("n_bicliques", pa.int64(), nullable=False),
         # True if p_bound is below 0.05. Only such groups are listed.
         pa.field("significant", pa.bool_(), nullable=False),
-        # exp(-surprise): no higher is the chance that any group of a random graph with these degrees has this surprise.
+        # exp(-surprise): bounds the chance that a random graph with these degrees has a group of this surprise.
         pa.field("p_bound", pa.float64(), nullable=False),
         # strong if the evidence pays for naming the members among all vertices of the graph; else significant.
         pa.field("level", pa.string(), nullable=False),

@@ -60,10 +60,10 @@ class TriedKey:
 
 
 def are_tried(config: Config) -> bool:
-    """Return whether keys are tried if the input has further columns: the user has named none."""
+    """Return whether keys are tried if the input has further columns, because the user has named none."""
     section, reads = config.section("groups"), config.input
     is_named = reads.time_bucket is not None or len(reads.right_columns) > 1
-    # A right key that must be contained is one of items.
+    # `containing_right` names items, not narrower keys.
     return section.try_keys == "auto" and not (is_named or config.query.containing_right)
 
 
@@ -71,7 +71,7 @@ def keys_of(events: Events | None, config: Config) -> tuple[TriedKey, ...]:
     """Return the keys to try besides the items: attributes, buckets and their products; at most 11."""
     if events is None or not are_tried(config):
         return ()
-    # A key has one meaning.
+    # Names of keys must be unique.
     taken = {PLAIN, *BUCKETS}
     attributes = [
         (i, each.name)
