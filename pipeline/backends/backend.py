@@ -339,7 +339,7 @@ class Backend(Protocol):
         """
 
     def budget(self, execution: Execution, shares: Any = None) -> AbstractContextManager[Execution]:
-        """Return the engine's share beside a collector's `shares`; None means that the collector needs nothing.
+        """Return the engine's share besides a collector's `shares`; None means that the collector needs nothing.
 
         Raises
         ------

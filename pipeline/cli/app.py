@@ -360,7 +360,7 @@ def inspect(**options: Any) -> None:
 @_command()
 @opt.taking(opt.TOP)
 def top(**options: Any) -> None:
-    """Show the largest results of a run, or of those with a vertex; without bicliques its groups by rank."""
+    """Show the largest results of a run, or the largest with a vertex; without bicliques, its groups by rank."""
     from mbe_stage.pipeline.cli.top import show_top
 
     show_top(options)

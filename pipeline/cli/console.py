@@ -125,7 +125,7 @@ class ProgressDisplay:
     first : str
         The activity before the work begins.
     counted : str
-        The results that are enumerated.
+        Plural noun for the results.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ class CoreSize:
 
 
 def core_sizes(graph: BipartiteCSR, sizes: Sequence[tuple[int, int]]) -> tuple[CoreSize, ...]:
-    """Size of each core in which all bicliques with at least that many left and right vertices lie.
+    """Return the size of each core that contains all bicliques with at least that many left and right vertices.
 
     Vertices with too few neighbours are removed until there is none. Both minimum sizes ascend, so each core lies in
     the previous one.

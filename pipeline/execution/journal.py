@@ -65,10 +65,10 @@ class Header(_Line):
     input : str
         The fingerprint of its edges.
     question : dict
-        As `pipeline.publish.manifest.question` without limits, and whatever else the files depend on, such as
-        compression and inputs of derived outputs.
+        The result of `pipeline.publish.manifest.question` without limits, and everything else that the files depend
+        on, such as compression and inputs of derived outputs.
     asked : dict
-        The non-default part of it, for people.
+        The non-default part of the question, for people.
     versions : dict of str
         Versions of the software.
     """

@@ -99,8 +99,8 @@ def closed_itemsets(
         matrix, whose rows are transactions; a `BipartiteCSR`, whose left side they are; or edges of transactions and
         items as `mbe_stage.pipeline.run` takes them: a table, a pair of arrays, or the path of a file.
     min_support : float or int
-        A float is a share of all transactions, including those without items; an integer is their number. A share
-        means the smallest number n with ``n / n_transactions >= min_support``.
+        An integer is a number of transactions; a float is a share of all transactions, including those without items,
+        and means the smallest number n with ``n / n_transactions >= min_support``.
     maximal : bool
         Only maximal ones: no superset has the minimum support.
     max_len : int, optional

@@ -289,8 +289,7 @@ class _Published(ABC):
     def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
         """Return the schema of each table by its name below the run directory.
 
-        The name is ``"edges.parquet"``, or ``"bicliques"`` for a directory of parts. `key_types` has the types of the
-        left and right keys.
+        Names are like ``"edges.parquet"``, or ``"bicliques"`` for a directory of parts. `key_types` is (left, right).
         """
 
     @abstractmethod

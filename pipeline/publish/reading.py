@@ -84,7 +84,7 @@ def bicliques_batches(run_path: str | Path, members: int) -> Iterator[tuple[pa.R
     Raises
     ------
     PublishError
-        As `bicliques_parts`, or the table cannot be read.
+        The table cannot be read, or see `bicliques_parts`.
     """
     with reading(run_path):
         files = [open_part(part) for part in bicliques_parts(run_path)]

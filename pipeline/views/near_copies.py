@@ -49,7 +49,7 @@ def largest_distinct(
     Parameters
     ----------
     run_path, limit, by, conditions
-        As in `pipeline.views.top.largest_bicliques`, which also lists the errors.
+        See `pipeline.views.top.largest_bicliques`, which also lists the errors.
     most : int
         Maximum number of the largest to examine. If they have fewer distinct ones than wanted, fewer are returned.
     """

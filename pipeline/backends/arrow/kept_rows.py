@@ -49,7 +49,7 @@ class _Summary(Protocol):
 
 
 class KeptRows:
-    """Let a collector of rows use a journal; without a journal there is nothing to restore or record.
+    """The journal as a collector of rows uses it; without a journal there is nothing to restore or record.
 
     Parameters
     ----------

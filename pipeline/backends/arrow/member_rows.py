@@ -80,7 +80,7 @@ class MemberRows:
         return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
     def block_of(self, batch: pa.RecordBatch) -> tuple[Any, np.ndarray]:
-        """Return the block of some rows, and its keys; copies, since compiled code takes no read-only arrays."""
+        """Return rows as a block, and its keys; both are copies, since compiled code takes no read-only arrays."""
         numbers = (self.key, *self.numbers, *self.lists.values())
         keys, *sizes = (np.array(batch[name].to_numpy()) for name in numbers)
         members = (np.array(batch[name].flatten().to_numpy()) for name in self.lists)

@@ -56,7 +56,7 @@ class MemberRows:
         return frame_of({name: columns[name] for name in host.schema.names})
 
     def block_of(self, batch: pa.RecordBatch) -> Any:
-        """Return the block of some rows in host memory, on the device."""
+        """Return rows in host memory as a block on the device."""
         return self.block(*(array for name in self.host.lists for array in _uploaded(batch[name])))
 
     def canonical_order(self, scratch: Path, most_bytes: int, group_bytes: int) -> KeyOrder:

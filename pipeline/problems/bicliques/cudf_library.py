@@ -86,8 +86,7 @@ class BicliqueTables:
     truncated : str or None
         The limit that stopped the enumeration.
     groups : mapping of str to Frame
-        If groups were requested, their tables by the names of the published files, such as ``groups`` and
-        ``group_members``.
+        If groups were requested, their tables by the names of the published files, such as ``group_members``.
     """
 
     bicliques: Frame
@@ -138,8 +137,7 @@ def enumerate_bicliques(
     two_hop_steps : int, optional
         See `OutputConfig.two_hop_steps`.
     on_frame : callable, optional
-        Receives the rows of `bicliques` in pieces instead of all at the end: for results larger than one column or the
-        device memory.
+        Receives the rows of `bicliques` in pieces: for results larger than one column or the device memory.
     groups : mapping, optional
         The section ``groups`` of a configuration; ``{}`` for its defaults. Groups are selected on the host, so edges
         and candidates are copied there.

@@ -34,8 +34,7 @@ class CliqueTables:
     cliques : Frame
         Empty if the frames went to `on_frame`.
     vertices : Frame
-        The vertices behind the dense ids in the lists: ``vertex``, ``key``, degree, core number, and each vertex's
-        statistics.
+        The vertices behind the dense ids in the lists: ``vertex``, ``key``, degree, core number and statistics.
     truncated : str or None
         The limit that stopped the enumeration.
     """
@@ -81,8 +80,7 @@ def enumerate_cliques(
     device_memory : int, optional
         Maximum bytes for the enumeration; by default three quarters of the free memory.
     on_frame : callable, optional
-        Receives the rows of `cliques` in pieces instead of all at the end: for results larger than one column or the
-        device memory.
+        Receives the rows of `cliques` in pieces: for results larger than one column or the device memory.
 
     Raises
     ------

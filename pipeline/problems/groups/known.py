@@ -32,8 +32,7 @@ class Labelled:
     is_positive : (n,) bool
         True for known cases.
     is_drawn : (n,) bool
-        The counted vertices: those with a label, or all vertices if no label is negative. In that case an unlabelled
-        vertex counts as negative.
+        The counted vertices: those with a label. If no label is negative, all vertices, the unlabelled as negative.
     """
 
     codes: np.ndarray

@@ -229,8 +229,7 @@ def vertex_scores(keys: pa.DataType) -> pa.Schema:
             pa.field("share_size", pa.float64(), nullable=False),
             pa.field("edge_share", pa.float64(), nullable=False),
             pa.field("edge_sqrt", pa.float64(), nullable=False),
-            # Association with known cases (`pipeline.problems.groups.association`); null for labelled vertices, and
-            # without labels.
+            # See `pipeline.problems.groups.association`; null for labelled vertices, and without labels.
             pa.field("association", pa.float64(), nullable=True),
             # The largest surprise of a grown group of the vertex, listed or not, in nats; 0 without one.
             pa.field("grown_surprise", pa.float64(), nullable=False),

@@ -97,8 +97,7 @@ def figures_of(
 ) -> list[GroupEvents]:
     """Return the figures of each group, in order.
 
-    Memory: 50 bytes per distinct edge of a group and per row behind one, 20 bytes per row of a group's items, plus
-    100 MB.
+    Memory: 100 MB, 50 bytes per distinct edge of a group and per row behind one, 20 bytes per row of a group's items.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class ItemsetCollector(SinkCollector):
 
     @property
     def parts(self) -> Any:
-        """As `SinkCollector.parts`; None if maximal sets are chosen here."""
+        """See `SinkCollector.parts`; None if maximal sets are chosen here."""
         return None if self._section.maximal else super().parts
 
     def accept(self, block: Any) -> int:
