@@ -82,7 +82,7 @@ def find_groups_flow(
     Returns
     -------
     State
-        As of `flows.enumerate.enumerate_bicliques_flow`, with ``groups``, ``muted_groups`` and ``new_groups`` (None
+        See `flows.enumerate.enumerate_bicliques_flow`, with ``groups``, ``muted_groups`` and ``new_groups`` (None
         without a run to compare with). Named ``NothingSignificant`` if a complete search found no group.
     """
     return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, _found, notify)

@@ -73,7 +73,7 @@ class BicliqueClusterer(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            As scikit-learn's estimators.
+            The matrix is invalid, as for scikit-learn's estimators.
         """
         if not self.threshold >= 0:
             raise InvalidArgument(f"threshold is {self.threshold!r}: expected a number of at least 0")

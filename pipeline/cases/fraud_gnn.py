@@ -161,7 +161,7 @@ def _write_part(run: _Run, below: Path, part: _Part) -> None:
     if len(run.groups):
         _write_nodes(below, "group", run.groups["group_key"], run.groups)
         members = run.members.filter(pc.equal(run.members["side"], "left"))
-        # Of the run's group members, keep those in the test part, with its positions.
+        # Keep the group members in the test part, with their positions in it.
         position = pc.index_in(members["vertex"], accounts.cast(members["vertex"].type))
         group = pc.index_in(members["group_key"], run.groups["group_key"].combine_chunks())
         table = pa.table({"src": position, "dst": group}).filter(pc.is_valid(position))

@@ -47,7 +47,7 @@ class Case:
     id : str
         16 hexadecimal digits.
     groups : tuple of dict
-        Its rows of `groups` by rank; the first one is the head.
+        Rows of the table `groups` by rank; the first one is the head.
     members : tuple of dict
         The `distinct_members` of all groups.
     """

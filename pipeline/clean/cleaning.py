@@ -227,7 +227,7 @@ def _events_of(
 ) -> tuple[Events | None, tuple[str, ...]]:
     """Return the weights, times and further columns of the remaining rows; and a warning for each unusable column.
 
-    None if no output needs them.
+    The former are None if no output needs them.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class InputColumn:
     position : int
         Position of the column, from 0.
     name : str or None
-        As in the input; None if the input names no columns.
+        Name in the input; None if the input names no columns.
     """
 
     setting: str

@@ -80,7 +80,7 @@ def problem_facts(problem: str) -> ProblemFacts:
 def derived_facts(problem: str) -> tuple[OutputFacts, ...]:
     """Return the publications of a problem's installed derived outputs, by name.
 
-    Those that cannot be imported are skipped with a warning, because a broken package must not end unrelated work.
+    Outputs that cannot be imported are skipped with a warning: a broken package must not end unrelated work.
     """
     found = (_of_output(output) for output in derived_outputs(problem) if _may_be_a_section(output.name))
     return tuple(each for each in found if each is not None)

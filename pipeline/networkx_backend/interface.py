@@ -133,7 +133,7 @@ def find_cliques(
     Parameters
     ----------
     nodes : list, optional
-        Only cliques that contain all of these.
+        Vertices that every clique must contain.
     engine : str
         ``auto``, ``cpu``, ``cuda`` or ``reference``.
 

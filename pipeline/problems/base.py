@@ -360,7 +360,7 @@ class Publication(ProblemFacts, _Published):
     instead : str
         The problem's replacement for the size and number limits of bicliques; shown to users who set those.
     is_resumable : bool
-        Its collectors write checkpoints and can resume from them.
+        True if the collectors write checkpoints and can resume from them.
     markdown : callable or None
         Takes the run path and the manifest; returns the essence of the report as lines of Markdown.
     largest : callable or None
@@ -505,7 +505,7 @@ class DerivedPublication(OutputFacts, _Published):
     problem : str
         The problem whose results it uses.
     events : bool
-        Its collector uses weights and times. If the configuration names their columns, `Edges.events` of
+        True if the collector uses weights and times. If the configuration names their columns, `Edges.events` of
         `Collecting.edges` has them.
     input_keys : tuple of str
         Keys of the section that name files. Like the path of the edges, they are not part of `config_fingerprint`.

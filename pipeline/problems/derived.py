@@ -55,12 +55,12 @@ class GuardedCollector:
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Wall time of its own steps within `finish`; usually empty."""
+        """Wall time of the output's own steps within `finish`; usually empty."""
         return dict(getattr(self._collector, "seconds", {}))
 
     @property
     def elsewhere_seconds(self) -> float:
-        """Its part of the time limit for steps before and after the search; set once the context is entered."""
+        """Part of the time limit for the output's steps around the search; set once the context is entered."""
         return float(getattr(self._collector, "elsewhere_seconds", 0.0))
 
     def accept(self, block: Any, keys: Any) -> None:

@@ -64,7 +64,7 @@ def limit_of(problem: str) -> str | None:
 def derived_publications(problem: str) -> tuple[DerivedPublication, ...]:
     """Return the publications of a problem's installed derived outputs, by name.
 
-    Those that cannot be imported are skipped with a warning, because a broken package must not end unrelated work.
+    Outputs that cannot be imported are skipped with a warning: a broken package must not end unrelated work.
     """
     return cast(tuple[DerivedPublication, ...], derived_facts(problem))
 

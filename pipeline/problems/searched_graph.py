@@ -15,7 +15,7 @@ class SearchedGraph:
     Attributes
     ----------
     n_vertices : int
-        Of a bipartite graph, the vertices of both sides together.
+        Number of vertices; in a bipartite graph, of both sides together.
     made_of_input : str or None
         Name of a derived graph, such as ``left projection``; None for the input's graph.
     """

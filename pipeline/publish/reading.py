@@ -259,7 +259,7 @@ class PublishedTables(Mapping[str, "pa.Table"]):
     Parameters
     ----------
     manifest : Manifest
-        Its files determine the tables.
+        The manifest of the run; the files in it determine the tables.
     """
 
     def __init__(self, run_dir: Path, manifest: Manifest) -> None:

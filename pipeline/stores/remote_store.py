@@ -8,7 +8,7 @@
     ADDRESS/.staging/<name>.parts/    results of cluster workers for a run in progress (`part_objects`)
 
 `latest` is written on the condition that it has not changed since the upload began (`pipeline.stores.latest_pointer`).
-Of two concurrent writers one wins; the other removes its upload and fails. So names sort in the order of publication,
+If two write concurrently, one wins; the other removes its upload and fails. So names sort in the order of publication,
 and each number is used once. A store without conditional writes is refused before any work.
 
 Through fsspec, the run whose name sorts last is the latest, because a copied directory has no pointer.

@@ -210,7 +210,7 @@ def _can_join(own, other, own_offsets, own_neighbours, other_offsets, other_neig
     own_offsets, own_neighbours
         Neighbours of the vertices of the side of `own`, ascending.
     other_offsets, other_neighbours
-        The same of the other side.
+        Neighbours of the vertices of the side of `other`, ascending.
     """
     rarest = _rarest(other, other_offsets)
     for i in range(other_offsets[rarest], other_offsets[rarest + 1]):

@@ -171,7 +171,7 @@ def check_key_type(path: Path, manifest: Manifest, keys: pa.ChunkedArray) -> Non
     Raises
     ------
     VerificationError
-        Its keys are of another type.
+        The keys are of another type.
     """
     stated = manifest.config.input.key_type
     # Without keys the type means nothing.
@@ -253,7 +253,7 @@ def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tup
     stated : InputFacts
         The manifest's facts.
     read : InputFacts or None
-        The facts of the input as read now.
+        The facts of the input as read now; None if it was not given.
 
     Raises
     ------

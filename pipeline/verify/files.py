@@ -57,7 +57,7 @@ def check_asked(run: Path, manifest: Manifest, tables: Iterable[str]) -> None:
     Parameters
     ----------
     manifest : Manifest
-        Its files match those on disk.
+        A manifest whose files match those on disk.
     tables : iterable of str
         Names of the configured tables, as in `Publication.schemas`.
 

@@ -82,7 +82,7 @@ def regroup(
     Returns
     -------
     RunResult
-        Its manifest names the source as `made_of` if that has bicliques. It is truncated if the source is.
+        The manifest names the source as `made_of` if that has bicliques; the run is truncated if the source is.
 
     Raises
     ------

@@ -155,7 +155,7 @@ class KeptRows:
         Parameters
         ----------
         derived : sequence of DerivedCollector
-            Their sums are restored, too.
+            Collectors whose sums are restored, too.
 
         Raises
         ------

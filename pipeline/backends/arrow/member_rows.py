@@ -43,7 +43,7 @@ class MemberRows:
     others : callable
         Takes a block, and returns further columns by name.
     numbers : sequence of str
-        Those further columns that a block also has.
+        Columns that `others` returns and `block` takes.
     """
 
     schema: pa.Schema

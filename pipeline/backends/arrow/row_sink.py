@@ -68,7 +68,7 @@ class RowSink(Generic[_S]):
         to restore: the summary and all of `BlockRows.derived` then have to provide sums
         (`pipeline.problems.base.DerivedCollector`).
     parts : WorkerParts or WorkerSums, optional
-        How remote workers write or sum up their results; `take_part` receives these.
+        Lets remote workers write or sum up their results; `take_part` receives these.
 
     Notes
     -----

@@ -347,7 +347,7 @@ def _as_part_failed() -> Iterator[None]:
         yield
     except (PublishError, ConfigError) as error:
         cause = error.__cause__
-        # Those describe the outcome of a whole run, which has not ended here.
+        # Messages of these errors describe the outcome of a whole run, which has not ended here.
         if isinstance(cause, StoreFailure):
             raise PartFailed(f"{cause.place}: {cause.reason}") from None
         if isinstance(cause, OSError) and cause.errno:

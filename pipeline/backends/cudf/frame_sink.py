@@ -18,9 +18,9 @@ class FrameSink:
     on_frame : callable or None
         Receives the rows in pieces; None collects them in one frame.
     n_members : callable
-        Returns the number of members in a list column of that frame so far.
+        Returns the number of members in a list column of the collected frame so far.
     fewer : str
-        How to reduce the results: ``ask for larger cliques (min_size)``.
+        Advice for fewer results: ``ask for larger cliques (min_size)``.
     """
 
     on_device: Literal[True] = True

@@ -36,7 +36,7 @@ def graph_facts(graph: BipartiteCSR, most_steps: int, memory_bytes: int) -> Grap
     Parameters
     ----------
     graph : BipartiteCSR
-        With CuPy arrays, and no isolated vertices.
+        A graph of CuPy arrays without isolated vertices.
     most_steps : int
         A side that takes more has no two-hop degrees; with 0 neither has.
     memory_bytes : int
@@ -86,7 +86,7 @@ def two_hop_by_cugraph(network: Network, first: int, paths: cp.ndarray, paths_at
     Parameters
     ----------
     network : Network
-        From `network_of`.
+        The result of `network_of`.
     first : int
         Id of the side's first vertex in `network`.
     paths : (n,) int64

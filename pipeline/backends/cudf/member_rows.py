@@ -99,7 +99,7 @@ class BlockRows:
     n_vertices : sequence of int
         The number of vertices for each list.
     summary
-        Its method `add` receives each piece and its keys.
+        The method `add` receives each piece and its keys.
     derived : sequence of DerivedCollector
         Receives each piece and its keys.
     """

@@ -45,7 +45,7 @@ def write_frame(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compressio
     Parameters
     ----------
     frame : cudf.DataFrame
-        Its columns are those of the schema, in that order.
+        A frame with the columns of the schema, in that order.
     compression : str
         ``zstd``, ``snappy``, ``lz4`` or ``none``.
 

@@ -37,9 +37,9 @@ class Sample:
     Attributes
     ----------
     text : str
-        At least two lines, if there are two.
+        The first lines: at least two, if there are two.
     whole : bool
-        True if that is all of it; otherwise the last line may be cut off.
+        True if the sample is the whole text; otherwise the last line may be cut off.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Sample:
 
     @property
     def lines(self) -> list[str]:
-        """Its lines, without one that may be cut off."""
+        """Lines of the text, without one that may be cut off."""
         lines = lines_of(self.text)
         return lines if self.whole or len(lines) < 2 else lines[:-1]
 

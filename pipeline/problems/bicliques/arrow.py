@@ -35,7 +35,7 @@ class Summary(LockedSums):
     sizes : SizeCounts
     left, right : VertexStatistics
     left_members, right_members : int
-        Summed over all bicliques.
+        Number of members of a side, summed over all bicliques.
     largest : Largest or None
         The largest bicliques, for a report that shows `n_shown` of them; None if it shows none.
 

@@ -63,7 +63,7 @@ class Summary:
     Attributes
     ----------
     left_members, right_members : int
-        Summed over all bicliques.
+        Number of members of a side, summed over all bicliques.
     largest : Largest or None
         For the report, in host memory; None if it shows none.
     """

@@ -51,9 +51,9 @@ class Summary(LockedSums):
     fingerprint : Fingerprint
     sizes : CliqueHistogramSink
     vertices : VertexStatistics
-        Its numbers of edges are sizes of cliques.
+        Statistics with sizes of cliques as numbers of edges.
     members : int
-        Summed over all cliques.
+        Sum of the sizes of all cliques.
     """
 
     def __init__(self, n_vertices: int) -> None:

@@ -33,9 +33,9 @@ class Summary:
     Attributes
     ----------
     vertices : DeviceVertexStatistics
-        Its numbers of edges are sizes of cliques.
+        Statistics with sizes of cliques as numbers of edges.
     members : int
-        Summed over all cliques.
+        Sum of the sizes of all cliques.
     """
 
     vertices: DeviceVertexStatistics

@@ -20,7 +20,7 @@ class Chosen:
     Attributes
     ----------
     places : (n,) int64
-        Their positions in the list of all graphs' groups, from 0.
+        Positions of the groups in the list of all graphs, from 0.
     is_grown : (n,) bool
         True for grown groups, false for bicliques.
     keys : (n,) int64

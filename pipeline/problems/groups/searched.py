@@ -66,7 +66,7 @@ class Searched:
     key : TriedKey or None
         None for the run's own right keys, or these with buckets shifted by half.
     half_later : bool or None
-        With buckets, whether they are shifted by half.
+        True if the buckets are shifted by half; None without buckets.
     items : (n_right,) int32 or None
         For a tried key, the right vertex of the run that each right vertex narrows.
     """

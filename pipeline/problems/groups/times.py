@@ -65,7 +65,7 @@ class GroupEvents:
     busiest_share : float or None
         Share of the timed events that lie in the window.
     busiest_window : str or None
-        Its width: the first of `WINDOWS` that holds four fifths of the events, or the widest.
+        Width of the window: the first of `WINDOWS` that holds four fifths of the events, or the widest.
     busiest_start : int or None
         Start of the first such window with the most events. The window excludes its end, start + width.
     busiest_item_share : float or None
@@ -104,7 +104,7 @@ def figures_of(
     events : Events or None
         None if the input has neither weights nor times.
     edges : GroupEdges
-        With the vertex ids of `events`.
+        Edges with the vertex ids of `events`.
     n_right : int
         Vertices on the right.
     items : (n_right,) int32, optional

@@ -42,7 +42,7 @@ class TriedKey:
     Attributes
     ----------
     name : str
-        Such as ``rating``, ``1d`` or ``rating x 1d``.
+        A name such as ``rating``, ``1d`` or ``rating x 1d``.
     attribute : int or None
         Position among the attributes of the rows.
     bucket : str or None

@@ -30,7 +30,7 @@ class Counts(BaseModel):
     largest : str
         The largest count, with all its digits.
     largest_p, largest_q : int
-        Its sizes; ties go to the smallest p, then to the smallest q.
+        Sizes with this count; ties go to the smallest p, then to the smallest q.
     most_left_degree, most_right_degree : int
         The largest degrees; counts with a larger q or p are 0.
     """

@@ -26,7 +26,7 @@ class Compared(NamedTuple):
         Shared vertices; by rank, rarest first, if prefixes are compared.
     keys : (n,) int64
     n_left, n_right : (n,) int32
-        All members, shared or not.
+        Number of members, shared or not.
     """
 
     first: int
@@ -166,7 +166,7 @@ class Others(NamedTuple):
     n_right: np.ndarray
 
 
-# Their types in compiled code.
+# The types of these tuples in compiled code.
 COMPARED = types.NamedTuple((int64, LONGS, INTS, LONGS, INTS, INTS), Compared)
 INDEXED = types.NamedTuple((int64, LONGS, INTS, LONGS, INTS, INTS, LONGS, INTS, WORDS), Indexed)
 KNOWN = types.NamedTuple((LONGS, INTS), Known)

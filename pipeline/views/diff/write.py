@@ -140,7 +140,7 @@ def _batch(
     at : (n,) integers
         Positions in `side`.
     left, right : pa.ListArray
-        Their members' keys.
+        Keys of the members.
     """
     n_left, n_right = side.n_left[at], side.n_right[at]
     columns = [
