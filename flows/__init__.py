@@ -9,7 +9,7 @@ if __name__ == "flows":  # a checkout, by its old name
     forward("flows")
 elif importlib.util.find_spec("prefect") is None:
     _MISSING = "Prefect is not installed: pip install 'mbe-stage[flows]' (in a checkout --editable '.[flows]')"
-    # So `python -m mbe_stage.flows.enumerate` begins: a command ends with a sentence, not with a traceback.
+    # For `python -m mbe_stage.flows.enumerate`: end with a sentence instead of a traceback.
     if sys.argv[:1] == ["-m"]:
         print(f"error: {_MISSING}", file=sys.stderr)
         sys.exit(4)

@@ -1,4 +1,4 @@
-"""`python -m mbe_stage.flows.enumerate`, or another `Module` of `flows`: a flow, once or on a schedule."""
+"""The command of a flow, such as `python -m mbe_stage.flows.enumerate`: run it once or on a schedule."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _DATE_FORMAT = "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT"
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
-    """A flow with what its command needs.
+    """A flow with the parts that its command needs.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
-# At import: Prefect's log handlers outlive a flow, and its process logs the error again afterwards.
+# At import time, because Prefect's log handlers outlive a flow, and its process logs the error again afterwards.
 log_in_one_line()
 Ending = Callable[[dict[str, Any], Manifest], State[dict[str, Any]]]
 """Makes the final state of a published run from the flow's result and the manifest."""
@@ -330,7 +330,6 @@ def _run_on(
     ending: Ending,
     notify: Notify,
 ) -> State[dict[str, Any]]:
-    """Run the tasks on one tier."""
     scratch = str(staging.scratch)
     # Another tier may have left its edges here.
     _remove_contents(staging.scratch)

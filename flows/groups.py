@@ -50,7 +50,7 @@ def _with_groups(values: dict[str, Any]) -> None:
         if values.get(section) is None:
             values[section] = {}
     output = values["output"]
-    # A value that is no section is refused when the configuration is checked.
+    # Values that are not sections are refused when the configuration is checked.
     if isinstance(output, dict) and not output.keys() & {"bicliques", "members", "sort"}:
         output["bicliques"] = False
 
@@ -82,7 +82,7 @@ def find_groups_flow(
     Returns
     -------
     State
-        As of `flows.enumerate.enumerate_bicliques_flow`, with ``groups``, ``muted_groups`` and ``new_groups`` (None
+        See `flows.enumerate.enumerate_bicliques_flow`, with ``groups``, ``muted_groups`` and ``new_groups`` (None
         without a run to compare with). Named ``NothingSignificant`` if a complete search found no group.
     """
     return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, _found, notify)
@@ -103,7 +103,7 @@ def _found(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
     if n_muted:
         return Completed(message=f"no group is left: {why}{muted}", data=data)
     if incomplete := _incomplete(manifest):
-        # The rest of the search could have found groups: no alarm, but no such result either.
+        # The rest of the search could have found groups, so this is no alarm, and not the state for "nothing found".
         return Completed(message=f"no group is significant so far{incomplete}; {why}", data=data)
     return Completed(name=NOTHING_SIGNIFICANT, message=f"no group is significant: {why}", data=data)
 

@@ -30,7 +30,7 @@ from mbe_stage.pipeline.execution.signals import PatientHandler
 __all__ = ["lost_signals_come_again", "sighup_is_sigterm", "signals_are_heard_by_flow", "what_ends_comes_out"]
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
-# Seconds until the exception of a signal should have come up.
+# Seconds within which the main thread should handle a signal's exception.
 _AGAIN = 0.5
 
 

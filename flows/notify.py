@@ -1,10 +1,10 @@
-"""New cases reported to others: a Prefect event for each, and a signed request to a webhook.
+"""Report new cases to others: a Prefect event for each, and a signed request to a webhook.
 
 Requests follow the `Standard Webhooks <https://www.standardwebhooks.com>`_ specification: the headers ``webhook-id``,
 ``webhook-timestamp`` and ``webhook-signature``. The signature is ``v1,`` and, in base64, the HMAC-SHA256 of
 ``{id}.{timestamp}.{body}``. An event has one id in Prefect and in all tries of its request.
 
-Nothing here fails a run: what goes wrong is a warning.
+Failures are logged as warnings and never fail a run.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from mbe_stage.pipeline.wording import plural
 SECRET = "MBE_NOTIFY_SECRET"
 """The environment variable with the secret that signs requests."""
 SECONDS, TRIES = 5.0, 3
-"""The time for an answer, and the number of tries."""
+"""Seconds to wait for an answer, and the number of tries."""
 
 _PAUSE = 1.0
-# The server may answer otherwise next time.
+# Status codes after which another try may succeed.
 _PASSING = {408, 425, 429}
 
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Recipients of new results: a webhook, or Prefect events only; with the keys of members or without.
+    """Recipients of new results: a webhook, or only Prefect events; with or without the keys of members.
 
     The secret is in a Prefect block of type Secret, by default in the environment.
     """
@@ -55,7 +55,7 @@ class Notify:
     block: str | None = None
 
     def check(self) -> None:
-        """Refuse a webhook that cannot be used; a block is only read when there is something to send."""
+        """Refuse an unusable webhook; the secret's block is only read when there is something to send."""
         if self.url is None:
             return
         try:
@@ -64,7 +64,7 @@ class Notify:
         except (ValueError, httpx.InvalidURL):
             is_address = False
         if not is_address or self.url != "".join(self.url.split()):
-            # An address may hold a secret, so it is not repeated.
+            # The address may contain a secret, so the message does not repeat it.
             raise ConfigError("--notify: is no address of a webhook; expected https://HOST/PATH; correct it")
         if self.with_keys and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
             raise ConfigError(
@@ -139,7 +139,7 @@ def _delivered(url: str, secret: bytes, event: Mapping[str, Any]) -> str | None:
             failure = f"no answer within {SECONDS:g} s"
             continue
         except (httpx.HTTPError, UnicodeError) as error:
-            # Its text may have the address.
+            # The error's text may contain the address.
             failure = type(error).__name__
             continue
         if 200 <= status < 300:
@@ -169,6 +169,6 @@ def _status(url: str, body: bytes, secret: bytes, event_id: str) -> int:
             if not answer.done():
                 answer.set_exception(error)
 
-    # A thread of its own: httpx limits each step, and looking up a name has no limit.
+    # In its own thread, because httpx limits each step but not the time to look up a name.
     Thread(target=post, name="webhook", daemon=True).start()
     return answer.result(SECONDS)

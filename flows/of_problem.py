@@ -1,4 +1,4 @@
-"""Flows of other problems: that of bicliques with another problem. Tasks, retries, locks and the skip are the same."""
+"""The flow of bicliques for other problems; tasks, retries, locks and the skip are the same."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mbe_stage.pipeline.config.model import Config
 
 
 def flow_of(problem: str, place: str, name: str, about: str) -> tuple[Callable[..., Config], Flow[..., Any]]:
-    """Return what loads a configuration of a problem (as `flows.enumerate.configure`), and its flow.
+    """Return a function that loads a configuration of a problem (as `flows.enumerate.configure`), and its flow.
 
     Parameters
     ----------
     place : str
-        The module and the name that hold the flow, by which Prefect finds it.
+        Module and name of the flow, by which Prefect finds it.
     name : str
-        Prefect's name of it.
+        Prefect's name of the flow.
     about : str
-        A sentence.
+        One sentence about the flow.
     """
 
     def configure(

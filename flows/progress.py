@@ -73,7 +73,7 @@ class ProgressReporter:
     counted : str
         Plural noun for the results.
     clock : callable
-        Seconds, ascending.
+        Returns ascending seconds.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The Prefect server of a command, on loopback while the command runs, and a flow served from the same process.
 
-Prefect's own temporary server does not do. It has no scheduler, so no run of `Flow.serve` would ever start. It is in
+Prefect's own temporary server is not enough. It has no scheduler, so no run of `Flow.serve` would ever start. It is in
 this process's group, so Ctrl-C ends it first, and the run then waits a minute and a half for an answer. The database of
 this server is the SQLite file in ``PREFECT_HOME``.
 """
@@ -23,7 +23,7 @@ from typing import Any
 
 import httpx
 from prefect.events.worker import EventsWorker
-from prefect.flows import EntrypointType, Flow  # type: ignore[attr-defined]  # it is no other name's
+from prefect.flows import EntrypointType, Flow  # type: ignore[attr-defined]  # an implicit re-export
 from prefect.logging.handlers import APILogWorker
 from prefect.runner import Runner
 from prefect.schedules import Schedule
@@ -92,7 +92,7 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
     port : int
         Port of the API and the web interface.
     startup_seconds : float
-        Longest wait for the first answer of a live server. Generous: the first start creates the database.
+        Maximum wait for the first answer of a live server. It is generous because the first start creates the database.
     schedules : bool
         Run a scheduler.
 
@@ -115,7 +115,7 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
     environment = {
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
-        # The page would look for the API at port 4200.
+        # Without this, the page would look for the API at port 4200.
         "PREFECT_UI_API_URL": url,
         **os.environ,
         "PREFECT_SERVER_API_AUTH_STRING": secret,
@@ -216,7 +216,7 @@ async def _serve(
         await runner.aadd_deployment(deployment)
         await runner.start()
     except asyncio.CancelledError:
-        # Stopped before the runner had started.
+        # It was stopped before the runner had started.
         if not runner.is_stopping:
             raise
 

@@ -1,6 +1,6 @@
 """The data pipeline around maximal biclique enumeration: keys, tables, files, reports and the command line.
 
-A name is imported from its module when it is first asked for: `mbe --help` needs none of them.
+Names are imported from their modules on first use, because `mbe --help` needs none of them.
 """
 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than everything here
@@ -62,7 +62,7 @@ __all__ = [
     "write_cxt",
 ]
 
-# No module has the name of one of its names: importing it would put the module in the name's place.
+# No module has the name of an exported object: importing it would replace the object.
 _NAMES = {
     "config.model": ("Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config"),
     "edges": ("EdgeData", "InputColumn", "InputFacts"),

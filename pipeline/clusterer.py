@@ -1,4 +1,4 @@
-"""`BicliqueClusterer`: the best maximal bicliques of a matrix by the API of scikit-learn, which has to be installed."""
+"""`BicliqueClusterer`: the best maximal bicliques of a matrix with the API of scikit-learn, which must be installed."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ except ImportError as error:
 
 
 class BicliqueClusterer(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Biclusters whose entries are all above a threshold, and to which no row or column can be added.
+    """Biclusters whose entries are all above a threshold and that no further row or column fits.
 
-    The order is by score. Biclusters may overlap, and rows and columns may be in none. The result is exact.
+    Biclusters are ordered by score. They may overlap, and some rows and columns may be in none. The result is exact.
 
     Parameters
     ----------
     n_clusters : int
-        Most biclusters.
+        Maximum number of biclusters.
     by : str
-        What ranks: ``edges`` (entries), ``vertices`` (rows and columns), ``balance`` (the smaller number of both) or
+        The score: ``edges`` (entries), ``vertices`` (rows and columns), ``balance`` (the smaller number of both) or
         ``surprise``.
     min_rows, min_columns : int
-        Fewest rows and columns of a bicluster.
+        Minimum numbers of rows and columns of a bicluster.
     overlap : float
-        Leave a bicluster out if a better one has more than this share of its entries.
+        Leave out a bicluster if a better one has more than this share of its entries.
     threshold : float
-        Entries above it, a number of at least 0, are edges.
+        Entries above this number, which is at least 0, are edges.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class BicliqueClusterer(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            As scikit-learn's estimators.
+            The matrix is invalid, as for scikit-learn's estimators.
         """
         if not self.threshold >= 0:
             raise InvalidArgument(f"threshold is {self.threshold!r}: expected a number of at least 0")

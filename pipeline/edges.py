@@ -1,4 +1,4 @@
-"""Clean edges with dense ids: what ingestion hands to everything after it, by its public names."""
+"""Public names of clean edges with dense ids, the result of ingestion."""
 
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.clean.facts import InputColumn, InputFacts, UndirectedFacts

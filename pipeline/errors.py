@@ -55,7 +55,7 @@ class PipelineError(StageError):
 class InputError(PipelineError):
     """Input that cannot be used.
 
-    The message is one line: where (file, and line or column), what was found, what was expected, and the remedy.
+    The message is one line: the place (file, and line or column), what was found, what was expected, and the remedy.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class DeviceMemoryExhausted(MemoryBudgetExceeded):
     Attributes
     ----------
     may_pass : bool
-        Whether another program held the memory: then another attempt may succeed.
+        True if another program held the memory: then another attempt may succeed.
     """
 
     def __init__(self, message: str, *, may_pass: bool) -> None:

@@ -1,12 +1,12 @@
-"""Whole numbers of any size as text: Python refuses to write, or to read, more than 4300 digits of an `int` at once."""
+"""Whole numbers of any size as text; Python itself refuses to convert an `int` of more than 4300 digits."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
-# Most digits of a readable line.
+# Maximum digits of a readable line.
 _MOST_DIGITS = 60
-# From here on two digits and a power of ten are shorter.
+# From this number on, two digits and a power of ten are shorter.
 _MOST_WHOLE = 10_000
 
 
@@ -22,7 +22,7 @@ def digits_text(number: int) -> str:
 
 
 def number_of(text: str) -> int | None:
-    """The number whose `digits_text` this is; None where it is that of none.
+    """Return the number with this `digits_text`; None if there is none.
 
     Examples
     --------

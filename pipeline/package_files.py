@@ -1,4 +1,4 @@
-"""Versions of installed packages, the commit of this one, and files of it that messages name.
+"""Versions of installed packages, the commit of this package, and its files that messages name.
 
 ``setup.py`` runs this file by itself, so it imports only the standard library.
 """
@@ -28,10 +28,10 @@ def version_of(package: str) -> str:
 
 
 def commit() -> str:
-    """Return the commit of this code; empty if it is unknown, as in a copy of a checkout without its history."""
+    """Return the commit of this code; empty if it is unknown, as in a copy of a checkout without history."""
     with suppress(OSError):
         return (_HOME / "commit.txt").read_text(encoding="ascii").strip()
-    # Not the repository of a project that has this package in its virtual environment.
+    # Ignore the repository of a project that has this package in its virtual environment.
     if (_HOME / ".git").exists():
         with suppress(OSError, subprocess.CalledProcessError):
             git = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]

@@ -1,4 +1,4 @@
-"""The run of this process as log lines and metrics report it. A process does one command or flow run at a time."""
+"""The current run of this process, for log lines and metrics. A process does one command or flow run at a time."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ state = RunState()
 
 
 def begin(step: str) -> None:
-    """Forget the run before."""
+    """Forget the previous run, and begin at a step."""
     global state
     state = RunState(step)
 
 
 @contextmanager
 def at_step(step: str) -> Iterator[None]:
-    """Name the step within the context, or of the decorated function. After an error the step stays."""
+    """Name the step within the context or the decorated function. After an error the step stays."""
     before, state.step = state.step, step
     yield
     state.step = before
@@ -43,7 +43,7 @@ def at_step(step: str) -> Iterator[None]:
 
 @contextmanager
 def at_part(part: str = "") -> Iterator[None]:
-    """Name what the step does within the context; without a name, it is the edges read there that are shown."""
+    """Name the part of the step within the context; without a name, the number of edges read is shown instead."""
     now, before = state, state.part
     now.part = part
     try:
@@ -53,7 +53,7 @@ def at_part(part: str = "") -> Iterator[None]:
 
 
 def count_edges_read(n: int) -> None:
-    """Count edges as a reader takes them in."""
+    """Count edges while a reader reads them."""
     if not state.n_edges_read:
         state.reading_since = time.perf_counter()
     state.n_edges_read += n
@@ -65,7 +65,7 @@ def part_text() -> str:
 
 
 def reading_text() -> str:
-    """Return how many edges were read, or what is done with them, and how many a second so far; empty without edges."""
+    """Return the number of edges read or the part of the step, and the edges per second so far; empty without edges."""
     if not state.n_edges_read:
         return ""
     seconds = time.perf_counter() - state.reading_since

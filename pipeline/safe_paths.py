@@ -122,7 +122,7 @@ def entries_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, str]
     Yields
     ------
     str
-        Its path relative to the directory.
+        The path of the file or directory, relative to `directory`.
     str
         Empty text for a regular file, or a description of anything else.
     """

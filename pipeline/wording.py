@@ -161,7 +161,7 @@ def narrowed_key(key: object, value: str | None) -> object:
 
 
 def group_key_text(group: Mapping[str, Any]) -> str:
-    """Describe the key of a group, and whether it is a pair; empty if one key alone was searched."""
+    """Describe a group's key, and whether the group is a pair of left members; empty if one key alone was searched."""
     if group.get("key") is None:
         return ""
     named = "same items only" if group["key"] == "items" else group["key"]
@@ -202,6 +202,6 @@ def key_text(key: object) -> str:
 
 
 def first_keys(keys: Sequence[object], most: int = 8) -> str:
-    """Return the first keys of a list as one line of text, and how many more there are."""
+    """Return the first keys of a list as one line of text, and the number of the others."""
     text = ", ".join(map(key_text, keys[:most]))
     return text if len(keys) <= most else f"{text}, ... {len(keys) - most:,} more"

@@ -74,7 +74,7 @@ class Column:
     present : (n,) bool or None
         False for nulls, NaNs and empty text, where `values` is undefined; None if every row has a value.
     moments : bool
-        Whether the numbers are microseconds since 1970.
+        True if the numbers are microseconds since 1970.
     """
 
     values: Any
@@ -89,14 +89,14 @@ class Rows:
     Attributes
     ----------
     source, format, warnings, dialect, n_columns
-        As in `InputFacts`.
+        See `InputFacts`.
     reader : str or None
         The reader of the rows, for the log, unless it is the format's own.
     keys : {"typed", "inferred", "integers"}
-        Whether the columns carry their own type, are text with integers to be recognised, or are text of a format whose
-        ids are integers by definition.
+        The type of keys: that of the columns; text in which integers are recognised; or text of a format whose ids are
+        integers by definition.
     input_columns : tuple of InputColumn
-        As `InputFacts.columns`.
+        See `InputFacts.columns`.
     n_lone : int
         Number of last rows that are isolated vertices instead of edges; filters do not apply to them.
     """
@@ -136,7 +136,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edges(Generic[Ids, Keys]):
-    """Clean edges; `pipeline.backends.arrow.edges.EdgeData` says what they have."""
+    """Clean edges; see `pipeline.backends.arrow.edges.EdgeData` for the attributes."""
 
     left_ids: Ids
     right_ids: Ids
@@ -200,8 +200,8 @@ class GraphFacts:
 class Backend(Protocol):
     """A place for tables, with the operations on them.
 
-    Those of cleaning raise an `InputError` for values that cannot be keys, weights or times, and `HostNeeded` for those
-    that the backend cannot handle.
+    Cleaning methods raise an `InputError` for values that cannot be keys, weights or times, and `HostNeeded` for values
+    that this backend cannot handle.
     """
 
     @property
@@ -224,7 +224,7 @@ class Backend(Protocol):
         Raises
         ------
         InputError
-            As `pipeline.io.read_edges`; the two functions raise it as well.
+            See `pipeline.io.read_edges`; the two functions raise it as well.
         """
 
     # Cleaning
@@ -293,7 +293,7 @@ class Backend(Protocol):
         """Join each row of JSON columns to a JSON array without blanks, as text: ``["a",5]``."""
 
     def made_in_parts(self, texts_of: Callable[[Any], Any], n: int) -> Any:
-        """Return `n` texts, which a function makes of a range of their positions."""
+        """Make `n` texts part by part; `texts_of` makes the texts of a range of positions."""
 
     def key_hashes(self, keys: Any, side: str) -> Any:
         """Return the vertex hash of each key, ``(n,) uint64``."""
@@ -312,7 +312,7 @@ class Backend(Protocol):
         """Return clean edges; each pair is left and right."""
 
     def from_host(self, edges: Any) -> Edges[Any, Any]:
-        """Return edges that the host has cleaned as this backend's own."""
+        """Convert edges that the host has cleaned to this backend's own."""
 
     # Between the tasks of a flow
 
@@ -339,7 +339,7 @@ class Backend(Protocol):
         """
 
     def budget(self, execution: Execution, shares: Any = None) -> AbstractContextManager[Execution]:
-        """Return the engine's share beside a collector's `shares`; None means that the collector needs nothing.
+        """Return the engine's share besides a collector's `shares`; None means that the collector needs nothing.
 
         Raises
         ------

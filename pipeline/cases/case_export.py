@@ -58,7 +58,7 @@ def export_case(
 
 
 def _page(run_path: Path, manifest: Manifest, case: Case, decisions: Sequence[Mapping[str, Any]]) -> str:
-    """Return the page of the case: its evidence, members and groups, the decisions on it, and how the run was made."""
+    """Return the page of the case: its evidence, members, groups and decisions, and facts about the run."""
     pages = CasePages(run_path, manifest, [case], 0)
     ((_, section),) = pages.written(_MOST_MEMBERS)
     sizes = (several(name, case.row[f"n_{side}"]) for name, side in zip(pages.names, ("left", "right"), strict=True))

@@ -1,4 +1,4 @@
-"""The groups of two runs compared by their left members: which are new, grown, shrunk, changed, the same or gone."""
+"""Compare the groups of two runs by their left members: new, grown, shrunk, changed, the same or gone."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NOTHING = "nothing: both have the same groups"
 
 
 def compared(old: Path, new: Path, limit: int, out: Path | None) -> View:
-    """Return the differences between the groups of two runs; muted groups count like others.
+    """Return the differences between the groups of two runs, at most `limit` per status, including muted groups.
 
-    So many of each status are listed. All are written to the directory `out`, which is new or empty.
+    All differences are written to the new or empty directory `out`, if given.
     """
     before, after = read_group_rows(old), read_group_rows(new)
     changes = since_last(before, after)

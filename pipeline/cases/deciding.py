@@ -17,7 +17,7 @@ from mbe_stage.pipeline.stores.local_copies import address_of
 
 
 def verdicts_of_run(run_dir: Path, named: str | None = None) -> Verdicts:
-    """Return the verdicts on the cases of a run: in the file that is named, else in the one beside the runs."""
+    """Return the verdicts on the cases of a run, from the named file or from the one beside the runs."""
     if named is not None:
         return Verdicts.open(named)
     if why := _why_unclear(run_dir):
@@ -27,7 +27,7 @@ def verdicts_of_run(run_dir: Path, named: str | None = None) -> Verdicts:
 
 
 def current_verdicts(run_dir: Path, named: str | None = None) -> Verdicts | None:
-    """Return the verdicts to show for a run; None if no file is named, and the run has none beside it."""
+    """Return the verdicts to show for a run; None if no file is named and there is none beside the run."""
     if named is None and _why_unclear(run_dir):
         return None
     verdicts = verdicts_of_run(run_dir, named)
@@ -39,7 +39,7 @@ def current_verdicts(run_dir: Path, named: str | None = None) -> Verdicts | None
 
 
 def _why_unclear(run_dir: Path) -> str:
-    """Return why it is unclear which file has the verdicts; empty if it is not."""
+    """Return why it is unclear which file has the verdicts; empty if it is clear."""
     section = read_manifest(run_dir).config.section("groups")
     if section is not None and section.verdicts is not None:
         return f"a run that reads the verdicts in {section.verdicts}"
@@ -55,7 +55,7 @@ def with_current_verdicts(cases: Sequence[Case], manifest: Manifest, verdicts: V
     for case in cases:
         groups, verdict = [], found.get(case.id)
         for group in case.groups:
-            # The run has muted it for another reason if its verdict was not fine.
+            # A muted group without the verdict fine was muted by the allow list.
             is_known_good = group["is_muted"] and group.get("verdict") != "fine"
             groups.append({**group, "verdict": verdict, "is_muted": is_known_good or verdict == "fine"})
         shown.append(replace(case, groups=tuple(groups)))

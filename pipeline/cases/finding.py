@@ -12,7 +12,7 @@ from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.views.listed_groups import nothing_significant
 from mbe_stage.pipeline.wording import plural
 
-# Words that are no nouns, such as "rated", "from" and "dst", have no plural.
+# Words such as "rated", "from" and "dst" are not nouns, so they get no plural.
 _NOUN = re.compile("(?!(?:from|to|by|[a-z]{2,}[^e]ed|[^aeiouy]+)$)[a-z]{2,40}")
 _MEMBERS = re.compile(r"([0-9,]+) left x ([0-9,]+) right members")
 _RUN_DAY = re.compile("([0-9]{4})(0[1-9]|1[0-2])([0-9]{2})T")
@@ -37,7 +37,7 @@ def finding_of(run_path: Path, manifest: Manifest, cases: Sequence[Case]) -> str
 
 
 def several(side: str, n: int) -> str:
-    """Format a number of members of a side by its name; a name that does not look like a noun stays as it is.
+    """Format a number of members with the name of their side; a name that does not look like a noun is not inflected.
 
     Examples
     --------
@@ -58,9 +58,9 @@ def several(side: str, n: int) -> str:
 
 
 def since_text(manifest: Manifest) -> str:
-    """Return the day of the run that groups were compared with: `` since 25 November``; empty without one.
+    """Return the day of the earlier run that groups were compared with: `` since 25 November``; empty without one.
 
-    It has its year if that is not the year of this run.
+    The year is included if this run is of another year.
     """
     comparison = manifest.derived_comparison.get("groups")
     found = None if comparison is None or comparison.run_id is None else _RUN_DAY.match(comparison.run_id)
@@ -71,7 +71,7 @@ def since_text(manifest: Manifest) -> str:
 
 
 def members_name(side: str) -> str:
-    """Return the name of several members of a side: ``accounts``, ``user_id values``."""
+    """Return the plural name of a side's members: ``accounts``, ``user_id values``."""
     return several(side, 2).removeprefix("2 ")
 
 
@@ -81,7 +81,7 @@ def key_name(key: str | None, right: str) -> str:
 
 
 def sentence(explanation: str, names: tuple[str, str]) -> str:
-    """Return the explanation of a group with the names of the sides, and with its full stop.
+    """Return the explanation of a group with the names of the sides, and with a full stop.
 
     Examples
     --------

@@ -1,10 +1,10 @@
 """The graph of a run for NVIDIA's Financial Fraud Training 3.0, which predicts which edges are fraud.
 
-A node is the position of a row in `nodes`; `keys` has what it stands for. `test_gnn` has the same of the rows from the
-split on, numbered anew.
+A node is the position of a row in `nodes`, and `keys` has its key. `test_gnn` has the same files for the rows from the
+split on, with their own numbers.
 
-Groups and scores are those of the run, so it must have seen the rows before the split and no others. Accounts and items
-that only the test has get zeros. Columns that carry labels are left out.
+Groups and scores are those of the run, so it must have seen exactly the rows before the split. Accounts and items that
+only occur in the test part get zeros. Columns that carry labels are left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MICROSECONDS = 1_000_000
 _NODES = {"left": "account", "right": "item"}
 OF_LABELS = ("association", "n_known", "known_share", "known_p_value", "label", "verdict", "is_muted")
 """Columns that carry labels, or decisions about cases."""
-# A group's place in the list; its other numbers say why it is there.
+# Features leave out ids and a group's rank; other columns say why the group is listed.
 _NO_FEATURES = ("vertex", "key", "group_key", "core_key", "rank", *OF_LABELS)
 
 
@@ -57,7 +57,7 @@ def write_fraud_gnn(run_path: Path, directory: Path, *, source: object | None, e
 
 
 class _Run:
-    """The tables of a run that are written."""
+    """The tables of a run that go into the files."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.manifest = path, read_manifest(path)
@@ -85,7 +85,7 @@ def _check(reads: InputConfig, run: Path, source: object | None) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """The rows of train or of test, their labels ((n,) int8), and the names of the column of labels."""
+    """The rows of the train or test part, their labels ((n,) int8), and the possible names of the label column."""
 
     edges: EdgeData
     events: Events
@@ -94,12 +94,12 @@ class _Part:
 
 
 def _labelled(reads: InputConfig, source: object | None, edge_label: str) -> _Part:
-    """Read the rows of a window, and once more with labels as their weights."""
+    """Read the rows of a window twice, the second time with the labels as weights."""
     edges = ingest(reads.keeping_events(), source)
     try:
         labels = ingest(reads.model_copy(update={"weight": edge_label}).keeping_events(), source)
     except InputError as error:
-        # The reader takes the label for a weight.
+        # The reader calls the label column the weight.
         error.args = tuple(str(text).replace(setting("input.weight"), "--edge-label") for text in error.args)
         raise
     events, again = edges.events, labels.events
@@ -136,7 +136,7 @@ def _check_same(run: _Run, found: InputFacts, split: str) -> None:
 
 
 def _check_not_tried(run: _Run, label_names: set[str]) -> None:
-    """Refuse runs that tried the label as a part of the right key: groups and scores would know it."""
+    """Refuse runs that tried the label as a part of the right key, because groups and scores would depend on it."""
     tried = sorted(label_names & {name for key in run.tried_keys for name in value_columns(key)})
     if tried:
         raise InputError.at(
@@ -153,7 +153,7 @@ def _write_part(run: _Run, below: Path, part: _Part) -> None:
     _write_edges(below / "edges", part.events, part.labels)
     for side, keys in (("left", part.edges.left_keys), ("right", part.edges.right_keys)):
         own = run.scores.filter(pc.equal(run.scores["side"], side))
-        # Integers and text are compared as the text that both are written as. The position of a vertex is its number.
+        # Integers and text are compared as text, as they are written. The position of a vertex is its number.
         vertices = pc.index_in(keys.cast(pa.large_string()), own["key"].combine_chunks().cast(pa.large_string()))
         _write_nodes(below, _NODES[side], keys, own.take(vertices))
         if side == "left":
@@ -161,7 +161,7 @@ def _write_part(run: _Run, below: Path, part: _Part) -> None:
     if len(run.groups):
         _write_nodes(below, "group", run.groups["group_key"], run.groups)
         members = run.members.filter(pc.equal(run.members["side"], "left"))
-        # Of the test those that it has, by its own positions.
+        # Keep the group members in the test part, with their positions in it.
         position = pc.index_in(members["vertex"], accounts.cast(members["vertex"].type))
         group = pc.index_in(members["group_key"], run.groups["group_key"].combine_chunks())
         table = pa.table({"src": position, "dst": group}).filter(pc.is_valid(position))
@@ -169,7 +169,7 @@ def _write_part(run: _Run, below: Path, part: _Part) -> None:
 
 
 def _write_nodes(below: Path, name: str, keys: Any, rows: pa.Table) -> None:
-    """Write the numbers of nodes, and what their positions stand for."""
+    """Write the features of nodes, and the keys at their positions."""
     features = {}
     for field in rows.schema:
         is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)

@@ -1,4 +1,4 @@
-"""The graph of a run as files for other systems; `fraud_gnn` has those of NVIDIA's.
+"""The graph of a run as files for other systems; `fraud_gnn` writes those for NVIDIA's.
 
 Neo4j: Parquet for graph analytics, with numbers only (NaN where a label has no such property), and CSV with ID spaces
 for `neo4j-admin database import`.
@@ -7,8 +7,8 @@ Amazon Neptune's bulk loader: files of vertices and of edges in its Gremlin CSV 
 vertex, because an account and an item may share a key. The id of an edge is a hash of its ends, so loading the same run
 twice adds nothing.
 
-CSV is UTF-8 by RFC 4180 with a header of names and types. Other than in CSV for spreadsheets, nothing guards against
-formulas: a database would store the guard as a part of a key.
+CSV is UTF-8 by RFC 4180 with a header of names and types. Unlike CSV for spreadsheets it has no guard against formulas,
+because a database would store the guard as a part of a key.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NEO4J = {"integer": "long", "number": "double", "truth": "boolean", "time": "da
 _NEPTUNE = {"integer": "Long", "number": "Double", "truth": "Bool", "time": "Date", "text": "String"}
 _NAMES_OF_KEYS = {"Group": "group_key", "Case": "case"}
 _ID_DIGITS = 32
-# Cells of a context, a byte each in memory and in the file.
+# Maximum cells of a context; a cell takes a byte in memory and in the file.
 _MOST_CELLS = 1 << 28
 
 
@@ -149,15 +149,15 @@ def write_neptune(graph: RunGraph, directory: Path) -> None:
 def write_csv(path: Path, table: pa.Table, types: Mapping[str, str], *, first: int) -> None:
     """Write a table as one file.
 
-    The first columns are no properties: the header has their names as they are, and has the others as ``name:type``,
-    by the database's name of the type.
+    The first `first` columns are not properties, and their names are the header as they are. Other columns appear as
+    ``name:type``, with the database's name of the type.
     """
     fields = [*table.column_names[:first]]
-    # Names of letters, digits and underscores: no header needs to escape them.
+    # Property names are letters, digits and underscores, so the header needs no escapes.
     names = distinct_names([re.sub(r"\W+", "_", name) or "_" for name in table.column_names[first:]])
     for name, column in zip(names, table.columns[first:], strict=True):
         fields.append(f"{name}:{types[_kind(column.type)]}")
-    # Values of text are in quotes, so an empty text differs from none.
+    # Text is in quotes, which distinguishes empty text from a missing value.
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
     with path.open("wb") as file:
         file.write((",".join(fields) + "\n").encode())
@@ -165,7 +165,7 @@ def write_csv(path: Path, table: pa.Table, types: Mapping[str, str], *, first: i
 
 
 def _numbers(rows: pa.Table) -> pa.Table:
-    """Return the columns of numbers and truth values as float64."""
+    """Return the numeric and boolean columns as float64."""
     kinds = {name: _kind(rows[name].type) for name in rows.column_names}
     names = [name for name, kind in kinds.items() if kind in ("integer", "number", "truth")]
     columns = [rows[name].cast(pa.int8() if kinds[name] == "truth" else rows[name].type) for name in names]
@@ -183,7 +183,7 @@ def _kind(of_type: pa.DataType) -> str:
 
 
 def _written(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return values as the file has them: times as ISO-8601 in UTC, and nothing for NaN."""
+    """Return values in the form of the file: times as ISO-8601 in UTC, and nulls for NaN."""
     kind = _kind(column.type)
     if kind == "time":
         seconds = pc.floor_temporal(column, unit="second").cast(pa.timestamp("s"))

@@ -1,4 +1,4 @@
-"""The rows of the input behind a case, with all their columns and their numbers."""
+"""The input rows behind a case, with all their columns and row numbers."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from mbe_stage.pipeline.publish.manifest import Manifest
 log = logging.getLogger(__name__)
 
 OWN = ("row", "groups")
-"""The first columns of the rows: the number in the input, from 1, and the ranks of the groups with the row's edge."""
+"""The first columns of the result: the row's number in the input, from 1, and the ranks of the groups with its edge."""
 
 Pairs = dict[tuple[int, int], str | None]
 
 
 def rows_behind(run_path: Path, manifest: Manifest, case: Case, source: Any = None) -> pa.Table:
-    """Return the rows behind the edges of a case in the order of the input; `OWN`, then the columns of the input.
+    """Return the rows behind the edges of a case in the order of the input: `OWN`, then the input's columns.
 
-    `source` is the input, by default at its original place; its rows may have another order than those of the run, and
-    are numbered as they are there. All columns of delimited text and Parquet are kept; of other formats those of the
-    edges. Another input raises an `InputError`, a run without edges of groups (of earlier versions) a `PublishError`.
+    `source` is the input, by default at its original place. Its rows may be in another order than in the run; they are
+    numbered as in `source`. Delimited text and Parquet keep all columns, other formats only those of the edges. Another
+    input raises an `InputError`, a run without edges of groups (of earlier versions) a `PublishError`.
     """
     config = reading_of(manifest.config, **({} if source is None else {"path": source}))
     raw, edges = _read(config)
@@ -65,7 +65,7 @@ def _read(config: InputConfig) -> tuple[RawEdges, EdgeData]:
         try:
             raw = read_edges(config.keeping_rows(), places)
         except InputError as error:
-            # A column beside those of the edges may be unreadable: the run has not read it.
+            # A column that the run has not read may be unreadable.
             raw = read_edges(config, places)
             log.warning("only the columns of the edges are exported: %s", error)
         rows = raw.with_roles([role for role in raw.names if not role.startswith(f"{KEPT} ")])
@@ -81,7 +81,7 @@ def check_at_hand(run_path: Path, reads: InputConfig, source: object | None) -> 
 
 
 def check_same(run_path: Path, manifest: Manifest, edges: EdgeData) -> None:
-    """Refuse edges of another input than that of the run."""
+    """Refuse edges that differ from the run's input."""
     stated, found = manifest.input, edges.facts
     for name in ("fingerprint", "events_fingerprint"):
         if getattr(stated, name) != getattr(found, name):
@@ -122,7 +122,7 @@ def _rows_of_groups(
 
 
 def _values(events: Events, places: np.ndarray, manifest: Manifest, group: dict[str, Any]) -> list[str]:
-    """Return what the key of a group adds to the item of each row, as in `key_value`."""
+    """Return the part that a group's key adds to the item of each row, as in `key_value`."""
     key = next(key for key in keys_of(events, manifest.config) if key.name == group["key"])
     parts = narrowing(events.take(places), key, half_later=group["half_later"])
     columns = (values.take(pa.array(codes)).to_pylist() for codes, values in parts)

@@ -14,16 +14,16 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import PublishError
 
 BUCKET = "time_bucket"
-"""The column of the beginning of a key's time bucket."""
+"""The column with the start of a key's time bucket."""
 PLAIN, BUCKETS = "items", ("1h", "1d", "7d", "30d")
-"""Names of tried keys: of the items alone, and of buckets; an attribute has another name."""
+"""Names of tried keys: the items alone, and the buckets; attributes have other names."""
 
 
 def key_columns(config: Config, side: str, columns: Sequence[InputColumn] = ()) -> tuple[str, ...]:
     """Return the names of the columns of a side's key, the time bucket last.
 
-    A column that was selected by number has its name among `manifest.input.columns`; without one it is called `left`
-    or `right`, or `right_1`, `right_2` if there are several. Names that appear twice have `_2`, `_3` at their end.
+    A column selected by position gets its name from `manifest.input.columns`. Without a name it is called `left` or
+    `right`, or `right_1`, `right_2` if there are several. Repeated names get the suffix `_2`, `_3`.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def key_columns(config: Config, side: str, columns: Sequence[InputColumn] = ()) 
 
 
 def value_columns(key: str | None) -> tuple[str, ...]:
-    """Return the names of the columns that the key of a group adds to the item, for its members' `key_value`."""
+    """Return the names of the columns that a group's key adds to the item, for `key_value` of its members."""
     if key is None or key == PLAIN:
         return ()
     if key in BUCKETS:
@@ -53,7 +53,7 @@ def value_columns(key: str | None) -> tuple[str, ...]:
 
 
 def distinct_names(names: Sequence[str], taken: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the names, with `_2`, `_3` at the end of those that appear before, or are taken."""
+    """Return the names, with the suffix `_2`, `_3` for those that are repeated or already taken."""
     found: list[str] = []
     for name in names:
         unlike, number = name, 2
@@ -64,9 +64,9 @@ def distinct_names(names: Sequence[str], taken: Sequence[str] = ()) -> tuple[str
 
 
 def split_keys(keys: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Table:
-    """Return published keys as one column for each name; keys of several columns are JSON arrays.
+    """Return published keys as one column per name; keys of several columns are JSON arrays.
 
-    A column holds integers if all of its parts are, else text. A null key is null in each column.
+    A column holds integers if all of its parts are integers, else text. A null key is null in each column.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def split_keys(keys: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Tab
 
 
 def key_parts(key: Any, n: int) -> list[Any]:
-    """Return the parts of a key or of a `key_value`; raise `PublishError` if it is no JSON array of so many."""
+    """Return the parts of a key or a `key_value`; raise `PublishError` unless it is a JSON array of `n` parts."""
     found = [None] * n if key is None else wording.key_parts(key)
     if found is None or len(found) != n:
         raise PublishError(

@@ -1,4 +1,4 @@
-"""Parts of a published run to look at: its finding, a case, a group, a member, and members by score.
+"""Views of a published run: its finding, a case, a group, a member, and members by score.
 
 Nothing is written: a look at a run leaves it and `latest` as they are.
 """
@@ -37,14 +37,14 @@ Column = tuple[str, str | Callable[[Any], object]]
 
 SIDES: tuple[SideName, SideName] = ("left", "right")
 _MOST_ROWS = 50
-# Tables and further names whose columns records have: a key column with one of these names gets a number.
+# Tables and further names whose columns appear in records: key columns with one of these names get a suffix.
 _TABLES = "groups", "group_members", "group_halo", "vertex_scores"
 _FURTHER = "case", "parts", "verdict", "is_muted", "group", "member_edges"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table for people, and what its rows are: groups, members or cases."""
+    """A table for people, and the kind of its rows: groups, members or cases."""
 
     title: str
     columns: Sequence[str]
@@ -54,7 +54,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A part of a run: values for JSON, the rows of a CSV, and for people lines, tables and the next command."""
+    """A part of a run: values for JSON, rows for CSV, and for people lines, tables and the next command."""
 
     values: Row
     lines: Sequence[tuple[str, str]]
@@ -64,10 +64,10 @@ class View:
 
 
 class Looking:
-    """Views of a published run with groups; an id, key or side that it does not have raises an `InputError`.
+    """Views of a published run with groups; an unknown id, key or side raises an `InputError`.
 
-    `place` is the run as the user named it. The verdicts of today replace those that the run has read. The cases are
-    given if they have been read.
+    `place` is the user's name of the run. Current verdicts replace those that the run has read. `cases` are given if
+    they were read already.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Looking:
         return cases if self._verdicts is None else with_current_verdicts(cases, self._manifest, self._verdicts)
 
     def case_of(self, wanted: str) -> Case:
-        """Return a case by its id or the beginning of it."""
+        """Return a case by its id or a prefix of it."""
         return published.case_of(self._path, wanted, self._cases)
 
     def side_named(self, name: str | None) -> SideName | None:
@@ -112,20 +112,20 @@ class Looking:
         lines += [("muted", f"{plural(n_muted, 'case')}, known good or labelled fine")] if n_muted else []
         columns: list[Column] = [("case", "case"), ("since", "since"), ("groups", "n_groups"), *self._sizes]
         columns += [("first", lambda row: _day(row["first_time"])), ("last", lambda row: _day(row["last_time"]))]
-        # The sentence of a case would take ten lines of a cell.
+        # The explanation of a case would fill ten lines of a cell.
         amount: Column = published.weight_name(self._manifest, shown), _amount
         columns += [amount, ("known", "n_known"), _P, ("verdict", "verdict")]
         columns.append(("edges of its best group", "present"))
         table = _table("", columns, [{**case.row, "present": _present(case.head)} for case in shown])
         rows = [plain(case.row) for case in self._cases]
         values = {"finding": lines[0][1], "columns": self._columns, "cases": rows}
-        # A new case without a verdict is looked at first.
+        # Suggest a new case without a verdict first.
         first = min(shown, key=lambda case: (case.row["verdict"] is not None, case.row["since"] != "new"), default=None)
         command = ["verify", self._place] if first is None else ["show", self._place, "--case", first.id]
         return self._view(values, lines, [table], rows, command)
 
     def case(self, wanted: str) -> View:
-        """Return a case by its id or the beginning of it: groups, members with their scores, and linked cases."""
+        """Show a case by its id or a prefix of it: groups, members with their scores, and linked cases."""
         case = self.case_of(wanted)
         row, members = case.row, self._parted(self._scored(case.members))
         linked, told = self._linked(case), self._told(row, row["largest_weight_total"], [case])
@@ -142,7 +142,7 @@ class Looking:
         return self._view(values, lines, tables, _records({"case": case.id}, members), command)
 
     def group(self, wanted: str) -> View:
-        """Return a group by its key or rank: its members, and the leads beside it."""
+        """Show a group by its key or rank: its members, and the leads next to it."""
         rows = published.groups_of(self._path)
         found = next((row for name in ("group_key", "rank") for row in rows if str(row[name]) == wanted), None)
         if found is None:
@@ -171,7 +171,7 @@ class Looking:
         return self._view(values, lines, tables, records, ["show", self._place, "--case", found["case"]])
 
     def vertex(self, key: str, side: SideName | None) -> View:
-        """Return a member: its scores, groups and cases, and the members of both sides in its groups."""
+        """Show a member: its scores, groups and cases, and the members of both sides in its groups."""
         side, vertex = self._vertex(key, side)
         keys = self._groups_with(side, vertex)
         groups = [row for row in published.groups_of(self._path) if row["group_key"] in keys]
@@ -189,7 +189,7 @@ class Looking:
         return self._view(values, lines, tables, _records({}, near), command)
 
     def accounts(self, n: int, side: SideName) -> View:
-        """Return the members of a side with the highest scores, and the case of each one's best group."""
+        """Show the members of a side with the highest scores, and the case of each one's best group."""
         best = published.best_vertices(self._path, side, n)
         scores = published.scores_of(self._path, best)
         case_of = {group["group_key"]: case.id for case in self._cases for group in case.groups}
@@ -205,7 +205,7 @@ class Looking:
         return self._view(values, lines, tables, _records({}, rows), command)
 
     def found(self, rows: Iterable[Row]) -> View:
-        """Return some rows of `vertex_scores`, in their order."""
+        """Show some rows of `vertex_scores`, in their order."""
         members = self._parted(rows)
         tables = self._members_tables(members, _GROUPS, _DEGREE)
         return self._view({"members": _as_values(members)}, [], tables, [], ["accounts", self._place])
@@ -213,9 +213,9 @@ class Looking:
     def top(
         self, limit: int | None, by: str | None, least: tuple[int, int], member: tuple[str, str | None] | None = None
     ) -> View:
-        """Return groups by rank, or the largest first; its CSV has their members.
+        """Show groups by rank, or the largest first; its CSV has their members.
 
-        `least` are the minimum numbers of left and right members; `member` is a key and its side.
+        `least` has the minimum numbers of left and right members; `member` is a key and its side.
         """
         rows = [
             row for row in published.groups_of(self._path) if row["n_left"] >= least[0] and row["n_right"] >= least[1]
@@ -232,7 +232,7 @@ class Looking:
         return self._view(values, lines, [self._groups_table(rows)], self._members_of(rows), command)
 
     def _members_of(self, groups: Sequence[Row]) -> list[dict[str, Any]]:
-        """Return the rows of a CSV: the members of some groups, each with its group."""
+        """Return the rows for CSV: the members of some groups, each with its group."""
         of = {row["group_key"]: row for row in groups}
         rows = table_of(self._path, "group_members", [*of]).to_pylist()
         members = self._parted(rows, {key: row.get("key") for key, row in of.items()})
@@ -259,7 +259,7 @@ class Looking:
         return View(whole, lines, shown, plain(records), shlex.join(["mbe", *command]))
 
     def _vertex(self, key: str, side: SideName | None) -> tuple[SideName, int]:
-        """Find a vertex, also among those of the buckets that begin half a bucket later."""
+        """Find a vertex, including the right vertices of the shifted time buckets."""
         later = self._path / "half_later_vertices.parquet"
         try:
             return find_vertex(self._path, key, side)
@@ -277,7 +277,7 @@ class Looking:
         return {row["group_key"] for row in members.to_pylist() if row["side"] == side}
 
     def _linked(self, case: Case) -> list[dict[str, Any]]:
-        """Return other cases with members of a case, by the number of common left members."""
+        """Return other cases that share members with a case, ordered by the number of common left members."""
         own = {(member["side"], member["vertex"]) for member in case.members}
         found = []
         for other in self._cases:
@@ -288,7 +288,6 @@ class Looking:
         return sorted(found, key=lambda row: -row["n_left"])
 
     def _scored(self, members: Sequence[Row]) -> list[dict[str, Any]]:
-        """Return the members with their `score`."""
         scores = published.scores_of(self._path, (each["vertex"] for each in members))
         return [{**each, "score": scores.get((each["side"], each["vertex"]), {}).get("score")} for each in members]
 
@@ -296,7 +295,7 @@ class Looking:
         return f" {between} ".join(several(self.names[side], row[f"n_{side}"]) for side in SIDES)
 
     def _told(self, row: Row, total: float | None, cases: Iterable[Case] = ()) -> str:
-        """Format what else is known of a group, or of a case that is given: its change, span and weight."""
+        """Format further facts about a group or about a given case: its change, span and weight."""
         first, last = _day(row["first_time"]), _day(row["last_time"])
         parts = [
             row["since"],
@@ -325,7 +324,7 @@ class Looking:
             yield _table(f"{title}{self.names[side]}", [*keys, score, *further, ("label", "label")], rows, most)
 
     def _parted(self, rows: Iterable[Row], keys: Mapping[int, str | None] | None = None) -> list[dict[str, Any]]:
-        """Add `parts` to rows: the parts of the key by their columns, and what the keys of their groups add."""
+        """Add `parts` to rows: the parts of each key by column, and the parts that keys of groups add."""
         found = [{**row} for row in rows]
         for side in SIDES:
             of_side = [row for row in found if row["side"] == side]
@@ -343,12 +342,12 @@ class Looking:
 
 
 def _as_values(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return rows for JSON: `parts` only of keys of several columns."""
+    """Return rows for JSON, with `parts` only for keys of several columns."""
     return [{name: value for name, value in row.items() if name != "parts" or len(value) > 1} for row in rows]
 
 
 def _records(lead: Row, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the rows of a CSV: what is common to all, the side, a column for each part of the keys, the rest."""
+    """Return the rows for CSV: common values, the side, a column for each part of the keys, the rest."""
     empty = dict.fromkeys(name for row in rows for name in row["parts"])
     left_out = {"side", "key", "key_value", "parts", *lead}
     return [
@@ -359,7 +358,7 @@ def _records(lead: Row, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: times are UTC in ISO 8601."""
+    """Return a value in its JSON form: times are UTC in ISO 8601."""
     if isinstance(value, datetime):
         return f"{value.isoformat()}Z"
     if isinstance(value, Mapping):
@@ -368,7 +367,7 @@ def plain(value: Any) -> Any:
 
 
 def _table(title: str, columns: Sequence[Column], rows: Sequence[Row], most: int = _MOST_ROWS) -> Table:
-    """Return the first rows with the columns that have any value; the title says how many there are."""
+    """Return the first rows, with the columns that have any value; the title has the number of rows."""
     cells = [[row.get(value) if isinstance(value, str) else value(row) for _, value in columns] for row in rows[:most]]
     used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in cells)]
     of_all = f", {most:,} of {len(rows):,}" if len(rows) > most else ""

@@ -1,4 +1,4 @@
-"""The cases of a run that the run before did not have, for flows to report."""
+"""The new cases of a run compared with the run before, for flows to report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VALUES = (
 
 
 def news(run_path: Path, manifest: Manifest) -> News:
-    """Return the new cases of a published run; muted ones are left out, and without a run before none is new."""
+    """Return the new cases of a published run, without muted ones; none are new if there is no earlier run."""
     every_case = cases_of(run_path)
     cases = [case for case in every_case if not case.row["is_muted"]]
     new = [case for case in cases if case.row["since"] == "new"]

@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 Table = Literal["groups", "group_members", "group_edges", "group_halo", "group_times", "vertex_scores"]
 
 SINCE = ("new", "grown", "changed", "shrunk", "same")
-"""The values of `since`, the most urgent first."""
+"""The values of `since`, most urgent first."""
 
 _SCHEMAS: dict[Table, pa.Schema] = {
     "groups": schemas.GROUPS,
@@ -47,7 +47,7 @@ class Case:
     id : str
         16 hexadecimal digits.
     groups : tuple of dict
-        Its rows of `groups` by rank; the first one is the head.
+        Rows of the table `groups` by rank; the first one is the head.
     members : tuple of dict
         The `distinct_members` of all groups.
     """
@@ -58,16 +58,16 @@ class Case:
 
     @property
     def head(self) -> dict[str, Any]:
-        """The group with the best rank."""
+        """The best-ranked group."""
         return self.groups[0]
 
     @cached_property
     def row(self) -> dict[str, Any]:
         """The case as one row, as `mbe cases list` shows it.
 
-        `since` is `new` if all groups are new; else the most urgent change of its groups, which is `grown` if a further
-        group is new. Times are those of all groups. Weights are not added up, because groups share edges:
-        `largest_weight_total` is that of one group. `p_bound`, `surprise` and `explanation` are those of the head.
+        `since` is `new` if all groups are new, and `grown` if only some are; else the most urgent change of its groups.
+        Times cover all groups. Groups share edges, so weights are not added up: `largest_weight_total` is that of one
+        group. `p_bound`, `surprise` and `explanation` are those of the head.
         """
 
         def of_groups(name: str) -> list[Any]:
@@ -97,9 +97,9 @@ def _since(values: list[str | None]) -> str | None:
 
 
 def cases_of(run_path: str | Path) -> list[Case]:
-    """Return the cases of a run, muted ones too, by the rank of their heads.
+    """Return the cases of a run, including muted ones, by the rank of their heads.
 
-    A run without groups, or with tables that cannot be read, raises a `PublishError`.
+    Raises a `PublishError` if the run has no groups, or its tables cannot be read.
     """
     groups: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in groups_of(run_path):
@@ -120,7 +120,7 @@ def distinct_members(rows: Iterable[Row]) -> tuple[dict[str, Any], ...]:
     """Return the distinct members among rows of `group_members`.
 
     They have `side`, `vertex`, `key`, `label`, `is_core`, `n_groups` and `n_edges`, the most edges in one group. Left
-    ones come first, then those in most groups, with most edges, with the smallest vertex.
+    members come first; then the order is by most groups, most edges and smallest vertex.
     """
     found: dict[tuple[str, int], dict[str, Any]] = {}
     groups: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
@@ -138,7 +138,7 @@ def distinct_members(rows: Iterable[Row]) -> tuple[dict[str, Any], ...]:
 
 
 def case_of(run_path: str | Path, wanted: str, cases: Sequence[Case]) -> Case:
-    """Return the case with an id, or with its prefix of four digits or more; refuse what fits none or several."""
+    """Return the case with an id, or with a prefix of it of at least four digits; refuse if none or several match."""
     found = [each for each in cases if each.id == wanted] or [
         each for each in cases if len(wanted) >= 4 and each.id.startswith(wanted.lower())
     ]
@@ -154,7 +154,7 @@ def case_of(run_path: str | Path, wanted: str, cases: Sequence[Case]) -> Case:
 
 
 def table_of(run_path: str | Path, name: Table, group_keys: Sequence[int] | None = None) -> pa.Table:
-    """Return a table of a run, or the rows of some groups; a `PublishError` if it cannot be read or has odd nulls."""
+    """Return a table of a run, or the rows of some groups; unreadable tables or odd nulls raise a `PublishError`."""
     path = Path(run_path) / f"{name}.parquet"
     with reading(run_path):
         if group_keys is None:
@@ -167,7 +167,7 @@ def table_of(run_path: str | Path, name: Table, group_keys: Sequence[int] | None
 
 
 def best_vertices(run_path: Path, side: str, n: int) -> list[int]:
-    """Return the vertices of a side with the highest scores; equal ones by `grown_surprise`, then by vertex."""
+    """Return the vertices of a side with the highest scores; ties by `grown_surprise`, then by vertex."""
     with reading(run_path):
         path = run_path / "vertex_scores.parquet"
         known = pq.read_schema(path).names
@@ -177,7 +177,7 @@ def best_vertices(run_path: Path, side: str, n: int) -> list[int]:
 
 
 def scores_of(run_path: Path, vertices: Iterable[int]) -> dict[tuple[str, int], Row]:
-    """Return the rows of `vertex_scores` of vertices with these ids on either side, by side and vertex."""
+    """Return the rows of `vertex_scores` for these ids on either side, by side and vertex."""
     wanted = pc.field("vertex").isin(pa.array({*vertices}, pa.int32()))
     with reading(run_path):
         table = pq.read_table(run_path / "vertex_scores.parquet", filters=wanted)
@@ -186,14 +186,14 @@ def scores_of(run_path: Path, vertices: Iterable[int]) -> dict[tuple[str, int], 
 
 
 def side_names(manifest: Manifest) -> tuple[str, str]:
-    """Return the names of the two sides: those of the key columns, else `left` and `right`; buckets are left out."""
+    """Return the names of the two sides: the key columns' names, else `left` and `right`; time buckets are left out."""
     config, columns = manifest.config, manifest.input.columns
     names = [(name for name in key_columns(config, side, columns) if name != BUCKET) for side in ("left", "right")]
     return ", ".join(names[0]), ", ".join(names[1])
 
 
 def weight_name(manifest: Manifest, cases: Iterable[Case] = ()) -> str:
-    """Return the name of the column of weights; with cases, the heading for `largest_weight_total`."""
+    """Return the name of the column of weights or, with cases, the heading for `largest_weight_total`."""
     named = (column.name for column in manifest.input.columns if column.setting == "weight" and column.name)
     name = next(named, "weight")
     return f"{name}, largest group total" if any(len(case.groups) > 1 for case in cases) else name

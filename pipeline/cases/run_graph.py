@@ -1,8 +1,8 @@
 """The graph of a run with groups: accounts, items, groups and cases as nodes, and the edges between them.
 
-Accounts are the left vertices, items the right ones. Nodes are numbered: accounts first, then items (those of buckets
-shifted by half behind the others), groups by rank, and cases by their first group. Edges of accounts and items are
-those of the groups, because a run does not keep the other ones.
+Accounts are the left vertices, items the right ones. Nodes are numbered: accounts, items (those of shifted buckets
+last), groups by rank, and cases by their first group. Edges between accounts and items are those within groups, because
+a run does not keep the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Library = Literal["pandas", "polars", "cudf"]
 ACCOUNT, ITEM, GROUP, CASE = LABELS = ("Account", "Item", "Group", "Case")
 SIDES = {ACCOUNT: "left", ITEM: "right"}
 
-# Of a member: what the edge itself says; of a vertex: its edges to groups say the rest.
+# Columns that are not properties: for a member, they name the edge's ends.
 _ENDS = ("side", "vertex", "group_key")
 _OF_FRAMES = ("node", "id", "type", "key", "labels", "nodeId", "tried_key", "best_rank")
 
@@ -59,9 +59,9 @@ EDGE_KINDS = (
 class RunGraph:
     """The nodes and edges of a run, read into memory.
 
-    `keys` are those of all nodes as text. `nodes`, by label, have ``node``, ``key``, the columns of a key that has
-    several, and scores or columns of the groups. `edges` have ``source`` and ``target``, both numbers of nodes, and
-    properties.
+    `keys` are the keys of all nodes as text. `nodes`, by label, have ``node``, ``key``, the columns of keys of several
+    columns, and scores or columns of the groups. `edges` have ``source`` and ``target``, which are numbers of nodes,
+    and properties.
     """
 
     def __init__(self, run_path: str | Path) -> None:
@@ -82,7 +82,7 @@ class RunGraph:
             self.edges = {kind: self._edges(kind) for kind in EDGE_KINDS}
 
     def prefixed(self, label: str, nodes: pa.ChunkedArray) -> pa.Array:
-        """Return ids of nodes that are distinct among all nodes, such as ``account:KEY``."""
+        """Return ids that are unique among all nodes, such as ``account:KEY``."""
         prefix, nothing = (pa.scalar(text, pa.large_string()) for text in (f"{label.lower()}:", ""))
         return pc.binary_join_element_wise(prefix, self.keys.take(nodes), nothing)
 
@@ -101,17 +101,17 @@ class RunGraph:
         names = key_columns(manifest.config, SIDES[label], manifest.input.columns)
         keys, properties = rows["key"].cast(pa.large_string()), rows.drop_columns([*_ENDS, "key"])
         parts = split_keys(keys, names).columns if len(names) > 1 else []
-        # In one frame or file with groups, a column has one meaning.
+        # In a frame or file shared with groups, each column has one meaning.
         taken = [*properties.column_names, *self._groups.column_names, *_OF_FRAMES]
         return beside({"key": keys, **dict(zip(distinct_names(names, taken), parts, strict=False))}, properties)
 
     def _of_groups(self) -> pa.Table:
         properties = self._groups.drop_columns(["group_key", "case"])
         if "core_key" in properties.column_names:
-            # As a number of another system it would lose digits.
+            # As text, because other systems' numbers would lose digits.
             at = properties.schema.get_field_index("core_key")
             properties = properties.set_column(at, "core_key", properties["core_key"].cast(pa.string()))
-        # `key` is the group's own; this one says what its items agree in.
+        # `key` is the group's own key; this column names the tried key.
         names = ["tried_key" if name == "key" else name for name in properties.column_names]
         keys = self._groups["group_key"].cast(pa.large_string())
         return beside({"key": keys}, properties.rename_columns(names))
@@ -149,7 +149,7 @@ class RunGraph:
         return pa.table({"source": left, "target": items})
 
     def _node(self, label: str, ids: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return the numbers of nodes for ids of rows of another table, if all are."""
+        """Return the numbers of nodes for a column of ids, if every id is a node."""
         most = pc.min_max(ids).as_py()
         n = len(self.nodes[label])
         if ids.null_count or (len(ids) and not (most["min"] >= 0 and most["max"] < n)):
@@ -158,7 +158,7 @@ class RunGraph:
 
 
 def graph_frames(run_path: str | Path, library: str = "pandas") -> tuple[Any, Any]:
-    """Return the nodes, without vertices in no group, and the edges of a run's groups as frames.
+    """Return the nodes and the edges of a run's groups as frames; vertices without a group are left out.
 
     Parameters and errors are those of `RunResult.graph`.
     """
@@ -188,5 +188,5 @@ def graph_frames(run_path: str | Path, library: str = "pandas") -> tuple[Any, An
 
 
 def beside(first: Mapping[str, Any], others: pa.Table) -> pa.Table:
-    """Return a table of these columns, and of those of another one behind them."""
+    """Return a table of `first`, followed by the columns of `others`."""
     return pa.table([*first.values(), *others.columns], [*first, *others.column_names])

@@ -1,7 +1,7 @@
-"""Verdicts on cases: one SQLite file beside the runs, which keeps every decision with its members, author and time.
+"""Verdicts on cases: one SQLite file beside the runs, with every decision, its members, author and time.
 
-Nothing is ever changed in it: a later decision on a case replaces the earlier one, which stays as history. The file is
-in WAL mode, so several processes can read and write it. Each call opens it anew, so threads may share a `Verdicts`.
+Rows are only added: a later decision on a case replaces the earlier one, which stays as history. The file is in WAL
+mode, so several processes can read and write it. Each call opens it anew, so threads may share a `Verdicts`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FILE_NAME = "verdicts.sqlite"
 """The file beside `runs` in an output directory."""
 
 MOST_NOTE = 10_000
-"""Characters of a note."""
+"""Maximum characters of a note."""
 
 # "mbev", in the header of the file.
 _APPLICATION = 0x6D626576
@@ -59,19 +59,19 @@ _PATIENCE = 20
 
 
 def verdicts_path(out_dir: str | Path) -> Path:
-    """Return the default file of an output directory of this machine."""
+    """Return the default file of a local output directory."""
     return Path(out_dir) / FILE_NAME
 
 
 class Verdicts:
-    """The decisions in one file, which the first `label` creates."""
+    """The decisions in one file, which is created by the first `label`."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     @classmethod
     def open(cls, path: str | Path) -> Verdicts:
-        """Return the decisions of a file, which may not exist yet; refuse one that is damaged, or of another kind."""
+        """Return the decisions in a file, which may not exist yet; refuse a damaged file or one of another kind."""
         verdicts = cls(path)
         verdicts._read("SELECT 1")
         return verdicts
@@ -79,7 +79,7 @@ class Verdicts:
     def label(
         self, case: Case, run_id: str, verdict: Verdict, note: str = "", who: str | None = None
     ) -> dict[str, Any]:
-        """Add a decision on a case of a run, and return it as `history` does; its author is by default the user."""
+        """Add a decision on a case of a run, and return it as `history` does; the default author is the user."""
         who = _user() if who is None else who
         self._check_given(verdict, note, who)
         at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -95,11 +95,11 @@ class Verdicts:
         return {"case": case.id, "verdict": verdict, "note": note, "who": who, "at": at, "run": run_id}
 
     def history(self, case_id: str) -> list[dict[str, Any]]:
-        """Return the decisions on a case, the first one first: `case`, `verdict`, `note`, `who`, `at` (UTC), `run`."""
+        """Return the decisions on a case, oldest first: `case`, `verdict`, `note`, `who`, `at` (UTC), `run`."""
         return [row for _, row in self._rows(f"{_ROWS} WHERE case_id = ? ORDER BY number", (case_id,))]
 
     def current(self) -> dict[str, dict[str, Any]]:
-        """Return the newest decision on each case by its id, the oldest first.
+        """Return the newest decision on each case by its id, oldest first.
 
         They are as in `history`, with their `members`: side, key and label at the time, in order.
         """
@@ -150,18 +150,18 @@ class Verdicts:
 
     @contextmanager
     def _opened(self, *, writes: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open the file, also where SQLite cannot create its files beside it; a write is kept as a whole or not at all.
+        """Open the file, even if SQLite cannot create its side files; a write is kept as a whole or not at all.
 
         SQLite's errors become one line that names the file.
         """
         if not self.path.is_file():
             raise self._unusable("is not a regular file", "a file of verdicts")
-        # Only a connection that may write removes the files beside it when it is closed.
+        # Only a connection with write access removes the side files when it closes.
         mode = "mode=rw"
         if not os.access(self.path, os.W_OK) or not os.access(self.path.parent, os.W_OK):
             if writes:
                 raise self._unwritable("no permission")
-            # Without them nobody writes now, and SQLite could not create them here.
+            # Without a WAL file there is no writer, and SQLite could not create its side files here.
             mode = "mode=ro" if Path(f"{self.path}-wal").exists() else "mode=ro&immutable=1"
         uri = f"{self.path.absolute().as_uri()}?{mode}"
         try:
@@ -172,17 +172,17 @@ class Verdicts:
                 if writes:
                     connection.execute("COMMIT")
         except sqlite3.OperationalError as error:
-            # Locked for long, no space, a read-only directory.
+            # Locked for too long, no space, or a read-only directory.
             raise self._unwritable(error) from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise self._unusable(f"cannot be read ({error})", "a file of verdicts") from None
 
     def _create(self) -> None:
-        """Put an empty file in place, complete or not at all; a file of another process stays."""
+        """Create an empty file, completely or not at all; a file from another process stays."""
         growing = self.path.with_name(f".{self.path.name[:200]}.{secrets.token_hex(4)}.part")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Only this process knows the name.
+            # No other process knows the name.
             with closing(sqlite3.connect(growing, isolation_level=None)) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -207,7 +207,7 @@ class Verdicts:
             raise self._unusable(f"schema version {version}", str(_SCHEMA_VERSION), remedy)
         with closing(sqlite3.connect(":memory:")) as ours:
             expected = ours.executescript(_SCHEMA).execute(_OBJECTS).fetchall()
-        # A view of another program may never end, and its triggers may change decisions.
+        # Foreign views may never end, and foreign triggers may change decisions.
         if connection.execute(_OBJECTS).fetchall() != expected:
             raise self._unusable("has other tables, views or triggers", "those that mbe cases label makes")
         (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -230,5 +230,5 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):
-        # A container may run under a number without a name.
+        # A container's user may be a number without a name.
         return f"user {os.getuid()}"

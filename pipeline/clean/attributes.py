@@ -1,6 +1,6 @@
 """Further columns of the input that may narrow a right key: attributes of few values, and a time.
 
-All rows decide, so the result does not depend on their order, on the first look (`pipeline.io.further`) or on the
+The decision uses all rows, so it does not depend on their order, on the first look (`pipeline.io.further`) or on the
 backend.
 """
 
@@ -49,7 +49,7 @@ def attributes_of(columns: Iterable[tuple[str, pa.Array]]) -> Iterator[Attribute
             values = pc.if_else(pc.is_finite(values), values, None)
         coded = pc.dictionary_encode(pc.fill_null(values.cast(pa.large_string()), ""))
         n_values = len(coded.dictionary)
-        # As many values as rows are ids.
+        # If more than half of the values are distinct, they are ids.
         if not 2 <= n_values <= min(MOST_VALUES, len(values) // 2):
             continue
         texts = coded.dictionary.to_pylist()

@@ -28,8 +28,8 @@ from mbe_stage.pipeline.io.further import is_further
 
 _SECOND = 1_000_000
 _AsTimes = Callable[[np.ndarray, np.ndarray], np.ndarray]
-# Years 1000 to 8999. Calendars end at 1 and 9999, which some use for "never", and parts of a time line reach beyond its
-# ends.
+# Years 1000 to 8999. Some inputs use years 1 and 9999, where calendars end, for "never". Parts of a time line reach
+# beyond its ends.
 _MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
 
 
@@ -43,19 +43,19 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges[Any, Any]:
     Parameters
     ----------
     config : InputConfig
-        As given to the reader.
+        The configuration that the reader got.
     backend : Backend
         The backend of the rows.
 
     Raises
     ------
     InputError
-        The input cannot be used, or no edge is left; the message says where and why.
+        The input cannot be used, or no edge is left; the message names the place and the reason.
     HostNeeded
         The host must process the rows.
     """
     columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles if not is_further(role)}
-    # Columns that were converted are not needed as they were read.
+    # Drop the unconverted form of the columns that were converted.
     rows = rows.with_roles([role for role in rows.roles if is_further(role)])
     kept = KeptRows(rows, backend)
     kept.keep("null", present(rows, columns, config, backend.xp))
@@ -160,7 +160,7 @@ def of_later(facts: InputFacts, n_rows: int, n_right: int, n_edges: int, fingerp
 
 
 def has_window(config: InputConfig) -> bool:
-    """Return whether rows are left out by their times."""
+    """Return whether rows are filtered by time."""
     return config.time_from is not None or config.time_until is not None
 
 
@@ -200,7 +200,7 @@ def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
 
 
 def no_edges(rows: Rows, dropped: Mapping[str, int], config: InputConfig) -> InputError | HostNeeded:
-    """Return the refusal of rows that all went; `dropped` has their number by rule."""
+    """Return the error if no rows remain; `dropped` has their number by rule."""
     if not rows.n_rows:
         return rows.none_left(found="no edges: both sides are empty", expected="at least one", remedy="check the input")
     bounds = {
@@ -225,14 +225,14 @@ def _events_of(
     config: InputConfig,
     backend: Backend,
 ) -> tuple[Events | None, tuple[str, ...]]:
-    """Return what outputs want of the remaining rows, or None; and a warning for each unusable column.
+    """Return the weights, times and further columns of the remaining rows; and a warning for each unusable column.
 
-    That is weights, times, and further columns that may narrow the right key.
+    The former are None if no output needs them.
 
     Parameters
     ----------
     columns : mapping of str to Column
-        By role, over all rows.
+        Columns by role, over all rows.
     ids : pair of (n,) int32
         The ends of the remaining rows.
     """
@@ -254,15 +254,15 @@ def _events_of(
 
 
 def finite_weights(values: np.ndarray, is_there: np.ndarray) -> np.ndarray:
-    """Return weights as `Events` has them, float64: one bit pattern for all missing values, and one for zero."""
+    """Return weights in the form of `Events`, float64: one bit pattern for all missing values, and one for zero."""
     weights = values.astype(np.float64)
     return np.where(is_there & np.isfinite(weights), weights, np.nan) + 0.0
 
 
 def moments_from(parts: Parts, are_moments: bool, are_seconds: bool) -> tuple[_AsTimes | None, tuple[str, ...]]:
-    """Return what turns times and masks of those present into `Events.times`, and warnings; `parts` has all of both.
+    """Return a function that converts times and their masks to `Events.times`, and warnings; `parts` has all of both.
 
-    None if times are no moments and not known to be seconds since 1970.
+    The function is None if times are neither moments nor known to be seconds since 1970.
     """
     if are_moments:
         return _moments, ()
@@ -280,7 +280,7 @@ def moments_from(parts: Parts, are_moments: bool, are_seconds: bool) -> tuple[_A
 
 
 def _still_in(column: Column, kept: KeptRows, backend: Backend) -> tuple[np.ndarray, np.ndarray]:
-    """Return values of the remaining rows, 0 if missing; and a mask of those present."""
+    """Return the values of the remaining rows, 0 if missing; and a mask of the rows with a value."""
     values = backend.on_host(kept.of(column.values))
     if column.present is None:
         return values, np.ones(values.size, np.bool_)
@@ -289,7 +289,7 @@ def _still_in(column: Column, kept: KeptRows, backend: Backend) -> tuple[np.ndar
 
 
 def _moments_of_seconds(times: np.ndarray, is_there: np.ndarray) -> np.ndarray:
-    # Wide enough for the checks: many columns of seconds have 32 bits.
+    # Seconds often have 32 bits, which are too few for the following checks.
     is_float = times.dtype.kind == "f"
     seconds = times.astype(np.float64 if is_float else np.int64) * _SECOND
     return _moments(np.rint(seconds) if is_float else seconds, is_there)

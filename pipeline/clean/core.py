@@ -1,8 +1,8 @@
-"""Clean rows within a memory budget: rows stay in temporary files, and edges that no result can have are not held.
+"""Clean rows within a memory budget: rows stay in temporary files, and edges that no result can contain are dropped.
 
-The keys of the rows are numbered while they are read (`pipeline.backends.arrow.spooled`). Then parts of the rows, by
-their left ids, give the distinct edges in order; all of them count for the fingerprint and the degrees. If they do not
-fit, edges of vertices with too few neighbours go, round by round, until no more go.
+Keys are numbered while rows are read (`pipeline.backends.arrow.spooled`). Then parts of the rows, by left id, give the
+distinct edges in order. All edges count for the fingerprint and the degrees. If they do not fit, edges of vertices with
+too few neighbours are dropped, round by round, until there is no such vertex.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from mbe_stage.pipeline.io import RawEdges
 
 log = logging.getLogger(__name__)
 
-# Ids of an edge and its place in the graph; of a vertex the hash, degrees, remaining degree and offset; of a row in a
-# part the ids, ordered ones, and those of the part before.
+# Bytes per edge: its ids and its place in the graph. Per vertex: hash, degrees, remaining degree and offset. Per row of
+# a part: ids, sorted ids, and ids of the previous part.
 _EDGE_BYTES, _VERTEX_BYTES, _ROW_BYTES = 12, 36, 24
-# Of a key of several columns, its code, and the end of its text in two forms, while it is made beside two texts.
+# Bytes per key of several columns while it is made: its code, and the end of its text in two forms. Sampled texts.
 _TUPLE_BYTES, _SAMPLED_TUPLES = 20, 1 << 14
 _FEWEST_ROWS = 1 << 16
 _Pairs = tuple[np.ndarray, np.ndarray]
@@ -63,30 +63,30 @@ _Pairs = tuple[np.ndarray, np.ndarray]
 def clean_within(
     rows: RawEdges, spools: Spools, config: InputConfig, most_bytes: int, least: tuple[int, int]
 ) -> EdgeData:
-    """Clean rows as `pipeline.clean.cleaning.clean`, and leave out edges if not all fit.
+    """Clean rows as `pipeline.clean.cleaning.clean` does; drop edges that no result can contain if not all fit.
 
-    Keys, facts and degrees are those of all edges. Weights and times of the rows are views of files.
+    Keys, facts and degrees cover all edges. Weights and times of the rows are views of files.
 
     Parameters
     ----------
     spools : Spools
-        Those that took the columns of each file.
+        The spools that hold the columns of each file.
     least : (int, int)
-        The fewest left and right vertices of a result.
+        Minimum left and right vertices of a result.
 
     Raises
     ------
     InputError
-        As `clean`.
+        See `clean`.
     MemoryBudgetExceeded
-        The remaining edges do not fit; the message says what would do.
+        The remaining edges do not fit; the message names a sufficient budget.
     """
     numbered = _NumberedRows(rows, spools, config)
     keys, n_rows = [side.keys for side in (numbered.left, *numbered.rights)], numbered.n
     n_left = len(keys[0])
     of_vertices = sum(each.nbytes + _VERTEX_BYTES * len(each) for each in keys)
     if of_vertices > most_bytes:
-        # The figure is enough for all rows as edges.
+        # This is enough even if all rows are distinct edges.
         needed, what = of_vertices + _EDGE_BYTES * n_rows, f"{sum(map(len, keys)):,} vertices and {n_rows:,} rows"
         raise too_much(f"{rows.source}: {what}", needed, most_bytes)
     hashes = [key_hashes(keys[0], "left"), *(key_hashes(each, "right") for each in keys[1:])]
@@ -142,7 +142,7 @@ class _Column(NamedTuple):
 
 
 class _Budgeted(ArrowBackend):
-    """Makes texts of keys of several columns only within the budget."""
+    """Makes texts of keys of several columns within the budget."""
 
     def __init__(self, spools: Spools) -> None:
         self._spools = spools
@@ -156,14 +156,14 @@ class _Budgeted(ArrowBackend):
 
 
 class _NumberedRows:
-    """Rows with a value in every column that is read and within the filters, as ids that are the ranks of their keys.
+    """The rows that have all values and pass the filters, as ids, which are the ranks of their keys.
 
     Attributes
     ----------
     n, dropped
-        As of `pipeline.clean.keys.KeptRows`.
+        See `pipeline.clean.keys.KeptRows`.
     left, rights : _Column and list of _Column
-        The second on the right, if there is one, has time buckets shifted by half.
+        A second entry of `rights` has time buckets shifted by half.
     """
 
     def __init__(self, rows: RawEdges, spools: Spools, config: InputConfig) -> None:
@@ -187,7 +187,7 @@ class _NumberedRows:
         self.rights = [self._tuples(roles[0], [*by, *map(numbered.get, roles), *bucket]) for bucket in buckets]
 
     def parts(self, right: _Column, most_rows: int) -> Iterator[_Pairs]:
-        """Yield distinct edges in order, those of so many rows at a time."""
+        """Yield distinct edges in order, from at most `most_rows` rows at a time."""
         counts, first = np.zeros(len(self.left.keys), np.int64), 0
         for part in self.left.numbers.parts():
             count_ids(part, counts)
@@ -200,7 +200,7 @@ class _NumberedRows:
             first = end
 
     def events(self, left_hashes: np.ndarray, right_hashes: np.ndarray) -> tuple[Events | None, str | None]:
-        """Return weights and times of the rows, views of files, and their fingerprint; None if they are not kept."""
+        """Return weights and times of the rows as views of files, and their fingerprint; None if they are not kept."""
         if not (self._config.keeps_events and self._measures):
             return None, None
         columns = self.left.numbers, self.rights[0].numbers, self._weights, self._times
@@ -215,7 +215,7 @@ class _NumberedRows:
         """Return the rows with numbers or moments in place of texts."""
         if not is_text(plain_type(rows.table.column(role).type)):
             return rows
-        # Texts of times are moments unless all are numbers.
+        # Times as text are numbers if all of them are, else moments.
         are_numbers = role == "weight" or all(has_numbers(part.table.column(role)) for _, part in self._parts(rows))
         kinds = {measured(part, role, are_numbers).type for _, part in self._parts(rows)}
         kind = kinds.pop() if len(kinds) == 1 else pa.float64()
@@ -232,7 +232,7 @@ class _NumberedRows:
         return _merged(self._spools, role, self._config)
 
     def _drop(self) -> None:
-        """Drop rows without a value, and those that do not pass the filters."""
+        """Drop rows without a value, and rows that do not pass the filters."""
         rows, config = self._rows, self._config
 
         def columns(start: int, part: RawEdges) -> dict[str, Column]:
@@ -269,13 +269,13 @@ class _NumberedRows:
         self.dropped[rule] = before - self.n
 
     def _parts(self, rows: RawEdges) -> Iterator[tuple[int, RawEdges]]:
-        """Yield the first of some rows, and these."""
+        """Yield the rows in parts, each with the number of its first row."""
         for start in range(0, rows.n_rows, PIECE):
             yield start, rows.part(start, PIECE)
             self._spools.release()
 
     def _kept(self, role: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield weights or times of the remaining rows, and a mask of those present, some rows at a time."""
+        """Yield weights or times of the remaining rows, and a mask of those with a value, part by part."""
         of_rows = next(iter(self._columns.values()))
         for start, part in self._parts(self._rows):
             column, kept = column_of(part, role), of_rows.read(start, start + PIECE) >= 0
@@ -296,7 +296,7 @@ class _NumberedRows:
         return _Column(encoder.rows, ARROW.text_column(bucket_names(encoder.keys.to_numpy(), *of_bucket)))
 
     def _kept_measures(self) -> tuple[Spooled | None, Spooled | None, tuple[str, ...]]:
-        """Return weights and times of the remaining rows as `Events` has them, and warnings."""
+        """Return weights and times of the remaining rows in the form of `Events`, and warnings."""
         weights, as_times, warnings = None, None, tuple[str, ...]()
         if "weight" in self._measures:
             weights = _spooled(np.float64, starmap(finite_weights, self._kept("weight")))
@@ -307,7 +307,7 @@ class _NumberedRows:
         return weights, times, warnings
 
     def _compact(self) -> None:
-        """Leave the remaining rows alone."""
+        """Keep only the remaining rows."""
         for column in self._columns.values() if self.n < self._rows.n_rows else ():
             end = 0
             for start in range(0, column.n, PIECE):
@@ -323,7 +323,7 @@ class _NumberedRows:
         self, first: tuple[Spooled, np.ndarray], second: tuple[Spooled, np.ndarray], n_second: int
     ) -> tuple[Spooled, np.ndarray]:
         """Implement `pipeline.clean.keys.Paired`."""
-        # Numbering the parts took memory that the pairs need.
+        # Free the memory that numbering the parts has used.
         lack_of_memory.give_back()
         (ids, ranks), (others, of_others) = first, second
         parts = zip(ids.parts(), others.parts(), strict=True)
@@ -351,7 +351,7 @@ class _NumberedRows:
         return zip(self.left.numbers.parts(), right.numbers.parts(), strict=True)
 
     def _number(self, role: str, column: _Column) -> _Column:
-        """Make the numbers of a column the ranks of the keys in use."""
+        """Replace the numbers of a column by the ranks of the keys in use."""
         numbers, keys = column
         counts = np.zeros(len(keys), np.int64)
         for part in numbers.parts():
@@ -387,7 +387,7 @@ def _first_row(numbers: Spooled, number: int) -> int:
 
 
 def _merged(spools: Spools, role: str, config: InputConfig) -> _Column:
-    """Return a column of keys of all files; an empty text is no key."""
+    """Return a column of keys of all files; an empty text counts as missing."""
     encoders = list(spools.encoders[role])
     of_files = [encoder.keys for encoder in encoders]
     if config.key_type == "string" or len({keys.type for keys in of_files}) > 1:
@@ -411,26 +411,26 @@ def _merged(spools: Spools, role: str, config: InputConfig) -> _Column:
 
 
 def _renumber(spooled: Spooled, new: np.ndarray) -> None:
-    """Replace numbers by new ones; the last new one replaces -1."""
+    """Replace numbers by new ones; the last entry of `new` replaces -1."""
     if not np.array_equal(new[:-1], np.arange(new.size - 1)):
         for part in spooled.parts():
             part[:] = new[part]
 
 
 class _Core:
-    """Edges on disk that may be in a result.
+    """Edges on disk that a result may contain.
 
     Attributes
     ----------
     degrees : pair of (n,) int64
-        Of the vertices among all edges.
+        Degrees of the vertices, counting all edges.
     fingerprint : Fingerprint
-        Of all edges.
+        Fingerprint of all edges.
     """
 
     def __init__(self, sizes: tuple[int, int], least: tuple[int, int]) -> None:
         self.degrees = np.zeros(sizes[0], np.int64), np.zeros(sizes[1], np.int64)
-        # A vertex needs as many neighbours as the other side of a result has members.
+        # A vertex of a result has at least as many neighbours as the minimum size of the other side.
         self._fewest = least[::-1]
         self._edges = Spooled(), Spooled()
         self.fingerprint = Fingerprint()
@@ -441,14 +441,14 @@ class _Core:
         return self._edges[0].n
 
     def add(self, left: np.ndarray, right: np.ndarray) -> None:
-        """Take further edges."""
+        """Add further edges."""
         for spooled, ids, degrees in zip(self._edges, (left, right), self.degrees, strict=True):
             count_ids(ids, degrees)
             spooled.write(spooled.n, ids)
 
     def reduce(self, most_edges: int) -> None:
-        """Leave out edges of vertices with too few neighbours, until no more can go; in memory once so few remain."""
-        # What remains does not depend on the budget, so a run can be resumed with another one.
+        """Drop edges of vertices with too few neighbours until there is none; in memory once few enough remain."""
+        # The remaining edges do not depend on the budget, so a run can be resumed with another budget.
         degrees = self.degrees[0].astype(np.int32), self.degrees[1].astype(np.int32)
         n_before = self.n + 1
         while self.n < n_before:

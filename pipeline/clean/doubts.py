@@ -1,4 +1,4 @@
-"""Signs that other columns of the input were meant: at most one sentence, for `InputFacts.warnings`."""
+"""Signs that other columns of the input may be meant: at most one sentence, for `InputFacts.warnings`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FLAGS = ({"0", "1"}, {"0.0", "1.0"}, {"true", "false"}, {"t", "f"}, {"yes", "no
 _DATE = re.compile(r"((?:19|20)\d\d)-?([01]\d)-?([0-3]\d)([T ]\d.{0,30})?")
 # Number of keys to check, evenly spread among the ordered ones.
 _SAMPLE = 50
-# With fewer rows, flags look like ids unless each of at least this many vertices on the other side has one.
+# With fewer rows, flags may be ids, unless there are this many vertices on the other side, each with one flag.
 _FEW_ROWS, _FEW_OTHERS = 10, 3
 _MOST_TYPES, _ROWS_PER_TYPE = 5, 200
 

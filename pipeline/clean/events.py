@@ -82,7 +82,7 @@ class Events:
 
     @property
     def key_times(self) -> np.ndarray | None:
-        """The times that buckets can be made of; None unless every row has one."""
+        """The times for buckets; None unless every row has one."""
         times = self.moments if self.times is None else self.times
         return None if times is None or not times.size or int(times.min()) == NO_TIME else times
 

@@ -21,9 +21,9 @@ class InputColumn:
     setting : {"left", "right", "weight", "timestamp"}
         The key of the section `input`; `right` repeats in order if several columns make the key.
     position : int
-        From 0.
+        Position of the column, from 0.
     name : str or None
-        As in the input; None if the input names no columns.
+        Name in the input; None if the input names no columns.
     """
 
     setting: str
@@ -52,8 +52,8 @@ class UndirectedFacts:
 
 
 QUICK_TWO_HOP_STEPS, QUICK_TWO_HOP_EDGES = 50_000_000, 1_000_000
-"""Without a limit of its own, a run counts two-hop degrees within so many steps, a tenth of a second, and up to so many
-edges: beyond them, bounding the steps alone takes longer than a tenth of reading."""
+"""Without `output.two_hop_steps`, a run counts two-hop degrees within this many steps (a tenth of a second) and up to
+this many edges. With more edges, bounding the steps alone takes longer than a tenth of reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class InputFacts:
     n_left, n_right, n_edges : int
         For an undirected graph both sides are the number of its vertices.
     fingerprint : str
-        Identifies the set of edges by their own keys, whatever their order or file format.
+        Identifies the set of edges by their own keys, regardless of order and file format.
     events_fingerprint : str or None
         Identifies the rows with weights and times, if an output needs these and the input names them.
     warnings : tuple of str
@@ -129,7 +129,7 @@ class InputFacts:
     def most_two_hop_steps(self, limit: int | None) -> int:
         """Return the most steps for two-hop degrees of a side, given `output.two_hop_steps`; 0 counts none."""
         if self.n_edges_held is not None:
-            # They need all edges.
+            # Two-hop degrees need all edges.
             return 0
         if limit is not None:
             return limit

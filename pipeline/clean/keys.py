@@ -19,7 +19,7 @@ from mbe_stage.pipeline.errors import InputError
 log = logging.getLogger(__name__)
 
 Paired = Callable[[tuple[Any, Any], tuple[Any, Any], int], tuple[Any, Any]]
-"""Takes twice ids and their ranks, and the number of second ranks; numbers the pairs, first * that + second."""
+"""Takes (ids, ranks) twice and the number of second ranks; numbers the pairs of ranks: first * number + second."""
 
 _MOST_VERTICES = 2**31 - 1
 # Rules about columns that only edges have.
@@ -36,7 +36,7 @@ def number_keys(
     values
         A column of int64 or text, without nulls.
     key_type, origin
-        Whether text may, or must, be integers: from the configuration and, for ``auto``, the format.
+        They decide whether text may or must be integers: the configuration's choice and, for ``auto``, the format's.
 
     Returns
     -------
@@ -72,12 +72,12 @@ def number_tuples(
     parts : sequence of pair
         The result of `number_keys` for each column, all of the same rows.
     paired : callable, optional
-        For ids that are no arrays.
+        Replacement of the default pairing, for ids that are not arrays.
 
     Returns
     -------
     ids, keys
-        As of `number_keys`; the keys of several columns are text.
+        See `number_keys`; keys of several columns are text.
     """
     if len(parts) == 1:
         return parts[0]
@@ -85,8 +85,8 @@ def number_tuples(
     columns, codes, levels, paired = [], None, [], paired or partial(_paired, backend)
     for number, (ids, keys) in enumerate(parts, 1):
         json = backend.as_json(keys)
-        # A part and the comma or bracket behind it are never the beginning of another part. So tuples are in the order
-        # of their texts if the parts are, with what follows them: few texts are sorted instead of many.
+        # A part with the following comma or bracket is never a prefix of another part. So tuples sort like their parts
+        # with what follows them, and few texts are sorted instead of many.
         ranks, _ = backend.ordered(backend.json_arrays([json] if number == len(parts) else [json, json]))
         columns.append(backend.taken(json, xp.argsort(ranks)))
         if codes is None:
@@ -190,7 +190,7 @@ def facts_of_rows(
 ) -> InputFacts:
     """Return the facts about rows, and log them; `dropped` counts the rows that each rule left out.
 
-    `sizes` has the numbers of left and right vertices, and of edges. The `others` take the place of what follows from
+    `sizes` has the numbers of left vertices, right vertices and edges. `others` replace the values that follow from
     these.
     """
     usual: dict[str, Any] = {"rows_read": rows.n_rows}

@@ -1,7 +1,7 @@
-"""Units of times, and time buckets as a part of the right key, named by the moment at which they begin.
+"""Units of times, and time buckets as a part of the right key, named by their start.
 
-All buckets have one length. One begins at the offset from 1970-01-01 00:00 UTC, and the others follow before and after.
-A bucket includes its beginning but not its end.
+All buckets have the same length. One starts at the offset from 1970-01-01 00:00 UTC, and the others follow before and
+after. A bucket includes its start but not its end.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def number_buckets(
     times : (n,) int64 or float64
         Microseconds since 1970 if they are `moments`, else seconds; none is missing.
     width, offset : int
-        Of the buckets, in microseconds.
+        Width and offset of the buckets, in microseconds.
 
     Returns
     -------
     ids, keys
-        As of `pipeline.clean.keys.number_keys`; a key is ``2024-01-08T00:00:00Z``, with milliseconds unless width and
+        See `pipeline.clean.keys.number_keys`; a key is ``2024-01-08T00:00:00Z``, with milliseconds unless width and
         offset are whole seconds.
     """
     (begins,) = beginnings(lambda: [times], moments, width, offset, refuse, backend)
@@ -62,7 +62,7 @@ def number_buckets(
 def beginnings(
     parts: Parts, moments: bool, width: int, offset: int, refuse: Refusal, backend: Backend
 ) -> Iterator[Any]:
-    """Yield when the bucket of each time begins, in microseconds; see `number_buckets`."""
+    """Yield the start of each time's bucket, in microseconds; see `number_buckets`."""
     if not moments:
         _refuse_other_units(parts, refuse, backend)
     for times in parts():
@@ -79,7 +79,7 @@ def beginnings(
 
 
 def bucket_names(begins: Any, width: int, offset: int) -> list[str]:
-    """Return the key of each bucket, given when it begins."""
+    """Return the key of each bucket, given its start."""
     whole = width % _SECOND == 0 and offset % _SECOND == 0
     precision = "seconds" if whole else "milliseconds"
     return [f"{(_EPOCH + timedelta(microseconds=begin)).isoformat(timespec=precision)}Z" for begin in begins.tolist()]

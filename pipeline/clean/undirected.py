@@ -25,7 +25,7 @@ def clean_undirected(
     Parameters
     ----------
     columns : mapping of str to Column
-        By role, over all rows.
+        Columns by role, over all rows.
     kept : KeptRows
         The rows that passed the filters.
     """
@@ -50,7 +50,7 @@ def clean_undirected(
         kept.dropped,
         (n_vertices, n_vertices, n_edges),
         _fingerprint(ends, hashes, backend),
-        # Isolated vertices come as rows, but are not rows of the input.
+        # Readers add rows for isolated vertices, which are not rows of the input.
         rows_read=rows.n_rows - rows.n_lone,
         duplicate_edges=int(sources.size - directed.size),
         warnings=rows.warnings,

@@ -33,7 +33,7 @@ _Mask = Callable[[Any], Any]
 
 
 def window_of(parts: Parts, moments: bool, config: InputConfig, refuse: Refusal, backend: Backend) -> _Mask:
-    """Return what gives the mask of times in the configured window, ``(n,) bool``; `parts` has all, none is missing."""
+    """Return a function that masks times in the configured window, ``(n,) bool``; `parts` has all times."""
     given = {name: getattr(config, name) for name in ("time_from", "time_until")}
     bounds = {name: _read(bound, name, refuse) for name, bound in given.items() if bound is not None}
     most = max(map(backend.largest, parts()), default=0) if bounds and not moments else 0
@@ -79,7 +79,7 @@ def _is_comparable(parts: Parts, most: float, unit: str | None, bound: _Bound, b
     if unit == _MOMENTS or unit is None or of_bound in (None, unit):
         return unit != _MOMENTS
     least, end = range_of(of_bound)
-    # One number of a larger unit, such as a time that means "never", does not give all others that unit.
+    # A single number of a larger unit, such as a time that means "never", does not decide the unit.
     inside = ((backend.at_least(times, least) & backend.below(times, end)).any() for times in parts())
     return unit not in AS_DATES.values() and any(map(bool, inside))
 

@@ -47,12 +47,12 @@ _ABOUT = 200
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-# A Typer of one command, by name.
+# Made commands by name, each as a Typer of one command.
 _APPS: dict[str, typer.Typer] = {}
 
 
 class _Commands(Mapping[str, Any]):
-    """Our commands by name, each made when first asked for: the options of all of them take a while to make."""
+    """Our commands by name, each made on first use, because making the options of all of them takes a while."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
@@ -70,7 +70,7 @@ class _Commands(Mapping[str, Any]):
 
 
 def _command(name: str = "", cls: type[Command] = Command) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a function that is a command, of its own name if none is given."""
+    """Decorate a function that is a command, by default with the function's name."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
         holder = _APPS[name or function.__name__] = command_line(add_completion=False)
@@ -87,7 +87,7 @@ class _Group(TyperGroup):
         self.commands = cast(Any, _Commands())
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Parse the arguments; printing the list of commands may ask other packages."""
+        """Parse the arguments; the list of commands may need other packages."""
         if args != ["--version"]:
             json_log.choose(args)
             _log_safely()
@@ -360,7 +360,7 @@ def inspect(**options: Any) -> None:
 @_command()
 @opt.taking(opt.TOP)
 def top(**options: Any) -> None:
-    """Show the largest results of a run, or of those with a vertex; without bicliques its groups by rank."""
+    """Show the largest results of a run, or the largest with a vertex; without bicliques, its groups by rank."""
     from mbe_stage.pipeline.cli.top import show_top
 
     show_top(options)

@@ -1,4 +1,4 @@
-"""`mbe cases`: the cases of a run listed, exported with the rows behind them, and labelled.
+"""`mbe cases`: list the cases of a run, export them with the rows behind them, and label them.
 
 Like `pipeline.cli.app`, this imports nothing heavy, and its annotations are objects.
 """

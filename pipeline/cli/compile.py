@@ -27,9 +27,9 @@ class Compiled:
     tier : str
         The tier that the code is for.
     n_steps, n_compiled : int
-        All pieces of code, and the newly compiled ones.
+        Number of all pieces of code, and of the newly compiled ones.
     directories : tuple of Path
-        The directories in which later processes look for them.
+        The directories in which later processes look for the code.
     """
 
     tier: str
@@ -47,7 +47,7 @@ def compile_everything(
     Parameters
     ----------
     engine : str
-        As `execution.engine`.
+        See `execution.engine`.
     problem : str, optional
         Only the engines of this problem; by default those of all.
 

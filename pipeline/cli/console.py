@@ -92,7 +92,7 @@ def _unless_it_has_gone() -> Iterator[None]:
 
 
 class _AtRendering:
-    """Text that is made when it is shown, because nothing reports meanwhile."""
+    """Text that is made when it is shown, because the work may not report in the meantime."""
 
     def __init__(self, text: Callable[[], str]) -> None:
         self._text = text
@@ -119,18 +119,18 @@ class ProgressDisplay:
     Parameters
     ----------
     console : Console
-        On stderr.
+        A console on stderr.
     quiet : bool
         Show nothing.
     first : str
         The activity before the work begins.
     counted : str
-        The results that are enumerated.
+        Plural noun for the results.
 
     Attributes
     ----------
     enumerated : Listener
-        Takes progress of an enumeration; it wants a forecast, unless nothing is shown.
+        Receives the progress of an enumeration; requests a forecast unless nothing is shown.
     """
 
     def __init__(self, console: Console, quiet: bool, first: str, counted: str = "bicliques") -> None:
@@ -174,7 +174,8 @@ class ProgressDisplay:
         else:
             left = standing.seconds_left
             end = time.perf_counter() + (left or 0.0)
-            # No block comes while a slow sink works. A narrow terminal cuts off the end.
+            # No block arrives while a slow sink works, so the time left is computed at rendering. A narrow terminal
+            # cuts off the end.
             with_left = _AtRendering(lambda: f"{left_text(max(0.0, end - time.perf_counter()))}, {found}")
             self._show(what, standing.share, found if left is None else with_left)
 
@@ -207,7 +208,7 @@ class ProgressDisplay:
 
     def _update(self, what: object, total: float | None, done: float = 0.0) -> None:
         if self._bar is not None:
-            # Rich takes None for no change, and stops the clock of what was complete.
+            # Rich ignores a total of None, and stops the clock of completed tasks.
             self._bar.tasks[0].total, self._bar.tasks[0].finished_time = total, None
             self._bar.update(self._task, completed=done, what=what, found=self._found)
 

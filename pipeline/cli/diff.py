@@ -25,7 +25,7 @@ from mbe_stage.pipeline.wording import first_keys, plural
 def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as_json: bool, quiet: bool) -> bool:
     """Compare two runs, write all differences to `out` if given, and show `limit` of each kind.
 
-    Return whether there are any. Of `threads`, 0 is one per core.
+    Return whether there are differences. With 0 `threads` there is one per core.
     """
     start = time.perf_counter()
     if out is not None:

@@ -1,4 +1,4 @@
-"""Signals that end the command before anything has to be undone, and after its last output.
+"""Handling of signals that end the command before its work begins and after its last output.
 
 In between, `pipeline.execution.signals` turns them into exceptions. This module is loaded first, so it imports next to
 nothing.

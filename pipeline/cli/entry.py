@@ -1,4 +1,4 @@
-"""Entry of the `mbe` command: handles signals from its first statement on, and loads only what the answer needs."""
+"""Entry of the `mbe` command: handles signals from its first statement on, and imports only what the command needs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ import sys
 # Libraries and their threads reserve more memory than they use. With less, importing them fails or never ends: OpenBLAS
 # retries forever and blocks signals.
 _LEAST_BYTES = 1 << 30
-# Commands that only read what is published, and what else starts no work: they take as long as their libraries to load.
+# Commands that only read published runs, and help: loading libraries takes most of their time.
 _ONLY_READ = {"runs", "top", "explore", "export", "clean", "-h", "--help"}
-# Objects between two searches for garbage: more than loading libraries makes.
+# New objects before a garbage collection: more than loading libraries makes.
 _UNTIL_COLLECTION = 500_000
 _OBJECTS_OF_IMPORTS = 50_000
 
@@ -44,7 +44,7 @@ def main() -> None:
     if _ONLY_READ & {*sys.argv[1:2], *sys.argv[-1:]} or "_MBE_COMPLETE" in os.environ:
         start_fast()
     else:
-        # Importing makes objects that stay: looking for garbage among them takes a tenth of the start.
+        # Imported objects stay, so collecting garbage among them would only waste a tenth of the start-up time.
         gc.set_threshold(_OBJECTS_OF_IMPORTS)
     line = " ".join([*sys.argv, ""])
     if re.search(r" --engine[ =](cuda|rapids) ", line) and not re.search(r" --(devices|workers|cluster)\b", line):
@@ -59,10 +59,10 @@ def main() -> None:
 
 
 def start_fast() -> None:
-    """Load libraries and leave Python with less work, in a process that computes nothing.
+    """Load libraries and configure Python for a short process that computes nothing.
 
-    Garbage is collected seldom and not at the end, NumPy starts no threads for linear algebra, and Pydantic does not
-    look for plug-ins. What the user sets stays.
+    Garbage is collected rarely and not at exit, NumPy starts no threads for linear algebra, and Pydantic does not look
+    for plug-ins. The user's own settings are kept.
     """
     gc.set_threshold(_UNTIL_COLLECTION)
     atexit.register(gc.freeze)

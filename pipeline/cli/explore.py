@@ -18,7 +18,7 @@ _PACKAGES = ("duckdb", "starlette", "uvicorn")
 def explore(run_path: str, verdicts: str | None, port: int) -> None:
     """Serve the page of a run until a signal ends the process; port 0 takes a free one."""
     with opened_run(run_path) as run_dir:
-        # Before anything is served, and before a missing package is reported.
+        # Check this before serving, and before reporting a missing package.
         check_groups(run_dir)
         decisions = verdicts_of_run(run_dir, verdicts)
         try:

@@ -36,7 +36,7 @@ def look(config: Config, options: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _cut_short_on_purpose() -> Iterator[None]:
-    """Silence the warning that a trial is cut short, and all but warnings of its own steps."""
+    """Silence the warning that a trial is cut short, and log lines of its steps below warnings."""
     package, searching = logging.getLogger("mbe_stage"), logging.getLogger(stream.__name__)
     before = package.level
     package.setLevel(max(before, logging.WARNING))

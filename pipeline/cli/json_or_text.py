@@ -449,7 +449,7 @@ def show_by_problem(
     Parameters
     ----------
     vertex : str or None
-        As in `Publication.top`.
+        See `Publication.top`.
     of_bicliques : mapping of str to object
         Options of bicliques, and whether each was given.
 
@@ -476,15 +476,6 @@ def show_by_problem(
 
 def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_json: bool) -> bool | None:
     """Compare two runs by their problem and show the result; None if the problem has no comparison.
-
-    Parameters
-    ----------
-    old, new : Path
-        Run directories.
-    out : Path or None
-        Directory for all differences.
-    limit : int
-        Number of results to show of each kind.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""`--metrics FILE`: a text file for Prometheus, written during a run and at its end.
+"""`--metrics FILE`: a text file for Prometheus, written during and after a run.
 
 Values of the last run stay while the next one is in progress. Its id is a label of one metric only, so that series do
 not multiply.
@@ -34,7 +34,7 @@ _target: Path | None = None
 
 
 def write_to(path: Path | None) -> Path | None:
-    """Name the file of this process, or none.
+    """Set the file of this process, or none.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def write_to(path: Path | None) -> Path | None:
 
 @contextmanager
 def updated() -> Iterator[None]:
-    """Write the progress of a run every few seconds, if a file is named."""
+    """Write the progress of a run every few seconds, if a file is set."""
     if _target is None:
         yield
         return
@@ -67,7 +67,7 @@ def updated() -> Iterator[None]:
 
 @contextmanager
 def reported(logger: Callable[[], logging.Logger | logging.LoggerAdapter[Any]] = lambda: log) -> Iterator[None]:
-    """Log success at the end if lines are JSON, and write the outcome if a file is named."""
+    """At the end, log success if lines are JSON, and write the outcome if a file is set."""
     code = 0
     try:
         yield
@@ -88,7 +88,7 @@ def reported(logger: Callable[[], logging.Logger | logging.LoggerAdapter[Any]] =
 
 
 def _write(code: int | None) -> None:
-    """Write the file: the outcome of the run, or without an exit code its progress."""
+    """Write the outcome of the run or, without an exit code, its progress to the file."""
     assert _target is not None
     # The outcome of the last run stays during this one, and the time of the last success after a failure.
     kept = [] if code in _GOOD else _lines(_target, "mbe_last_" if code is None else "mbe_last_success_")
@@ -101,7 +101,7 @@ def _write(code: int | None) -> None:
 
 
 def _progress() -> _Metrics:
-    """Yield name, meaning and value of each metric; or values of a label, which follows the name."""
+    """Yield name, help text and value of each metric; or values by label, whose name follows the metric's."""
     yield "run_active", "1 while a run is in progress, else 0", 1
     if (progress := run_state.state.progress) is not None:
         yield "run_found", "results of the run in progress", progress.n_found
@@ -143,7 +143,7 @@ def _text(metrics: _Metrics) -> Iterator[str]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a file is empty, or has metrics of `mbe` and nothing else."""
+    """Return whether a file is empty or has only metrics of `mbe`."""
     return path.is_file() and _lines(path, "mbe_") == [line for line in _all_lines(path) if line.strip()]
 
 

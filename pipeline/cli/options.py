@@ -85,7 +85,7 @@ class Parameter:
     name : str
         The name of the function's parameter.
     annotation
-        As Typer reads it: ``Annotated[type, typer.Option(...)]``.
+        The annotation for Typer: ``Annotated[type, typer.Option(...)]``.
     key : str
         The configuration key that it sets, or the section that it switches on; empty for none.
     default
@@ -475,7 +475,7 @@ ACCOUNTS = (
 )
 
 
-# Parameters whose name is not that of their key, in commands that write their parameters out.
+# Parameters whose name differs from that of their key, in commands that write their parameters out.
 _CALLED_OTHERWISE = {"input.format": "file_format", "input.path": "source"}
 
 

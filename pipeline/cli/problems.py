@@ -1,6 +1,6 @@
 """The commands of problems, made from the models of other packages when called.
 
-The list shows a command's name and one line of help, and only reads entry points. A called command also loads its
+The list of commands shows names and one line of help, and only reads entry points. A called command also loads its
 publications. Its options are those of the problem's section, the input, the execution, the output, and the problem's
 derived outputs.
 """
@@ -75,7 +75,6 @@ def _command(problem: str) -> ProblemCommand:
 
 
 def _commands(taken: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield commands and their problems."""
     from mbe_stage.problem import package_of, problem_named, problem_names
 
     for problem in problem_names():

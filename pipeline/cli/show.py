@@ -1,4 +1,4 @@
-"""`mbe show` and `mbe accounts`, and `mbe top` of runs with groups: views of a run as text, JSON or CSV."""
+"""`mbe show` and `mbe accounts`, and `mbe top` for runs with groups: views of a run as text, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def opened_groups(run_path: str) -> Iterator[Path]:
 
 @contextmanager
 def tables_of_groups(run_dir: Path) -> Iterator[None]:
-    """Turn what tables with other columns or values lead to into an error that names the run."""
+    """Turn errors from tables with unexpected columns or values into an error that names the run."""
     try:
         with reading(run_dir):
             yield

@@ -1,4 +1,4 @@
-"""Tables of results on stdout, and those of the largest bicliques: `mbe top` needs no more to show them."""
+"""Tables of results on stdout, including those of the largest bicliques, with few imports for `mbe top`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mbe_stage.pipeline.cli.terminal import print_json, say, shortened, visible
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.wording import plural
 
-# Imported where a table is made: `--json` needs none of it.
+# Imported in the functions that make tables, because `--json` does not need it.
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
     from rich.table import Table

@@ -38,7 +38,7 @@ def show_top(options: Mapping[str, Any]) -> None:
             return
         where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
         conditions = Conditions(where, vertex_id, *_smallest(options))
-        # Data is complete unless the user asks otherwise.
+        # CSV and JSON include near copies by default, because data should be complete.
         by: Measure = options["by"] or "edges"
         copies = options["copies"]
         if csv or as_json if copies is None else copies:

@@ -465,7 +465,7 @@ def _as_published(values: Any, read: ValidatorFunctionWrapHandler) -> Config:
     ours = {name: value for name, value in values.items() if name not in foreign}
     for name in others:
         if name in ours and isinstance(ours[name], Mapping) and (owner := owner_of(name)) is not None:
-            # Keys that earlier versions did not have, with the value that describes what those did.
+            # For keys that are newer than the run, use the value that describes the old behaviour.
             ours[name] = {**getattr(owner.model, "BEFORE", {}), **ours[name]}
     output = ours.get("output")
     if foreign and isinstance(output, Mapping) and output.get("bicliques") is False:
@@ -533,7 +533,7 @@ def apply_override(values: dict[str, Any], override: str) -> None:
 
 
 def _quoted(value: Any) -> str:
-    """Return a value for a message, kept short whatever its length or depth."""
+    """Return a value for a message, shortened for any length or depth."""
     quoting = reprlib.Repr()
     quoting.maxstring = quoting.maxother = 80
     return quoting.repr(value)
@@ -545,7 +545,7 @@ def _sections() -> list[str]:
 
 
 def _only_of_bicliques(config: Config) -> Iterator[str]:
-    """Yield the keys that are set and that only bicliques have."""
+    """Yield the keys that are set but only apply to bicliques."""
     yield from (f"query.{key}" for key in config.query.model_dump(exclude_defaults=True))
     if config.output.members:
         yield "output.members"
@@ -557,7 +557,7 @@ def _of_another_limit(config: Config) -> Iterator[tuple[str, str]]:
     """Yield limits on the number of another problem's results that are set, and the problem's name."""
     for limit in _LIMITS:
         if getattr(config.execution, limit) is not None and problem_named(config.problem).limit != limit:
-            # The name contains what it limits.
+            # The name contains the limited results.
             yield f"execution.{limit}", limit.removeprefix("max_")
 
 

@@ -1,8 +1,8 @@
-"""The problems and derived outputs that are installed, by name, as configurations and manifests need them.
+"""The installed problems and derived outputs by name, as configurations and manifests need them.
 
-`mbe_stage.problem` finds them. Each names its publication as text (`Problem.publication`), which is imported when it is
-asked for. This module knows only the part that a publication has of `ProblemFacts` or `OutputFacts`, so configurations
-and manifests can be read without the modules that search, write and report.
+`mbe_stage.problem` finds them. Each names its publication as text (`Problem.publication`), which is imported on first
+use. This module only knows the `ProblemFacts` and `OutputFacts` of publications. So configurations and manifests can be
+read without the modules that search, write and report.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from mbe_stage.problem import DerivedOutput, derived_outputs, package_of, proble
 log = logging.getLogger(__name__)
 
 TOP_LEVEL_KEYS = ("problem", "input", "query", "execution", "output")
-"""The keys of `pipeline.config.model.Config`, which no other section can have."""
+"""The keys of `pipeline.config.model.Config`, which no other section may use."""
 
 _OF_FINGERPRINTS = frozenset({"derived", "key_type", "schema_version"})
-"""Keys that `config_fingerprint` sums up beside the sections: a section of that name would replace them."""
+"""Keys of `config_fingerprint` besides the sections: a section of the same name would replace them."""
 
 
 class ProblemFacts:
@@ -42,7 +42,7 @@ class ProblemFacts:
 
 
 class OutputFacts:
-    """The attributes of `pipeline.problems.base.DerivedPublication` that they use."""
+    """The attributes of `pipeline.problems.base.DerivedPublication` that configurations and manifests use."""
 
     __slots__ = ()
 
@@ -56,19 +56,19 @@ _Facts = TypeVar("_Facts", ProblemFacts, OutputFacts)
 
 
 def published_problems() -> tuple[str, ...]:
-    """The names of the problems that the pipeline can publish, ours first; not one that is called like our sections."""
+    """Return the names of the problems that can be published, ours first; names of built-in sections are left out."""
     return tuple(
         name for name in problem_names() if problem_named(name).publication is not None and _may_be_a_section(name)
     )
 
 
 def problem_facts(problem: str) -> ProblemFacts:
-    """The publication of the problem of that name.
+    """Return the publication of a problem.
 
     Raises
     ------
     InvalidArgument
-        There is no such problem, it has none, or names something else.
+        There is no such problem, it has no publication, or its entry point names something else.
     """
     where = problem_named(problem).publication
     if where is None:
@@ -78,9 +78,9 @@ def problem_facts(problem: str) -> ProblemFacts:
 
 
 def derived_facts(problem: str) -> tuple[OutputFacts, ...]:
-    """The publications of the derived outputs of a problem that there are here, by name.
+    """Return the publications of a problem's installed derived outputs, by name.
 
-    One that cannot be imported is left out with a warning: a broken package must not end what needs none of it.
+    Outputs that cannot be imported are skipped with a warning: a broken package must not end unrelated work.
     """
     found = (_of_output(output) for output in derived_outputs(problem) if _may_be_a_section(output.name))
     return tuple(each for each in found if each is not None)
@@ -95,7 +95,7 @@ def forget_publications() -> None:
 
 @functools.cache
 def imported(where: str, kind: type[_Facts]) -> _Facts:
-    """The object that a text such as ``"module:ATTRIBUTE"`` names.
+    """Return the object that a text such as ``"module:ATTRIBUTE"`` names.
 
     Raises
     ------

@@ -20,7 +20,7 @@ from mbe_stage.pipeline.config.setting_names import did_you_mean
 
 _NO_BOOLEAN = "expected a name or a number; YAML reads yes, no, on, off, true and false as booleans: quote the name"
 
-# By pydantic's type of an error, without the part after the kind of value.
+# Messages by pydantic's error type, without its suffix `_type` or `_parsing`.
 _EXPECTED = {
     "bool": "expected true or false",
     "int": "expected a whole number",
@@ -108,7 +108,7 @@ def message_of(error: ErrorDetails, field: FieldInfo | None = None) -> str:
         choices = [choice.strip("'") for choice in re.split(r", | or ", str(context["expected"]))]
         return f"{did_you_mean(str(error['input']), choices)}expected one of {', '.join(choices)}"
     kind = error["type"].removesuffix("_type").removesuffix("_parsing")
-    # For other errors pydantic's own words, from "Input should be" on.
+    # Other errors keep pydantic's words after "Input should be".
     return _EXPECTED.get(kind) or re.sub(r"^Input should (be )?", "expected ", error["msg"])
 
 

@@ -20,7 +20,7 @@ from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.package_files import default_configuration
 
 LARGEST_DOCUMENT = 1 << 18
-"""Most characters of a document, and most bytes of a file to read."""
+"""Maximum characters of a document, and maximum bytes of a file to read."""
 
 _DEEPEST = 20
 _MOST_NODES = 10_000
@@ -36,7 +36,7 @@ def parse_yaml(text: str, source: str) -> Any:
     Parameters
     ----------
     source : str
-        Where it came from; messages begin with it.
+        The origin of the text; messages begin with it.
 
     Raises
     ------

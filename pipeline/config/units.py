@@ -8,7 +8,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _WRITTEN = re.compile(r"([0-9]+)([smhdw])", re.ASCII)
 
 LONGEST = 100 * 366 * 86_400
-"""Longest duration in seconds: a century."""
+"""Maximum duration in seconds: a century."""
 
 
 def parse_duration(text: str) -> int:

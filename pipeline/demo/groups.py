@@ -1,4 +1,4 @@
-"""A few large groups that differ, as a table for the terminal."""
+"""Some large groups without near copies, as a table for the terminal."""
 
 from __future__ import annotations
 

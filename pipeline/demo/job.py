@@ -47,7 +47,7 @@ def southern_women(out: Path) -> RunResult:
 
 
 def python_imports(out: Path) -> RunResult:
-    """Enumerate a Parquet file that is made of this environment."""
+    """Enumerate a Parquet file made from this environment."""
     start = time.perf_counter()
     with _in_view("reading the imports of every module of this Python environment"):
         graph = import_graph(environment_roots())

@@ -91,7 +91,7 @@ def imported_names(source: bytes, package: str) -> set[str]:
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield every statement, nested ones too; expressions are most of a tree and hold no imports."""
+    """Yield every statement, including nested ones, but no expressions: these hold no imports."""
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()

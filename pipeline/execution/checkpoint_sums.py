@@ -31,9 +31,9 @@ def book_sums(
     Parameters
     ----------
     remaining : sequence of Task or OpenWork
-        At least one.
+        The remaining tasks, at least one.
     work_done : float
-        As `Journal.add` takes it.
+        See `Journal.add`.
     sums : callable
         Returns the sums of this process and earlier ones; it is called once.
     n_items : int

@@ -52,7 +52,7 @@ def host_steps(
     but_with : str, optional
         Skip problems that write with this backend.
     samples : bool
-        Whether sampling is needed to estimate the number of results during the search.
+        True if sampling is needed to estimate the number of results during the search.
     """
     if config is None:
         publications = [each for each in every_publication() if but_with not in each.frames]

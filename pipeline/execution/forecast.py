@@ -26,9 +26,10 @@ class CoreSize:
 
 
 def core_sizes(graph: BipartiteCSR, sizes: Sequence[tuple[int, int]]) -> tuple[CoreSize, ...]:
-    """Size of each core in which all bicliques with at least that many left and right vertices lie.
+    """Return the size of each core that contains all bicliques with at least that many left and right vertices.
 
-    Vertices with too few neighbours leave until none does. Both minimum sizes ascend: each core lies in the one before.
+    Vertices with too few neighbours are removed until there is none. Both minimum sizes ascend, so each core lies in
+    the previous one.
     """
     alive = np.ones(graph.n_left, np.bool_), np.ones(graph.n_right, np.bool_)
     degrees, cores = live_degrees(graph, *alive), []
@@ -46,11 +47,11 @@ class Trying:
     Attributes
     ----------
     graph, query
-        Of the problem's own types.
+        Objects of the problem's own types.
     seconds : float
         Time limit.
     key_types : (pa.DataType, pa.DataType)
-        Of the left and right keys.
+        Types of the left and right keys.
     seed : int
         Seed of random draws.
     """
@@ -77,7 +78,7 @@ class Prospect:
     lines : sequence of (str, str)
         Label and text, for the terminal.
     suggestions : sequence of str
-        What to try first.
+        Settings or commands to try first.
     """
 
     trial: Any

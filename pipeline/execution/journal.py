@@ -59,18 +59,18 @@ class Header(_Line):
     Attributes
     ----------
     version : int
-        Of the journal.
+        Version of the journal.
     source : str
         The path of the input, for people.
     input : str
         The fingerprint of its edges.
     question : dict
-        As `pipeline.publish.manifest.question` without limits, and whatever else the files depend on, such as
-        compression and inputs of derived outputs.
+        The result of `pipeline.publish.manifest.question` without limits, and everything else that the files depend
+        on, such as compression and inputs of derived outputs.
     asked : dict
-        The non-default part of it, for people.
+        The non-default part of the question, for people.
     versions : dict of str
-        Of the software.
+        Versions of the software.
     """
 
     version: int = VERSION
@@ -95,17 +95,17 @@ class Record(_Line):
     Attributes
     ----------
     done : tuple of (int, int)
-        Ranges of these roots, whose search is complete but for `saved`; in a chain, those of the records before, too.
+        Ranges of the roots whose search is complete except for `saved`; in a chain, also those of earlier records.
     files : tuple of FileEntry
-        All of their results; paths are relative to the staging directory; files in a store are not there yet.
+        Files with all their results; paths are relative to the staging directory; files in a store are not there yet.
     work : float
         Share of the whole work, as the engine estimates it.
     at : str
-        When (UTC).
+        Time of the record (UTC).
     saved : SavedWork or None
         The rest of the search below these roots; its file is kept until the next record.
     follows : str
-        Path of the saved work of the record before it in its chain; empty for the first.
+        Path of the saved work of the previous record of the chain; empty for the first.
     """
 
     roots: Roots
@@ -119,7 +119,7 @@ class Record(_Line):
 
     @property
     def saved_name(self) -> str:
-        """Path of the saved work, which no other has; empty if there is none."""
+        """Unique path of the saved work; empty if there is none."""
         return "" if self.saved is None else self.saved.file.path
 
 
@@ -131,7 +131,7 @@ class Journal:
     staging_dir : Path
         `Staging.path.parent`; the run grows below it.
     records : sequence of Record
-        Of earlier processes.
+        Records of earlier processes.
     """
 
     def __init__(self, staging_dir: Path, header: Header, records: Sequence[Record] = ()) -> None:
@@ -330,7 +330,7 @@ def begun_journal(staging_dir: Path, header: Header) -> Journal:
     _remove_all_but([*journal.files, *_saved_files(whole, staging_dir)], staging_dir, "scratch")
     journal.write()
     if stored:
-        # From now on only local files count.
+        # From here on, only local files count.
         remove_fetched(stored, staging_dir)
     return journal
 
@@ -341,7 +341,7 @@ def remove_unbooked(staging_dir: Path) -> None:
     Raises
     ------
     PublishError
-        As `read_journal`; then all files stay.
+        See `read_journal`; then all files stay.
     OSError
         A file cannot be removed.
     """

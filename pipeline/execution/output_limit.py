@@ -63,7 +63,7 @@ def output_limit(config: Config, run_path: Path, journal: Journal | None) -> Out
     Parameters
     ----------
     run_path : Path
-        As of `OutputLimit`; its sorted spills count too.
+        See `OutputLimit`; its sorted spills count too.
     journal : Journal or None
         With a journal, the spills are beside the run.
     """

@@ -103,7 +103,7 @@ class PatientHandler:
     Parameters
     ----------
     handler : callable
-        As `signal.signal` takes it.
+        A handler for `signal.signal`.
     """
 
     def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None:
@@ -282,15 +282,15 @@ class SigtermCheckpoint:
 def sigterm_checkpoint(seconds: float) -> Iterator[SigtermCheckpoint]:
     """Postpone SIGTERM by the grace period within the context, but not a later SIGTERM or Ctrl-C.
 
-    The context must end soon after `Grace.ended` returns a reason. Then the installed handler is called, unless
-    `Grace.is_requested` was reset. Only the handlers of the command and of a flow can postpone. They stay installed,
-    because Prefect checks that its own is. Other handlers act as usual, and threads other than the main one are not
-    affected.
+    The context must end soon after `SigtermCheckpoint.ended` returns a reason. Then the installed handler is called,
+    unless `SigtermCheckpoint.is_requested` was reset. Only the handlers of the command and of a flow can postpone. They
+    stay installed, because Prefect checks that its own is. Other handlers act as usual, and threads other than the main
+    one are not affected.
 
     Parameters
     ----------
     seconds : float
-        0 postpones nothing.
+        The grace period; 0 postpones nothing.
 
     Raises
     ------

@@ -13,8 +13,8 @@ All publish the same. If ``auto`` chose ``rapids`` and GPU memory is too small, 
 (`on_a_tier_that_fits`). If it is too small for the graph as well, ``cpu`` enumerates
 (`mbe_stage.enumerate_into`). An opened tier is a `pipeline.execution.steps.Steps` with its backend.
 
-As between engines (`mbe_stage.stream`), a fallback happens only before the first result, and with a warning. Later the
-error stays: another tier may need as long again, or can resume from the last checkpoint on request.
+A fallback, as between engines (`mbe_stage.stream`), happens only before the first result, and with a warning. Later
+the error stays: another tier may need as long again, or can resume from the last checkpoint on request.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Tier:
     Attributes
     ----------
     name : str
-        As in `execution.engine`; never ``auto``.
+        See `execution.engine`; never ``auto``.
     engine : str
         The engine that enumerates, as in `mbe_stage.engines`.
     reason : str
@@ -246,7 +246,7 @@ def on_a_tier_that_fits(
     Raises
     ------
     EngineUnavailable
-        As `pipeline.execution.tiers.choose_tier`.
+        See `pipeline.execution.tiers.choose_tier`.
     MemoryBudgetExceeded
         No other tier may take over.
     """

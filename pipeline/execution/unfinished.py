@@ -169,7 +169,7 @@ def _beyond_limit(config: Config, n_kept: int) -> str | None:
 
 
 def _header(config: Config, input_facts: InputFacts) -> Header:
-    # Tasks are of the graph, which has the edges that are held.
+    # Tasks depend on the searched graph, which has only the held edges.
     held = "" if input_facts.n_edges_held is None else f" {input_facts.n_edges_held} held"
     edges = f"{input_facts.fingerprint} {input_facts.events_fingerprint}{held}"
     return header_of(config, input_facts.source, edges)

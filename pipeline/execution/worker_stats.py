@@ -26,21 +26,21 @@ class WorkerTime(_Frozen):
     Attributes
     ----------
     name : str
-        Its address or another name.
+        The member's address or another name.
     device : str
         The device that the engine ran on.
     found : int
-        Number of its accepted results.
+        Number of accepted results.
     bytes : int
         Bytes sent, or written if `writes` is true.
     writes : bool
-        Whether it wrote parts of the tables instead of sending results.
+        True if the member wrote parts of the tables instead of sending results.
     leases : int
         Number of leases whose results were accepted.
     busy_seconds : float
-        Time at work on them.
+        Working time on these leases.
     busy : float
-        That time as a share of the search.
+        The same time as a share of the search.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Readers of edges: one module per format, loaded on first use.
 
-Every function refuses an input that it cannot use by an `InputError`, which says where and why.
+Every function refuses an unusable input with an `InputError` that names the place and the reason.
 
 A new format is a module with ``read(path, config) -> RawEdges`` and a row in `READERS`. If the format can be
 recognised, it also gets a rule in `detect`.
@@ -78,7 +78,7 @@ def read_edges(config: InputConfig, source: object | None = None, **how: Any) ->
         Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or a list of
         paths.
     **how
-        For the reader of the format.
+        Options for the reader of the format.
 
     Raises
     ------

@@ -18,7 +18,7 @@ KEPT = "kept"
 MOST_VALUES, MOST_ATTRIBUTES = 50, 6
 _SECONDS = 10**8, 10**11
 _LONGEST_VALUE = 64
-# Known cases would find themselves.
+# Labels are no attributes: groups would be found by the very cases that they should reveal.
 _LABELS = re.compile(
     r"(?i)(^|[^a-z])(label|labels|class|target|truth|fraud|fraudulent|is_?fraud|anomaly|split|fold)($|[^a-z])"
 )
@@ -34,7 +34,7 @@ def further_columns(
     Parameters
     ----------
     names : sequence of str
-        Of all columns.
+        Names of all columns.
     sample : callable
         Takes a position; returns some values of the column.
     taken : iterable of int

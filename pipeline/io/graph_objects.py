@@ -24,14 +24,14 @@ class _Graph(NamedTuple):
     Attributes
     ----------
     source : str
-        For messages.
+        Name of the graph in messages.
     side_name : str
-        The attribute with the side of a node.
+        The node attribute that holds the side.
     nodes : list
     sides : dict
-        Of each node that has the attribute.
+        Side of each node that has the attribute.
     edges : list of (node, node, dict)
-        With their attributes.
+        Ends and attributes of each edge.
     """
 
     source: str

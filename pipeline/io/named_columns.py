@@ -1,4 +1,4 @@
-"""Tables beside the edges, such as lists of known keys: CSV, TSV or Parquet with a header, in the formats of edges."""
+"""Further input tables, such as lists of known keys: CSV, TSV or Parquet with a header, read like edges."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class RawEdges(Rows):
         return replace(self, table=self.table.select(roles))
 
     def part(self, start: int, n: int) -> RawEdges:
-        """Return so many rows from one on; errors name their places in the input."""
+        """Return `n` rows from `start`; errors name their places in the input."""
         return replace(self, table=self.table.slice(start, n), locate=lambda row: self.locate(start + row))
 
     def with_column(self, role: str, values: pa.ChunkedArray) -> RawEdges:
@@ -84,7 +84,7 @@ class RawEdges(Rows):
         return InputError.at(place.where, column=self.names[role], found=found, expected=expected, remedy=remedy)
 
     def refusal_of(self, role: str) -> Refusal:
-        """Return what makes errors about a column."""
+        """Return a function that makes errors about a column."""
         return partial(self.refusal, role=role)
 
     def none_left(self, *, found: str, expected: str, remedy: str) -> InputError:
@@ -124,7 +124,7 @@ def choose_columns(
 
 
 def with_all_columns(chosen: Mapping[str, int], available: Sequence[str], config: InputConfig) -> dict[str, int]:
-    """Return the chosen columns and, if all are wanted, every column once more in its own role."""
+    """Return the chosen columns and, if all are wanted, also every column in a role of its own."""
     return {**chosen, **({f"{KEPT} {at}": at for at in range(len(available))} if config.keeps_rows else {})}
 
 
@@ -136,7 +136,7 @@ def columns_meant(
     Parameters
     ----------
     are_named : bool
-        Whether the names come from the input rather than from the reader.
+        True if the names come from the input rather than from the reader.
     """
     return tuple(
         InputColumn(role.partition(" ")[0], position, available[position] if are_named else None)
@@ -190,7 +190,7 @@ def refuse_several(config: InputConfig, source: str, has: str) -> None:
 
 
 def refuse_repeated(names: Sequence[Any], kind: str, source: str, remedy: str) -> None:
-    """Refuse names of several things."""
+    """Refuse a name that several things share."""
     twice, n = next(iter(Counter(names).most_common(1)), ("", 0))
     if n > 1:
         found = f"{n} {kind} named {shortened(twice)}"

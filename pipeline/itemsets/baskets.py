@@ -21,7 +21,7 @@ _EXPECTED = (
     "expected a list of transactions, a one-hot DataFrame or array of 0 and 1, a SciPy sparse matrix, a BipartiteCSR, "
     "or what mbe_stage.pipeline.run reads: a table of edges, a pair of arrays, or a path"
 )
-# Integers up to so many times the number of entries number the items themselves.
+# Integers up to this many times the number of entries are used as item numbers directly.
 _SPARE_IDS = 16
 
 
@@ -34,7 +34,7 @@ class Baskets:
     rows, items : (n,) integers
         A transaction and one of its items; pairs may repeat.
     n_rows : int
-        Transactions, those without items included.
+        Number of transactions, including those without items.
     names : sequence
         The name of each item.
     """
@@ -45,7 +45,7 @@ class Baskets:
     names: Sequence[Any]
 
     def frequent(self, least: int, *, has_all_rows: bool = True) -> tuple[BipartiteCSR, np.ndarray]:
-        """Return the graph of the items in at least so many transactions, and the former number of each item.
+        """Return the graph of the items in at least `least` transactions, and the original number of each item.
 
         Transactions without these items may be left out: supports are the same, and the search is faster.
         """
@@ -61,14 +61,14 @@ class Baskets:
 
 
 def least_of(min_support: Any, n_rows: int) -> int:
-    """Fewest transactions of a minimum support: a float is a share above 0, at most 1; an integer is a number.
+    """Return the minimum number of transactions: a float is a share above 0, at most 1; an integer is a number.
 
-    A share means the smallest number n with ``n / n_rows >= min_support``, as floats divide: mlxtend compares these.
+    A share means the smallest n with ``n / n_rows >= min_support`` in floating-point arithmetic, as in mlxtend.
 
     Raises
     ------
     InvalidArgument
-        The support is neither.
+        The support is neither a valid share nor a valid number.
     """
     is_count = isinstance(min_support, int | np.integer) and not isinstance(min_support, bool)
     if is_count and min_support >= 1:
@@ -85,14 +85,14 @@ def least_of(min_support: Any, n_rows: int) -> int:
 
 
 def baskets_of(data: Any) -> Baskets:
-    """Return the baskets that an object holds; a list has transactions, a pandas DataFrame is one-hot.
+    """Return the baskets in an object; a list has transactions, a pandas DataFrame is one-hot.
 
     Raises
     ------
     InvalidArgument
-        It holds none, or one-hot values other than 0 and 1.
+        The object holds no baskets, or one-hot values other than 0 and 1.
     InputError
-        A file or table that cannot be read.
+        A file or table cannot be read.
     """
     if isinstance(data, BipartiteCSR):
         rows, items = data.edges()

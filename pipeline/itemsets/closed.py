@@ -99,12 +99,12 @@ def closed_itemsets(
         matrix, whose rows are transactions; a `BipartiteCSR`, whose left side they are; or edges of transactions and
         items as `mbe_stage.pipeline.run` takes them: a table, a pair of arrays, or the path of a file.
     min_support : float or int
-        A float is a share of the transactions, those without items included; an integer is a number of them. A share
-        means the smallest number n with ``n / n_transactions >= min_support``.
+        An integer is a number of transactions; a float is a share of all transactions, including those without items,
+        and means the smallest number n with ``n / n_transactions >= min_support``.
     maximal : bool
         Only maximal ones: no superset has the minimum support.
     max_len : int, optional
-        Only sets of at most so many items. Larger ones are left out, and not replaced by subsets.
+        Only sets of at most this many items. Larger ones are left out, and not replaced by subsets.
     engine : str
         ``auto``, ``cpu``, ``cuda`` or ``reference``.
     threads : int
@@ -147,12 +147,12 @@ def closed_itemset_lists(
     Parameters
     ----------
     data, min_support, maximal, max_len, engine, threads
-        As in `closed_itemsets`.
+        See `closed_itemsets`.
 
     Raises
     ------
     InvalidArgument, InputError
-        As there.
+        See `closed_itemsets`.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def fpclose(
     use_colnames : bool
         Name items by the columns instead of their positions.
     max_len : int, optional
-        Only sets of at most so many items: it filters closed sets, and adds none.
+        Only closed sets of at most this many items; no others are added.
     threads : int
         0 uses every core.
 
@@ -214,12 +214,12 @@ def fpclose(
 def found(
     baskets: Baskets, least: int, maximal: bool, max_len: int | None, engine: str = AUTO, threads: int = 0
 ) -> Itemsets:
-    """Return the closed itemsets in at least so many transactions.
+    """Return the closed itemsets in at least `least` transactions.
 
     Parameters
     ----------
     maximal, max_len, engine, threads
-        As in `closed_itemsets`.
+        See `closed_itemsets`.
     """
     graph, kept = baskets.frequent(least, has_all_rows=False)
     items = rows_of(graph.left_offsets, graph.left_members, graph.n_right) if maximal else None
@@ -239,7 +239,7 @@ def _without_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             if not gc.get_freeze_count():
-                # What was made counts as old: the next pass would visit it all, too, for a third of the time.
+                # This makes the new objects old. Otherwise the next collection visits them, for a third of the time.
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -20,7 +20,7 @@ from mbe_stage.pipeline.itemsets.rules import closed_with_covers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConceptLattice:
-    """All concepts of a context, and which is directly below which.
+    """All concepts of a context, and their cover relation.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class ConceptLattice:
         Columns `extent` and `intent`: positions of objects and of attributes, ascending. The rows are ordered by the
         size of the extent, so the least concept is the first and the greatest the last.
     covers : pa.Table
-        Columns `lower` and `upper`, rows of `concepts`: the upper one is greater, and none lies between them.
+        Columns `lower` and `upper`, rows of `concepts`: the upper concept is greater, and none lies between the two.
     """
 
     concepts: pa.Table
@@ -43,12 +43,12 @@ def concept_lattice(context: Any, *, engine: str = AUTO, threads: int = 0) -> Co
     context
         A `Context`, or baskets as `closed_itemsets` takes them: transactions are objects, items attributes.
     engine, threads
-        As in `closed_itemsets`.
+        See `closed_itemsets`.
 
     Raises
     ------
     InvalidArgument, InputError
-        As `closed_itemsets`.
+        See `closed_itemsets`.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def concept_lattice(context: Any, *, engine: str = AUTO, threads: int = 0) -> Co
     graph = BipartiteCSR.from_edges(baskets.rows, baskets.items, baskets.n_rows, len(baskets.names))
     table, upper, lower = closed_with_covers(graph, 1, engine, threads)
     if not (np.diff(table.right_offsets) == graph.n_right).any():
-        # Nothing leads from a concept to one without objects: it is below all that are above no other.
+        # The added concept without objects is directly below every concept that is above no other one.
         lowest = np.setdiff1d(np.arange(len(table)), upper)
         upper, lower = np.append(upper, lowest), np.append(lower, np.full(lowest.size, len(table)))
         table = GroupMembers.joined([table, GroupMembers.of([((), range(graph.n_right))])])

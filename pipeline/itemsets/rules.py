@@ -29,22 +29,22 @@ def association_rules(
 ) -> pa.Table:
     """Return the minimal non-redundant association rules of baskets.
 
-    A rule is redundant if another one has the same support and confidence, an antecedent that is a part of its
-    antecedent, and a consequent that holds its consequent. The others lead from a minimal generator G of a closed
-    itemset to the rest of a closed itemset that holds G: the generic basis of exact rules and the informative basis of
-    others. Every other rule, and its support and confidence, follows from these.
+    A rule is redundant if another rule has the same support and confidence, an antecedent within its antecedent, and a
+    consequent that contains its consequent. The remaining rules lead from a minimal generator G of a closed itemset to
+    the rest of a closed itemset that contains G: the generic basis of exact rules, and the informative basis of the
+    others. Every other rule, with its support and confidence, follows from these.
 
     Parameters
     ----------
     data, min_support, engine, threads
-        As in `closed_itemsets`.
+        See `closed_itemsets`.
     min_confidence : float
-        Least share of the transactions with the antecedent that have the consequent, above 0 and at most 1.
+        Minimum share of the transactions with the antecedent that also have the consequent, above 0 and at most 1.
 
     Returns
     -------
     pa.Table
-        One row per rule, in one order whatever the engine: the lists `antecedent` and `consequent`;
+        One row per rule, in an order that does not depend on the engine: the lists `antecedent` and `consequent`;
         `antecedent_support`, `consequent_support` and `support`, numbers of transactions; `confidence`, `lift` and
         `leverage`, as mlxtend defines them. Rules with an empty antecedent are left out: they say no more than the
         support of the consequent.
@@ -52,7 +52,7 @@ def association_rules(
     Raises
     ------
     InvalidArgument, InputError
-        As `closed_itemsets`.
+        See `closed_itemsets`.
 
     References
     ----------
@@ -77,7 +77,7 @@ def association_rules(
 def closed_with_covers(
     graph: BipartiteCSR, least: int, engine: str, threads: int
 ) -> tuple[BicliqueTable, np.ndarray, np.ndarray]:
-    """Return all closed sets in at least so many transactions, also one without items, and what `covers` returns."""
+    """Return all closed sets in at least `least` transactions, even an empty one, and the result of `covers`."""
     sink = TableSink()
     enumerate_into(sink, graph, BicliqueQuery(min_left=least), Execution(threads=threads), engine)
     closed = sink.table()
@@ -99,7 +99,7 @@ def rules_of(
     Parameters
     ----------
     closed, smaller, larger
-        As of `closed_with_covers`.
+        The results of `closed_with_covers`.
     names : sequence
         The name of each item.
     """
@@ -128,14 +128,14 @@ def rules_of(
 
 @dataclass(frozen=True, slots=True)
 class _Closed:
-    """Closed itemsets and their cover relation; a set of items is an integer, a bit for each item.
+    """Closed itemsets and their cover relation; a set of items is an integer with one bit per item.
 
     Attributes
     ----------
     items, supports : list of int
-        Of each closed set.
+        Items and support of each closed set.
     below, above : list of list of int
-        The closed sets that each one covers, and those that cover it.
+        The closed sets that each one covers, and the sets that cover it.
     """
 
     items: list[int]
@@ -170,8 +170,8 @@ class _Closed:
     def generators(self, row: int) -> list[int]:
         """Return the minimal sets of items with this closure.
 
-        They are the minimal sets that share an item with each difference between the closed set and one that it covers:
-        the differences are added one by one.
+        These are the minimal sets that share an item with each difference between the closed set and a set that it
+        covers. The differences are added one by one.
         """
         found = [0]
         for low in self.below[row]:
@@ -182,7 +182,7 @@ class _Closed:
         return found
 
     def _reached(self, row: int, min_confidence: float) -> list[int]:
-        """Return the closed supersets with enough of its support, itself included."""
+        """Return the closed supersets with enough of its support, including itself."""
         support, found = self.supports[row], {row: None}
         waiting = [row]
         while waiting:
@@ -193,7 +193,7 @@ class _Closed:
         return list(found)
 
     def _closure(self, items: int, row: int) -> int:
-        """Return the smallest closed set that holds items of a closed set, going down from that."""
+        """Return the smallest closed set that contains some items of a closed set, searching down from there."""
         while (low := next((low for low in self.below[row] if not items & ~self.items[low]), None)) is not None:
             row = low
         return row

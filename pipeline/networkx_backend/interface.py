@@ -28,23 +28,23 @@ __all__ = [
     "should_run",
 ]
 
-# With fewer edges networkx is done before a graph is converted and the engine has begun.
+# With fewer edges, networkx finishes before a graph is converted and the engine has started.
 _WORTH_CONVERTING = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class MbeGraph:
-    """An undirected graph without attributes; loops are left out, and of several edges between two nodes one is kept.
+    """An undirected simple graph without attributes: loops are dropped, parallel edges merged.
 
     Attributes
     ----------
     nodes : list
         Position is the id.
     ids : dict
-        Of each node its id.
+        The id of each node.
     """
 
-    # What networkx asks of a graph that is of a backend.
+    # networkx requires this of a backend's graph.
     __networkx_backend__: ClassVar[str] = "mbe"
 
     csr: UndirectedCSR
@@ -54,12 +54,12 @@ class MbeGraph:
 
     @classmethod
     def of(cls, graph: nx.Graph) -> MbeGraph:
-        """The same graph.
+        """Convert a graph.
 
         Raises
         ------
         networkx.NetworkXNotImplemented
-            Its edges have a direction.
+            The graph is directed.
         """
         if graph.is_directed():
             raise nx.NetworkXNotImplemented(
@@ -74,7 +74,7 @@ class MbeGraph:
         return cls(UndirectedCSR.from_edges(sources, targets, len(nodes)), nodes, ids)
 
     def to_networkx(self) -> nx.Graph:
-        """A `networkx.Graph` of the same nodes and edges."""
+        """Return a `networkx.Graph` with the same nodes and edges."""
         graph = nx.Graph()
         graph.add_nodes_from(self.nodes)
         sources, targets = self.csr.edges()
@@ -82,11 +82,11 @@ class MbeGraph:
         return graph
 
     def is_directed(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def is_multigraph(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def __len__(self) -> int:
@@ -97,17 +97,17 @@ class MbeGraph:
 
 
 def convert_from_nx(graph: Any, *_: Any, **__: Any) -> MbeGraph:
-    """A graph of networkx as this backend has it; which attributes are wanted makes no difference, it has none."""
+    """Convert a networkx graph; requests for attributes are ignored, because this graph has none."""
     return graph if isinstance(graph, MbeGraph) else MbeGraph.of(graph)
 
 
 def convert_to_nx(found: Any, *, name: str | None = None) -> Any:  # noqa: ARG001 - networkx's signature
-    """A result as networkx has it."""
+    """Convert a result to networkx's form."""
     return found.to_networkx() if isinstance(found, MbeGraph) else found
 
 
 def can_run(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool | str:  # noqa: ARG001 - networkx's signature
-    """Return True if the backend can do that, else the reason."""
+    """Return True if the backend supports the call, else the reason."""
     graph = _to_be_converted(args, kwargs)
     if graph is not None and graph.is_directed():
         return "the graph is directed"
@@ -133,14 +133,14 @@ def find_cliques(
     Parameters
     ----------
     nodes : list, optional
-        Only cliques that hold all of these.
+        Vertices that every clique must contain.
     engine : str
         ``auto``, ``cpu``, ``cuda`` or ``reference``.
 
     Raises
     ------
     ValueError
-        `nodes` is no clique of the graph; with the first clique, as networkx does.
+        `nodes` is not a clique of the graph; raised with the first clique, as in networkx.
     """
     wanted = [] if nodes is None else list(nodes)
     ids = [G.ids.get(node, -1) for node in wanted]
@@ -151,7 +151,7 @@ def find_cliques(
     with closing(cliques.find_cliques(G.csr, containing=tuple(ids), engine=engine)) as found:
         members = set(ids)
         for clique in found:
-            # As networkx has it: those that were asked for first.
+            # As in networkx, the requested nodes come first.
             yield [*wanted, *(G.nodes[i] for i in clique if i not in members)]
 
 
@@ -170,7 +170,7 @@ def butterflies(
     Parameters
     ----------
     nodes : iterable, optional
-        Report only these; nodes that are not in the graph are ignored.
+        Report only these; nodes outside the graph are ignored.
     engine : str
         ``auto``, ``cpu``, ``cuda`` or ``reference``.
 
@@ -193,7 +193,7 @@ def butterflies(
 
 
 def _to_be_converted(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The graph of a call, where it is networkx's; it comes by position or as ``G``."""
+    """Return the graph of a call if it is networkx's; it is given by position or as ``G``."""
     graph = args[0] if args else kwargs.get("G")
     return None if isinstance(graph, MbeGraph) else graph
 

@@ -190,7 +190,7 @@ class Completing:
     Attributes
     ----------
     truncated : str or None
-        As in the manifest.
+        The reason for an incomplete result, as in the manifest.
     counts : mapping of str to int
         The counts of the output's collector.
     store : Store or None
@@ -256,7 +256,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class TableMemory:
-    """The memory of tables that are kept until the search ends, beside the engine's budget.
+    """The memory of tables that are kept until the search ends, in addition to the engine's budget.
 
     Attributes
     ----------
@@ -289,8 +289,7 @@ class _Published(ABC):
     def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
         """Return the schema of each table by its name below the run directory.
 
-        The name is ``"edges.parquet"``, or ``"bicliques"`` for a directory of parts. `key_types` has the types of the
-        left and right keys.
+        Names are like ``"edges.parquet"``, or ``"bicliques"`` for a directory of parts. `key_types` is (left, right).
         """
 
     @abstractmethod
@@ -311,9 +310,9 @@ class _Published(ABC):
         """
 
     def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
-        """Return the compile steps of publishing, beside the engine; for any configuration if `config` is None.
+        """Return the compile steps of publishing, besides the engine's; for any configuration if `config` is None.
 
-        Those of a problem are for tables in host memory, those of a derived output for any backend.
+        A problem's steps are for tables in host memory, a derived output's steps for any backend.
         """
         return ()
 
@@ -361,7 +360,7 @@ class Publication(ProblemFacts, _Published):
     instead : str
         The problem's replacement for the size and number limits of bicliques; shown to users who set those.
     is_resumable : bool
-        Its collectors write checkpoints and can resume from them.
+        True if the collectors write checkpoints and can resume from them.
     markdown : callable or None
         Takes the run path and the manifest; returns the essence of the report as lines of Markdown.
     largest : callable or None
@@ -427,7 +426,7 @@ class Publication(ProblemFacts, _Published):
         return None
 
     def forecast_steps(self) -> Sequence[CompileStep]:
-        """Return the compile steps of `forecast`, beside the engine."""
+        """Return the compile steps of `forecast`, besides the engine's."""
         return ()
 
     def graph_steps(self, config: Config | None) -> Sequence[CompileStep]:
@@ -506,17 +505,17 @@ class DerivedPublication(OutputFacts, _Published):
     problem : str
         The problem whose results it uses.
     events : bool
-        Its collector uses weights and times. If the configuration names their columns, `Edges.events` of
+        True if the collector uses weights and times. If the configuration names their columns, `Edges.events` of
         `Collecting.edges` has them.
     input_keys : tuple of str
         Keys of the section that name files. Like the path of the edges, they are not part of `config_fingerprint`.
         `inputs` returns a fingerprint of each file's content.
     late_keys : tuple of str
-        Those of `input_keys` that change nothing in the search, so an interrupted run can be resumed with other ones.
+        The `input_keys` that do not affect the search, so an interrupted run can be resumed with other files.
     largest : callable or None
-        As `Publication.largest`, never None for a run.
+        See `Publication.largest`; never None for a run.
     next_command : str
-        The suggested command after a run with results of its; ``{}`` is the output directory.
+        The suggested command after a run with results of this output; ``{}`` is the output directory.
     news : callable or None
         Takes the run path and the manifest of a published run; returns `News`, which flows report.
     graph_frames : callable or None
@@ -546,7 +545,7 @@ class DerivedPublication(OutputFacts, _Published):
         return 0
 
     def tries_keys(self, config: Config) -> bool:
-        """Return whether it wants further columns of the input, as parts of the right key."""
+        """Return whether it uses further columns of the input as parts of the right key."""
         return False
 
     def nothing(self, run_path: Path, manifest: Manifest) -> str:

@@ -1,4 +1,4 @@
-"""Columns of tables that have the vertices of both sides, one after the other."""
+"""Table columns with the vertices of both sides, the left ones first."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 SIDE = pa.dictionary(pa.int8(), pa.string())
-"""The type of a column that says which side a vertex is of."""
+"""The type of a column that names the side of a vertex."""
 
-# Plain strings hold so many bytes in one array.
+# Limit of bytes of a plain string array.
 _MOST_TEXT = 1 << 31
 
 
 def key_type(key_types: tuple[pa.DataType, pa.DataType]) -> pa.DataType:
-    """The type of keys of both sides in one column: their own, or text where it differs."""
+    """Return the type of a column with the keys of both sides: their common type, or else text."""
     left, right = key_types
     return left if left == right else pa.string()
 
 
 def keys_of_both_sides(left: pa.Array, right: pa.Array) -> pa.Array:
-    """The left keys, then the right ones, in one column: their own type, or text where it differs."""
+    """Return the left keys, then the right ones, in one column: of their common type, or else text."""
     kind = left.type
     if kind != right.type or not pa.types.is_integer(kind):
         text = [keys.cast(pa.large_string()) for keys in (left, right)]
@@ -30,8 +30,8 @@ def keys_of_both_sides(left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def sides(is_right: np.ndarray) -> pa.Array:
-    """``left`` or ``right`` for each: (n,) bool."""
-    # Made here and not once at the top: the first `pa.array` of Python values looks for pandas, which takes long.
+    """Return ``left`` or ``right`` for each entry of (n,) bool."""
+    # Not at module level: the first `pa.array` of Python values imports pandas, which takes long.
     return pa.DictionaryArray.from_arrays(pa.array(is_right.astype(np.int8)), pa.array(["left", "right"], pa.string()))
 
 

@@ -1,4 +1,4 @@
-"""The derived outputs of a run: made beside the problem's collector, handed its results, and kept from each other."""
+"""The derived outputs of a run: their collectors receive the problem's results, and failures of one stay apart."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class GuardedCollector:
-    """A derived output's collector that takes one block at a time, and whose failures are one line.
+    """Wrap a derived output's collector: one block at a time, and failures as one-line errors.
 
     Parameters
     ----------
     name : str
-        Of the derived output.
+        Name of the derived output.
     make : callable
-        Gives its collector.
+        Returns its collector.
     """
 
     def __init__(self, name: str, collecting: Collecting, make: Callable[[Collecting], DerivedCollector]) -> None:
@@ -50,21 +50,21 @@ class GuardedCollector:
         except Exception as failure:
             if error is None:
                 raise
-            # What ended the run is to be told, and not what came of it.
+            # Report the error that ended the run, not this consequence.
             log.warning("%s", failure)
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Wall time of steps of its own, within `finish`; of most there are none."""
+        """Wall time of the output's own steps within `finish`; usually empty."""
         return dict(getattr(self._collector, "seconds", {}))
 
     @property
     def elsewhere_seconds(self) -> float:
-        """The part of the time limit that its steps before and after the search take; once it is entered."""
+        """Part of the time limit for the output's steps around the search; set once the context is entered."""
         return float(getattr(self._collector, "elsewhere_seconds", 0.0))
 
     def accept(self, block: Any, keys: Any) -> None:
-        """Take one block in, from any thread.
+        """Accept one block, from any thread.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class GuardedCollector:
 
     @property
     def gives_sums(self) -> bool:
-        """True if its sums can be saved, and restored in another process."""
+        """True if another process can restore its sums."""
         return hasattr(self._collector, "sums") and hasattr(self._collector, "restore")
 
     def sums(self) -> dict[str, Any]:
@@ -115,12 +115,12 @@ class GuardedCollector:
         return make
 
     def finish(self) -> dict[str, int]:
-        """Write the tables; returns counts.
+        """Write the tables; return counts.
 
         Raises
         ------
         PublishError
-            The collector failed, or counted in something else than whole numbers.
+            The collector failed, or returned counts that are not whole numbers.
         """
         counts = self._guarded(self._collector.finish)
         if not isinstance(counts, Mapping) or not all(type(n) is int for n in counts.values()):
@@ -137,7 +137,7 @@ class GuardedCollector:
             raise
         except Exception as error:
             if is_of_device_memory(error):
-                # The owner of the pool reports it, and another tier may take over.
+                # The owner of the memory pool reports this error, and another tier may take over.
                 raise
             what = " ".join(str(error).split())
             raise PublishError(
@@ -147,11 +147,11 @@ class GuardedCollector:
 
 
 def derived_collectors(collecting: Collecting) -> tuple[GuardedCollector, ...]:
-    """A collector for each derived output that the configuration asks for.
+    """Return a collector for each derived output of the configuration.
 
     Raises
     ------
     ConfigError, PublishError
-        Two would write the same table; one cannot be made.
+        Two would write the same table, or one cannot be made.
     """
     return tuple(GuardedCollector(each.name, collecting, each.collector) for each in derived_of(collecting.config))

@@ -12,7 +12,7 @@ _SHOWN_CLASSES = 20
 
 
 class LabelClass(BaseModel):
-    """A class of labels: how many keys have it, and how it was taken; ``ignored`` keys count as unlabelled."""
+    """A class of labels: its number of keys and its meaning; ``ignored`` keys count as unlabelled."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -22,22 +22,22 @@ class LabelClass(BaseModel):
 
 
 class DerivedInput(BaseModel):
-    """A list of keys that a run was given beside its edges.
+    """A list of keys that a run read in addition to its edges.
 
     Attributes
     ----------
     source : str
         The path as given.
     rows : int
-        Distinct ones.
+        Number of distinct rows.
     fingerprint : str
-        Of what it says, whatever its format.
+        Fingerprint of the content, independent of the format.
     n_not_in_graph : int
-        Keys that are no vertex.
+        Number of keys that are no vertex.
     not_in_graph : tuple of str
         The first few of these, with their side: ``left 'ann'``.
     classes : tuple of LabelClass
-        Of labels, by name.
+        The classes of labels, by name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -51,7 +51,7 @@ class DerivedInput(BaseModel):
 
     @property
     def classes_text(self) -> str:
-        """One line about the classes, those with most keys first; empty without classes."""
+        """Return one line about the classes, the largest first; empty without classes."""
         ordered = sorted(self.classes, key=lambda each: (-each.keys, each.name))
         shown = [f"{visible(repr(shortened(c.name, 40)))} {c.taken} ({c.keys:,})" for c in ordered[:_SHOWN_CLASSES]]
         return ", ".join(shown) + (

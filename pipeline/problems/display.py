@@ -89,7 +89,7 @@ class ResultText:
     Attributes
     ----------
     n_found : int
-        Number of numbers.
+        Number of values in the result.
     headline : str
         Replaces the number of results.
     values : mapping of str to Any
@@ -153,7 +153,7 @@ class News:
     Attributes
     ----------
     kind : str
-        One result of it: ``"case"``.
+        Noun for one result: ``"case"``.
     headline : str
         The finding of the run in a sentence.
     columns, rows : sequence

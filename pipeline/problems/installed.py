@@ -1,4 +1,4 @@
-"""The publications of the problems and derived outputs that are installed, and those that a configuration asks for.
+"""The installed publications of problems and derived outputs, and those that a configuration uses.
 
 `pipeline.config.registry` finds and imports them.
 """
@@ -34,19 +34,19 @@ log = logging.getLogger(__name__)
 
 
 def publication_of(problem: str) -> Publication:
-    """The publication of the problem of that name.
+    """Return the publication of a problem.
 
     Raises
     ------
     InvalidArgument
-        There is no such problem, it has none, or names something else.
+        There is no such problem, it has no publication, or its entry point names something else.
     """
-    # Nothing else has the facts of one.
+    # Only publications provide these facts.
     return cast(Publication, problem_facts(problem))
 
 
 def every_publication() -> tuple[Publication, ...]:
-    """The publications of all problems that there are here; one that cannot be imported is left out with a warning."""
+    """Return the publications of all installed problems; those that cannot be imported are skipped with a warning."""
     found = []
     for name in published_problems():
         try:
@@ -57,20 +57,20 @@ def every_publication() -> tuple[Publication, ...]:
 
 
 def limit_of(problem: str) -> str | None:
-    """The key of the section `execution` that bounds the number of results, if the problem has one."""
+    """Return the key of the section `execution` that limits the number of results, if the problem has one."""
     return problem_named(problem).limit
 
 
 def derived_publications(problem: str) -> tuple[DerivedPublication, ...]:
-    """The publications of the derived outputs of a problem that there are here, by name.
+    """Return the publications of a problem's installed derived outputs, by name.
 
-    One that cannot be imported is left out with a warning: a broken package must not end what needs none of it.
+    Outputs that cannot be imported are skipped with a warning: a broken package must not end unrelated work.
     """
     return cast(tuple[DerivedPublication, ...], derived_facts(problem))
 
 
 def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
-    """The derived outputs that a configuration asks for, by having their sections.
+    """Return the derived outputs whose sections are in a configuration.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
         Two of them, or one of them and the problem, would write the same table.
     """
     if not config.model_extra:
-        # Nothing that is not ours is asked for: no other package is looked for.
+        # Without other sections, no other package is imported.
         return ()
     import pyarrow as pa
 
@@ -102,19 +102,19 @@ def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
 def reading_of(config: Config, **given: str) -> InputConfig:
     """Return the section `input` with the requirements of the problem and of derived outputs.
 
-    Weights and times are read where a derived output wants them; columns as ends of edges without direction where the
-    problem searches such graphs.
+    If a derived output uses weights and times, they are read. If the problem searches undirected graphs, both columns
+    name vertices of one set.
 
     Parameters
     ----------
     **given
-        Keys of the section to be replaced.
+        Values that replace keys of the section.
 
     Raises
     ------
     ConfigError
-        As `derived_of`; columns that make right keys only, for a graph that has no right side; a column of graphs for
-        what does not keep them apart; or no column of weights for what ranks by them.
+        See `derived_of`; right keys of several columns or with time buckets for an undirected graph; a column of graphs
+        for outputs that would mix them; or a ranking by weight without a column of weights.
     """
     section = config.input.model_copy(update=given)
     if section.by is not None:
@@ -130,7 +130,7 @@ def reading_of(config: Config, **given: str) -> InputConfig:
 
 
 def _refuse_what_mixes_graphs(config: Config) -> None:
-    """A column of graphs is for bicliques alone, whose rows say which graph they are of, and for tables of the host."""
+    """Refuse a column of graphs for outputs whose rows do not name their graph, and for tables in device memory."""
     others = [setting(each.name) for each in derived_of(config)]
     if config.problem != OURS:
         others = [f"{setting('problem')} {config.problem}"]
@@ -144,7 +144,7 @@ def _refuse_what_mixes_graphs(config: Config) -> None:
 
 
 def _refuse_right_keys(config: Config) -> None:
-    """An edge without direction has two ends of one kind: no end of several columns, none with a time bucket."""
+    """Refuse right keys of several columns or with a time bucket; both ends of an undirected edge are of one kind."""
     several = len(config.input.right_columns) > 1
     if several or config.input.time_bucket is not None:
         key = setting("input.right" if several else "input.time_bucket")
@@ -156,7 +156,7 @@ def _refuse_right_keys(config: Config) -> None:
 
 
 def unknown_sections(config: Config) -> tuple[str, ...]:
-    """The sections of a configuration that nothing here has: those of derived outputs of another installation."""
+    """Return the sections of a configuration that are unknown here: derived outputs of another installation."""
     if not config.model_extra:
         return ()
     known = {config.problem, *(each.name for each in derived_publications(config.problem))}
@@ -164,17 +164,17 @@ def unknown_sections(config: Config) -> tuple[str, ...]:
 
 
 def inputs_of(config: Config, *, of_search: bool = False) -> dict[str, dict[str, str]]:
-    """Fingerprints of the files that derived outputs are given, by output and key of its section.
+    """Return fingerprints of the input files of derived outputs, by output and key of its section.
 
     Parameters
     ----------
     of_search : bool
-        Leave out those that change nothing in the search (`DerivedPublication.late_keys`).
+        Leave out files that do not affect the search (`DerivedPublication.late_keys`).
 
     Raises
     ------
     InputError
-        One of them cannot be used.
+        A file cannot be used.
     ConfigError
         Two outputs would write the same table.
     """

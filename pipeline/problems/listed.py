@@ -1,4 +1,4 @@
-"""The best rows of a published table of lists of vertices, read with bounded memory and shown with the user's keys."""
+"""The best rows of a published table of vertex lists, read with bounded memory and shown with the user's keys."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class ListedTable:
     name, vertices : str
         The directory of the table, and the file of its vertices, whose column `key` has the user's keys.
     key, members, by : str
-        Columns: the key of a row, its list, and the number that ranks, the larger the better. The last column ranks.
+        Columns: the key of a row, its list, and its rank value (larger is better), which is the last column.
     columns : sequence of str
-        Columns on the terminal.
+        Columns to show on the terminal.
     fewest : int
-        Least members of a row among the best; not if a vertex is given.
+        Minimum number of members among the best rows; ignored if a vertex is given.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ListedTable:
     fewest: int = 1
 
     def best(self, run_path: Path, limit: int, vertex: str | None = None) -> list[dict[str, Any]]:
-        """Return the first rows by rank, then by smaller key; or of those with the vertex of a key.
+        """Return the first rows by rank, ties by smaller key; with `vertex`, only rows that contain it.
 
         Raises
         ------
@@ -59,7 +59,7 @@ class ListedTable:
             member = None if vertex is None else self._id_of(run_path, vertex)
             for part, group, most in self._groups(run_path):
                 worst = None if best is None or best.num_rows < max(1, limit) else best[self.by][-1].as_py()
-                # Row groups with the largest numbers come first, so no later one has better rows.
+                # Row groups are in descending order of their largest number, so later ones have no better rows.
                 if worst is not None and most is not None and most < worst:
                     break
                 with pq.ParquetFile(part) as file:
@@ -68,7 +68,7 @@ class ListedTable:
             return [] if best is None or limit < 1 else self.with_keys(run_path, best)
 
     def first(self, tables: list[pa.Table], limit: int) -> pa.Table:
-        """Return the first rows of some tables by rank, then by smaller key."""
+        """Return the first rows of some tables by rank, ties by smaller key."""
         rows = pa.concat_tables(tables)
         order = np.lexsort((rows[self.key].to_numpy(), -rows[self.by].to_numpy()))[:limit]
         return rows.take(pa.array(order)).combine_chunks()
@@ -94,7 +94,7 @@ class ListedTable:
         return pq.read_table(run_path / self.vertices, columns=["key"])["key"].combine_chunks()
 
     def with_keys(self, run_path: Path, rows: pa.Table) -> list[dict[str, Any]]:
-        """Return rows with their members as the user wrote them."""
+        """Return rows with the user's keys of their members."""
         keys = self.keys(run_path)
         return [
             {**row, self.members: keys.take(pa.array(row[self.members], pa.int32())).to_pylist()}
@@ -111,12 +111,12 @@ class ListedTable:
         return Shown(rows, self.columns, [[row[name] for name in self.columns] for row in cells])
 
     def largest(self, run_path: Path, limit: int) -> list[dict[str, Any]]:
-        """Return the best rows as plain values; keys are text: browsers round an int64."""
+        """Return the best rows as plain values; keys are text because browsers round an int64."""
         found = self.best(run_path, limit)
         return [{**row, self.members: first_keys(row[self.members]), self.key: str(row[self.key])} for row in found]
 
     def _groups(self, run_path: Path) -> list[tuple[Path, int, int | None]]:
-        """Return every row group and its largest number: largest first, those without statistics before."""
+        """Return every row group with its largest number: those without statistics first, then descending."""
         groups: list[tuple[Path, int, int | None]] = []
         for part in self.parts(run_path):
             metadata = pq.read_metadata(part)

@@ -1,4 +1,4 @@
-"""The query in the user's own keys, translated to dense ids."""
+"""Translate a query from the user's keys to dense ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mbe_stage.pipeline.errors import InputError
 
 
 class KeyedEdges(Protocol):
-    """Edges whose keys can be looked up, wherever they are kept."""
+    """Edges whose keys can be looked up, in host or device memory."""
 
     @property
     def facts(self) -> InputFacts:
@@ -27,7 +27,7 @@ class KeyedEdges(Protocol):
 
 
 def to_query(config: QueryConfig, edges: KeyedEdges) -> BicliqueQuery:
-    """The query as engines take it.
+    """Return the query for the engines.
 
     Raises
     ------
@@ -48,19 +48,19 @@ def to_query(config: QueryConfig, edges: KeyedEdges) -> BicliqueQuery:
 def dense_ids(
     keys: Iterable[Key], edges: KeyedEdges, side: str, section: str, name: str | None = None
 ) -> tuple[int, ...]:
-    """The dense ids of keys that the key ``containing_<side>`` of a section names, or that of another name.
+    """Return the dense ids of keys in a section's ``containing_<side>``, or in another key of it.
 
     Raises
     ------
     InputError
-        One is not in the graph.
+        A key is not in the graph.
     """
     asked_as = setting(f"{section}.{name or f'containing_{side}'}")
     return tuple(_dense_id(key, edges, side, asked_as) for key in keys)
 
 
 def _dense_id(key: Key, edges: KeyedEdges, side: str, asked_as: str) -> int:
-    # Keys are compared as text, as their hashes are: 5 in a YAML file finds the string "5", and "5" the integer.
+    # Keys are compared as text, like their hashes: 5 in a YAML file finds the string "5", and "5" the integer.
     vertex = edges.vertex_of(str(key), side)
     if vertex is None and edges.facts.undirected is not None:
         raise InputError.at(

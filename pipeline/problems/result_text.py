@@ -28,7 +28,7 @@ def searched_graph(config: Config, facts: InputFacts, graph: Any) -> SearchedGra
     Parameters
     ----------
     graph
-        As `Publication.graph` gave it.
+        The result of `Publication.graph`.
     """
     made = publication_of(config.problem).made_of_input(config)
     return graph_of_input(facts) if made is None else SearchedGraph(graph.n, graph.n_edges, made)

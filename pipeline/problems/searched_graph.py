@@ -1,4 +1,4 @@
-"""The graph that a run has searched: that of its input, or what its problem makes of that."""
+"""The graph that a run searches: the input's graph, or one that the problem derives from it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class SearchedGraph:
     Attributes
     ----------
     n_vertices : int
-        Of a bipartite graph those of both sides.
+        Number of vertices; in a bipartite graph, of both sides together.
     made_of_input : str or None
-        What it is of the input's graph: ``left projection``; None where it is that graph.
+        Name of a derived graph, such as ``left projection``; None for the input's graph.
     """
 
     n_vertices: int
@@ -26,7 +26,7 @@ class SearchedGraph:
 
 
 def graph_of_input(facts: InputFacts) -> SearchedGraph:
-    """The graph that the input itself is."""
+    """Return the graph of the input itself."""
     n_vertices = facts.n_left if facts.undirected is not None else facts.n_left + facts.n_right
     return SearchedGraph(n_vertices, facts.n_edges)
 

@@ -61,7 +61,7 @@ class SinkCollector:
         Raises
         ------
         PublishError
-            Not all of it has arrived.
+            A file of the part is missing or incomplete.
         """
         self._sink.take_part(part)
 

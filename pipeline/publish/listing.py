@@ -33,9 +33,9 @@ class ListedRun:
     run_dir : Path
         For a store at an address only the name counts; local copies are gone.
     address : str
-        The user's name for it.
+        The user's name of the run.
     manifest : Manifest or None
-        None if it cannot be read.
+        The manifest; None if it cannot be read.
     damage : str or None
         The damage visible in names and sizes of files; None without any.
     """

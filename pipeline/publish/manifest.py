@@ -59,11 +59,11 @@ class ComparedGroup(_Frozen):
     Attributes
     ----------
     status : str
-        As `mbe_stage.pipeline.views.diff.Status`.
+        See `mbe_stage.pipeline.views.diff.Status`.
     left, right, came, went : tuple of str
         Members, those that its partner lacked, and those that only its partner had.
     jaccard : float or None
-        None without a partner.
+        Jaccard index with the partner; None without one.
     """
 
     status: str
@@ -269,7 +269,7 @@ def question(config: Config) -> dict[str, Any]:
 
 
 def _asked(section: BaseModel, output: OutputFacts) -> dict[str, Any]:
-    """Return the settings of an output, without those that describe what versions without them did."""
+    """Return the settings of an output, without newer settings whose value describes the old behaviour."""
     before = getattr(output.section, "BEFORE", {}).items()
     values = section.model_dump(mode="json", exclude=set(output.input_keys))
     return {key: value for key, value in values.items() if (key, value) not in before}

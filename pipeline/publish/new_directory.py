@@ -1,4 +1,4 @@
-"""A directory for results outside of the runs: new or empty, and there completely or not at all."""
+"""Write results outside of the runs to a new or empty directory, completely or not at all."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_free(directory: Path) -> None:
 
 @contextmanager
 def new_directory(directory: str | Path, summary: Mapping[str, Any] | None = None) -> Iterator[Path]:
-    """Yield a directory to write into, which takes this place, with its ``summary.json``, in one step at the end."""
+    """Yield a directory to write into; at the end it moves to `directory` in one step, with its ``summary.json``."""
     directory = Path(directory)
     check_free(directory)
     growing = directory.absolute().parent / f".{directory.absolute().name}.{secrets.token_hex(4)}"

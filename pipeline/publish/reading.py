@@ -47,7 +47,7 @@ def refuse_nulls(table: pa.Table, schema: pa.Schema) -> None:
 def bicliques_parts(run_path: str | Path) -> list[Path]:
     """Return the files of a run's table `bicliques`, in reading order.
 
-    For a run without bicliques that was made from another run, these are the other's (`run_with_bicliques`).
+    A run without bicliques that was made from another run uses the other run's (`run_with_bicliques`).
 
     Raises
     ------
@@ -84,7 +84,7 @@ def bicliques_batches(run_path: str | Path, members: int) -> Iterator[tuple[pa.R
     Raises
     ------
     PublishError
-        As `bicliques_parts`, or the table cannot be read.
+        The table cannot be read, or see `bicliques_parts`.
     """
     with reading(run_path):
         files = [open_part(part) for part in bicliques_parts(run_path)]
@@ -203,7 +203,7 @@ def vertex_keys(run_path: str | Path, side: str) -> pa.ChunkedArray:
     Raises
     ------
     PublishError
-        As `key_type`.
+        See `key_type`.
     """
     key_type(run_path, side)
     with reading(run_path), pq.ParquetFile(Path(run_path) / f"{side}_vertices.parquet") as file:
@@ -259,7 +259,7 @@ class PublishedTables(Mapping[str, "pa.Table"]):
     Parameters
     ----------
     manifest : Manifest
-        Its files determine the tables.
+        The manifest of the run; the files in it determine the tables.
     """
 
     def __init__(self, run_dir: Path, manifest: Manifest) -> None:

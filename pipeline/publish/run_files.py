@@ -19,8 +19,8 @@ from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.safe_paths import is_directory, is_file_within, what_is_at
 
 PLAIN_VERSION, SCHEMA_VERSION = 2, 3
-"""Versions of the published tables and of the manifest that can be read: of runs without derived outputs, and of those
-with them. Derived outputs of version 2 were made by other rules."""
+"""Versions of the published tables and of the manifest that can be read: of runs without and
+with derived outputs. Derived outputs of version 2 followed other rules."""
 MANIFEST_NAME = "manifest.json"
 JOURNAL_NAME = "journal"
 LATEST, LOCK, RUNS, STAGING = "latest", ".lock", "runs", ".staging"
@@ -155,7 +155,7 @@ def next_run_id(published: Iterable[str], now: datetime) -> str:
     published : iterable of str
         Names of runs; other names are ignored.
     now : datetime
-        UTC.
+        The current time in UTC.
 
     Examples
     --------

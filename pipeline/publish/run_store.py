@@ -6,10 +6,9 @@
     OUT/runs/<run_id>/            published runs, complete and never changed again
     OUT/.staging/.lock            held for moments: while a run begins, and while one is moved into place
     OUT/.staging/<run_id>/.lock   held by the process that writes this run, for as long as it lives
-    OUT/.staging/<run_id>/<run_id>/    the run as it grows;  .../scratch/  temporary files
-
-    OUT/.staging/<run_id>/journal      checkpoints of the run, once there are any
-    (`pipeline.execution.journal`)
+    OUT/.staging/<run_id>/<run_id>/   the run as it grows
+    OUT/.staging/<run_id>/scratch/    temporary files
+    OUT/.staging/<run_id>/journal     checkpoints of the run, once there are any (`pipeline.execution.journal`)
 
 A killed process loses its lock, so the next `RunStore.begin` can tell its leftovers from a run in progress. It removes
 them, except those with a journal, which stay for some days. The staging directory of a run stopped by a limit stays

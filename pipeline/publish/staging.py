@@ -398,7 +398,7 @@ def synced_beside(directory: Path) -> Iterator[None]:
 def remove_leftovers(staging: Path, above: int, kept_days: float, but: Path | None = None) -> list[Path]:
     """Remove the staging directories of dead writers, below the descriptor `above` of `staging`.
 
-    The store's lock is held, so no new one appears. Resumable ones stay for `kept_days`; other entries stay.
+    The store's lock is held, so no new directory appears. Resumable ones stay for `kept_days`; other entries stay.
     """
     removed = []
     for staging_dir in sorted(staging / name for name in os.listdir(above) if is_staging_name(name)):

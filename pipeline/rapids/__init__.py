@@ -1,4 +1,4 @@
-"""The device's library by its public names; the code is in `pipeline.backends.cudf` and `pipeline.problems`.
+"""Public names of the device library; the code is in `pipeline.backends.cudf` and `pipeline.problems`.
 
 Importing this package needs no GPU library; its modules do.
 """

@@ -16,12 +16,12 @@ def ingest(config: InputConfig, source: object | None = None) -> DeviceEdges:
     Parameters
     ----------
     source : object, optional
-        Taken instead of `config.path`: a `cudf.DataFrame`, or whatever `pipeline.execution.ingest.ingest` takes.
+        Used instead of `config.path`: a `cudf.DataFrame`, or any source of `pipeline.execution.ingest.ingest`.
 
     Returns
     -------
     DeviceEdges
-        The same edges, keys and facts as `pipeline.execution.ingest.ingest` gives.
+        The same edges, keys and facts as from `pipeline.execution.ingest.ingest`.
 
     Raises
     ------

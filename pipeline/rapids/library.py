@@ -1,4 +1,4 @@
-"""Bicliques, cliques and (p, q)-counts for a program whose tables are in device memory already: cuDF in, cuDF out."""
+"""Bicliques, cliques and (p, q)-counts for programs with tables in device memory: cuDF in, cuDF out."""
 
 from mbe_stage.pipeline.problems.bicliques.cudf_library import BicliqueTables, edges_of_graph, enumerate_bicliques
 from mbe_stage.pipeline.problems.cliques.cudf_library import CliqueTables, enumerate_cliques

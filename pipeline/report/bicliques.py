@@ -1,4 +1,4 @@
-"""Sections of the report on bicliques: the graph, sizes, the largest, and the vertices in most of them."""
+"""Sections of the report on bicliques: the graph, sizes, the largest bicliques, and the busiest vertices."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ class _Largest:
     seen: Largest | None
 
     def distinct(self, fewest: int) -> Distinct:
-        """Return those without near copies and with enough vertices on both sides."""
+        """Return the largest without near copies and with enough vertices on both sides."""
         most = affordable(self.sizes.n_members, self.top)
         if self.seen is not None:
             known, are_all = self.seen.first(fewest)
-            # The table has no more.
+            # Reading the table would not examine more than `most` either.
             are_all = are_all or len(known) >= most
             if (found := distinct_of(self.run_path, known, self.top, are_all=are_all)) is not None:
                 return found

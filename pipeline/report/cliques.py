@@ -1,4 +1,4 @@
-"""Sections of the report on cliques: sizes, the largest, and the vertices in most of them."""
+"""Sections of the report on cliques: sizes, the largest cliques, and the busiest vertices."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _sizes(run_path: Path, conditions: list[str]) -> str:
 
 
 def _busiest(run_path: Path, top: int) -> list[dict[str, Any]]:
-    """Return the vertices in most cliques, most first; ties keep the table's order."""
+    """Return the vertices in the most cliques; ties keep the table's order."""
     best: pa.Table | None = None
     with pq.ParquetFile(run_path / "vertices.parquet") as file:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS):

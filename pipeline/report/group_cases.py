@@ -1,4 +1,4 @@
-"""Cases and accounts as HTML: a row and a section for each case, an entry for each account."""
+"""Cases and accounts as HTML: a row and a section per case, an entry per account."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PLAIN = re.compile("[A-Za-z0-9]([ _.:@/-]?[A-Za-z0-9]){0,39}")
 
 @dataclass(frozen=True)
 class CasePages:
-    """Writes the shown cases of a run in their order; lists the `top` best accounts even if they are in no case."""
+    """Writes the shown cases of a run in order, and lists the `top` best accounts even without a case."""
 
     run_path: Path
     manifest: Manifest
@@ -58,7 +58,7 @@ class CasePages:
 
     @cached_property
     def columns(self) -> list[tuple[str, str]]:
-        """The columns of the list of cases that have a value: names in `Case.row`, and headings."""
+        """The columns of the list of cases that have a value: keys of `Case.row`, and headings."""
         headings = {
             "n_left": members_name(self.names[0]),
             "n_right": members_name(self.names[1]),
@@ -74,7 +74,7 @@ class CasePages:
 
     @cached_property
     def keys(self) -> list[str]:
-        """The keys of the groups, by name."""
+        """The names of the groups' keys."""
         return sorted({group["key"] for case in self.cases for group in case.groups if group["key"] is not None})
 
     @cached_property
@@ -89,7 +89,7 @@ class CasePages:
 
     @cached_property
     def by_score(self) -> list[int]:
-        """The left vertices of the list of accounts: those in cases and those with the best scores of all."""
+        """The left vertices in the list of accounts: those in cases, and those with the best scores."""
         rows = (self._scores["left", vertex] for vertex in {*self.places, *self._best})
         return [row["vertex"] for row in sorted(rows, key=self._by_score)[:_MOST_ACCOUNTS]]
 
@@ -99,13 +99,13 @@ class CasePages:
 
     @cached_property
     def _scores(self) -> Mapping[tuple[str, int], Row]:
-        """The rows of `vertex_scores` of all members, and of the best left vertices."""
+        """The rows of `vertex_scores` for all members and the best left vertices."""
         members = (row["vertex"] for case in self.cases for row in case.members)
         return scores_of(self.run_path, (*members, *self._best))
 
     def written(self, most: int) -> Iterator[tuple[str, str]]:
-        """Yield a row of the list and a section for each case, with at most so many members a side."""
-        # Each account has one anchor: in the list of accounts, or else at its first place.
+        """Yield a row of the list and a section per case, with at most `most` members per side."""
+        # Each account has one anchor: in the list of accounts, or else where it first appears.
         anchored = set(self.by_score)
         for at, case in enumerate(self.cases):
             yield self._listed(at, case), self._section(at, case, most, anchored)
@@ -136,7 +136,7 @@ class CasePages:
             case.id,
             f"{several(names[0], row['n_left'])}, {several(names[1], row['n_right'])}",
             row,
-            # A case can be larger than the group that its sentence and pictures are about.
+            # A case can be larger than the group in its sentence and pictures.
             ("" if is_alone else "Its first group, drawn below: ") + sentence(head["explanation"], names),
             [(headings[name], _cell(name, row)[0]) for name in _FACTS if row[name] is not None],
             Markup(self._pictures(head)),
@@ -148,7 +148,7 @@ class CasePages:
         )
 
     def _group(self, group: Row, head: Row, most: int, *, whole: bool) -> dict[str, Any]:
-        """Return the values of a group for the template; members and pictures only of one among several."""
+        """Return a group's values for the template, with members if `whole`; the head's pictures are elsewhere."""
         halo, members = self._rows("group_halo", group), self._members(group)
         core = [row["side"] for row in members if row["is_core"]] if group["kind"] == "grown_cover" else []
         return {
@@ -171,16 +171,17 @@ class CasePages:
         """Format the key of a member of a group."""
         is_split = row["side"] == "right" and (row.get("key_value") is not None or has_parts(self.manifest.config))
         whole = narrowed_key(row["key"], row.get("key_value"))
-        # Nothing in most keys needs the elements that isolate others from the text around them.
+        # Most keys are plain text and need no elements that isolate them from the surrounding text.
         text = key_text(whole) if is_split else str(whole)
         if all(_PLAIN.fullmatch(part) for part in text.split(" · ")):
             return Markup(text)
         return tuple_key(whole) if is_split else key(whole)
 
     def _both(self, rows: Sequence[Row], most: int, anchored: set[int] | None = None) -> list[Mapping[str, Any]]:
-        """Return the members of both sides for the template, those with the best scores first.
+        """Return the members of both sides for the template, best scores first.
 
-        With the accounts that have an anchor, the others get theirs here, and scores are shown.
+        `anchored` has the accounts that already have an anchor. If it is given, other accounts get theirs here, and
+        scores are shown.
         """
         found: list[Mapping[str, Any]] = []
         for side, name in zip(("left", "right"), self.names, strict=True):
@@ -228,7 +229,7 @@ class CasePages:
         return [] if found is None else found.to_pylist()
 
     def _members(self, group: Row) -> list[dict[str, Any]]:
-        """Return the members of a group, those with most edges first."""
+        """Return the members of a group, most edges first."""
         return sorted(self._rows("group_members", group), key=lambda row: (-row["n_edges"], row["vertex"]))
 
     def _pictures(self, group: Row) -> str:
@@ -255,7 +256,7 @@ class CasePages:
         ]
 
     def _other_cases(self, at: int, case: Case) -> tuple[list[tuple[int, str]], int]:
-        """Return the cases that share most left members with this one: number and how many; and how many more."""
+        """Return the cases that share the most left members, as number and text; and how many are left out."""
         lefts = (member["vertex"] for member in case.members if member["side"] == "left")
         shared = Counter(other for vertex in lefts for other in self.places[vertex] if other != at)
         ordered = sorted(shared.items(), key=lambda item: (-item[1], item[0]))
@@ -263,7 +264,7 @@ class CasePages:
         return shown, len(ordered) - len(shown)
 
     def accounts(self, n_cases: int, n_open: int) -> str:
-        """Return the list of accounts, so many of them unfolded, with links to the first cases."""
+        """Return the list of accounts, the first `n_open` unfolded, with links to the first `n_cases` cases."""
         entries = [self._account(self._scores["left", vertex], n_cases) for vertex in self.by_score]
         n_cut = len(self.places.keys() - set(self.by_score))
         return fragment(TEMPLATE, "accounts", entries, n_open, n_cut, self.names[0], members_name(self.names[1]))
@@ -285,7 +286,7 @@ def file_of_page(name: str) -> str:
 
 
 def _by_group(table: pa.Table) -> dict[int, pa.Table]:
-    """Cut a table into the rows of each group, which follow each other."""
+    """Split a table, whose rows are in the order of groups, into the rows of each group."""
     keys = table["group_key"].to_numpy()
     starts = [0, *((keys[1:] != keys[:-1]).nonzero()[0] + 1).tolist()] if len(keys) else []
     ends = [*starts[1:], len(keys)]
@@ -312,7 +313,7 @@ def chance(value: float | None) -> str:
 
 
 def _cell(name: str, row: Row) -> tuple[str, str]:
-    """Return the text of a cell of the list, and the value it is sorted by unless that is the text."""
+    """Return the text of a cell of the list, and its sort key if that differs from the text."""
     value = row[name]
     if value is None:
         return "", ""

@@ -19,7 +19,7 @@ WIDTHS = {
     "3d": (timedelta(days=3), "3 days"),
     "7d": (timedelta(days=7), "7 days"),
 }
-"""The windows of `busiest_window`, narrowest first, with their words."""
+"""The windows of `busiest_window`, narrowest first, with their names."""
 MOST_ROWS, MOST_COLUMNS = 24, 72
 _WIDTH, _HEIGHT, _TEXT = 460, 64, 18
 _LEAST_BAR = 2
@@ -32,10 +32,10 @@ def pattern(
     absent: Iterable[tuple[int, int]] = (),
     names: tuple[str, str] = ("left", "right"),
 ) -> str:
-    """Draw a group as a figure; large groups are cut, with a note.
+    """Draw a group as a figure; large groups are cropped, with a note.
 
-    Bars beside the rows and above the columns are the shares of each member's edges inside the group; a line marks
-    their full length. `absent` are the positions of the missing edges.
+    Bars beside the rows and above the columns show the share of each member's edges inside the group; a line marks a
+    share of 1. `absent` has the positions of the missing edges.
     """
     n_rows, n_columns = min(len(left), MOST_ROWS), min(len(right), MOST_COLUMNS)
     width, height, top = n_columns * _CELL, n_rows * _CELL, _BAR + _GAP
@@ -48,7 +48,7 @@ def pattern(
         f'<path class="absent" d="{holes}"/>' if holes else "",
         f'<path class="bars left" d="M{broad - _BAR} {top}{rows}H{broad - _BAR}z"/>',
         f'<path class="bars right" d="M0 {_BAR}{columns}V{_BAR}z"/>',
-        # Dashes are the lines between cells and between bars: one stroke as thick as the picture for each direction.
+        # Dashed strokes as thick as the picture draw the lines between cells and bars, one stroke per direction.
         f'<path class="rule" stroke-width="{height}" d="M0 {top + height / 2:g}H{width}"/>',
         f'<path class="rule" stroke-width="{broad}" d="M{broad / 2:g} {top}V{high}"/>',
         f'<path class="rule" stroke-width="{_BAR}" d="M0 {_BAR / 2:g}H{width}"/>',
@@ -61,22 +61,22 @@ def pattern(
 
 
 def _svg(width: int, height: int, label: str, parts: Iterable[str]) -> str:
-    """Return an inline SVG image of this size at most; `label` (HTML) is for screen readers."""
+    """Return an inline SVG image of at most this size; `label` (HTML) is for screen readers."""
     return f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
 def _steps(to: str, lengths: Iterable[int], along: str, width: int) -> str:
-    """Draw the outline of bars, equal neighbours as one: the lines between them are drawn over it."""
+    """Draw the outline of bars, with equal neighbours joined; separating lines are drawn over it."""
     return "".join(f"{to}{length}{along}{width * len(list(run))}" for length, run in groupby(lengths))
 
 
 def _holes(absent: Iterable[tuple[int, int]]) -> str:
-    """Draw runs of missing edges in a row as strokes as thick as a cell."""
+    """Draw each run of missing edges in a row as a stroke as thick as a cell."""
     strokes = []
     for row, cells in groupby(sorted(absent), key=lambda cell: cell[0]):
         columns = [column for _, column in cells]
         y = _BAR + _GAP + row * _CELL + _CELL // 2
-        # Neighbouring columns keep their distance to their position in the list.
+        # Columns of a run have a constant distance to their position in the list.
         for _, of_run in groupby(enumerate(columns), key=lambda at: at[1] - at[0]):
             run = [column for _, column in of_run]
             strokes.append(f"M{run[0] * _CELL} {y}h{len(run) * _CELL}")
@@ -93,7 +93,7 @@ def _caption(left: Sequence[float], right: Sequence[float]) -> str:
 
 
 def time_line(group: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> str:
-    """Draw the time line of a group, with its rows of `group_times`, as a figure; nothing without times."""
+    """Draw the time line of a group from its rows of `group_times`, as a figure; empty without times."""
     if group["first_time"] is None or not parts:
         return ""
     step = timedelta(seconds=parts[0]["seconds"])
@@ -135,5 +135,5 @@ def time_line(group: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> s
 
 
 def said(moment: datetime, step: timedelta) -> str:
-    """Format a time with the precision of intervals of that width."""
+    """Format a time with the precision of intervals of width `step`."""
     return moment.strftime("%Y-%m-%d" if step >= timedelta(days=1) else "%Y-%m-%d %H:%M")

@@ -20,17 +20,17 @@ from mbe_stage.pipeline.wording import plural
 _LISTS = {"labels": "Labels", "allow": "Known good", "verdicts": "Verdicts"}
 _MOST_MEMBERS = 200
 _MEMBERS = (_MOST_MEMBERS, 100, 50, 24, 12, 6)
-"""Members of a list: longer ones are tried first."""
+"""Maximum lengths of member lists, tried from the longest."""
 _MOST_BYTES = 5_750_000
 _ACCOUNTS_OPEN = 100
-_MANY = 30  # More sections than these are laid out when they come into view.
+_MANY = 30  # With more sections than this, each is laid out only when it comes into view.
 _BOUNDS = ("0.01", "1e-6", "1e-12", "1e-30")
 
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     """Build the report of a run's groups; see `pipeline.problems.base.DerivedPublication`.
 
-    It shows cases up to 5.75 MB of HTML, with 200 members a side or fewer; and `top` of the muted groups.
+    It shows cases up to 5.75 MB of HTML, with at most 200 members per side, and `top` of the muted groups.
     """
     every = cases_of(run_path)
     cases = [case for case in every if not case.row["is_muted"]]
@@ -67,7 +67,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
 
 
 def _heading(run_path: Path, manifest: Manifest, cases: list[Case]) -> str:
-    """Return the finding without reasons and limits, which the page has below."""
+    """Return the finding without its reasons and limits, which follow on the page."""
     if all(case.row["is_muted"] for case in cases):
         return "No case is left." if cases else "No group is significant."
     return finding_of(run_path, manifest.model_copy(update={"truncated": None}), cases)
@@ -78,9 +78,9 @@ def _capital(text: str) -> str:
 
 
 def _fitting(pages: CasePages) -> tuple[list[str], list[str], int]:
-    """Return the rows and sections of cases that fit the page, and the most members of a list.
+    """Return the rows and sections of cases that fit the page, and the maximum length of member lists.
 
-    Long lists of members are cut before cases are. The first case is shown whatever its size.
+    Member lists are shortened before cases are left out. The first case is always shown.
     """
     left = _MOST_BYTES - len(pages.accounts(len(pages.cases), _ACCOUNTS_OPEN).encode())
     for most in _MEMBERS:
@@ -97,7 +97,7 @@ def _fitting(pages: CasePages) -> tuple[list[str], list[str], int]:
 
 
 def _list(pages: CasePages, rows: list[str], most: int) -> list[str]:
-    """Return the controls and the list of cases, or why there is none."""
+    """Return the controls and the list of cases, or the reason why there is none."""
     if not pages.cases:
         which = "left" if pages.manifest.derived["groups"]["groups"] else "significant"
         return [fragment(TEMPLATE, "nothing", which, _capital(nothing_significant(pages.run_path, pages.manifest)))]

@@ -133,14 +133,7 @@ def _cells(
 ) -> list[str]:
     """Draw the coloured squares, with numbers that fit.
 
-    Parameters
-    ----------
-    bottom : float
-        End of the first row.
-    most : int
-        The largest number.
-    short : callable
-        Shortens a number.
+    `bottom` is the end of the first row, `most` the largest number, and `short` shortens a number.
     """
     longest = max((len(short(cell.number)) for cell in cells), default=0)
     numbered = columns.cell >= max(34, 6 * longest + 4) and rows.cell >= 22

@@ -27,7 +27,7 @@ _WORDS = {"only_in_new": "only in this run", "only_in_old": "only in the run bef
 def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = None) -> Path:
     """Write the report of a run from its tables: one HTML file that needs no network.
 
-    Memory is bounded by `top` and the size of a row group, whatever the number of results.
+    Memory is bounded by `top` and the size of a row group, regardless of the number of results.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = 
 
 
 def rendered(manifest: Manifest, scripts: Sequence[str] = (), **values: Any) -> str:
-    """Return a page on a run: the facts of its manifest, and the further `values` of `templates/page.html`."""
+    """Return a page on a run, from its manifest and the further `values` for `templates/page.html`."""
     title = _title(manifest.input.source)
     return render(
         "page.html",

@@ -40,7 +40,7 @@ class SideSummary:
     hub : VertexRow or None
         A vertex of the largest degree.
     busiest : list of VertexRow
-        The vertices in most bicliques, most first; none that is in no biclique.
+        The vertices in the most bicliques, most first; each is in at least one.
     """
 
     side: str

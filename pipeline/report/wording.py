@@ -147,5 +147,5 @@ def render(template: str, **values: Any) -> Markup:
 
 
 def fragment(template: str, macro: str, *values: Any) -> Markup:
-    """Return what one macro of a template makes of some values."""
+    """Return the output of a template's macro for some values."""
     return Markup(getattr(_environment().get_template(template).module, macro)(*values))

@@ -285,7 +285,7 @@ def opened_driver(address: Address) -> Any:
     Raises
     ------
     ConfigError
-        As `driver_class`.
+        See `driver_class`.
     StoreFailure
         The server cannot be reached.
     """

@@ -19,7 +19,7 @@ from mbe_stage.pipeline.stores.failures import StoreConflict, StoreFailure
 if TYPE_CHECKING:
     from mbe_stage.pipeline.stores.objects import Objects
 
-# A writer that lost the answer finds its run among these, unless too many others have published since.
+# A writer that lost the answer looks for its run among these. If more runs were published since, it cannot tell.
 _PREVIOUS = 20
 
 

@@ -119,7 +119,7 @@ def _remove_leftovers(directory: Path) -> None:
     for root in directory.glob(f"{_PREFIX}*"):
         # Directories that are not ours, or that another process has just removed, are left alone.
         with suppress(OSError), _opened(root) as within:
-            # If a process was killed before it made its lock, the directory has the time.
+            # Without a lock file, because its process was killed early, the time of the directory counts.
             lock = _LOCK if _LOCK in os.listdir(within) else "."
             made_at = os.stat(lock, dir_fd=within, follow_symlinks=False).st_mtime
             if time.time() - made_at >= _YOUNG and not is_locked(_LOCK, within):

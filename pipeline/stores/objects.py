@@ -93,7 +93,7 @@ class Objects(RemoteFiles):
         Raises
         ------
         StoreConflict
-            It is there.
+            The object exists already.
         """
         return self._put(name, content, "create")
 
@@ -103,7 +103,7 @@ class Objects(RemoteFiles):
         Raises
         ------
         StoreConflict
-            It has another.
+            The object has another version.
         """
         return self._put(name, content, {key: value for key, value in version.items() if value is not None})
 

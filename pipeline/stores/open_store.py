@@ -85,13 +85,13 @@ def kept_if_done(store: Store) -> Iterator[None]:
 
 @contextmanager
 def opened_runs(old: str | Path, new: str | Path) -> Iterator[tuple[str | Path, str | Path]]:
-    """Open two runs, each as `opened_run`; ``latest`` is the latest run beside the other, unless such a file exists.
+    """Open two runs, each as `opened_run`; ``latest`` is the latest run next to the other, unless such a file exists.
 
     Yields
     ------
     path
-        Path of each run. For ``latest`` beside a run of this machine, that word, for
-        `pipeline.views.diff.job.resolve_both`.
+        Path of each run, or the word ``latest`` next to a run on this machine, which
+        `pipeline.views.diff.job.resolve_both` resolves.
     """
     old, new = place_of(old), place_of(new)
     both = [_beside(old, new), _beside(new, old)]
@@ -150,7 +150,7 @@ def holds_runs(place: str) -> bool:
 
 
 def _beside(name: str | Path, other: str | Path) -> str | Path:
-    """Resolve ``latest`` beside an address."""
+    """Resolve ``latest`` next to an address."""
     if str(name) != _LATEST or Path(name).exists() or not is_address(other):
         return name
     from mbe_stage.pipeline.stores.remote_store import found_run

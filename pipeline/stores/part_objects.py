@@ -90,7 +90,7 @@ def fetch_missing(run_path: Path) -> None:
     Raises
     ------
     PublishError
-        As `fetch`; only parts that arrived completely stay.
+        See `fetch`; only parts that arrived completely stay.
     """
     staging_dir = run_path.parent
     if missing := _missing(stored_entries(run_path).values(), staging_dir):
@@ -231,13 +231,13 @@ class StoredParts:
         Raises
         ------
         ConfigError
-            What reaches them is not installed here.
+            The library for the store is not installed here.
         """
         return Objects(parse_address(self.address))
 
     @contextmanager
     def opened(self, run_path: Path) -> Iterator[None]:
-        """In the publishing process: allow workers to write during the context.
+        """Allow workers to write during the context; for the publishing process.
 
         Afterwards only booked parts remain.
 
@@ -264,7 +264,7 @@ class StoredParts:
             return set()
 
     def make_known(self, worker: str) -> None:
-        """In a worker: add its mark to `known`.
+        """Add a worker's mark to `known`; for the worker.
 
         Raises
         ------
@@ -282,7 +282,7 @@ class StoredParts:
         Returns
         -------
         tuple of StoredEntry
-            With paths relative to the directory.
+            Entries with paths relative to the directory.
 
         Raises
         ------
@@ -305,7 +305,7 @@ class StoredParts:
         Raises
         ------
         PublishError
-            As `pipeline.stores.part_objects.fetch`.
+            See `pipeline.stores.part_objects.fetch`.
         """
         objects = self.objects
         fetch(objects, entries, directory)

@@ -3,12 +3,12 @@
 ::
 
     ADDRESS/latest                    JSON: the run published last, its number and its manifest's checksum
-    ADDRESS/runs/<run_id>/            the files of a run; it is published when its manifest is there, which comes last
-    ADDRESS/.staging/<run_id>         claims a name while its run is uploaded ADDRESS/.staging/<name>.parts/    results
-    of cluster workers for a run in progress (`part_objects`)
+    ADDRESS/runs/<run_id>/            the files of a run; uploading the manifest, which comes last, publishes it
+    ADDRESS/.staging/<run_id>         claims a name while its run is uploaded
+    ADDRESS/.staging/<name>.parts/    results of cluster workers for a run in progress (`part_objects`)
 
 `latest` is written on the condition that it has not changed since the upload began (`pipeline.stores.latest_pointer`).
-Of two concurrent writers one wins; the other removes its upload and fails. So names sort in the order of publication,
+If two write concurrently, one wins; the other removes its upload and fails. So names sort in the order of publication,
 and each number is used once. A store without conditional writes is refused before any work.
 
 Through fsspec, the run whose name sorts last is the latest, because a copied directory has no pointer.
@@ -69,7 +69,7 @@ class RemoteStore:
     Attributes
     ----------
     files : RemoteFiles
-        For reading.
+        The files, for reading.
     copies : LocalCopies
         Copies of opened runs, and staging directories of new ones; removed with the store.
     """
@@ -88,7 +88,7 @@ class RemoteStore:
 
     @property
     def objects(self) -> Objects:
-        """The same as `files`, to write.
+        """The same objects as `files`, for writing.
 
         Raises
         ------
@@ -99,7 +99,7 @@ class RemoteStore:
 
     @property
     def latest_pointer(self) -> ConditionalObject:
-        """Holds the pointer to the latest run."""
+        """The object that holds the pointer to the latest run."""
         return ConditionalObject(self.objects, LATEST)
 
     @property
@@ -157,7 +157,7 @@ class RemoteStore:
         Raises
         ------
         PublishError
-            As `check_writable`.
+            See `check_writable`.
         """
         from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
 
@@ -252,7 +252,7 @@ class RemoteStore:
         Raises
         ------
         PublishError
-            As `whole`.
+            See `whole`.
         """
         wanted = {f"{RUNS}/{run.name}/{name}" for name in names}
         return self._fetched(run, [each for each in self.listed() if each.name in wanted])
@@ -294,7 +294,7 @@ class RemoteStore:
         Raises
         ------
         PublishError
-            It says something else.
+            The object has other content.
         StoreFailure
         """
         found = self.latest_pointer.read()
@@ -416,7 +416,7 @@ def found_run(place: str) -> tuple[str, str]:
     Raises
     ------
     PublishError
-        There is none; the message describes what was found.
+        There is no run; the message describes what was found.
     """
     named = _run_named(parse_address(place))
     if named is not None:

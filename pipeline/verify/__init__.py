@@ -22,7 +22,7 @@ __all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "compile_steps", "p
 
 
 def compile_steps(manifest: Manifest | None = None) -> tuple[CompileStep, ...]:
-    """List what a check needs compiled: of one run, or of any."""
+    """List the compile steps of a check, for one run or for any."""
     if manifest is None:
         publications = every_publication()
         outputs = tuple(output for each in publications for output in derived_publications(each.problem))

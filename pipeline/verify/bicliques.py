@@ -1,8 +1,8 @@
 """Check the tables of bicliques: every row against the graph, the sums over rows, and missing bicliques.
 
 `pipeline.verify.job.Job` has already checked what holds for a run of any problem. If a run was published without its
-bicliques, they come from the run it was made of. Otherwise the engine `cpu` enumerates them again into temporary files
-(``TMPDIR``), and their rows are checked in the same way.
+bicliques, they come from the run that it was made from. Otherwise the engine `cpu` enumerates them again into temporary
+files (``TMPDIR``), and their rows are checked in the same way.
 """
 
 from __future__ import annotations

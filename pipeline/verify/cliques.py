@@ -35,7 +35,7 @@ from mbe_stage.pipeline.verify.rows import (
 )
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-# Most nodes of a search for all cliques; beyond that, the sample of vertices and edges whose clique is looked up.
+# Maximum nodes of a search for all cliques; beyond it, only the cliques of sampled vertices and edges are looked up.
 _MOST_NODES = 500_000
 _SEEDS = 10_000
 _MOST_PRODUCTS = 500_000_000

@@ -129,7 +129,7 @@ def closures(
     sums : (n, 2) uint64
         Sums of their hashes.
     holds_all : (n,) bool
-        Whether all required ids are members.
+        True if all required ids are members.
     """
     own = 0 if side == "left" else 1
     neighbours = (adjacency.left_offsets, adjacency.left), (adjacency.right_offsets, adjacency.right)
@@ -210,7 +210,7 @@ def _can_join(own, other, own_offsets, own_neighbours, other_offsets, other_neig
     own_offsets, own_neighbours
         Neighbours of the vertices of the side of `own`, ascending.
     other_offsets, other_neighbours
-        The same of the other side.
+        Neighbours of the vertices of the side of `other`, ascending.
     """
     rarest = _rarest(other, other_offsets)
     for i in range(other_offsets[rarest], other_offsets[rarest + 1]):
@@ -359,7 +359,7 @@ def check_witnesses(
     side : str
         The side of the seeds.
     seeds : (n, 2) integers
-        As in `closures`.
+        See `closures`.
     rules : RowRules
         Hashes of the vertices, and the query's conditions.
     sorted_keys : int64
@@ -397,7 +397,7 @@ def check_witnesses(
 
 
 def adjacency(edges: EdgeData) -> Adjacency:
-    """The graph of some edges."""
+    """Return the graph of some edges."""
     return Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
 
 

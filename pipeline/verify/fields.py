@@ -127,7 +127,7 @@ _ASKED_OUTPUT = ("members", "sort", "two_hop_steps", "report", "top")
 
 
 def settings_by_effect(manifest: Manifest) -> dict[str, tuple[str, ...]]:
-    """`BY_EFFECT` with the sections of the run's problem and derived outputs, by section."""
+    """Return `BY_EFFECT` with the sections of the run's problem and derived outputs, by section."""
     publication = publication_of(manifest.problem)
     own = {f"config.{publication.section_name}": tuple(publication.section.model_fields)}
     derived = {f"config.{each.name}": tuple(each.section.model_fields) for each in derived_of(manifest.config)}
@@ -149,7 +149,7 @@ def check_key_types(run: Path, manifest: Manifest, keys: tuple[pa.ChunkedArray, 
     Parameters
     ----------
     keys : pair of pa.ChunkedArray
-        Of the left and right vertices.
+        Keys of the left and right vertices.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def check_key_types(run: Path, manifest: Manifest, keys: tuple[pa.ChunkedArray, 
     right_has_parts = len(reads.right_columns) > 1 or reads.time_bucket is not None
     for side, column in zip(("left", "right"), keys, strict=True):
         if reads.by is not None or (side == "right" and right_has_parts):
-            # JSON arrays are text, whatever their parts are.
+            # JSON arrays are text, regardless of their parts.
             continue
         check_key_type(run / f"{side}_vertices.parquet", manifest, column)
 
@@ -171,7 +171,7 @@ def check_key_type(path: Path, manifest: Manifest, keys: pa.ChunkedArray) -> Non
     Raises
     ------
     VerificationError
-        Its keys are of another type.
+        The keys are of another type.
     """
     stated = manifest.config.input.key_type
     # Without keys the type means nothing.
@@ -206,7 +206,7 @@ def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
         raise VerificationError(f"{place}: comparison is set, but output.compare of its config is 0: expected null")
     reads = reading_of(manifest.config)
     has_events = reads.keeps_events and (reads.weight is not None or reads.timestamp is not None)
-    # Whether there are columns to try as keys, the input alone tells.
+    # Only the input tells whether there are columns to try as keys.
     if (facts.events_fingerprint is not None) != has_events and not (reads.tries_keys and not has_events):
         raise VerificationError(
             f"{place}: input.events_fingerprint is {facts.events_fingerprint}; expected "
@@ -226,7 +226,7 @@ def check_derived(run: Path, manifest: Manifest) -> None:
     Raises
     ------
     VerificationError
-        It describes another one.
+        It describes another output.
     """
     requested = sorted(each.name for each in derived_of(manifest.config))
     if sorted(manifest.derived) != requested:
@@ -253,7 +253,7 @@ def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tup
     stated : InputFacts
         The manifest's facts.
     read : InputFacts or None
-        The facts of the input as read now.
+        The facts of the input as read now; None if it was not given.
 
     Raises
     ------

@@ -57,7 +57,7 @@ def check_asked(run: Path, manifest: Manifest, tables: Iterable[str]) -> None:
     Parameters
     ----------
     manifest : Manifest
-        Its files match those on disk.
+        A manifest whose files match those on disk.
     tables : iterable of str
         Names of the configured tables, as in `Publication.schemas`.
 
@@ -84,7 +84,7 @@ def check_asked(run: Path, manifest: Manifest, tables: Iterable[str]) -> None:
 def check_codecs(run: Path, manifest: Manifest, tables: Iterable[str]) -> list[str]:
     """Check the compression named in the Parquet footers; return notes on tables whose footers do not say.
 
-    A column that compression does not shrink may be stored uncompressed, whatever the codec.
+    A column that compression does not shrink may be stored uncompressed with any codec.
 
     Raises
     ------

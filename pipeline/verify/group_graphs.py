@@ -54,7 +54,7 @@ _NOT_CHECKED = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Further:
-    """A graph beside the run's: its name, `key` and `half_later` of its groups, and what the run states of it."""
+    """A graph besides the run's: its name, `key` and `half_later` of its groups, and the run's facts about it."""
 
     name: str
     label: tuple[str | None, bool | None]
@@ -104,9 +104,9 @@ class OneGraph:
     Attributes
     ----------
     job : Job
-        With the graph's edges and keys.
+        A job with the graph's edges and keys.
     groups : Groups
-        With the graph's own ids.
+        The groups, with the graph's own ids.
     rows : (n,) int64
         Positions of these groups in the list of all.
     degrees : pair of (n_vertices,) int64
@@ -150,10 +150,10 @@ class Graphs:
     Attributes
     ----------
     job : Job
-        With the keys and events of all graphs.
+        A job with the keys and events of all graphs.
     parts : tuple of OneGraph
     ids : callable
-        As for `read_groups`.
+        The function for `read_groups`.
     items : (n_right,) int64 or None
         If keys were tried, the right vertex of the run for each right id.
     """
@@ -172,7 +172,7 @@ class Graphs:
         return arranged(order, groups, n_grown, graphs, n_right if self.items is not None and len(starts) > 1 else None)
 
     def by_item(self) -> Groups:
-        """Return the groups with the items of right members that narrow one."""
+        """Return the groups with right members replaced by their items, if keys were tried."""
         if self.items is None:
             return self.groups
         vertices, is_right = self.groups.vertices.copy(), self.groups.is_right
@@ -304,10 +304,10 @@ def _ids(
     vertices: np.ndarray,
     values: pa.ChunkedArray,
 ) -> np.ndarray:
-    """Return the ids of members: those of a further graph's right vertices follow those of the graphs before it.
+    """Return the ids of members; ids of a further graph's right vertices follow those of earlier graphs.
 
-    The right vertices of tried keys, whose `right_keys` are given, are named by items and values. `starts` are the
-    first right ids of the graphs, and the end; further parameters are those of `pipeline.verify.group_tables.Ids`.
+    With tried keys, `right_keys` are given, and right vertices are identified by items and values. `starts` has the
+    first right id of each graph, and the end. Further parameters are those of `pipeline.verify.group_tables.Ids`.
     """
     graphs, found = of_group[of_row], vertices.astype(np.int64)
     is_narrow = is_right & (graphs > 0) & (right_keys is not None)
@@ -369,13 +369,13 @@ class Scored:
     Attributes
     ----------
     candidates : Bicliques
-        Best first.
+        Candidates, best first.
     surprise, evidence : (n,) int64
-        For each candidate.
+        Scores of the candidates.
     best : int
         The largest surprise, positive or not.
     share_numerators : pair of (n_vertices,) int64
-        As `Best.numerators`.
+        See `Best.numerators`.
     is_whole : bool
         True if these are all bicliques of the run; false if they are only the groups, which allow fewer checks.
     """
@@ -390,7 +390,7 @@ class Scored:
 
 
 def score(job: Job, groups: Groups, null: Null, whose: str = "") -> Scored:
-    """Two passes over the bicliques of a run, or those that are groups: the second reads the members of candidates.
+    """Score the bicliques of a run, or its groups, in two passes: the second reads the members of candidates.
 
     Raises
     ------

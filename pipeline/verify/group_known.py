@@ -43,11 +43,11 @@ class Known:
     positive : pair of set of int
         The known cases.
     positive_classes : set of str
-        Their classes.
+        Classes of the known cases.
     counted : pair of set of int, or None
         Counted vertices; None for all of the side.
     sizes : (int, int)
-        Numbers of vertices.
+        Numbers of left and right vertices.
     """
 
     classes: tuple[dict[int, str], dict[int, str]] | None
@@ -252,7 +252,7 @@ def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], verti
 
 
 def _check_cases(job: Job, groups: Groups, accounts: list[list[int]], allowed: list[bool]) -> None:
-    """Check that a group is in the first case whose head it overlaps by half, else the head of one; allowed ones apart.
+    """Check that a group is in the first case whose head it overlaps by half, or a head itself; allowed ones apart.
 
     A head is the first group of its case.
     """

@@ -45,8 +45,8 @@ _NULLABLE = (
 _UNSURE_DIGITS = 4e-6
 
 Ids = Callable[[Path, np.ndarray, np.ndarray, np.ndarray, pa.ChunkedArray], np.ndarray]
-"""Takes a table's path, and of each vertex the row of the group, whether it is a right one, `vertex` and `key_value`;
-returns its id among those of all graphs."""
+"""Takes a table's path and, for each vertex, the row of its group, whether it is a right one, `vertex` and `key_value`;
+returns its id among the ids of all graphs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +107,7 @@ class Within:
     Attributes
     ----------
     n_edges : (n,) int64
-        Per group.
+        Edges of each group.
     of_member : int64
         For each row of `group_members`, the edges to the other side of its group.
     explained : pair of (n_vertices,) int64
@@ -207,7 +207,7 @@ def check_scores(
     columns : mapping
         Values of the left and of the right vertices.
     scores : mapping
-        Tolerance of those that need all bicliques.
+        Tolerances of the scores that need all bicliques.
     is_whole : bool
         True if all bicliques are known, false if only the groups are.
     """

@@ -41,7 +41,7 @@ def check_times(job: Job, groups: Groups, by_item: Groups) -> None:
     Parameters
     ----------
     by_item : Groups
-        The same with items as right members.
+        The groups with items as right members.
 
     Raises
     ------

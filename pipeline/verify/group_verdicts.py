@@ -28,7 +28,7 @@ _MEMBER = tuple[str, str, str | None]
 def check_verdicts(job: Job, groups: Groups, positive: set[str], allowed: list[bool]) -> None:
     """Check the snapshot, `verdict` and `is_muted`.
 
-    `positive` are the classes of known cases; `allowed` says of each group whether a side is known good.
+    `positive` are the classes of known cases; `allowed` is True for groups with a known good side.
     """
     decisions = _read_decisions(job)
     cases: dict[str, set[_MEMBER]] = {case: set() for case in groups.column("case")}

@@ -107,7 +107,7 @@ def _check_list(graphs: Graphs, found: list[Scored], edges: list[Within], known:
         "surprise_per_edge": (surprise, (rows.sizes(0) * rows.sizes(1)).tolist()),
         "evidence": (evidence, None),
     }[section.rank_by]
-    # Of a grown group and a biclique with the same members, the former is first.
+    # If a grown group and a biclique have the same members, the grown group is first.
     best_first = ranked(rows.keys.tolist(), values.tolist(), per)
     sides = list(zip(map(frozenset, rows.side(0)), map(frozenset, rows.side(1)), strict=True))
     pool = [row for row in best_first if section.kind != (SHORT if row < n_grown else GROWN)]
@@ -181,7 +181,7 @@ def _check_units(path: Path, name: str, stated: np.ndarray, units: np.ndarray, u
 
 
 def _unsure_of_rounding(graphs: Graphs) -> np.ndarray:
-    """Tolerance of sums over edges, in units: shares of edges and effective degrees are rounded once, and added up."""
+    """Return the tolerance of sums over edges, in units: each edge's share or effective degree is rounded once."""
     n_left, n_right, kinds = (graphs.groups.table[name].to_numpy() for name in ("n_left", "n_right", "kind"))
     is_fitted = any(part.null.is_fitted for part in graphs.parts)
     return 2 * n_left.astype(np.int64) * n_right * ((kinds == GROWN) | is_fitted)
@@ -283,7 +283,7 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], known: Known) -
         **known.counts(groups, has_verdicts="verdicts" in job.manifest.derived_inputs.get("groups", {})),
     }
     if not is_whole:
-        # Only the groups are known of the candidates.
+        # Only those candidates that are groups are known.
         least = {"significant_candidates": counts["significant_candidates"]}
         least |= {"candidates_not_scored": 0, "seeds_not_grown": 0}
         counts |= {name: max(n, stated.get(name, -1)) for name, n in least.items()}

@@ -25,7 +25,7 @@ from mbe_stage.pipeline.verify.products import full, matrix_of, rows_of
 from mbe_stage.pipeline.verify.rows import Batch, RowRules, check_column, check_members, chosen_rows, reader, sampled
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-# Most itemsets, and pairs of items, that are held against the baskets; itemsets in one product of matrices.
+# Maximum itemsets, and pairs of items, to compare with the baskets; itemsets per product of matrices.
 _MOST_JUDGED, _PAIRS, _AT_ONCE = 20_000, 100_000, 256
 _SIDES = ("antecedent", "consequent")
 # The right side of a row has the items, and the left one no members.
@@ -158,7 +158,7 @@ class _Itemsets:
             return
         chosen = chosen_rows(len(rules), min(job.sample, _MOST_JUDGED), job.rng)
         for part in _parts(chosen):
-            # Antecedent, consequent and both together; then the antecedent without each of its items, if any are left.
+            # Antecedent, consequent and both together; then the antecedent without each of its items, unless empty.
             parts = [[np.array(items) for items in (*rules[row], sum(rules[row], ()))] for row in part]
             sets = [[*own, *(np.delete(own[0], at) for at in range(own[0].size) if own[0].size > 1)] for own in parts]
             ends = np.cumsum([len(own) for own in sets])[:-1]
@@ -201,7 +201,7 @@ class _Itemsets:
             job.not_checked(f"lattice against the input: {n_rows - chosen.size:,} itemsets outside the random sample")
 
     def _below(self, matrix: sparse.csr_array, items: np.ndarray) -> set[int]:
-        """The keys of the listed closed sets that all of their further items lead to."""
+        """Return the keys of the closed sets directly below `items`: each of their further items generates them."""
         held = matrix[np.flatnonzero(matrix[:, items].sum(axis=1) == items.size)]
         counts = np.asarray(held.sum(axis=0))
         further = np.flatnonzero((counts >= self.least) & (counts < held.shape[0]))
@@ -246,7 +246,7 @@ class _Itemsets:
 
 
 def _judge(matrix: sparse.csr_array, batch: Batch, chosen: np.ndarray, least: float) -> None:
-    """Count the baskets that hold the items of some rows, and those of them that share a further item."""
+    """Check some rows: count the baskets with their items, and those that share a further item."""
     for rows in _parts(chosen):
         sizes = batch.sizes(1)[rows]
         sets = [batch.members[1][batch.offsets[1][row] : batch.offsets[1][row + 1]] for row in rows]
@@ -261,7 +261,7 @@ def _judge(matrix: sparse.csr_array, batch: Batch, chosen: np.ndarray, least: fl
 
 
 def _held(matrix: sparse.csr_array, sets: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count the baskets that hold each set of items, the items in all of these, and the most that share one more."""
+    """Count the baskets with each set of items, the items common to them, and the most that share one more."""
     sizes, members = np.fromiter(map(len, sets), np.int64), np.concatenate([*sets, np.empty(0, np.int64)])
     ends = np.concatenate([[0], np.cumsum(sizes)])
     held = full(rows_of(ends, members, matrix.shape[1]) @ matrix.T, sizes)

@@ -203,7 +203,7 @@ class Job:
     seed : int
         Seed of `rng`.
     threads : int
-        0 is every core.
+        0 uses every core.
     on_progress : callable
         Takes the share of the work done.
 

@@ -125,7 +125,7 @@ def _check_manifest(job: Job, counts: Mapping[Cell, int]) -> None:
 
 
 def _check_local(job: Job, counts: Mapping[Cell, int], again: _Again | None) -> tuple[str, ...]:
-    """The local tables; returns what they are hashed to."""
+    """Check the local tables; return their checksums for the fingerprint."""
     run, manifest, n_left = job.run, job.manifest, job.manifest.input.n_left
     keys, pairs = _keys(job), _pairs(job)
     ends = None if pairs is None else _ends(job, pairs, keys)
@@ -190,7 +190,7 @@ def _first_rows(job: Job, name: str, columns: list[str], n: int) -> list[pa.Arra
 
 
 def _ends(job: Job, pairs: tuple[pa.Array, pa.Array], keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The dense ids of each edge's ends."""
+    """Return the dense ids of each edge's ends."""
     text, n_left = [str(key) for key in keys.to_pylist()], job.manifest.input.n_left
     found = []
     for side, of_side in zip((text[:n_left], text[n_left:]), pairs, strict=True):
@@ -344,9 +344,6 @@ def check_sums(
 
     Parameters
     ----------
-    cell : (int, int)
-    count : int
-        The number of bicliques.
     ends : pair of (n_edges,) int, or None
         The dense ids of each edge's ends, if known: each biclique of a left vertex has q of its edges.
 

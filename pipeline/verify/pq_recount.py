@@ -121,9 +121,9 @@ class Walk:
         False if there are too many sets.
     counts : dict of (int, int) to int
     left, right : dict of (int, int) to Counter
-        By vertex.
+        Counts by vertex.
     edges : dict of (int, int) to Counter
-        By ``(left, right)``.
+        Counts by ``(left, right)``.
     """
 
     def __init__(self, of: Recount, cells: Sequence[tuple[int, int]], with_local: bool) -> None:

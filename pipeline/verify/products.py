@@ -33,13 +33,13 @@ def full(counts: csr_array, wanted: np.ndarray) -> csr_array:
 
 
 def products_before(side: csr_array) -> np.ndarray:
-    """Return the products that the rows before each row take, and those of all: (n_rows + 1,) int64."""
+    """Return the number of products before each row, and of all rows: (n_rows + 1,) int64."""
     degrees = np.bincount(side.indices, minlength=side.shape[1]).astype(np.int64)
     return np.concatenate([[0], np.cumsum(degrees[side.indices])])[side.indptr]
 
 
 def shared_of_rows(side: csr_array, before: np.ndarray) -> Iterator[tuple[int, coo_array]]:
-    """Yield the product of consecutive rows with all rows, and the first of them; `before` is `products_before`."""
+    """Yield the products of consecutive rows with all rows, and the first row; `before` is `products_before`."""
     transposed, first = side.T.tocsr(), 0
     while first < side.shape[0]:
         end = max(first + 1, int(np.searchsorted(before, before[first] + _PRODUCTS_AT_ONCE, side="right")) - 1)

@@ -152,14 +152,14 @@ def batches(parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch
 def sampled(
     job: Job, parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch], n_rows: int, chosen: np.ndarray
 ) -> Iterator[tuple[Batch, np.ndarray]]:
-    """Yield `batches`, each with the chosen ones of its rows; report progress, and check the order that is promised.
+    """Yield `batches`, each with its chosen rows; report progress, and check the order if `output.sort` is set.
 
     Parameters
     ----------
     n_rows : int
-        Of all parts.
+        Number of rows in all parts.
     chosen : (n,) int64
-        Numbers of rows, ascending, as of `chosen_rows`.
+        Numbers of rows, ascending, from `chosen_rows`.
     """
     last: int | None = None
     for batch in batches(parts, read):
@@ -266,7 +266,7 @@ def reader(
     Parameters
     ----------
     table : str
-        Its name, in the plural; the column of keys has that of the singular.
+        Name of the table, in the plural; the column of keys has the singular.
     lists : pair of str or None
         The columns of left and right members; None for a side without members.
     numbers : (str, str, str)
@@ -365,7 +365,7 @@ def _take_part(offsets, members, keys, n_edges, n_bicliques, best_edges, best_ke
     offsets, members : (n + 1,) int64 and int32
         Members of each row.
     keys, n_edges : (n,) int64
-        Per row.
+        Key and number of edges of each row.
     n_bicliques, best_edges, best_key : (n_vertices,) int64
         Changed in place; among equally large bicliques the smallest key is kept.
     """

@@ -18,7 +18,7 @@ from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.products import matrix_of, products_before, shared_of_rows
 
 _MOST_PRODUCTS = 1_000_000_000
-# Rows whose neighbours are intersected at once, and neighbours of one such part.
+# Rows per batch, and neighbours per part, whose intersection is computed at once.
 _ROWS_AT_ONCE, _ENTRIES_AT_ONCE = 1 << 18, 20_000_000
 _TOLERANCE = 1e-6
 
@@ -138,7 +138,7 @@ class _Pairs:
         yield from zip(np.split(first, cuts), np.split(second, cuts), strict=True)
 
     def _similarity(self, first: np.ndarray, second: np.ndarray, shared: np.ndarray) -> dict[str, np.ndarray]:
-        """The measures of pairs, the larger the better: of p-values, negative logarithms."""
+        """Return the measures of pairs, larger is better; for p-values, their negative logarithms."""
         a, b = self.degrees[first], self.degrees[second]
         # Pairs of equal degrees and shared neighbours have one p-value.
         kinds, which = np.unique(np.stack([shared, np.minimum(a, b), np.maximum(a, b)]), axis=1, return_inverse=True)

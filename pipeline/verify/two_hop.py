@@ -21,12 +21,12 @@ from mbe_stage.pipeline.verify.closure import Adjacency, in_parts
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-# Two-step paths to walk, in a few seconds; if there are more, those of vertices drawn at random.
+# Maximum two-step paths to walk, a few seconds; if there are more, only those of randomly drawn vertices.
 _PATHS = 2_000_000_000
 
 
 def check_presence(run: Path, side: str, most_steps: int) -> None:
-    """Check, without the graph, that a side has all its two-hop degrees or none; none if no step was allowed.
+    """Check without the graph that a side has all its two-hop degrees or none, and none if no step was allowed.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def check_presence(run: Path, side: str, most_steps: int) -> None:
     Raises
     ------
     VerificationError
-        Only some are present, or all although none should be.
+        Only some are present, or all are although none should be.
     """
     path = run / f"{side}_vertices.parquet"
     column = pq.read_table(path, columns=["two_hop_degree"])["two_hop_degree"]
@@ -55,7 +55,7 @@ def check_two_hop(
     Parameters
     ----------
     adjacency : Adjacency
-        With this side as its left.
+        The graph, with this side as its left.
     most_steps : int
         Most steps of the run (`InputFacts.most_two_hop_steps`).
 

@@ -51,7 +51,7 @@ def last_complete(store: Store, config_fingerprint: str) -> tuple[Path, Manifest
 
 
 def not_sought(error: PublishError) -> Comparison:
-    """Return a comparison that says that runs could not be listed."""
+    """Return a comparison with the remark that runs could not be listed."""
     reason = f"runs to compare with could not be listed: {addresses_in(error)}"
     log.warning("%s", reason)
     return Comparison(run_id=None, remarks=(reason,))
@@ -64,17 +64,13 @@ def compare_with_last(
 
     Parameters
     ----------
-    run_path : Path
-        The directory of the run's tables.
-    manifest : Manifest
-        The run's manifest.
     on_compile : callable
         Called before compiled code is needed, if the sets of keys differ.
     """
     try:
         last = last_complete(store, manifest.config_fingerprint)
     except PublishError as error:
-        # Problems with the store are left to the publication.
+        # The publication reports problems with the store.
         return not_sought(error)
     if last is None:
         return Comparison(run_id=None, remarks=("no complete run of the same query is published here",))

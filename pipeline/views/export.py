@@ -33,8 +33,8 @@ COLUMNS = pa.schema(
         ("n_edges", pa.int64()),
     ]
 )
-# Spreadsheets treat a cell that begins like this as a formula, or drop the character and then do.
 _NUMBER = r"^[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?$"
+# Spreadsheets treat a cell that begins like this as a formula, or drop the character and then do.
 _FORMULA = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 # Approximate members read at once, by the average row of a row group, and bytes of keys written at once.
 _MEMBERS = 1 << 18
@@ -111,7 +111,7 @@ def export_rows(rows: Sequence[Mapping[str, Any]], output: IO[bytes]) -> None:
 
 
 def export_table(table: pa.Table, output: IO[bytes]) -> None:
-    """Write a table as CSV: spreadsheets take no name or text for a formula, and texts of numbers for numbers."""
+    """Write a table as CSV; spreadsheets treat no name or text as a formula, but text of digits as a number."""
     names = harmless(pa.array(table.column_names, pa.string())).to_pylist()
     table = pa.table([_cells(column) for column in table.columns], names)
     with csv_writer(output, table.schema) as write:
@@ -131,7 +131,7 @@ def _cells(column: pa.ChunkedArray) -> Any:
 
 
 def harmless(keys: pa.Array | pa.ChunkedArray) -> pa.Array:
-    r"""Return keys as text that spreadsheets do not treat as formulas: an apostrophe precedes what would begin one.
+    r"""Return keys as text that spreadsheets do not treat as formulas: an apostrophe precedes text that would be one.
 
     Integer keys stay numbers: ``-5`` is not a formula.
 

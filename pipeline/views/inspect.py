@@ -37,7 +37,7 @@ from mbe_stage.sampling import SAMPLED_ENGINE, memory_bytes
 from mbe_stage.stream import Progress, stream
 
 _CORES = ((2, 2), (3, 3), (5, 5), (10, 10))
-# If counting two-hop degrees takes long, they are estimated from so many vertices.
+# If counting all two-hop degrees takes long, they are estimated from this many vertices.
 _FEWEST_SAMPLED, _MOST_SAMPLED = 100, 1_000
 _SHORT_TRIAL = ("estimate the time of an enumeration with a short trial: --trial 2",)
 
@@ -185,7 +185,7 @@ def inspect_edges(
     trial_seconds : float
         Length of the trial; 0 for no trial.
     seed : int
-        Of the estimate.
+        Seed of the estimate.
     """
     config = config or Config()
     execution, publication = config.execution.to_execution(), publication_of(config.problem)
@@ -237,7 +237,7 @@ def _engine(config: Config) -> str:
     """Return the engine of a trial; the tier for tables does not matter."""
     if (engine := config.execution.engine) != "rapids":
         return engine
-    # With it come the steps of a run and its runners: a tenth of a second.
+    # This import also loads the steps and runners of a run, which takes a tenth of a second.
     from mbe_stage.pipeline.execution.tiers import tier_named
 
     return tier_named(engine, config.problem).engine
@@ -245,7 +245,7 @@ def _engine(config: Config) -> str:
 
 def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, SideFacts]:
     """Return the density and the degrees of both sides."""
-    # A look is to cost little beside reading. Counting every vertex may take minutes where a sample is enough.
+    # Inspecting should cost little compared with reading. Counting every vertex may take minutes.
     most_steps, limit = max(QUICK_TWO_HOP_STEPS, graph.n_edges), config.output.two_hop_steps
     most_steps = most_steps if limit is None else min(limit, most_steps)
     counts = np.bincount(graph.left_degrees), np.bincount(graph.right_degrees)
@@ -262,7 +262,7 @@ def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, S
 
 
 def _with_sample(side: SideFacts, graph: BipartiteCSR, most_steps: int) -> SideFacts:
-    """Return the facts with estimates from random vertices, as many as take about so many steps, if none is counted."""
+    """Return the facts with estimates from random vertices within `most_steps`, unless all vertices are counted."""
     n = _n_sampled(side, most_steps)
     if side.two_hop_degrees is not None or n < _FEWEST_SAMPLED:
         return side
@@ -271,7 +271,7 @@ def _with_sample(side: SideFacts, graph: BipartiteCSR, most_steps: int) -> SideF
 
 
 def _n_sampled(side: SideFacts, most_steps: int) -> int:
-    """Return the number of random vertices that take about half of these steps."""
+    """Return the number of random vertices that take about half of `most_steps`."""
     return most_steps * side.n // max(1, 2 * side.two_hop)
 
 
@@ -296,7 +296,7 @@ def _side(counts: np.ndarray, other_counts: np.ndarray) -> SideFacts:
 def _distribution(counts: np.ndarray) -> TwoHopFacts:
     if not counts.size:
         return TwoHopFacts(0.0, 0.0, 0.0, 0.0, 0)
-    # Vertices are many, their degrees are few: this is quicker than `np.quantile`.
+    # There are many vertices but few distinct degrees, so this is faster than `np.quantile`.
     ends, degrees = np.cumsum(counts), np.arange(counts.size)
     at = np.array([0.5, 0.9, 0.99]) * (ends[-1] - 1)
     lower, upper = (np.searchsorted(ends, place, "right") for place in (np.floor(at), np.ceil(at)))

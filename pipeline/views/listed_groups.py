@@ -1,4 +1,4 @@
-"""The groups of a published run with their members' own keys: the first of them, or all."""
+"""The groups of a published run with the members' own keys."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def chance_text(run_path: Path) -> str:
 
 
 def _best(run_path: Path) -> str:
-    """Return how far the most surprising biclique is from the threshold."""
+    """Return the distance of the most surprising biclique from significance, in words."""
     schema = pq.read_schema(run_path / "groups.parquet")
     value = (schema.metadata or {}).get(BEST_SURPRISE)
     # Groups of earlier versions have no level, and were listed from a surprise of 0 on.

@@ -12,16 +12,15 @@ import numpy as np
 from mbe_stage.pipeline.views.top import ALL, Biclique, BicliqueIds, Conditions, Measure, largest_ids, with_keys
 
 LOOKED_THROUGH = 2
-"""Number of the largest that are read first for each wanted one: they are in few parts of the table, and are often
-enough."""
-# Factor by which the number grows after that.
+"""Number of bicliques to read first for each wanted one: they are in few parts of the table, and often enough."""
+# Growth factor of that number if it is not enough.
 _MORE = 8
-# Up to this many members in all, the largest are found in one pass.
+# If all bicliques together have at most this many members, the largest are found in one pass.
 _FEW_MEMBERS = 10_000_000
 # Minimum left members of a wide biclique.
 _WIDE = 4_096
 MOST = 20_000
-"""Maximum to examine (or the wanted number, if larger): one family may fill the whole graph."""
+"""Maximum number to examine (or the wanted number, if larger), because one family may fill the whole graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ def largest_distinct(
     Parameters
     ----------
     run_path, limit, by, conditions
-        As in `pipeline.views.top.largest_bicliques`, which also lists the errors.
+        See `pipeline.views.top.largest_bicliques`, which also lists the errors.
     most : int
         Maximum number of the largest to examine. If they have fewer distinct ones than wanted, fewer are returned.
     """
@@ -73,26 +72,18 @@ def distinct_of(
     Parameters
     ----------
     run_path, limit
-        As for `largest_distinct`.
+        See `largest_distinct`.
     candidates : sequence of BicliqueIds
-        The largest first, without a gap.
+        The largest bicliques in order, without a gap.
     are_all : bool
-        True if there are no others.
+        True if these are all bicliques.
     """
     chosen, n_copies = _distinct(candidates, limit)
     return Distinct(with_keys(run_path, chosen), n_copies) if are_all or len(chosen) == limit else None
 
 
 def affordable(n_members: int, limit: int) -> int:
-    """Return how many of the largest bicliques the report examines; for a large result, those of one pass.
-
-    Parameters
-    ----------
-    n_members : int
-        Members of all bicliques of the run.
-    limit : int
-        Number to show.
-    """
+    """Return the number of largest bicliques to examine for a report; for a large result, as many as one pass finds."""
     return MOST if n_members <= _FEW_MEMBERS else LOOKED_THROUGH * limit
 
 
@@ -114,14 +105,14 @@ def _distinct(candidates: Iterable[BicliqueIds], limit: int) -> tuple[list[Bicli
 class _LeftSides:
     """The left sides of listed bicliques, to find those that share half of their members.
 
-    Sides whose sizes differ by more than a factor of two cannot. Narrow sides are found by an index of their members.
-    Wide ones are compared one by one, because indexing their members would take seconds.
+    Sides cannot do so if their sizes differ by more than a factor of two. Narrow sides are found by an index of their
+    members. Wide ones are compared one by one, because indexing their members would take seconds.
     """
 
     def __init__(self) -> None:
         self._wide: list[np.ndarray] = []
         self._sizes: list[int] = []
-        # For each member, its narrow bicliques.
+        # The narrow bicliques of each member.
         self._holders: dict[int, list[int]] = defaultdict(list)
 
     def nearly_have(self, left: np.ndarray) -> bool:
@@ -133,7 +124,7 @@ class _LeftSides:
         return any(_is_near(common, left.size, self._sizes[place]) for place, common in shared.items())
 
     def add(self, left: np.ndarray) -> None:
-        """List one more."""
+        """Add a left side to the list."""
         if 2 * left.size >= _WIDE:
             self._wide.append(left)
         if left.size < 2 * _WIDE:

@@ -77,12 +77,12 @@ def regroup(
         The input in memory, as for `pipeline.run`.
     on_share : callable
     on_progress, on_compile : callable, optional
-        As for `pipeline.run`. With time buckets, `on_progress` reports the enumeration of the second graph.
+        See `pipeline.run`. With time buckets, `on_progress` reports the enumeration of the second graph.
 
     Returns
     -------
     RunResult
-        Its manifest names the source as `made_of` if that has bicliques. It is truncated if the source is.
+        The manifest names the source as `made_of` if that has bicliques; the run is truncated if the source is.
 
     Raises
     ------
@@ -105,13 +105,7 @@ def _regrouped(
     on_progress: OnProgress | None,
     on_compile: OnCompile | None,
 ) -> RunResult:
-    """Regroup a run on this machine, as `regroup`.
-
-    Parameters
-    ----------
-    sections, source, on_share, on_progress, on_compile
-        As for `regroup`.
-    """
+    """Regroup a run on this machine, as `regroup`."""
     clock = Clock()
     check_problem(run_dir)
     with_bicliques = run_with_bicliques(run_dir)

@@ -1,4 +1,4 @@
-"""The most interesting rows of a published run, read with bounded memory: the largest bicliques, by size or vertex."""
+"""The largest bicliques of a published run, by size or with a vertex, read with bounded memory."""
 
 from __future__ import annotations
 
@@ -216,20 +216,20 @@ class _Best:
         self._places: list[_Place] = []
 
     def add(self, batch: pa.RecordBatch, rows: np.ndarray, measure: str, part: Path, group: int, start: int) -> None:
-        """Add those rows of a batch.
+        """Add rows of a batch.
 
         Parameters
         ----------
         batch : pa.RecordBatch
             From the table of bicliques.
         rows : (n,) int64
-            Positions in the batch.
+            Positions of the rows in the batch.
         measure : str
             The column with the size of a row.
         part : Path
             The file of the batch.
         group, start : int
-            Its row group, and the number of the batch's first row in it.
+            The row group of the batch, and the position of the batch's first row in it.
         """
         measures = numbers_of(batch.column(measure)).astype(np.int64)[rows]
         if len(self._places) == self._limit:

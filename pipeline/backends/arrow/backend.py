@@ -1,4 +1,4 @@
-"""Tables in host memory, for every engine except the one on the device's own frames."""
+"""Tables in host memory, for every tier except `rapids`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ArrowBackend:
 
     def column(self, rows: RawEdges, role: str, key_type: KeyType) -> Column:
         column = column_of(rows, role, key_type)
-        # Conversions took more than the column.
+        # Converting needed more memory than the column itself.
         pa.default_memory_pool().release_unused()
         return column
 
@@ -132,6 +132,6 @@ ARROW = ArrowBackend()
 
 def _read(config: InputConfig, source: object | None) -> RawEdges:
     raw = read_edges(config, source)
-    # What decoding took is more than the graph will take.
+    # Decoding needed more memory than the graph will.
     pa.default_memory_pool().release_unused()
     return raw

@@ -1,4 +1,4 @@
-"""Write blocks of results as Parquet, in threads beside the engine."""
+"""Write blocks of results as Parquet in threads, while the engine searches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mbe_stage.pipeline.publish.run_files import as_publish_errors
 # bursts: one block may wait for each encoder.
 _WAITING_BYTES = 64 << 20
 _MOST_WAITING = 64
-# Most memory of one encoder; the run's budget decides how many there may be.
+# Maximum memory of one encoder; the run's budget limits their number.
 _ENCODER_BYTES = 128 << 20
 _LEAST_BUDGET = 1 << 30
 _MEMORY_FACTS = "/proc/meminfo"
@@ -32,17 +32,17 @@ _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.
 
 
 def writing_budget(memory_budget: int | None) -> int:
-    """Return the bytes that writing may take: the run's budget, or without one a quarter of the free memory."""
+    """Return the bytes for writing: the run's budget or, without one, a quarter of the free memory."""
     return max(_LEAST_BUDGET, _free_bytes() // 4) if memory_budget is None else memory_budget
 
 
 def most_encoders(memory_budget: int) -> int:
-    """Return how many threads may convert between blocks and files at once within that many bytes."""
+    """Return how many threads that convert between blocks and files fit into that many bytes."""
     return min(max(1, memory_budget // _ENCODER_BYTES), Execution().worker_count)
 
 
 def writers_bytes(memory_budget: int | None) -> int:
-    """Return the most memory of all encoders of a run with that budget."""
+    """Return the maximum memory of all encoders of a run with that budget."""
     return most_encoders(writing_budget(memory_budget)) * _ENCODER_BYTES
 
 
@@ -73,7 +73,7 @@ class BlockWriter:
     Parameters
     ----------
     schemas : mapping of str to pa.Schema
-        Schemas by the names of the data sets' directories; without one nothing is written.
+        Schemas by the names of the data sets' directories; if there are none, nothing is written.
     rows : callable
         Takes a block in one of the threads, and returns its rows as one batch; None if nothing is to be written.
     spread : callable
@@ -81,11 +81,11 @@ class BlockWriter:
     order : KeyOrder or None
         Takes batches and returns them sorted; then there is one thread.
     block_bytes : int
-        Size of the blocks that will come.
+        Expected size of the blocks.
     memory_budget : int
         Memory limit of all encoders together, in bytes.
     is_begun : bool
-        Whether parts of an earlier process exist.
+        True if parts of an earlier process exist.
 
     Notes
     -----
@@ -129,7 +129,7 @@ class BlockWriter:
         self._sealing: threading.Thread | None = None
 
     def accept(self, block: Any, n_bytes: int) -> None:
-        """Queue a block or, with an order, a `Spill`, of that many bytes; its arrays are kept until they are written.
+        """Queue a block of that many bytes or, with an order, a `Spill`; its arrays are kept until they are written.
 
         Raises
         ------
@@ -168,7 +168,7 @@ class BlockWriter:
         Raises
         ------
         PublishError
-            This failed.
+            The part cannot be put there.
         """
         names = next(names for names, _ in self._parts if names.name == name)
         with as_publish_errors(self._path):

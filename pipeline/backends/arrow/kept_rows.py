@@ -49,21 +49,22 @@ class _Summary(Protocol):
 
 
 class KeptRows:
-    """The use of a journal by a collector of rows; without a journal there is nothing to restore or record.
+    """The journal as a collector of rows uses it; without a journal there is nothing to restore or record.
 
     Parameters
     ----------
     journal : Journal or None
-        Of the run.
+        The journal of the run.
     data_set : str
         The directory of the rows that hold all information.
     members : mapping of str to (str, int)
-        Of these rows, as in `BlockRows`.
+        Columns of members in these rows, as in `BlockRows`.
 
     Attributes
     ----------
     scratch : Path
-        For spills of an order. With a journal they may have to stay until publication, and are not part of the run.
+        Directory for the spills of an order. With a journal they may have to stay until publication; they are not part
+        of the run.
     """
 
     def __init__(
@@ -132,9 +133,9 @@ class KeptRows:
         writer
             Settled.
         remaining : sequence of Task or OpenWork
-            At least one.
+            The remaining tasks, at least one.
         work_done : float
-            As `Journal.add` takes it.
+            See `Journal.add`.
         n_items : int
             Results so far, including those of earlier processes.
 
@@ -154,7 +155,7 @@ class KeptRows:
         Parameters
         ----------
         derived : sequence of DerivedCollector
-            Their sums are restored, too.
+            Collectors whose sums are restored, too.
 
         Raises
         ------

@@ -18,7 +18,7 @@ from mbe_stage.pipeline.backends.backend import is_key
 
 
 def is_encodable(kind: pa.DataType) -> bool:
-    """Return True for a column of integers within int64, or of text."""
+    """Return True for a column of text, or of integers within int64."""
     return pa.types.is_large_string(plain_type(kind)) or (pa.types.is_integer(kind) and kind != pa.uint64())
 
 
@@ -30,7 +30,7 @@ class KeyEncoder:
     finds_integers : bool
         Text becomes integers if every value is the canonical form of one.
     new_codes : type
-        `Codes`, or a kind of it.
+        `Codes` or a subclass.
     growing : Growing
 
     Examples
@@ -56,10 +56,10 @@ class KeyEncoder:
     ) -> None:
         self._finds_integers, self._new_codes, self._growing = finds_integers, new_codes, growing
         self._integers = IntegerNumbers(new_codes(), growing)
-        # Once there is text that is no integer; its codes continue those of the integers.
+        # Set once a text is not an integer; its codes continue those of the integers.
         self._texts: TextNumbers | None = None
         self._codes: Codes
-        # Rows so far; from the first batch with nulls on, which of them have a value.
+        # Number of rows so far, and from the first batch with nulls on, a mask of the values.
         self.n = self._n_whole = 0
         self._present: Codes | None = None
 
@@ -69,7 +69,7 @@ class KeyEncoder:
         return self._integers.nbytes if self._texts is None else self._texts.nbytes
 
     def add(self, batch: pa.Array) -> None:
-        """Take the next rows: integers within int64, or text, and always of the same kind."""
+        """Add the next rows: integers within int64, or text; all batches must be of one kind."""
         if pa.types.is_dictionary(batch.type):
             batch = decoded(batch)
         if batch.null_count and self._present is None:
@@ -100,7 +100,7 @@ class KeyEncoder:
             codes, integers = self._integers.ranked()
             keys = pa.array(integers)
         else:
-            # The table goes before there are two copies of the texts.
+            # Free the table before there are two copies of the texts.
             buffers, codes, self._texts = self._texts.texts(), self._codes, None
             keys = pa.LargeStringArray.from_buffers(buffers[0].size - 1, *map(pa.py_buffer, buffers))
             order = _ascending(keys, texts.leading_words(*buffers))
@@ -110,7 +110,7 @@ class KeyEncoder:
         return pa.DictionaryArray.from_arrays(self._in_all_rows(codes), keys, safe=False)
 
     def _turn_to_text(self) -> None:
-        """Number the integers so far as the texts they were."""
+        """Number the integers so far as texts."""
         self._texts = TextNumbers(self._growing)
         self._codes, integers = self._integers.ranked()
         written = pa.array(integers).cast(pa.large_string())
@@ -126,13 +126,13 @@ class KeyEncoder:
 
 
 class PlainColumn:
-    """Keeps the batches of a column of a type."""
+    """Collects the batches of a column of any type."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind, self._batches = kind, list[pa.Array]()
 
     def add(self, batch: pa.Array) -> None:
-        """Take the next rows."""
+        """Add the next rows."""
         self._batches.append(batch)
 
     def finish(self) -> pa.ChunkedArray:
@@ -146,18 +146,18 @@ NewColumn = Callable[[str, pa.DataType, bool], ColumnOfBatches]
 
 
 def plain_column(_: str, kind: pa.DataType, __: bool) -> PlainColumn:
-    """Return what keeps a column as it is read."""
+    """Return a collector that keeps a column as it is read."""
     return PlainColumn(kind)
 
 
 def new_column(role: str, kind: pa.DataType, finds_integers: bool) -> ColumnOfBatches:
-    """Return what holds all rows in memory: keys as dictionaries, unless they need the host's rules for odd types."""
+    """Return a collector of a column in memory: keys as dictionaries, unless their type needs the host's rules."""
     is_encoded = is_key(role) and is_encodable(kind)
     return KeyEncoder(finds_integers=finds_integers) if is_encoded else PlainColumn(kind)
 
 
 def encoded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
-    """Encode a whole column of int64 or text, or of dictionaries of them, whose chunks may have different ones."""
+    """Encode a whole column of int64 or text, or of dictionaries of these; chunks may have different dictionaries."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     if not pa.types.is_dictionary(column.type):
         encoder = KeyEncoder()
@@ -195,7 +195,7 @@ def indices_of(column: pa.DictionaryArray) -> np.ndarray:
 
 
 def text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return where each text ends, after where the first begins, ``(n + 1,) int64``; and the bytes of all."""
+    """Return the start of the first text and the end of each, ``(n + 1,) int64``; and the bytes of all."""
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     _, offsets, data = column.buffers()
@@ -212,7 +212,7 @@ def is_ascending(keys: pa.Array) -> bool:
 
 
 def _ascending(keys: pa.Array, words: np.ndarray) -> np.ndarray:
-    """Return the order of texts by their bytes, given their leading words: only texts with equal ones are compared."""
+    """Return the order of texts by their bytes, given their leading words; only texts with equal words are compared."""
     order = np.argsort(words)
     is_repeated = words[order[1:]] == words[order[:-1]]
     tied = np.flatnonzero(np.append(is_repeated, False) | np.append(False, is_repeated))

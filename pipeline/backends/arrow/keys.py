@@ -69,7 +69,7 @@ def factorised(keys: pa.Array) -> tuple[np.ndarray, pa.Array]:
     used = numbering.in_use(codes, len(distinct))
     if used.all():
         return codes, distinct
-    # Keys of rows that were dropped.
+    # Some keys belong only to dropped rows.
     codes = codes.copy()
     numbering.renumber(codes, np.cumsum(used, dtype=np.int32) - np.int32(1))
     return codes, distinct.filter(pa.array(used))
@@ -161,7 +161,7 @@ def made_in_parts(texts_of: Callable[[np.ndarray], pa.Array], n: int) -> pa.Arra
     for start in range(0, n, _PART):
         part_ends, part = text_buffers(texts_of(np.arange(start, min(start + _PART, n))))
         at = data.size
-        # The system moves a large array to where there is room without a copy.
+        # The system can move a large array to a free place without a copy.
         data.resize(at + part_ends[-1], refcheck=False)
         data[at:] = part[: part_ends[-1]]
         ends[start + 1 : start + part_ends.size] = part_ends[1:] + at

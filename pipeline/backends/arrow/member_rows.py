@@ -1,4 +1,4 @@
-"""Rows of results that are sets of vertices: a key, a list of members for each side, and their number."""
+"""Rows of results that are sets of vertices: a key, and for each side a list of members and their number."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mbe_stage.ragged import offsets_of
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.base import DerivedCollector
 
-# Bytes of a short text, with its offset.
+# Bytes of a short text and its offset.
 _SHORT_TEXT = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberRows:
-    """A table of such results, converted from and to blocks.
+    """A table of results that are sets of vertices, converted from and to blocks.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class MemberRows:
     lists : mapping of str to str
         Each column of members, and the column of their numbers.
     block : callable
-        Makes a block of the number of results, the columns `numbers`, the sizes of each list and the members of each.
+        Makes a block from the number of results, the columns `numbers`, and the sizes and the members of each list.
     lists_of : callable
         Takes a block, and returns the sizes and members of each list.
     product : str, optional
@@ -43,7 +43,7 @@ class MemberRows:
     others : callable
         Takes a block, and returns further columns by name.
     numbers : sequence of str
-        Those of them that a block has, too.
+        Columns that `others` returns and `block` takes.
     """
 
     schema: pa.Schema
@@ -80,7 +80,7 @@ class MemberRows:
         return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
     def block_of(self, batch: pa.RecordBatch) -> tuple[Any, np.ndarray]:
-        """Return the block of some rows, and its keys; copies, since compiled code takes no read-only arrays."""
+        """Return rows as a block, and its keys; both are copies, since compiled code takes no read-only arrays."""
         numbers = (self.key, *self.numbers, *self.lists.values())
         keys, *sizes = (np.array(batch[name].to_numpy()) for name in numbers)
         members = (np.array(batch[name].flatten().to_numpy()) for name in self.lists)
@@ -96,9 +96,9 @@ class MemberRows:
 
     @property
     def fixed_bytes(self) -> int:
-        """Bytes in memory of a row without its members: the plain columns, and an offset for each list.
+        """In-memory bytes of a row without its members: the plain columns, and an offset for each list.
 
-        A text is taken to be short.
+        Texts are assumed to be short.
         """
         plain = (
             _SHORT_TEXT if pa.types.is_string(field.type) else field.type.byte_width

@@ -59,12 +59,12 @@ class KeyOrder:
         Directory for spill files; made when first needed, and removed after the last row, unless there was a
         checkpoint.
     schema : pa.Schema
-        Of the rows.
+        Schema of the rows.
     key : str
         The column to sort by: int64, uniformly distributed.
     row_bytes : callable
-        Returns the in-memory bytes of each row of a batch, (n,) int64, from its values alone, so that the arrival of
-        rows does not matter.
+        Returns the in-memory bytes of each row of a batch, (n,) int64. They depend only on the row's values, not on its
+        batch.
     memory_bytes : int
         Bytes of rows to keep before spilling; spilling uses about three times as much.
     group_bytes : int
@@ -200,7 +200,7 @@ class SpillOrder(KeyOrder):
     Attributes
     ----------
     spills : tuple of Spill
-        Known after `batches` was called.
+        The spill files, once `batches` was called.
     """
 
     spills: tuple[Spill, ...] = ()

@@ -30,7 +30,7 @@ class PartNames:
     Attributes
     ----------
     name : str
-        Of the data set.
+        Name of the data set.
     n_taken : int
     """
 

@@ -1,4 +1,4 @@
-"""Columns of Arrow without what does not change their values: dictionaries, views, narrow offsets, run lengths."""
+"""Arrow columns without encodings that do not change their values: dictionaries, views, narrow offsets, run lengths."""
 
 from __future__ import annotations
 

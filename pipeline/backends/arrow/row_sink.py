@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 _S = TypeVar("_S", bound=LockedSums)
 
-# This part of the budget may hold further sums.
+# Share of the budget for further sums.
 _OF_SUMS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _ToDerive:
-    """A file of rows that a worker has written and summed up, in place of a block."""
+    """A file of rows that a worker has written and summed up; it takes the place of a block."""
 
     path: Path
 
@@ -51,24 +51,24 @@ class RowSink(Generic[_S]):
     Parameters
     ----------
     schemas : mapping of str to pa.Schema
-        Schemas by the names of the data sets' directories, that of `rows` first. Without one nothing is written, there
-        is no order, and memory stays constant.
+        Schemas by the names of the data sets' directories, that of `rows` first. If there are none, nothing is written
+        or sorted, and memory stays constant.
     spread : callable, optional
         Takes rows, and returns those of each data set in the order of `schemas`; not needed for one.
     sort : bool
-        Rows in canonical order, ascending by key.
+        Write rows in canonical order, ascending by key.
     spills : bool
-        With `sort`: the rows stay in spill files, to be merged with those of other workers.
+        With `sort`: leave the rows in spill files, to be merged with those of other workers.
     block_bytes : int
-        Size of the blocks that will come.
+        Expected size of the blocks.
     memory_budget : int or None
         Bytes that decide how many threads may write; None takes the machine's free memory into account.
     journal : Journal, optional
-        Of the run: its records are restored, and `checkpoint` adds to it. Without a data set there are no rows to
-        restore: the summary and all of `BlockRows.derived` then have to provide sums
+        The run's journal: its records are restored, and `checkpoint` adds to it. Without a data set there are no rows
+        to restore: the summary and all of `BlockRows.derived` then have to provide sums
         (`pipeline.problems.base.DerivedCollector`).
     parts : WorkerParts or WorkerSums, optional
-        How remote workers write or sum up their results; `take_part` receives those.
+        Lets remote workers write or sum up their results; `take_part` receives these.
 
     Notes
     -----
@@ -257,9 +257,9 @@ class ListSink(RowSink[_S]):
     hashes : (n,) uint64
         Vertex hash of each key, for the key of a list: that of a biclique with these vertices on one side alone.
     derived : sequence of DerivedCollector
-        Collectors that take each block too, with its keys.
+        Collectors that also receive each block with its keys.
     **writing
-        As `RowSink` takes it.
+        Further parameters of `RowSink`.
 
     Attributes
     ----------
@@ -293,6 +293,6 @@ class ListSink(RowSink[_S]):
 
     @classmethod
     def within(cls, collecting: Collecting, hashes: np.ndarray) -> Self:
-        """Make the sink of a run, as its configuration asks for it."""
+        """Make the sink for the run's configuration."""
         output = collecting.config.output
         return sink_within(collecting, partial(cls, hashes=hashes, compression=output.compression, sort=output.sort))

@@ -12,7 +12,7 @@ from mbe_stage.pipeline.io import RawEdges
 
 
 def measured(rows: RawEdges, role: str, are_numbers: bool | None = None) -> pa.Array:
-    """Return weights as numbers, times as numbers or moments; `are_numbers` says which texts of times are."""
+    """Return weights as numbers, or times as numbers or moments; `are_numbers` decides for times as text."""
     values, refuse = rows.table.column(role), rows.refusal_of(role)
     return as_numbers(values, refuse) if role == "weight" else as_times(values, refuse, are_numbers)
 

@@ -1,4 +1,4 @@
-"""Rows in temporary files without a name, which the system removes however the process ends."""
+"""Rows in unnamed temporary files, which the system removes even if the process is killed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.splitmix import finalised
 
 PIECE = 1 << 18
-"""Numbers that are in memory together; a multiple of 8."""
-# So many hashes tell how many there are within 3 %, but for one time in 10,000.
+"""Numbers in memory at once; a multiple of 8."""
+# Enough hashes to estimate the number of distinct ones within 3 %, except once in 10,000 times.
 _HASHES = 1 << 14
 
 
@@ -40,7 +40,7 @@ class Spooled(Codes):
     [3, 4, 7]
     """
 
-    # Bits take no more than a table might.
+    # A table of bits then takes at most as much memory as a hash table.
     numbers_per_value = 256
 
     def __init__(self, kind: Any = np.int32) -> None:
@@ -51,7 +51,7 @@ class Spooled(Codes):
         """Return the next `n` places, to be written to."""
         if n:
             with _written():
-                # Where the disk is full, writing to a mapped place would end the process.
+                # On a full disk, writing to a mapped place would end the process.
                 os.posix_fallocate(self._file.fileno(), self._kind.itemsize * self.n, self._kind.itemsize * n)
         self.n += n
         return self._mapped(self.n - n, n)
@@ -80,7 +80,7 @@ class Spooled(Codes):
 
 
 class DistinctCounter:
-    """Estimates how many of some well-mixed hashes are distinct, by the least of them.
+    """Estimates the number of distinct values among well-mixed hashes from the smallest ones.
 
     Examples
     --------
@@ -94,18 +94,18 @@ class DistinctCounter:
         self._least = np.zeros(0, np.uint64)
 
     def add(self, hashes: np.ndarray) -> None:
-        """Take hashes, uint64."""
+        """Add hashes, uint64."""
         fewer = hashes if self._least.size < _HASHES else hashes[hashes < self._least[-1]]
         self._least = np.unique(np.append(self._least, fewer))[:_HASHES]
 
     @property
     def n(self) -> int:
-        """The estimate."""
+        """The estimated number of distinct hashes."""
         return self._least.size if self._least.size < _HASHES else int((_HASHES - 1) * 2.0**64 / self._least[-1])
 
 
 class SpooledEncoder(KeyEncoder):
-    """A `KeyEncoder` with its keys in memory, but not its rows. Beyond the budget it only counts the distinct keys.
+    """A `KeyEncoder` with its rows in files and its keys in memory. Beyond the budget it only counts distinct keys.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class SpooledEncoder(KeyEncoder):
         super().__init__(finds_integers=finds_integers, new_codes=Spooled, growing=growing)
         self.rows, self.keys = Spooled(), pa.nulls(0)
         self._counter: DistinctCounter | None = None
-        # Beyond the budget: the largest mean of bytes of a text, in a batch.
+        # Beyond the budget: the largest mean length of the texts of a batch.
         self._text_bytes: float | None = None
 
     @property
@@ -127,7 +127,7 @@ class SpooledEncoder(KeyEncoder):
 
     @property
     def is_beyond(self) -> bool:
-        """True if the keys take more than the budget."""
+        """True if the keys exceed the budget."""
         return self._counter is not None
 
     def _number(self, values: pa.Array) -> None:
@@ -140,7 +140,7 @@ class SpooledEncoder(KeyEncoder):
         self._count(values)
 
     def finish(self) -> pa.DictionaryArray:
-        """Return the whole column, whose indices are a view of a file; without a value if the keys take too much."""
+        """Return the whole column, with indices as a view of a file; all null if the keys exceed the budget."""
         try:
             column = super().finish() if self._counter is None else None
         except MemoryBudgetExceeded:
@@ -149,25 +149,24 @@ class SpooledEncoder(KeyEncoder):
         if column is None:
             return pa.DictionaryArray.from_arrays(pa.nulls(self.n, pa.int32()), pa.array([], pa.large_string()))
         self.keys = column.dictionary
-        # The tables are not needed any more.
         self._integers, self._texts = IntegerNumbers(), None
         return column
 
     def most_bytes(self) -> int:
-        """Return how many bytes would be enough to number all keys so far."""
+        """Return a sufficient number of bytes to number all keys so far."""
         if len(self.keys):
             return int(self.keys.nbytes)
         if self._counter is None:
             self._begin_to_count()
         assert self._counter is not None
-        # The count is an estimate.
+        # Add 5 %, because the count is an estimate.
         n = self._counter.n * 21 // 20 + 1
         if self._text_bytes is not None:
             return numbering.table_bytes(n, int(n * self._text_bytes))
         return self._integers.most_bytes(n)
 
     def _begin_to_count(self) -> None:
-        """Count keys from now on, with those so far."""
+        """Switch to counting distinct keys, including those so far."""
         self._counter = DistinctCounter()
         for integers in self._integers.seen():
             self._count(pa.array(integers))
@@ -198,7 +197,7 @@ class SpooledEncoder(KeyEncoder):
         for start in range(0, self.n, PIECE):
             part = self.rows.more(min(PIECE, self.n - start))
             part[:] = -1
-            # Masks of the rows begin where the first null is near.
+            # The mask starts at row `_n_whole`; earlier rows have no nulls.
             present, ahead = np.ones(part.size, np.bool_), start - self._n_whole
             present[max(0, -ahead) :] = self._present.read(max(0, ahead), ahead + part.size)
             n = int(np.count_nonzero(present))
@@ -218,7 +217,7 @@ class SpooledColumn(PlainColumn):
         self.mapped: mmap.mmap | None = None
 
     def add(self, batch: pa.Array) -> None:
-        """Take the next rows."""
+        """Add the next rows."""
         with _written():
             self._writer.write_batch(pa.record_batch([batch], self._schema))
 
@@ -237,12 +236,12 @@ class Spools:
     Parameters
     ----------
     most_bytes : int
-        The budget, for distinct keys and their tables.
+        Budget for distinct keys and their tables.
 
     Attributes
     ----------
     encoders : dict
-        Of each role, those that took its keys, file by file.
+        The encoders of each role, one per input file.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -250,7 +249,7 @@ class Spools:
         self._columns, self._most_bytes = list[SpooledColumn](), most_bytes
 
     def column(self, role: str, kind: pa.DataType, finds_integers: bool) -> KeyEncoder | PlainColumn:
-        """Return a new column; see `key_encoder.new_column`. After all columns, `check_keys` is due."""
+        """Return a collector for a column; see `key_encoder.new_column`. Call `check_keys` after the last column."""
         if is_key(role) and is_encodable(kind):
             self.encoders.setdefault(role, []).append(SpooledEncoder(finds_integers, self._growing))
             return self.encoders[role][-1]
@@ -258,7 +257,7 @@ class Spools:
         return self._columns[-1]
 
     def encoded(self, role: str, batches: Iterable[pa.Array]) -> SpooledEncoder:
-        """Return an encoder that has taken all batches of a column."""
+        """Return an encoder with all batches of a column."""
         encoder = SpooledEncoder(False, self._growing)
         self.encoders.setdefault(role, []).append(encoder)
         for batch in batches:
@@ -268,18 +267,18 @@ class Spools:
         return encoder
 
     def release(self) -> None:
-        """Give up the memory of what was read of the columns; it is read again when needed."""
+        """Free the memory of the mapped columns; they are read from disk again when needed."""
         for column in self._columns:
             if column.mapped is not None:
                 column.mapped.madvise(mmap.MADV_DONTNEED)
 
     def check(self, what: str, n_bytes: int) -> None:
-        """Refuse what takes too many bytes."""
+        """Raise an error if something exceeds the budget."""
         if n_bytes > self._most_bytes:
             raise too_much(what, n_bytes, self._most_bytes)
 
     def check_keys(self) -> None:
-        """Refuse the distinct keys of all columns if those of one take more than the budget."""
+        """Raise an error if the distinct keys of any column exceed the budget."""
         if any(encoder.is_beyond for encoder in self._all):
             needed = sum(each.most_bytes() for each in self._all)
             self.check("tables of distinct keys", max(needed, self._most_bytes + 1))
@@ -298,7 +297,7 @@ class Spools:
 
 
 def too_much(what: str, n_bytes: int, most_bytes: int, remedy: str = " or more") -> MemoryBudgetExceeded:
-    """Return the refusal of what takes more than the budget."""
+    """Return the error for something that exceeds the budget."""
     return MemoryBudgetExceeded(
         f"{what} take {n_bytes:,} bytes; expected at most {most_bytes:,} ({setting('execution.memory_budget')}): "
         f"raise it to {(n_bytes >> 20) + 1}MiB{remedy}",
@@ -307,7 +306,7 @@ def too_much(what: str, n_bytes: int, most_bytes: int, remedy: str = " or more")
 
 
 def is_on_disk(column: pa.ChunkedArray) -> bool:
-    """Return whether a column is a view of a file, and was not changed since."""
+    """Return whether a column is an unchanged view of a file."""
     return not any(buffer.is_mutable for chunk in column.chunks for buffer in chunk.buffers() if buffer is not None)
 
 

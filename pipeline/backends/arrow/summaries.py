@@ -12,17 +12,16 @@ import numpy as np
 
 from mbe_stage.bicliques.keys import Fingerprint
 
-# A further sum takes time to fill and to merge. It saves more once the keys of all results take this share of its
-# bytes.
+# A further sum takes time to fill and to merge. It pays off once the keys of all results take this share of its bytes.
 _LEAST_SHARE = 0.5
 
 
 class _Summary(Protocol):
-    """A summary of all results that have passed."""
+    """A summary of all results so far."""
 
     @property
     def n_bytes(self) -> int:
-        """Memory that it takes."""
+        """Bytes of memory."""
 
     def add(self, block: Any, keys: np.ndarray) -> None:
         """Add one block and the keys of its results."""
@@ -40,7 +39,7 @@ class LockedSums:
     Attributes
     ----------
     fingerprint : Fingerprint
-        Of the keys.
+        Fingerprint of the keys.
     """
 
     def __init__(self) -> None:
@@ -94,7 +93,7 @@ class Summaries(Generic[_S]):
         spare = [self._spare.get() for _ in range(self._spare.qsize())]
         rest = [self._whole, *(each for each in spare if each is not self._whole)]
         if len(rest) > 1:
-            # In pairs, and the pairs side by side.
+            # Merge in pairs, several pairs at once.
             with ThreadPoolExecutor(len(rest) // 2) as pool:
                 while len(rest) > 1:
                     half = (len(rest) + 1) // 2

@@ -65,7 +65,7 @@ class Proof:
     text : str
         Content of the file.
     is_stored : bool
-        Whether it is in a store.
+        True if it is in a store.
     why_not : str
         Why there is no proof; empty if there is one.
     """
@@ -138,7 +138,7 @@ def _why_not_known(store: StoredParts, name: str) -> str:
             said.append(failure.reason)
         except StageError as error:
             said.append(str(error))
-        except BaseException as error:  # noqa: BLE001 - of what a library raises, its text may hold what it was given
+        except BaseException as error:  # noqa: BLE001 - the text of a library's error may repeat its arguments
             said.append(type(error).__name__)
 
     thread = threading.Thread(target=write, name="prove", daemon=True)
@@ -159,9 +159,9 @@ class WorkerParts:
         Takes a directory and `RowSink`'s settings for memory and spills, and returns a sink that writes there like that
         of the run; it is pickled.
     run_path : Path or None
-        Of the run, here.
+        The run, in the publishing process.
     store : StoredParts or None
-        For workers that do not see the directory.
+        The store, for workers that do not see the directory.
     """
 
     directory: Path
@@ -256,7 +256,7 @@ class WorkerParts:
         Raises
         ------
         PublishError
-            As `pipeline.stores.part_objects.fetch`.
+            See `pipeline.stores.part_objects.fetch`.
         """
         assert self.store is not None
         directory = self.directory / f"fetched-{uuid.uuid4().hex}"
@@ -291,7 +291,7 @@ def sink_within(collecting: Collecting, sink: Callable[..., _Sink], *, has_rows:
     sink : callable
         Makes the sink, here and in workers.
     has_rows : bool
-        As for `parts_of`.
+        See `parts_of`.
     """
     execution = collecting.config.execution
     return sink(
@@ -312,9 +312,9 @@ def parts_of(
     Parameters
     ----------
     sink : callable
-        As of `WorkerParts`.
+        See `WorkerParts`.
     has_rows : bool
-        Whether it writes rows, which derived outputs read back.
+        True if it writes rows, which derived outputs read back.
     """
     if collecting.config.execution.runner == "local":
         return None
@@ -347,7 +347,7 @@ def _as_part_failed() -> Iterator[None]:
         yield
     except (PublishError, ConfigError) as error:
         cause = error.__cause__
-        # Those describe the outcome of a whole run, which has not ended here.
+        # Messages of these errors describe the outcome of a whole run, which has not ended here.
         if isinstance(cause, StoreFailure):
             raise PartFailed(f"{cause.place}: {cause.reason}") from None
         if isinstance(cause, OSError) and cause.errno:

@@ -115,7 +115,7 @@ class Written:
         Raises
         ------
         PublishError
-            With the file.
+            A file is missing or incomplete; the message names it.
         """
         here = [each for parts in self.files.values() for each in parts]
         here += [(spill.path, spill.n_bytes) for spill in self._spills_here]

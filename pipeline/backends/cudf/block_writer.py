@@ -1,4 +1,4 @@
-"""Write blocks of results in device memory as Parquet: named, summed up, and written by libcudf beside the engine."""
+"""Write blocks of results in device memory as Parquet, with keys and sums, by libcudf while the engine searches."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class ParquetSink:
     Parameters
     ----------
     schemas : mapping of str to (pa.Schema, int)
-        Schemas by the names of the data sets' directories, and their size as a multiple of a frame of rows; without one
-        nothing is written.
+        Schemas by the names of the data sets' directories, and their size as a multiple of a frame of rows; if there
+        are none, nothing is written.
     spread : callable, optional
         Takes such a frame, and returns the rows of each data set in the order of `schemas`; not needed for one.
     sort : bool
-        Rows in canonical order, ascending by key.
+        Write rows in canonical order, ascending by key.
     journal : Journal, optional
-        Of the run: its records are restored from the rows of the first data set, and `checkpoint` adds to it. Without a
-        data set there are no rows to restore: `rows.summary` and all derived outputs then have to provide sums
-        (`pipeline.problems.base.DerivedCollector`).
+        The run's journal: records are restored from the rows of the first data set, and `checkpoint` adds to it.
+        Without a data set there are no rows to restore: `rows.summary` and all derived outputs then have to provide
+        sums (`pipeline.problems.base.DerivedCollector`).
 
     Notes
     -----
@@ -206,14 +206,14 @@ def sink_within(
     schemas: Mapping[str, tuple[pa.Schema, int]],
     spread: Callable[[Frame], Iterator[Frame]] | None = None,
 ) -> ParquetSink:
-    """Make the sink of a run, as its configuration asks for it, within what the run may take of the device's memory.
+    """Make the sink for the run's configuration, within the run's limit of device memory.
 
     Parameters
     ----------
     rows : callable
         Makes the rows; called once the memory is planned.
     schemas, spread
-        As for `ParquetSink`.
+        See `ParquetSink`.
     """
     start = time.perf_counter()
     writing = writing_of(collecting, members=len(schemas) > 1)

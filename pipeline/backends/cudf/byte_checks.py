@@ -27,7 +27,6 @@ def is_utf8(offsets: cp.ndarray, data: cp.ndarray, piece_bytes: int = UTF8_PIECE
     offsets : (n + 1,) int32 or int64
         Start of each text in `data`, and the end of the last.
     data : uint8
-    data : uint8
     piece_bytes : int
     """
     begin, end = int(offsets[0]), int(offsets[-1])

@@ -31,12 +31,12 @@ def integer_bounds(name: str, footers: Iterable[pq.FileMetaData]) -> tuple[int, 
     Parameters
     ----------
     footers : iterable of pq.FileMetaData
-        Of all files.
+        Footers of all files.
 
     Returns
     -------
     tuple or None
-        None if a footer does not say, or all values are null.
+        None if a footer has no bounds, or all values are null.
     """
     least, largest, n_nulls = [], [], 0
     for footer in footers:

@@ -11,16 +11,16 @@ from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows
 
 
 class FrameSink:
-    """Names results, sums them up, and passes them on as frames; the base of a problem's sink for its library.
+    """Compute keys and sums of results, and pass them on as frames; the base of a problem's sink for its library.
 
     Parameters
     ----------
     on_frame : callable or None
-        Takes the rows piece by piece; None keeps them for one frame.
+        Receives the rows in pieces; None collects them in one frame.
     n_members : callable
-        Returns the number of members in a list column of that frame so far.
+        Returns the number of members in a list column of the collected frame so far.
     fewer : str
-        How to reduce the results: ``ask for larger cliques (min_size)``.
+        Advice for fewer results: ``ask for larger cliques (min_size)``.
     """
 
     on_device: Literal[True] = True

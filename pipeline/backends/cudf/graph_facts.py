@@ -36,7 +36,7 @@ def graph_facts(graph: BipartiteCSR, most_steps: int, memory_bytes: int) -> Grap
     Parameters
     ----------
     graph : BipartiteCSR
-        With CuPy arrays, and no isolated vertices.
+        A graph of CuPy arrays without isolated vertices.
     most_steps : int
         A side that takes more has no two-hop degrees; with 0 neither has.
     memory_bytes : int
@@ -81,18 +81,18 @@ def network_of(graph: BipartiteCSR) -> Network:
 
 
 def two_hop_by_cugraph(network: Network, first: int, paths: cp.ndarray, paths_at_once: int) -> tuple[cp.ndarray, int]:
-    """For each vertex of a side, count the others of the side that are two hops away.
+    """Count, for each vertex of a side, the other vertices of the side that are two hops away.
 
     Parameters
     ----------
     network : Network
-        From `network_of`.
+        The result of `network_of`.
     first : int
         Id of the side's first vertex in `network`.
     paths : (n,) int64
         Number of two-step paths from each vertex of the side.
     paths_at_once : int
-        At least ``paths.max()``.
+        Maximum paths per call; at least ``paths.max()``.
 
     Returns
     -------

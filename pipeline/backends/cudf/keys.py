@@ -16,7 +16,7 @@ from mbe_stage.pipeline.backends.cudf.text import integer_values, non_empty, tex
 _EXACT_FLOATS = 2.0**53
 _FEWEST_DIGITS_BEYOND = 19
 _FIRST_PRINTED = 32
-# Integers in a range of at most so many numbers per row are ranked by a table of the range.
+# Ranks use a table of the value range if the range has at most this many numbers per row.
 _MOST_NUMBERS_PER_ROW = 4
 _FLOATS = (plc.TypeId.FLOAT32, plc.TypeId.FLOAT64)
 

@@ -1,4 +1,4 @@
-"""Frames of results that are sets of vertices: a key, a list of members for each side, and their number."""
+"""Frames of results that are sets of vertices: a key, and for each side a list of members and their number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberRows:
-    """A table of such results: its frames, converted from blocks in device memory.
+    """A table of results that are sets of vertices: its frames, converted from blocks in device memory.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class MemberRows:
         return frame_of({name: columns[name] for name in host.schema.names})
 
     def block_of(self, batch: pa.RecordBatch) -> Any:
-        """Return the block of some rows in host memory, on the device."""
+        """Return rows in host memory as a block on the device."""
         return self.block(*(array for name in self.host.lists for array in _uploaded(batch[name])))
 
     def canonical_order(self, scratch: Path, most_bytes: int, group_bytes: int) -> KeyOrder:
@@ -75,7 +75,7 @@ class MemberRows:
 
     def pieces(self, block: Any, most_bytes: int = MOST_BYTES) -> Iterator[Any]:
         """Cut a block into consecutive pieces of at most that many bytes as rows; a larger result is a piece alone."""
-        # In place: a block and its offsets take a good part of a small budget. All bytes are whole words of 4.
+        # In place, because a block and its offsets are large compared with a small budget. Sizes are multiples of 4.
         words = self.host.fixed_bytes // 4
         ends = cp.arange(words, (len(block) + 1) * words, words)
         for offsets in self.offsets_of(block):
@@ -84,7 +84,7 @@ class MemberRows:
         return cut(block, ends, most_bytes)
 
     def _frame_of(self, batch: pa.RecordBatch) -> Frame:
-        """Rows in host memory as `frame` has them."""
+        """Return rows in host memory as a frame."""
         return self.frame(self.block_of(batch), cp.asarray(batch[self.host.key].to_numpy()))
 
 
@@ -99,7 +99,7 @@ class BlockRows:
     n_vertices : sequence of int
         The number of vertices for each list.
     summary
-        Its method `add` receives each piece and its keys.
+        The method `add` receives each piece and its keys.
     derived : sequence of DerivedCollector
         Receives each piece and its keys.
     """

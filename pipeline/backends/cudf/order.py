@@ -33,7 +33,7 @@ class KeyOrder:
     Parameters
     ----------
     schema : pa.Schema
-        Of the rows.
+        Schema of the rows.
     key : str
         The column to sort by: int64, uniformly distributed.
     row_bytes : callable

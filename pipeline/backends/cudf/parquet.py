@@ -45,7 +45,7 @@ def write_frame(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compressio
     Parameters
     ----------
     frame : cudf.DataFrame
-        Its columns are those of the schema, in that order.
+        A frame with the columns of the schema, in that order.
     compression : str
         ``zstd``, ``snappy``, ``lz4`` or ``none``.
 
@@ -81,7 +81,7 @@ def write_frame_on_host(frame: cudf.DataFrame, path: Path, schema: pa.Schema, co
     Raises
     ------
     OSError, TypeError
-        As `write_frame`.
+        See `write_frame`.
     """
     _check(frame, schema)
     columns = [_as(frame[field.name].to_arrow(), field.type) for field in schema]

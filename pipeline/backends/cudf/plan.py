@@ -45,12 +45,12 @@ class WritingPlan:
 
 @dataclass(frozen=True, slots=True)
 class MemoryShares:
-    """The shares of the engine and the output in the memory that a limit leaves beside the graph.
+    """The shares of the engine and the output in the memory that a limit leaves besides the graph.
 
     Attributes
     ----------
     engine_bytes : int
-        Including the blocks that the engine returns.
+        Bytes for the engine, including the blocks that it returns.
     """
 
     engine_bytes: int
@@ -65,11 +65,11 @@ class MemoryShares:
         Parameters
         ----------
         limit_bytes, used_bytes : int
-            Of all device memory of the run; used memory stays used.
+            Limit and current use of the run's device memory; used memory stays used.
         encoder_bytes : int
             Fixed need of each writer: `parquet.encoder_bytes`, 0 on the host.
         members : bool
-            Whether the long form is written too.
+            True if the long form is written too.
 
         Raises
         ------
@@ -128,7 +128,7 @@ def _least_writer(encoder_bytes: int, members: bool) -> int:
 
 
 def _in_works(n_writers: int, encoder_bytes: int, part_bytes: int) -> int:
-    """Return the bytes in use while that many files are written: as many parts wait as are encoded."""
+    """Return the bytes in use while that many files are written: equally many parts wait."""
     return n_writers * (encoder_bytes + (2 + _ENCODED) * part_bytes) + _MADE * part_bytes
 
 

@@ -43,7 +43,7 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
     Parameters
     ----------
     source : object, optional
-        As for `pipeline.io.read_edges`; a cuDF frame is used in place.
+        See `pipeline.io.read_edges`; a cuDF frame is used in place.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
     Raises
     ------
     InputError
-        As `pipeline.io.read_edges`; the two functions raise it as well.
+        See `pipeline.io.read_edges`; the two functions raise it as well.
     """
     if isinstance(source, cudf.DataFrame):
         return partial(_of_frame, source, config), partial(read_edges, config, source)

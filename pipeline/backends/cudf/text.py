@@ -24,7 +24,7 @@ def written_integers(texts: cudf.Series) -> tuple[cp.ndarray, cp.ndarray]:
     Returns
     -------
     values : (n,) int64
-        Undefined for other texts.
+        The integers; undefined for other texts.
     written_so : (n,) bool
         False for "007", "+7", "-0", " 7" and everything beyond int64.
     """

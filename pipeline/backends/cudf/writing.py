@@ -49,7 +49,7 @@ def writing_of(collecting: Collecting, *, members: bool = False) -> Writing:
     Raises
     ------
     DeviceMemoryExhausted
-        As `plan_writing`.
+        See `plan_writing`.
     """
     output = collecting.config.output
     set_aside_bytes = sum(each.device_bytes(collecting) for each in derived_of(collecting.config))
@@ -63,7 +63,7 @@ def plan_writing(pool: DevicePool, compression: str, *, members: bool, sort: boo
     Parameters
     ----------
     members, sort : bool
-        As for `MemoryShares.of`.
+        See `MemoryShares.of`.
     set_aside_bytes : int
         For others that do not hold it yet: see `pipeline.backends.cudf.plan.with_set_aside`.
 

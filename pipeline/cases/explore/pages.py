@@ -1,6 +1,6 @@
 """The pages of `mbe explore`: cases, members, rows, a comparison of runs, and verdicts.
 
-Tables are those of `mbe show` and `mbe diff`. One thread answers one request after the other, since one person asks.
+Tables are the same as in `mbe show` and `mbe diff`. A single thread answers all requests, since there is one user.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _PARTS = "explore_parts.html"
 _ROWS_A_PAGE = 100
 _LONGEST_SEARCH = 200
 _MOST_CHANGES = 200
-# A note is at most four bytes a character, each written as three.
+# A character of a note takes at most four bytes, and a byte three characters of the form.
 _LONGEST_FORM = 12 * MOST_NOTE + 1_000
 
 
 class Explorer:
-    """A run with groups, and its pages; `other_runs` are those to compare with, by id, the newest first.
+    """The pages of a run with groups; `other_runs` are the runs to compare with, by id, newest first.
 
-    Endpoints are coroutines, so they run in the thread of the server, not in those of a pool.
+    Endpoints are coroutines, so they run in the server's thread, not in a thread pool.
     """
 
     def __init__(self, run_path: Path, verdicts: Verdicts, other_runs: Mapping[str, Path]) -> None:
         self._run_path, self._verdicts, self._other_runs = run_path, verdicts, other_runs
         self._manifest = read_manifest(run_path)
         self._cases = {case.id: case for case in cases_of(run_path)}
-        # Of one case at a time, because a case may have millions.
+        # The rows of one case only, because a case may have millions.
         self._rows_of: tuple[str, pa.Table | None, str] = ("", None, "")
 
     def app(self) -> Starlette:
@@ -98,11 +98,11 @@ class Explorer:
         return self._page(f"Rows of case {case.id}", body, chosen=case.id)
 
     def _read_rows(self, case: Case) -> tuple[pa.Table | None, str]:
-        """Return the rows of the input behind a case; if the input cannot be read, None and the reason."""
+        """Return the input rows behind a case; if the input cannot be read, None and the reason."""
         path, source = self._manifest.config.input.path, self._manifest.input.source
         if path is None or was_in_memory(source) or not is_there(path):
             return None, f"{source}: the input of the run is no longer there"
-        # Reading an input needs what the other pages do not.
+        # Imported here, because only this page reads the input.
         from mbe_stage.pipeline.cases.input_rows import rows_behind
 
         try:
@@ -144,16 +144,16 @@ class Explorer:
         try:
             return self._page(title, body, status)
         except StageError:
-            # The verdicts cannot be read.
+            # The verdicts cannot be read, so show the page without them.
             return self._page(title, body, status, self._looking(has_verdicts=False))
 
     def _looking(self, *, has_verdicts: bool = True) -> Looking:
-        """Return the views of the run with the verdicts of this moment."""
+        """Return the views of the run with the current verdicts."""
         verdicts = self._verdicts if has_verdicts and self._verdicts.path.exists() else None
         return Looking(self._run_path, str(self._run_path), verdicts, list(self._cases.values()))
 
     def _page(self, title: str, body: str, status: int = 200, looking: Looking | None = None, **asked: str) -> Response:
-        """Return a page; `asked` are the case that is shown as `chosen`, or the text that was `searched`."""
+        """Return a page; `asked` has the shown case as `chosen`, or the searched text as `searched`."""
         about = {"chosen": None, "searched": "", **asked, **(looking or self._looking()).finding().values}
         can_compare = bool(self._other_runs)
         text = render("explore.html", title=title, body=body, manifest=self._manifest, can_compare=can_compare, **about)
@@ -166,7 +166,7 @@ class Explorer:
 
 
 def _next_open(case: str, looking: Looking) -> str | None:
-    """Return the next case without a decision, from the top again after the last one."""
+    """Return the next case without a decision, starting over at the top after the last one."""
     rows = looking.finding().values["cases"]
     at = next(at for at, row in enumerate(rows) if row["case"] == case)
     return next((row["case"] for row in (*rows[at + 1 :], *rows[:at]) if row["verdict"] in (None, "open")), None)

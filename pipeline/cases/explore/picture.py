@@ -1,4 +1,4 @@
-"""The bipartite picture of a case: its members in two columns, and lines for their edges."""
+"""The bipartite picture of a case: its members in two columns, with lines for their edges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 MOST_NODES = 300
-"""Members in the picture; those in most groups, with most edges, come first."""
+"""Maximum members in the picture; those in most groups come first, then those with most edges."""
 
 WIDTH = 760
 LEFT_X, RIGHT_X = 250, 510
@@ -19,7 +19,7 @@ _ROUNDS = 3
 
 @dataclass(frozen=True)
 class Node:
-    """A member at its place: its key, cut if it is long, and on the left the lines to the other ends of its edges."""
+    """A member at its place: its key, shortened if long, and for left members the lines to the ends of their edges."""
 
     member: Mapping[str, Any]
     y: int
@@ -30,7 +30,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Picture:
-    """Two columns of nodes, and the numbers of members that did not fit."""
+    """Two columns of nodes, and the numbers of members that are left out."""
 
     left: Sequence[Node]
     right: Sequence[Node]

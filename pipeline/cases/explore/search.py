@@ -1,4 +1,4 @@
-"""The search for members, by DuckDB, which can reach nothing else: no file, no network, no Python variable."""
+"""Search members with DuckDB, which is cut off from files, the network and Python variables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
 _NAMES = ("side", "key", "score", "n_groups", "degree")
 _BATCH = 1 << 16
 MOST_FOUND = 50
-"""Members that a search shows."""
+"""Maximum number of members in a search result."""
 
 _SEARCH = f"""
     SELECT * FROM (SELECT CAST(side AS VARCHAR) AS side, CAST(key AS VARCHAR) AS key, {", ".join(_NAMES[2:])}
@@ -32,7 +32,7 @@ _SEARCH = f"""
 
 
 def closed_database(**tables: pa.RecordBatchReader) -> duckdb.DuckDBPyConnection:
-    """Return a database that has these tables, and no way to anything else."""
+    """Return a database that has only these tables and can access nothing else."""
     connection = duckdb.connect(config=_CLOSED)
     for name, batches in tables.items():
         connection.register(name, batches)
@@ -40,7 +40,7 @@ def closed_database(**tables: pa.RecordBatchReader) -> duckdb.DuckDBPyConnection
 
 
 def search(run_path: Path, text: str) -> list[dict[str, Any]]:
-    """Return the vertices whose key has this text, in any case: exact matches first, then by score.
+    """Return the vertices whose key contains this text, ignoring case: exact matches first, then by score.
 
     The scores of all vertices may not fit into memory, so they are streamed through the query.
     """

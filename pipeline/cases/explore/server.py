@@ -1,10 +1,10 @@
-"""The server of the page, on the loopback address only, and its gate: one browser of this machine gets in.
+"""The server of the page, on the loopback address only, and its gate, which admits one browser of this machine.
 
-A page on this machine can be reached by any other page that the browser shows, and by other users. So the gate wants
+Other pages in the browser, and other users of this machine, could send requests too. So the gate requires
 
-- the name of this address as `Host`, because another name may be made to point here (DNS rebinding);
-- the session of the cookie, which the token of the address is exchanged for, once;
-- requests of our own pages: other sites may link here, but their forms and scripts are refused.
+- this address as `Host`, because another name may be made to point here (DNS rebinding);
+- the session cookie, which the token in the address is exchanged for, once;
+- requests from our own pages: other sites may link here, but their forms and scripts are refused.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ HEADERS = {
     "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
 }
-"""Headers of every answer."""
+"""Headers of every response."""
 
-# After a link on another page, a browser sends a strict cookie only with the next step, which is the link here.
+# After a link on another page, a browser sends a strict cookie only with the next request, so this page has a link.
 _UNKNOWN = """<!DOCTYPE html>
 <html lang="en"><title>mbe explore</title>
 <main>
@@ -57,19 +57,19 @@ _STRANGERS = ("cross-site", "same-site")
 
 
 class Gate:
-    """An ASGI application that lets some requests pass to another one; `address` has the token to open it with."""
+    """An ASGI application that checks requests for another one; `address` has the token that opens it."""
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], port: int) -> None:
         self._app = app
         self._hosts = {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
-        # Cookies do not know ports: two pages on this machine need two names.
+        # Cookies do not distinguish ports, so two servers on this machine need two cookie names.
         self._cookie = f"mbe-explore-{port}"
         self._session = secrets.token_urlsafe(32)
         self._token: str | None = secrets.token_urlsafe(32)
         self.address = f"http://{LOOPBACK}:{port}/?token={self._token}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
+        """Answer a request, or pass it on to the application."""
 
         async def send_with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -81,7 +81,7 @@ class Gate:
             await (self._answer(scope) or self._app)(scope, receive, send_with_headers)
 
     def _answer(self, scope: Scope) -> Response | None:
-        """Return the answer of the gate itself; None lets the request pass."""
+        """Return the gate's own answer, or None to let the request pass."""
         host, method = _only(scope, b"host"), scope["method"]
         if host not in self._hosts:
             return _refused("this page has another address: open the one that mbe explore printed")
@@ -106,7 +106,7 @@ class Gate:
 
 
 def _only(scope: Scope, name: bytes) -> str | None:
-    """Return the value of a header; None without it, or with several."""
+    """Return the value of a header; None if it is missing or repeated."""
     found = [value for key, value in scope["headers"] if key == name]
     return found[0].decode("latin-1") if len(found) == 1 else None
 
@@ -116,7 +116,7 @@ def _refused(why: str, status: int = 403) -> Response:
 
 
 class Server:
-    """A page that answers from a thread of its own, so that a signal ends the process at once.
+    """A server that answers from its own thread, so that a signal ends the process at once.
 
     `address` works once; port 0 takes a free one.
     """
@@ -134,11 +134,11 @@ class Server:
         asked: dict[str, Any] = {"http": "h11", "loop": "asyncio", "ws": "none", "lifespan": "off", "log_config": None}
         asked |= {"access_log": False, "log_level": "error", "proxy_headers": False, "server_header": False}
         self._server = uvicorn.Server(uvicorn.Config(gate, **asked))
-        # Not joined when the process ends: a search may still be running.
+        # A daemon, so that a running search does not delay the end of the process.
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="explore", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to answer requests."""
         self._thread.start()
 
     def wait(self) -> None:
@@ -146,6 +146,6 @@ class Server:
         self._thread.join()
 
     def stop(self) -> None:
-        """End the server, and wait for it."""
+        """Stop the server, and wait for it."""
         self._server.should_exit = True
         self._thread.join()

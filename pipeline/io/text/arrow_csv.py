@@ -24,7 +24,7 @@ def read_csv(
 ) -> tuple[pa.Table, _Paced]:
     """Call `pyarrow.csv.open_csv` in a thread while this one waits; an interruption closes the stream.
 
-    Return the columns, and what counted the lines and quotes.
+    Returns the columns, and the stream with its counts of lines and quotes.
 
     In the main thread Arrow replaces Python's signal handlers while it parses. A signal in that window is sometimes
     lost: about one in a hundred with a small file. In other threads Arrow leaves the handlers alone.
@@ -32,7 +32,7 @@ def read_csv(
     Parameters
     ----------
     columns : mapping
-        By name, what takes a column block by block.
+        The receiver of each column's blocks, by name.
     """
     paced = _Paced(stream)
     with ThreadPoolExecutor(1, "parsing") as pool:
@@ -46,7 +46,7 @@ def read_csv(
             # This makes the reading thread stop.
             paced.close()
             raise
-    # Blocks of text were allocated in other threads. Of their freed memory the C library would keep most.
+    # Blocks of text were allocated in other threads, and the C library would keep most of their freed memory.
     lack_of_memory.give_back()
     return table, paced
 
@@ -83,7 +83,7 @@ class _Paced(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        # Not for ever: blank blocks before the first row have no batch.
+        # The timeout matters because blank blocks before the first row yield no batch.
         self.ahead.acquire(timeout=_LOOK_EVERY)
         data = self._inner.read(size) or b""
         if data:

@@ -76,7 +76,7 @@ def matrix_of_table(
     first : int
         The number of the first row and column, if they have no names.
     has_names : bool
-        Whether the table names its columns.
+        True if the table names its columns.
     """
     refuse_several(config, source, "a matrix, whose columns are the right vertices")
     key = _key_column(names, columns, config, source, has_names=has_names)

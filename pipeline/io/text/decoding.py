@@ -37,9 +37,9 @@ class Sample:
     Attributes
     ----------
     text : str
-        At least two lines, if there are two.
+        The first lines: at least two, if there are two.
     whole : bool
-        Whether that is all of it; otherwise the last line may be cut off.
+        True if the sample is the whole text; otherwise the last line may be cut off.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Sample:
 
     @property
     def lines(self) -> list[str]:
-        """Its lines, without one that may be cut off."""
+        """Lines of the text, without one that may be cut off."""
         lines = lines_of(self.text)
         return lines if self.whole or len(lines) < 2 else lines[:-1]
 
@@ -75,7 +75,7 @@ def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedRea
     config : InputConfig
         `encoding`, `skip_lines` and `comment` are applied: skipped lines become blank lines.
     blank : int
-        Number of first lines to make blank, whatever `skip_lines` is.
+        Number of first lines to make blank, regardless of `skip_lines`.
     """
     stream = open_konect(path)
     start = stream.peek(_BLOCK_BYTES)

@@ -121,7 +121,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None, new_colu
 def _refuse_header_again(raw: RawEdges) -> None:
     """Refuse a header among the rows, which appears when files are concatenated."""
     columns = {name: raw.table.column(role) for role, name in raw.names.items()}
-    # Nearly always the name is no key, which takes no look at the rows.
+    # Usually the name is not among the keys, which needs no look at the rows.
     if any(_lacks(column, name) for name, column in columns.items()):
         return
     again = reduce(pc.and_, [pc.equal(column.cast(pa.string()), name) for name, column in columns.items()])
@@ -152,7 +152,7 @@ def read_columns(
         return _read_slowly(path, config, dialect, chosen)
     # Generated names, because those in the file may repeat.
     names = [str(i) for i in range(dialect.n_columns)]
-    # If a weight is a key, too, the key has the column.
+    # A column that is both a key and a weight is read as the key.
     of_roles = {names[at]: role for role, at in sorted(chosen.items(), key=lambda one: is_key(one[0]))}
     columns = {at: new_column(role, pa.string(), config.key_type != "string") for at, role in of_roles.items()}
     delimiter = _UNIT_SEPARATOR if dialect.delimiter == "::" else " " if dialect.delimiter == WHITESPACE else ""

@@ -44,7 +44,7 @@ _HEADER_WORDS = frozenset(
     | {"uid", "key", "keys", "name", "names", "user", "users", "item", "items", "weight", "timestamp", "time", "date"}
     | {"customer", "account", "product", "merchant", "author", "paper", "title", "actor", "movie", "film", "group"}
 )
-# Spellings of a missing value. Above numbers they do not tell a header.
+# Spellings of a missing value. Above numbers, they do not indicate a header.
 _NOTHING = frozenset({"", "-", "?", "na", "n/a", "nan", "nil", "none", "null", "\\n"})
 
 
@@ -63,11 +63,11 @@ class Dialect:
     rows : list of list of str
         The first data rows.
     pads_quotes : bool
-        Whether blanks precede opening quotes.
+        True if blanks precede opening quotes.
     is_named_by_comment : bool
-        Whether the header is a comment line.
+        True if the header is a comment line.
     may_pad : bool
-        Whether blanks around fields may be padding: some stand outside quotes, or there are no quotes.
+        True if blanks around fields may be padding: some stand outside quotes, or there are no quotes.
     """
 
     delimiter: str

@@ -148,7 +148,7 @@ def refuse_count_line(
     n_above : int
         Lines above that row.
     table : pa.Table
-        All rows, with the column `left`.
+        All rows; it has a column `left`.
     """
     if config.skip_lines is not None or not may_be_counts(first, table.num_rows):
         return

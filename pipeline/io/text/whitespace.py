@@ -26,7 +26,7 @@ _PARSE = csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False, n
 
 
 def read_items(blocks: Iterable[bytes]) -> pa.ChunkedArray:
-    """Return the lines of blocks as text, but blank ones."""
+    """Return the non-blank lines of blocks as text."""
     options = csv.ReadOptions(column_names=["item"], block_size=_BLOCK_BYTES)
     convert = csv.ConvertOptions(column_types={"item": pa.string()})
     stream, columns = IteratorStream(blocks), {"item": PlainColumn(pa.string())}
@@ -98,7 +98,7 @@ def _unix_lines(block: bytes, source: str) -> bytes:
 
 
 def one_blank(block: bytes) -> bytes:
-    """Return fields separated by one blank, with no blanks at either end of a line."""
+    """Return fields separated by single blanks, without blanks at the ends of lines."""
     block = block.translate(_BLANKS)
     if b"  " in block:
         block = re.sub(rb"  +", b" ", block)

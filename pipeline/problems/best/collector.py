@@ -1,4 +1,4 @@
-"""The query of a run, and the sink that keeps the newest standing and writes it at the end."""
+"""The query of a run, and the sink that keeps the latest best list and writes it at the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def to_query(section: BestSection, edges: Any) -> BestQuery:
 
 
 def _weights(edges: Any) -> np.ndarray:
-    """The weight of each edge: the sum of those of its rows."""
+    """Return the weight of each edge: the sum of the weights of its rows."""
     events, n = edges.events, len(edges.right_keys)
     if (is_wrong := ~(events.weights >= 0)).any():
         row = int(np.argmax(is_wrong))

@@ -29,7 +29,7 @@ class Counts(BaseModel):
     highest : int, float or None
         The best value; None without rows.
     bound : int, float or None
-        No biclique that is not listed has a higher value, except for overlaps; None if nothing is known.
+        Upper bound on the value of any biclique that is not in the table, except for overlaps; None if unknown.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -40,7 +40,7 @@ class Counts(BaseModel):
 
     @property
     def gap(self) -> str:
-        """The best value, and whether it is proven."""
+        """Return the best value and whether it is proven."""
         if self.highest is None:
             return "none"
         if self.bound is not None and self.bound <= self.highest:

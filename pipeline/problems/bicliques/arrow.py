@@ -1,4 +1,4 @@
-"""Bicliques in host memory: their tables, their sums and the sink that writes them beside the engine."""
+"""Bicliques in host memory: their tables, their sums and the sink that writes them while the engine searches."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Summary(LockedSums):
     sizes : SizeCounts
     left, right : VertexStatistics
     left_members, right_members : int
-        Summed over all bicliques.
+        Number of members of a side, summed over all bicliques.
     largest : Largest or None
-        For the report, which shows `n_shown` of them; None where it shows none.
+        The largest bicliques, for a report that shows `n_shown` of them; None if it shows none.
 
     Notes
     -----
-    Threads take blocks in one at a time; `pipeline.backends.arrow.summaries` has several of these.
+    Threads add one block at a time. A run may have several summaries (`pipeline.backends.arrow.summaries`).
     """
 
     def __init__(self, n_left: int, n_right: int, n_shown: int = 20) -> None:
@@ -55,7 +55,7 @@ class Summary(LockedSums):
 
     @property
     def n_bytes(self) -> int:
-        """The bytes that it holds, without the largest bicliques."""
+        """Bytes of the arrays, without the largest bicliques."""
         of_sides = (getattr(side, name).nbytes for side in (self.left, self.right) for name in _STATISTICS)
         return sum(of_sides) + self.sizes.n_bytes
 
@@ -128,7 +128,7 @@ ROWS = MemberRows(
 
 
 def rows_with_graphs(graphs: pa.DictionaryArray) -> MemberRows:
-    """The table `bicliques` with the column of graphs, given the graph of each left vertex."""
+    """Return the table `bicliques` with the column of graphs, given the graph of each left vertex."""
 
     def of_block(block: BicliqueBlock) -> dict[str, pa.Array]:
         assert block.left_members is not None
@@ -138,7 +138,7 @@ def rows_with_graphs(graphs: pa.DictionaryArray) -> MemberRows:
 
 
 def members_batch(bicliques: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of `bicliques/` in long form, one row per member, in the same order."""
+    """Return rows of `bicliques/` in long form, one row per member, in the same order."""
     keys, sides, members = long_form(
         bicliques["biclique_key"].to_numpy(),
         bicliques["n_left"].to_numpy(),
@@ -146,21 +146,21 @@ def members_batch(bicliques: pa.RecordBatch) -> pa.RecordBatch:
         bicliques["n_right"].to_numpy(),
         bicliques["right"].flatten().to_numpy(),
     )
-    # Made here and not once at the top: the first `pa.array` of Python values looks for pandas, which takes long.
+    # Not at module level: the first `pa.array` of Python values imports pandas, which takes long.
     names = pa.array(["left", "right"], pa.string())
     columns = [pa.array(keys), pa.DictionaryArray.from_arrays(pa.array(sides), names), pa.array(members)]
     return pa.RecordBatch.from_arrays(columns, schema=MEMBERS)
 
 
 def histogram_table(rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> pa.Table:
-    """`size_histogram`, ascending by size, from `SizeCounts.sorted_rows`."""
+    """Build `size_histogram`, ascending by size, from `SizeCounts.sorted_rows`."""
     return pa.table([pa.array(column) for column in rows], schema=SIZE_HISTOGRAM)
 
 
 def vertex_table(
     keys: pa.Array, degrees: np.ndarray, two_hop: np.ndarray | None, statistics: VertexStatistics
 ) -> pa.Table:
-    """`left_vertices` or `right_vertices`, as `vertex_columns`; `two_hop` is None if it was not counted."""
+    """Build `left_vertices` or `right_vertices`, as `vertex_columns`; `two_hop` is None if it was not counted."""
     own = pa.nulls(len(keys), pa.int64()) if two_hop is None else pa.array(two_hop)
     return pa.table(vertex_columns(keys, degrees, own, statistics=statistics), schema=vertex_schema(keys))
 
@@ -171,24 +171,24 @@ def vertex_schema(keys: pa.Array) -> pa.Schema:
 
 
 class ParquetSink(RowSink[Summary]):
-    """Writes `bicliques/` unless it is left out, and `members/` when asked, under a run path; keeps a `Summary`.
+    """Writes `bicliques/` and, on request, `members/` below a run path; keeps a `Summary`.
 
     Parameters
     ----------
     left_hashes, right_hashes : (n,) uint64
-        Vertex hashes, as `pipeline.backends.arrow.hashes.key_hashes` gives them.
+        Vertex hashes from `pipeline.backends.arrow.hashes.key_hashes`.
     bicliques : bool
-        Write the table; without it there is no long form and no order, and nothing grows with what passes.
+        Write the table. Without it there is no long form and no sorting, and memory does not grow with the results.
     members : bool
         Also write the long form.
     n_shown : int
-        How many of the largest the report shows; none are kept for 0.
+        Length of the report's list of the largest; 0 keeps none.
     derived : sequence of DerivedCollector
-        Collectors that take each block too, with its keys.
+        Collectors that also receive each block with its keys.
     graphs : pa.DictionaryArray, optional
-        The graph of each left vertex, where the input has a column of graphs.
+        The graph of each left vertex, if the input has a column of graphs.
     **writing
-        As `RowSink` takes it.
+        Further parameters of `RowSink`.
     """
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
@@ -220,12 +220,12 @@ class ParquetSink(RowSink[Summary]):
 
 
 def _with_members(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Rows of `bicliques/`, and in long form those of `members/`."""
+    """Return the rows of `bicliques/`, followed by those of `members/`."""
     return [batch, members_batch(batch)]
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
-    """The sink of a run, as its configuration asks for it."""
+    """Return the sink for the run's configuration."""
     output = collecting.config.output
     left_hashes, right_hashes = collecting.edges.key_hashes()
     sink = partial(

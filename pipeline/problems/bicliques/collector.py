@@ -21,8 +21,8 @@ class BicliqueCollector(SinkCollector):
 
     Notes
     -----
-    Entering begins to count the two-hop degrees, leaving waits for them; where they are counted beside the engine they
-    are taken to be part of its time.
+    Entering the context starts to count two-hop degrees, leaving it waits for them. If they are counted in parallel
+    with the engine, their time counts as the engine's.
     """
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
@@ -34,7 +34,7 @@ class BicliqueCollector(SinkCollector):
 
     @property
     def seconds(self) -> dict[str, float]:
-        """``two_hop``, and those of the sink: ``plan`` and ``name`` where that is on a device, ``write``."""
+        """Seconds of ``two_hop`` and of the sink: ``write``, and on a device ``plan`` and ``name``."""
         return {"two_hop": self._two_hop_seconds} | super().seconds
 
     def _is_kept(self) -> bool:
@@ -50,7 +50,10 @@ class BicliqueCollector(SinkCollector):
         context.push(self._waiting_for(wait))
 
     def _waiting_for(self, facts: Callable[[], GraphFacts]) -> Callable[..., None]:
-        """On the way out, where nothing went wrong: after the last block, before the threads that count are ended."""
+        """Return an exit callback that waits for the two-hop degrees, unless there was an error.
+
+        It runs after the last block and before the counting threads end.
+        """
 
         def wait(kind: type[BaseException] | None, *_: object) -> None:
             if kind is None:
@@ -61,7 +64,7 @@ class BicliqueCollector(SinkCollector):
         return wait
 
     def finish(self) -> Collected:
-        """Write the vertex tables and the size histogram; once, after the context was left.
+        """Write the vertex tables and the size histogram; called once, after leaving the context.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Bicliques in device memory: cuDF tables, and the sink that libcudf writes beside the engine."""
+"""Bicliques in device memory: cuDF tables, and the sink that writes with libcudf while the engine searches."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ def rows_of(hashes: tuple[cp.ndarray, cp.ndarray], summary: Summary, derived: Se
 
 
 def members_frame(bicliques: Frame) -> Frame:
-    """Rows of `bicliques/` in long form, one row per member, in the same order."""
+    """Return rows of `bicliques/` in long form, one row per member, in the same order."""
     block = DeviceBlock(*_ragged(bicliques, "left"), *_ragged(bicliques, "right"))
     keys, sides, members = long_form(block, bicliques["biclique_key"].values)
     return frame_of({"biclique_key": keys, "side": named(sides, ("left", "right")), "vertex": members})
 
 
 def histogram_table(rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Frame:
-    """`size_histogram`, ascending by size, from `DeviceSizeCounts.sorted_rows`."""
+    """Build `size_histogram`, ascending by size, from `DeviceSizeCounts.sorted_rows`."""
     return frame_of(dict(zip(("n_left", "n_right", "n_bicliques"), rows, strict=True)))
 
 
 def vertex_table(
     keys: Series, degrees: cp.ndarray, two_hop_degrees: cp.ndarray | None, statistics: VertexStatistics
 ) -> Frame:
-    """`left_vertices` or `right_vertices`, as `vertex_frame`; two-hop degrees are None if they were not counted."""
+    """Build `left_vertices` or `right_vertices`, as `vertex_frame`; no two-hop degrees if they are None."""
     none = cp.zeros(len(keys), cp.int64)
     two_hop = none if two_hop_degrees is None else cp.asarray(two_hop_degrees, cp.int64)
     own = nullable(two_hop, cp.full(len(keys), two_hop_degrees is not None))
@@ -80,19 +80,19 @@ def _ragged(bicliques: Frame, side: str) -> tuple[cp.ndarray, cp.ndarray]:
 
 
 def schemas_of(*, bicliques: bool, members: bool) -> dict[str, tuple[pa.Schema, int]]:
-    """Return the data sets of a run with the table and with the long form, as `ParquetSink` takes them."""
+    """Return the data sets of a run, with or without the table and the long form, for `ParquetSink`."""
     table = {"bicliques": (BICLIQUES, 1)} if bicliques else {}
     return table | ({"members": (MEMBERS, LONG_FORM)} if members else {})
 
 
 def with_members(bicliques: Frame) -> Iterator[Frame]:
-    """Yield rows of `bicliques/`, and in long form those of `members/`."""
+    """Yield the rows of `bicliques/`, then those of `members/`."""
     yield bicliques
     yield members_frame(bicliques)
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
-    """The sink of a run, as its configuration asks for it."""
+    """Return the sink for the run's configuration."""
     output = collecting.config.output
 
     def rows() -> BlockRows:

@@ -1,4 +1,4 @@
-"""Maximal bicliques for a program whose tables are in device memory already: cuDF in, cuDF out."""
+"""Maximal bicliques for programs with tables in device memory: cuDF in, cuDF out."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ _DEFAULT_INPUT = InputConfig()
 
 @dataclass(frozen=True, slots=True)
 class DerivedFrames:
-    """The derived outputs that a configuration asks for, none among them.
+    """The collectors of the derived outputs in a configuration; there may be none.
 
     Attributes
     ----------
     collectors : sequence of GuardedCollector
-        They take blocks in.
+        They receive the blocks.
     directory : Path
-        Where they write.
+        Directory of their tables.
     """
 
     collectors: Sequence[GuardedCollector]
     directory: Path
 
     def finish(self) -> dict[str, Frame]:
-        """Their tables by name, once all blocks were taken in."""
+        """Return their tables by name; called after the last block."""
         for each in self.collectors:
             each.finish()
         return {path.stem: read_frame(path) for path in sorted(self.directory.glob("*.parquet"))}
@@ -63,9 +63,9 @@ class DerivedFrames:
 
 @contextmanager
 def derived_frames(config: Config, edges: DeviceEdges, graph: BipartiteCSR) -> Iterator[DerivedFrames]:
-    """Begin them; the files that their tables pass through are gone with the context.
+    """Open the collectors of derived outputs; their files are removed when the context ends.
 
-    Collectors write files, whatever the backend, and these tables are made on the host: reading them back costs little.
+    All backends write these tables as files. They are made on the host and small, so reading them back is cheap.
     """
     with TemporaryDirectory(prefix="mbe-") as directory, ExitStack() as ends:
         collecting = Collecting(Path(directory), config, edges, graph, CudfBackend())
@@ -80,14 +80,13 @@ class BicliqueTables:
     Attributes
     ----------
     bicliques : Frame
-        Empty where the frames went to `on_frame`.
+        Empty if the frames went to `on_frame`.
     left_vertices, right_vertices : Frame
-        What the dense ids in the lists stand for: ``vertex``, ``key``, degrees, and each vertex's share.
+        The vertices behind the dense ids in the lists: ``vertex``, ``key``, degrees, and each vertex's statistics.
     truncated : str or None
-        Which limit stopped the enumeration.
+        The limit that stopped the enumeration.
     groups : mapping of str to Frame
-        Where groups were asked for, their tables by the names of the published files, such as ``groups`` and
-        ``group_members``.
+        If groups were requested, their tables by the names of the published files, such as ``group_members``.
     """
 
     bicliques: Frame
@@ -119,39 +118,38 @@ def enumerate_bicliques(
     on_frame: Callable[[Frame], None] | None = None,
     groups: Mapping[str, Any] | None = None,
 ) -> BicliqueTables:
-    """Every maximal biclique of a table of edges; nothing but a few numbers passes through host memory.
+    """Enumerate every maximal biclique of a table of edges; only a few numbers pass through host memory.
 
     Parameters
     ----------
     edges : Frame or cugraph.Graph
         One edge a row, duplicates allowed, keys of integers or text without nulls; or a graph.
     left, right : str or int
-        Columns of the frame, by name or position; `right` may be a tuple of several that make the key together.
+        Columns of the frame, by name or position; `right` may be a tuple of columns that form the key together.
     min_left, min_right, max_left, max_right, min_edges, containing_left, containing_right
-        As `QueryConfig`; `containing_*` holds the frame's own keys.
+        See `QueryConfig`; `containing_*` holds the frame's own keys.
     left_vertices : Series, optional
-        The left vertices of an undirected graph. In a directed one sources are left and destinations right.
+        The left vertices of an undirected graph. In a directed graph, sources are left and destinations right.
     max_bicliques : int, optional
-        Stop after so many.
+        Stop after this many.
     device_memory : int, optional
-        Bytes that the enumeration may take; what is free, by default.
+        Maximum bytes for the enumeration; by default all free memory.
     two_hop_steps : int, optional
-        As `OutputConfig.two_hop_steps`.
+        See `OutputConfig.two_hop_steps`.
     on_frame : callable, optional
-        Takes the rows of `bicliques` piece by piece instead of all at the end: for results that one column, or the
-        device, does not hold.
+        Receives the rows of `bicliques` in pieces: for results larger than one column or the device memory.
     groups : mapping, optional
-        What is asked of groups, as the section ``groups`` of a configuration; ``{}`` for its defaults. They are
-        selected on the host, for which edges and candidates are copied there.
+        The section ``groups`` of a configuration; ``{}`` for its defaults. Groups are selected on the host, so edges
+        and candidates are copied there.
 
     Raises
     ------
     InputError
         The edges cannot be used; the message says where and why.
     ConfigError
-        `groups` asks for what there is not.
+        `groups` has invalid settings.
     InvalidArgument
-        Conditions that contradict each other, or more members than a column holds and no `on_frame`.
+        The conditions contradict each other, or there are more members than a column holds and no `on_frame`.
     EngineUnavailable
         The CUDA engine cannot run here.
 
@@ -187,13 +185,13 @@ def enumerate_bicliques(
 
 
 def edges_of_graph(graph: cugraph.Graph, left_vertices: Series | None = None) -> Frame:
-    """The edges of a graph as rows ``left``, ``right`` of its own vertices.
+    """Return the edges of a graph as rows ``left``, ``right`` of its own vertices.
 
     Raises
     ------
     InputError
-        An undirected graph without `left_vertices`, an edge that has not exactly one end among them, or vertices named
-        by several columns.
+        The graph is undirected and `left_vertices` is missing, an edge does not have exactly one end in it, or vertices
+        are named by several columns.
     """
     listed = graph.decompress_to_edgelist()
     if not {"src", "dst"} <= set(listed.columns):
@@ -219,7 +217,7 @@ def _is_graph(edges: Any) -> bool:
 
 
 class _FrameSink(FrameSink):
-    """Names bicliques, sums them up, and hands them on as frames."""
+    """Compute keys and sums of bicliques, and pass them on as frames."""
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
 

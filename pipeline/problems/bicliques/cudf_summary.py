@@ -25,7 +25,7 @@ def add_largest(largest: Largest, block: DeviceBlock, n_edges: cp.ndarray, keys:
     Parameters
     ----------
     n_edges, keys : (n_bicliques,) int64
-        On the device.
+        Edges and keys of the block, on the device.
     """
     chosen = [_worth_keeping(each, block, n_edges, keys) for each in largest.bounds()]
     rows = cp.unique(cp.concatenate(chosen))
@@ -38,13 +38,13 @@ def add_largest(largest: Largest, block: DeviceBlock, n_edges: cp.ndarray, keys:
 
 
 def _on_host(offsets: cp.ndarray, members: cp.ndarray, rows: cp.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes and members of some lists, both int32."""
+    """Copy sizes and members of some lists to the host, both int32."""
     taken = take_lists(offsets, members, rows)
     return np.diff(cp.asnumpy(taken[0])).astype(np.int32), cp.asnumpy(taken[1])
 
 
 def _worth_keeping(bounds: Bounds, block: DeviceBlock, n_edges: cp.ndarray, keys: cp.ndarray) -> cp.ndarray:
-    """The rows of a block that `Largest` would keep, had it seen this block alone; and one more where not all fit."""
+    """Return the rows of a block that `Largest` would keep if it saw only this block, plus one that it would drop."""
     narrow = cp.minimum(block.left_sizes, block.right_sizes)
     is_better = (n_edges > bounds.least) | ((n_edges == bounds.least) & (keys <= bounds.last))
     rows = cp.flatnonzero((narrow >= bounds.fewest) & is_better)
@@ -52,7 +52,7 @@ def _worth_keeping(bounds: Bounds, block: DeviceBlock, n_edges: cp.ndarray, keys
         return rows
     rows = rows[cp.lexsort(cp.stack([keys[rows], -n_edges[rows]]))[: bounds.n_most]]
     n_members = cp.cumsum((cp.diff(block.left_offsets) + cp.diff(block.right_offsets))[rows])
-    # The one that does not fit says that some were let go of.
+    # The extra row tells `Largest` that something was dropped.
     return rows[: max(bounds.n_at_least, int((n_members <= bounds.most_members).sum())) + 1]
 
 
@@ -63,9 +63,9 @@ class Summary:
     Attributes
     ----------
     left_members, right_members : int
-        Summed over all bicliques.
+        Number of members of a side, summed over all bicliques.
     largest : Largest or None
-        For the report; in host memory. None where it shows none.
+        For the report, in host memory; None if it shows none.
     """
 
     left: DeviceVertexStatistics
@@ -106,7 +106,6 @@ class Summary:
         self.right_members += host.right_members
 
     def _of_the_host(self) -> HostSummary:
-        """Return an empty host summary."""
         return HostSummary(self.left.n_bicliques.size, self.right.n_bicliques.size, n_shown=0)
 
     def merge(self, other: Summary) -> None:

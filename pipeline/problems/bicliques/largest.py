@@ -1,4 +1,4 @@
-"""The largest bicliques of a run, kept while all of them stream past, so that its report reads no table for them."""
+"""The largest bicliques of a run, kept while results stream past, so the report does not read the table."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 FEWEST = (1, 2, 3)
-"""The largest of all may be stars: those with at least so many vertices on both sides are kept by themselves."""
+"""Minimum numbers of vertices on both sides. Each has its own list, because the largest of all may be stars."""
 
-# So many are kept, to be chosen from without near copies; fewer where they have this many members.
+# Candidates to choose from without near copies; fewer if they have more members than this.
 _MOST = 1000
 _MOST_MEMBERS = 4 << 20
 
@@ -52,19 +52,19 @@ class Bounds(NamedTuple):
 
 
 class Largest:
-    """The largest by edges, of equals the smaller key first; of each of `FEWEST` the first few, without a gap.
+    """The bicliques with the most edges, ties by smaller key; for each of `FEWEST` an initial part of that order.
 
     Parameters
     ----------
     n_shown : int
-        How many a page shows: twice as many are kept, however many members they have.
+        Number of bicliques on a page. Twice as many are kept, regardless of their members.
     """
 
     def __init__(self, n_shown: int = 20) -> None:
         self._kept = {fewest: _Kept(LOOKED_THROUGH * n_shown) for fewest in FEWEST}
 
     def first(self, fewest: int) -> tuple[Sequence[BicliqueIds], bool]:
-        """Return those with at least so many vertices on both sides, largest first, and whether these are all."""
+        """Return the kept bicliques with at least `fewest` vertices a side, largest first, and whether they are all."""
         kept = self._kept[fewest]
         return [
             BicliqueIds(key, left, right, n_edges)
@@ -72,7 +72,7 @@ class Largest:
         ], kept.floor is None
 
     def merge(self, other: Largest) -> None:
-        """Take in those of other bicliques."""
+        """Add the kept bicliques of a disjoint part of the results."""
         for fewest, kept in self._kept.items():
             kept.merge(other._kept[fewest])
 
@@ -84,12 +84,12 @@ class Largest:
         ]
 
     def add(self, block: BicliqueBlock, n_edges: np.ndarray, keys: np.ndarray) -> None:
-        """Take in those of a block.
+        """Add the bicliques of a block that are large enough.
 
         Parameters
         ----------
         block : BicliqueBlock
-            At `Detail.MEMBERS`.
+            A block with `Detail.MEMBERS`.
         n_edges, keys : (n_bicliques,) int64
         """
         assert block.left_sizes is not None
@@ -106,19 +106,19 @@ class Largest:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the choice of those that may be kept."""
+    """Return the compile steps of `add`."""
     return steps_of(_no_worse)
 
 
 @compiled(INTS, INTS, LONGS, LONGS, LONGS, LONGS)
 def _no_worse(left_sizes, right_sizes, n_edges, keys, least, last):
-    """Return the rows that are no worse than the floor of one of their kinds.
+    """Return the rows that reach the floor of at least one kind.
 
     Parameters
     ----------
     least, last : (3,) int64
-        Edges and key of the floor of each kind. Those of the first kind have 1 vertex or more on both sides, those of
-        the second 2, and so on.
+        Edges and key of the floor of each kind: the first is for 1 vertex or more on both sides, the second for 2, and
+        so on.
     """
     rows = np.empty(n_edges.size, np.int64)
     n = 0
@@ -134,16 +134,16 @@ def _no_worse(left_sizes, right_sizes, n_edges, keys, least, last):
 
 @dataclass(slots=True)
 class _Kept:
-    """The best of some bicliques: all that are no worse than the last of them, once any was let go of.
+    """The first bicliques by edges and key. Once one was dropped, `floor` keeps out all worse ones.
 
     Attributes
     ----------
     edges, keys : (n,) int64
-        The best first.
+        Best first.
     members : list of (left, right)
         Ascending ids, int32.
     floor : (int, int) or None
-        Edges and key of the worst that may be kept; None where nothing was let go of.
+        Edges and key of the worst biclique that may be kept; None if nothing was dropped.
     """
 
     n_at_least: int
@@ -163,10 +163,10 @@ class _Kept:
         return 0 if self.floor is None else self.floor[0]
 
     def add(self, block: BicliqueBlock, rows: np.ndarray, edges: np.ndarray, keys: np.ndarray) -> None:
-        """Take in the bicliques of these rows of a block, with their edges and keys."""
+        """Add the bicliques in these rows of a block, with their edges and keys."""
         most = self.n_most
         if rows.size > most:
-            # In time that does not depend on their order; those that are level with the last go on.
+            # A partition does not depend on the order of the rows. Ties with the last one stay for the sort by key.
             best = edges >= np.partition(edges, rows.size - most)[rows.size - most]
             rows, edges, keys = rows[best], edges[best], keys[best]
         order = np.lexsort((keys, -edges))[:most]
@@ -177,7 +177,7 @@ class _Kept:
         self._merge(edges[order], keys[order], list(zip(left, right, strict=True)))
 
     def merge(self, other: _Kept) -> None:
-        """Take in what is kept of other bicliques."""
+        """Add the kept bicliques of another part of the results."""
         if other.floor is not None:
             self.floor = other.floor if self.floor is None else max(self.floor, other.floor, key=_goodness)
         self._merge(other.edges, other.keys, other.members)
@@ -202,10 +202,10 @@ class _Kept:
 
 
 def _lists(members: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
-    """The members of some bicliques; copies: a slice would keep its block."""
+    """Copy the members of some bicliques; a slice would keep the whole block in memory."""
     return [members[offsets[row] : offsets[row + 1]].copy() for row in rows]
 
 
 def _goodness(floor: tuple[int, int]) -> tuple[int, int]:
-    """More edges are better, and then a smaller key."""
+    """Return a sort key: more edges are better, then a smaller key."""
     return floor[0], -floor[1]

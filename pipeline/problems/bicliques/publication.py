@@ -70,7 +70,7 @@ class BicliquesPublication(Publication):
     forecast_steps = deferred("mbe_stage.bicliques.estimation:compile_steps")
 
     def query_shape(self, config: Config) -> BicliqueQuery:
-        """Return a query with or without members: compiling does not depend on which they are."""
+        """Return a query with or without members; compiling does not depend on which members they are."""
         from mbe_stage.bicliques.query import BicliqueQuery
 
         query = config.query

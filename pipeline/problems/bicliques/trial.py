@@ -1,7 +1,7 @@
 """A forecast for bicliques: a trial of the engine, and an estimate if the trial does not finish.
 
-The number of maximal bicliques cannot be read off sizes and degrees. The engine runs for a moment, and where that does
-not finish, samples of the search tree give an interval (`mbe_stage.bicliques.estimation`).
+The sizes and degrees of a graph do not tell the number of its maximal bicliques. The engine runs for a moment. If it
+does not finish, samples of the search tree give an interval (`mbe_stage.bicliques.estimation`).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying
 from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds_text
 from mbe_stage.runtime.compile_ahead import compile_ahead
 
-# A row of `bicliques` beside its members: key, two list offsets, three sizes; and a row of `members`.
+# Bytes of a row of `bicliques` (key, two list offsets, three sizes), of a member in it, and of a row of `members`.
 _BICLIQUE_BYTES, _MEMBER_BYTES, _LONG_MEMBER_BYTES = 32, 4, 13
-# The pace of a trial is not that of the whole run, whose parts differ.
+# Margin of the estimated time: parts of a run differ in pace from the trial.
 _PACE_FACTOR = 1.5
-# From fewer bicliques there is no pace.
+# With fewer bicliques, the trial's pace is not meaningful.
 _LEAST_FOUND = 1000
 
-# Of the trial's seconds, for the engine; the estimate has the rest, and a little more.
+# The engine's share of the trial's seconds. The estimate has the rest plus 0.4 seconds, and at least 0.2.
 _ENGINE_SHARE, _MORE_SECONDS, _LEAST_SECONDS = 0.45, 0.4, 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Seconds that a full run takes."""
+    """Expected seconds of a full run."""
 
     low: float
     middle: float
@@ -51,11 +51,11 @@ class Expectation:
     Attributes
     ----------
     bicliques : Interval
-        A 95 % interval, or "at least `low`", where `high` is None: descents of the search tree disagree.
+        A 95 % interval. `high` is None if descents of the search tree disagree: then there are at least `low`.
     seconds : Seconds or None
-        None with an open interval, and where the trial found too little to have a pace.
+        None with an open interval, or if the trial found too little to measure its pace.
     bytes : Interval or None
-        Written before compression, the tables of vertices left out; None with an open interval.
+        Bytes to write before compression, without the tables of vertices; None with an open interval.
     exact : bool
         Counted, not estimated.
     """
@@ -81,7 +81,7 @@ def expect(estimate: Estimate, n_found: int, seconds: float, long_form: bool) ->
 
 
 def table_bytes(n_bicliques: int, n_members: int, long_form: bool) -> int:
-    """Bytes of the tables `bicliques` and, in the long form, `members`, before compression."""
+    """Return the bytes of the tables `bicliques` and, in the long form, `members`, before compression."""
     return _BICLIQUE_BYTES * n_bicliques + (_MEMBER_BYTES + _LONG_MEMBER_BYTES * long_form) * n_members
 
 
@@ -106,13 +106,13 @@ class Trial:
     seconds : float
         Duration without compilation.
     n_bicliques : int
-        Found in that time: all of them where `complete`.
+        Bicliques found in that time; all of them if `complete`.
     work_done : float
         Share of the work, as the engine estimates it.
     member_bytes : int
         Bytes of the members found, as the tables hold them before compression.
     expected_seconds, expected_bicliques : float, int or None
-        The middle of the estimate; None where it has no upper end.
+        The middle of the estimate; None if it has no upper end.
     """
 
     engine: str
@@ -133,7 +133,7 @@ def forecast(trying: Trying) -> Prospect:
         *(trying.graph, trying.query, trying.seconds, trying.engine, trying.execution, long_form, trying.seed)
     )
     if not trying.config.output.bicliques:
-        # What is written then does not grow with the bicliques.
+        # Without the table, the bytes do not grow with the bicliques.
         estimate = replace(estimate, bytes=Interval.exactly(0))
     return Prospect(
         trial=trial,
@@ -152,18 +152,18 @@ def try_and_estimate(
     long_form: bool = False,
     seed: int = 0,
 ) -> tuple[Trial, Expectation]:
-    """Enumerate for a moment; where that does not finish, estimate what a full run comes to.
+    """Enumerate for a moment; if that does not finish, estimate the size and time of a full run.
 
-    Both together take `seconds` and at most half a second more, compiling and one step of the walk aside.
+    Both together take at most `seconds` plus half a second, not counting compilation and one step of the walk.
 
     Parameters
     ----------
     long_form : bool
-        Whether members are written in long form, too: it makes the tables larger.
+        Include the long form of members in the bytes.
     seed : int
-        Of the estimate's descents.
+        Seed of the estimate's descents.
     """
-    # The first call compiles; that must not eat the trial's time.
+    # The first call compiles, which must not count as trial time.
     tiny = BipartiteCSR.from_edges(np.array([0, 0, 1]), np.array([0, 1, 1]))
     enumerate_into(HistogramSink(), tiny, engine=engine, execution=execution)
     begun = time.perf_counter()
@@ -188,7 +188,7 @@ def try_and_estimate(
 
 
 def run_trial(graph: BipartiteCSR, query: BicliqueQuery, seconds: float, engine: str, execution: Execution) -> Trial:
-    """Enumerate for a moment, storing nothing but sizes; what is to be expected is left open."""
+    """Enumerate for a moment and count sizes only; the expected numbers stay None."""
     sink = HistogramSink()
     last = Progress(0, 0.0, 0.0)
 
@@ -241,7 +241,7 @@ def _expected(found: Expectation) -> list[tuple[str, str]]:
 
 
 def _about(n: int) -> str:
-    """Three digits of a number that is not known better.
+    """Format an estimated number with three digits.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Maximal cliques: what may be asked, how cliques become tables, and what is shown of them."""
+"""Maximal cliques: the section, the tables, and their display."""

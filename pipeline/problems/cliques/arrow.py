@@ -1,4 +1,4 @@
-"""Cliques in host memory: their tables, their sums and the sink that writes them beside the engine."""
+"""Cliques in host memory: their tables, their sums and the sink that writes them while the engine searches."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ROWS = MemberRows(CLIQUES, "clique_key", {"vertices": "size"}, CliqueBlock, _lis
 
 
 def histogram_table(sizes: np.ndarray, counts: np.ndarray) -> pa.Table:
-    """`size_histogram`, ascending, from `CliqueHistogramSink.sorted_rows`."""
+    """Build `size_histogram`, ascending, from `CliqueHistogramSink.sorted_rows`."""
     return pa.table([pa.array(sizes), pa.array(counts)], schema=SIZE_HISTOGRAM)
 
 
 def vertex_table(keys: pa.Array, degrees: np.ndarray, cores: np.ndarray, statistics: VertexStatistics) -> pa.Table:
-    """`vertices`, as `vertex_columns`; largest edges are sizes of cliques."""
+    """Build `vertices`, as `vertex_columns`; its "largest edges" are sizes of cliques."""
     own = pa.array(np.asarray(cores, np.int32))
     columns = vertex_columns(keys, degrees, own, statistics=statistics)
     columns[-1] = pa.array(statistics.largest_edges.astype(np.int32))
@@ -51,9 +51,9 @@ class Summary(LockedSums):
     fingerprint : Fingerprint
     sizes : CliqueHistogramSink
     vertices : VertexStatistics
-        Its edges are sizes of cliques.
+        Statistics with sizes of cliques as numbers of edges.
     members : int
-        Summed over all cliques.
+        Sum of the sizes of all cliques.
     """
 
     def __init__(self, n_vertices: int) -> None:
@@ -64,7 +64,7 @@ class Summary(LockedSums):
 
     @property
     def n_bytes(self) -> int:
-        """The bytes that it holds, without the few sizes."""
+        """Bytes of the arrays, without the few sizes."""
         return 3 * self.vertices.n_bicliques.nbytes
 
     def vertex_statistics(self) -> VertexStatistics:
@@ -91,13 +91,13 @@ class Summary(LockedSums):
 
 
 class ParquetSink(ListSink[Summary]):
-    """Writes `cliques/`; a key is the same whatever column the vertices are from."""
+    """Writes `cliques/`; keys do not depend on the column that the vertices come from."""
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
     name, table, summary_of, is_left = "cliques", ROWS, Summary, True
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
-    """The sink of a run, as its configuration asks for it."""
+    """Return the sink for the run's configuration."""
     section = collecting.config.problem_section
     return ParquetSink.within(collecting, hashes_of(section, collecting.edges, collecting.backend))

@@ -22,7 +22,7 @@ class CliqueCollector(SinkCollector):
         super().__init__(collecting, __package__)
 
     def finish(self) -> Collected:
-        """Write the table of vertices and the size histogram; once, after the context was left.
+        """Write the table of vertices and the size histogram; called once, after leaving the context.
 
         Raises
         ------
@@ -32,7 +32,7 @@ class CliqueCollector(SinkCollector):
         collecting, summary, frames = self._collecting, self._sink.summary, self._frames
         run_path, graph = collecting.run_path, collecting.graph.on_host()
         keys = keys_of(collecting.config.problem_section, collecting.edges)
-        # Vertices are peeled off one by one: work of the host, whatever the backend.
+        # Core numbers are computed on the host on every backend.
         _, cores = degeneracy_order(graph)
         sizes, counts = summary.sizes.sorted_rows()
         statistics = summary.vertex_statistics()

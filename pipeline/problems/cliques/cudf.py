@@ -1,4 +1,4 @@
-"""Cliques in device memory: cuDF tables, sums, and the sink that libcudf writes beside the engine."""
+"""Cliques in device memory: cuDF tables, sums, and the sink that writes with libcudf while the engine searches."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES, vertices
 
 @dataclass(slots=True)
 class Summary:
-    """Sums over all cliques of a run, those of vertices in device memory.
+    """Sums over all cliques of a run; sums per vertex are in device memory.
 
     Attributes
     ----------
     vertices : DeviceVertexStatistics
-        Its edges are sizes of cliques.
+        Statistics with sizes of cliques as numbers of edges.
     members : int
-        Summed over all cliques.
+        Sum of the sizes of all cliques.
     """
 
     vertices: DeviceVertexStatistics
@@ -45,7 +45,7 @@ class Summary:
 
     @classmethod
     def of(cls, n_vertices: int) -> Summary:
-        """Return an empty summary for a graph with so many vertices."""
+        """Return an empty summary for a graph with this many vertices."""
         return cls(DeviceVertexStatistics.of(n_vertices))
 
     def vertex_statistics(self) -> VertexStatistics:
@@ -55,7 +55,7 @@ class Summary:
     def add(self, block: DeviceCliqueBlock, keys: cp.ndarray) -> None:
         """Add one block with at least one clique, and the keys of its cliques."""
         add_to(self.fingerprint, keys)
-        # No clique is larger than a degree plus one: the counts of all sizes are a small array.
+        # A clique has at most the largest degree plus one vertices, so the array of counts is small.
         self.sizes.add_counts(cp.asnumpy(cp.bincount(block.sizes)))
         self.vertices.add(block.offsets, block.members, block.sizes.astype(cp.int64), keys)
         self.members += block.members.size
@@ -87,12 +87,12 @@ def rows_of(hashes: cp.ndarray, summary: Summary, derived: Sequence[DerivedColle
 
 
 def histogram_table(sizes: np.ndarray, counts: np.ndarray) -> Frame:
-    """`size_histogram`, ascending, from `CliqueHistogramSink.sorted_rows`."""
+    """Build `size_histogram`, ascending, from `CliqueHistogramSink.sorted_rows`."""
     return frame_of({"size": sizes, "n_cliques": counts})
 
 
 def vertex_table(keys: Series, degrees: cp.ndarray, cores: np.ndarray, statistics: VertexStatistics) -> Frame:
-    """`vertices`, as `vertex_frame`; largest edges are sizes of cliques."""
+    """Build `vertices`, as `vertex_frame`; its "largest edges" are sizes of cliques."""
     return vertex_frame(vertex_schema(keys), keys, degrees, cp.asarray(cores, cp.int32), statistics)
 
 
@@ -102,7 +102,7 @@ def vertex_schema(keys: Series) -> pa.Schema:
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
-    """The sink of a run, as its configuration asks for it."""
+    """Return the sink for the run's configuration."""
     hashes = hashes_of(collecting.config.problem_section, collecting.edges, collecting.backend)
     return sink_within(
         collecting, lambda: rows_of(hashes, Summary.of(hashes.size), collecting.derived), {"cliques": (CLIQUES, 1)}

@@ -1,4 +1,4 @@
-"""Maximal cliques for a program whose tables are in device memory already: cuDF in, cuDF out."""
+"""Maximal cliques for programs with tables in device memory: cuDF in, cuDF out."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class CliqueTables:
     Attributes
     ----------
     cliques : Frame
-        Empty where the frames went to `on_frame`.
+        Empty if the frames went to `on_frame`.
     vertices : Frame
-        What the dense ids in the lists stand for: ``vertex``, ``key``, degree, core number, and each vertex's share.
+        The vertices behind the dense ids in the lists: ``vertex``, ``key``, degree, core number and statistics.
     truncated : str or None
-        Which limit stopped the enumeration.
+        The limit that stopped the enumeration.
     """
 
     cliques: Frame
@@ -61,36 +61,35 @@ def enumerate_cliques(
     device_memory: int | None = None,
     on_frame: Callable[[Frame], None] | None = None,
 ) -> CliqueTables:
-    """Every maximal clique of a table of edges without direction; the graph alone is copied to the host.
+    """Enumerate every maximal clique of a table of undirected edges; only the graph is copied to the host.
 
-    There vertices are peeled off for their core numbers, and projections are made.
+    The host computes core numbers and projections.
 
     Parameters
     ----------
     edges : Frame or object
-        One edge a row, in either direction or both, duplicates allowed, keys of integers or text without nulls; a row
-        of one key twice is a vertex. Or a `cugraph.Graph`, whose vertices without an edge are some too.
+        One edge a row, in either direction or both, duplicates allowed, keys of integers or text without nulls. A row
+        with the same key twice is a vertex. Or a `cugraph.Graph`, including its vertices without edges.
     left, right : str or int
-        Columns of the frame, by name or position. With `project`, `right` may be a tuple of several that make the key
+        Columns of the frame, by name or position. With `project`, `right` may be a tuple of columns that form the key
         together.
     min_size, max_size, containing, project, min_shared
-        As `pipeline.problems.cliques.section.CliquesSection`; `containing` holds the frame's own keys.
+        See `pipeline.problems.cliques.section.CliquesSection`; `containing` holds the frame's own keys.
     max_cliques : int, optional
-        Stop after so many.
+        Stop after this many.
     device_memory : int, optional
-        Bytes that the enumeration may take; three quarters of what is free, by default.
+        Maximum bytes for the enumeration; by default three quarters of the free memory.
     on_frame : callable, optional
-        Takes the rows of `cliques` piece by piece instead of all at the end: for results that one column, or the
-        device, does not hold.
+        Receives the rows of `cliques` in pieces: for results larger than one column or the device memory.
 
     Raises
     ------
     InputError
         The edges cannot be used; the message says where and why.
     ConfigError
-        Conditions that contradict each other.
+        The conditions contradict each other.
     InvalidArgument
-        More members than a column holds, and no `on_frame`.
+        There are more members than a column holds, and no `on_frame`.
     EngineUnavailable
         The CUDA engine cannot run here.
 

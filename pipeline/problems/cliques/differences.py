@@ -1,4 +1,4 @@
-"""Two runs of cliques compared by the keys of cliques, which say who the members are: what is gone, and what is new."""
+"""Compare two runs of cliques by their clique keys, which identify the members: lost and new cliques."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ _ROWS = 1 << 16
 
 
 def differences(old: Path, new: Path, limit: int, out: Path | None) -> Differences:
-    """Return the cliques that only one of two runs has, with 16 bytes of memory per clique.
+    """Return the cliques that only one of two runs has; takes 16 bytes of memory per clique.
 
     Parameters
     ----------
-    old, new : Path
-        Run directories.
     limit : int
-        So many of each kind are shown, the largest.
+        Number of largest cliques to show of each kind.
     out : Path or None
         A new or empty directory, for `differences.parquet`: status, clique_key, size and the members' keys as text.
 
@@ -60,7 +58,7 @@ def _keys(run: Path) -> np.ndarray:
 
 
 def _rows(run: Path, wanted: np.ndarray) -> Iterator[pa.Table]:
-    """The rows of these keys, ascending ones, batch by batch."""
+    """Yield the rows with these ascending keys, batch by batch."""
     if not wanted.size:
         return
     for part in LISTED.parts(run):
@@ -100,7 +98,7 @@ def _write(kinds: tuple[tuple[Path, np.ndarray, str], ...], out: Path) -> None:
 
 
 def _remarks(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Return the reasons why the runs are not quite comparable."""
+    """Yield the reasons why the runs are not quite comparable."""
     if old.config_fingerprint != new.config_fingerprint:
         yield "the queries differ: cliques of only one run need not be gone or new"
     for name, manifest in (("old", old), ("new", new)):

@@ -27,13 +27,13 @@ class Counts(BaseModel):
     Attributes
     ----------
     members : int
-        Summed over all cliques.
+        Sum of the sizes of all cliques.
     sizes : int
-        Distinct sizes.
+        Number of distinct sizes.
     max_size : int
-        Of the largest clique: the clique number, where the run is complete and asks for no largest size and no members.
+        Size of the largest clique. It is the clique number if the run is complete, without `max_size` and `containing`.
     vertices, edges : int
-        Of the graph that was searched: the input, or its projection.
+        Size of the searched graph: the input, or its projection.
     degeneracy : int
         Largest core number.
     """
@@ -82,7 +82,7 @@ class CliquesPublication(Publication):
         return None if config.problem_section.project is None else f"{config.problem_section.project} projection"
 
     def query_shape(self, config: Config) -> CliqueQuery:
-        """Return a query with or without members: compiling does not depend on which they are."""
+        """Return a query with or without members; compiling does not depend on which members they are."""
         from mbe_stage.cliques.query import CliqueQuery
 
         section = config.problem_section
@@ -130,7 +130,7 @@ class CliquesPublication(Publication):
         return f", largest {manifest.counts.max_size:,} vertices"
 
     def diff(self, old: Path, new: Path, limit: int, out: Path | None) -> Differences:
-        """Compare two runs, and refuse an existing output directory first."""
+        """Compare two runs; refuse an existing output directory first."""
         from mbe_stage.pipeline.problems.cliques.differences import differences
         from mbe_stage.pipeline.publish.new_directory import check_free
 

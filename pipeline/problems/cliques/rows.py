@@ -1,4 +1,4 @@
-"""The largest cliques of a published run with their members' own keys."""
+"""The largest cliques of a published run with the user's keys of their members."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIZES, _CLIQUES = 20, 5
 LISTED = ListedTable(
     "cliques", "vertices.parquet", "clique_key", "vertices", "size", ("size", "vertices", "clique_key")
 )
-"""The table `cliques`; `best` are the largest."""
+"""The table `cliques`, ranked by size."""
 top, largest = LISTED.top, LISTED.largest
 
 

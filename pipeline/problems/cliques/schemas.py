@@ -26,8 +26,8 @@ def vertices(key_type: pa.DataType) -> pa.Schema:
     """Schema of `vertices`: every vertex of the graph that was searched; the user's keys are int64 or string.
 
     `vertex` is the dense id, the rank of the key. `core_number` is the largest k for which the vertex is in a subgraph
-    where each vertex has k neighbours. `largest_clique_key` names the largest clique that the vertex is in, of several
-    the smallest key. Vertices in no published clique have 0, null and 0 in the last three columns.
+    where each vertex has k neighbours. `largest_clique_key` names the largest clique of the vertex; ties go to the
+    smallest key. Vertices in no published clique have 0, null and 0 in the last three columns.
     """
     return pa.schema(
         [

@@ -24,8 +24,7 @@ class KnownShares:
     n_drawn : (n,) int64
         Counted members (`Labelled.is_drawn`).
     p_values : (n,) float64
-        Probability that as many members, drawn at random from the counted vertices of each side, include at least as
-        many known cases.
+        Probability that as many members, drawn at random from counted vertices, include at least as many known cases.
     """
 
     n_known: np.ndarray

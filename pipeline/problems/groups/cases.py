@@ -28,7 +28,7 @@ def case_numbers(members: GroupMembers, edges: Sequence[np.ndarray], is_muted: n
     Parameters
     ----------
     members : GroupMembers
-        By rank.
+        The groups by rank.
     edges : sequence of (m,) int64
         The distinct edges of each group, ascending, as numbers that are the same in all groups.
     is_muted : (n,) bool
@@ -93,7 +93,7 @@ def case_ids(members: Sequence[np.ndarray], known: Mapping[int, str] = MappingPr
     Parameters
     ----------
     members : sequence of uint64
-        As `members_of_cases` gives them.
+        Members of each case, from `members_of_cases`.
     known : mapping of int to str
         Ids that some of these cases have already, by position. They are not given to other cases.
     """

@@ -1,4 +1,4 @@
-"""Chance beside the list: the best group of each of some random copies of the rows, searched as the rows themselves.
+"""P-values from random copies of the rows: the best group of each copy, found by the same search.
 
 A copy exchanges the left ends of edges, with all their rows. So the item, the attributes and the time of a row stay
 together, and so do the rows of an edge.
@@ -38,25 +38,25 @@ def n_copies(config: Config) -> int:
 def search_copies(
     searches: Sequence[Searched], backend: Any, place: Any, n: int, n_graphs: int
 ) -> list[dict[str, float]]:
-    """Search random copies, while there is time; a copy that is not searched to the end does not count.
+    """Search random copies while there is time; a copy whose search does not finish does not count.
 
     Parameters
     ----------
     searches : sequence of Searched
-        The run's graph, and those of later buckets or of tried keys. Each copy is searched through all of them.
+        The run's graph, and the graphs of later buckets or of tried keys. Each copy is searched through all of them.
     backend
-        That of the run.
+        The backend of the run.
     place : module
-        As for `searched.search_keys`.
+        See `searched.search_keys`.
     n : int
-        Copies.
+        Number of copies.
     n_graphs : int
-        Graphs that are searched for the same groups.
+        Number of graphs searched for the same groups.
 
     Returns
     -------
     list of dict
-        Of each copy: ``best_surprise`` in nats, 0 without a group; ``swaps`` for each row, and ``acceptance``.
+        One per copy: ``best_surprise`` in nats, 0 without a group; ``swaps`` per row, and ``acceptance``.
     """
     collecting = replace(searches[0].collecting, backend=backend)
     end = time.perf_counter() + seconds_of_keys(collecting.config) * SHARE_OF_COPIES

@@ -20,9 +20,9 @@ class Chosen:
     Attributes
     ----------
     places : (n,) int64
-        Their positions in the list of all graphs' groups, from 0.
+        Positions of the groups in the list of all graphs, from 0.
     is_grown : (n,) bool
-        The others are bicliques.
+        True for grown groups, false for bicliques.
     keys : (n,) int64
         Keys of bicliques with these members.
     surprise, evidence : (n,) int64
@@ -31,9 +31,9 @@ class Chosen:
         The group itself if it is one, and the significant candidates that are near copies of it. A candidate counts for
         the best-ranked group.
     core_keys : (n,) int64
-        Of the group's core (`mbe_stage.groups.listing`); of no use without one.
+        Keys of the groups' cores (`mbe_stage.groups.listing`); undefined without a core.
     cores : GroupMembers
-        Members of the core; none without one.
+        Members of the core; none without a core.
     """
 
     places: np.ndarray
@@ -54,7 +54,7 @@ class GroupEdges:
     Attributes
     ----------
     n_edges : (n,) int64
-        Of each group.
+        Edges of each group.
     left, right : int32
         The ends of the edges, group after group, ascending.
     of_left, of_right : int64

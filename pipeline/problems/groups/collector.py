@@ -69,9 +69,9 @@ def of_known(
     Parameters
     ----------
     members : GroupMembers
-        In rank order.
+        Members of the groups, in rank order.
     edges : sequence of (m,) int64
-        As `pipeline.problems.groups.cases.case_numbers` takes them.
+        See `pipeline.problems.groups.cases.case_numbers`.
     left_hashes : (n_left,) uint64
         Hashes of the left vertices' keys.
     """
@@ -97,7 +97,7 @@ class GroupsCollector:
         # The parts that differ between the backends, under the same names.
         self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}")
         self._collecting = collecting
-        # Looks at all rows: once.
+        # Called once, because it looks at all rows.
         self._keys = keys_of(collecting.edges.events, collecting.config)
         self._n_graphs = n_tries(self._keys) if collecting.config.input.time_bucket is None else N_OFFSETS
         self._model = self._place.null_model(collecting.graph, self._n_graphs)

@@ -29,12 +29,12 @@ DECIDED = "verdicts"
 """The key of the section, and the table."""
 
 
-# Side, key and label of each.
+# Side, key and label of each member.
 _Members = set[tuple[str, str, str | None]]
 
 
 def decided_path(config: Config) -> Path | None:
-    """Return the file of verdicts that a run reads: the one that is named, else the one beside the runs."""
+    """Return the file of verdicts that a run reads: the named one, else the one beside the runs."""
     if (named := config.section("groups").verdicts) is not None:
         return Path(named)
     return None if is_address(config.output.directory) else verdicts_path(config.output.directory)
@@ -120,7 +120,7 @@ def _matched(decided: Mapping[str, set[str]], cases: Mapping[str, set[str]]) -> 
 
 
 def _verdict(members: _Members, verdict: str, before: _Members, positive: Collection[str]) -> str:
-    """Return the verdict on a case. What was fine is open again if it has grown by a third, or has a new known case."""
+    """Return the verdict on a case; a fine one is open again if it has grown by a third or has a new known case."""
     if verdict != "fine":
         return verdict
     n_joined = len(_left(members) - _left(before))

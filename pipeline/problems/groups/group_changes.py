@@ -1,6 +1,6 @@
 """Changes between the groups of two runs: new, grown, shrunk, changed, the same, or gone.
 
-Groups are compared by the users' keys of their left members, whatever their right keys are.
+Groups are compared by the users' keys of their left members, regardless of their right keys.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ class Labelled:
     is_positive : (n,) bool
         True for known cases.
     is_drawn : (n,) bool
-        The counted vertices: those with a label, or all vertices if no label is negative. In that case an unlabelled
-        vertex counts as negative.
+        The counted vertices: those with a label. If no label is negative, all vertices, the unlabelled as negative.
     """
 
     codes: np.ndarray
@@ -54,9 +53,9 @@ class Known:
     Attributes
     ----------
     labels : pair of Labelled, or None
-        Left and right; None without labels.
+        Labels of the left and right vertices; None without labels.
     allowed : pair of (n,) bool, or None
-        None without an allow list.
+        Allowed vertices of each side; None without an allow list.
     table : pa.Table or None
         `known_keys`: the lists, with the vertex of each key; None without both.
     """

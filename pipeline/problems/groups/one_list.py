@@ -1,4 +1,4 @@
-"""One list of groups from several graphs: those of both offsets of the time buckets, or of the keys that are tried.
+"""One list of groups from several graphs: one per offset of the time buckets, or per tried key.
 
 The graphs have the same left vertices and the same input rows behind their edges. Each group belongs to one graph, and
 its figures use the degrees of that graph. Near copies are dropped by their left members, between graphs as within one,
@@ -45,7 +45,7 @@ def choose(searches: Sequence[Searched], known: Known) -> tuple[list[Chosen], Gr
     parts : list of Chosen
         The groups of each graph.
     members : GroupMembers
-        Of all groups, by rank, with the right ids of `items_of`.
+        Members of all groups, by rank, with the right ids of `items_of`.
     """
     section = searches[0].collecting.config.section("groups")
     pool = Pool.joined([_pool(i, one) for i, one in enumerate(searches)])
@@ -65,7 +65,7 @@ def choose(searches: Sequence[Searched], known: Known) -> tuple[list[Chosen], Gr
     members = pool.members.take(rows)
     n_copies = count_near_copies(members, pool.members.take(others), section.max_overlap)
     core = cores(best_first, pool, rows)
-    # One behind the last has no members.
+    # The extra entry has no members.
     with_none = GroupMembers.joined([pool.members, GroupMembers.of([((), ())])])
     parts = []
     for graph in range(len(searches)):
@@ -99,7 +99,7 @@ def _pool(graph: int, search: Searched) -> Pool:
 def items_of(searches: Sequence[Searched]) -> np.ndarray:
     """Return the item of each right id, the ids of a later graph after those of earlier ones; ``(n,) int32``.
 
-    The items of tried keys are right vertices of the run; others are their own.
+    The items of tried keys are right vertices of the run; other right vertices are their own items.
     """
     starts = _starts(searches)
     items = [
@@ -110,7 +110,7 @@ def items_of(searches: Sequence[Searched]) -> np.ndarray:
 
 
 def keys_of_all(searches: Sequence[Searched]) -> pa.Array:
-    """Return the right keys of all graphs, in the order of those ids; those of tried keys are items."""
+    """Return the right keys of all graphs in the order of those ids; for tried keys, the keys of their items."""
     keys = [one.collecting.edges.right_keys for one in searches if one.items is None]
     return keys[0] if len(keys) == 1 else pa.concat_arrays([each.cast(pa.large_string()) for each in keys])
 
@@ -160,7 +160,7 @@ def merged(
     parts : sequence of mapping
         The tables by name; right ids are those of the graph.
     of_keys : bool
-        The graphs are those of keys, whether or not there was time for more than one.
+        The graphs belong to tried keys, even if there was time for only one.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def half_later_vertices(first: Searched, later: Searched | None = None) -> pa.Ta
     Parameters
     ----------
     later : Searched, optional
-        None if it was not searched.
+        The graph of the later buckets; None if it was not searched.
     """
     if later is None:
         return HALF_LATER_VERTICES.empty_table()
@@ -216,7 +216,7 @@ def _rank_of_rows(table: pa.Table, chosen: Chosen) -> np.ndarray:
 
 
 def _with_common_ids(tables: Mapping[str, pa.Table], search: Searched, start: int) -> dict[str, pa.Table]:
-    """Replace the right vertices of a tried key by their items and what the key adds; others move behind `start`."""
+    """Replace the right vertices of a tried key by items and added values; other right ids move by `start`."""
     keys, changed = search.collecting.edges.right_keys, dict(tables)
     for name, column in (("group_members", "vertex"), ("group_halo", "vertex"), ("group_edges", "right")):
         table = tables[name]

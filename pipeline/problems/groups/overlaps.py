@@ -1,4 +1,4 @@
-"""Count what groups have in common, for all pairs that have anything."""
+"""Count common members for all pairs of groups that have any."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Held:
 
 
 def overlaps(groups: Held, others: Held) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield some pairs of groups at a time: rows of `groups`, rows of `others`, and how many numbers both have.
+    """Yield pairs in batches: rows of `groups`, rows of `others`, and the number of common values.
 
-    One number in many groups makes many pairs, and a caller keeps few of them.
+    Batches bound the memory: a value in many groups makes many pairs, of which callers keep few.
     """
     distinct = np.unique(np.concatenate([groups.numbers, others.numbers]))
     one, other = (

@@ -36,9 +36,9 @@ GROUPS = pa.schema(
         # Significant bicliques: the group itself if it is one, and the near copies of it; each counts for the best
         # such group.
         pa.field("n_bicliques", pa.int64(), nullable=False),
-        # Whether p_bound is below 0.05. Only such groups are listed.
+        # True if p_bound is below 0.05. Only such groups are listed.
         pa.field("significant", pa.bool_(), nullable=False),
-        # exp(-surprise): no higher is the chance that any group of a random graph with these degrees has this surprise.
+        # exp(-surprise): bounds the chance that a random graph with these degrees has a group of this surprise.
         pa.field("p_bound", pa.float64(), nullable=False),
         # strong if the evidence pays for naming the members among all vertices of the graph; else significant.
         pa.field("level", pa.string(), nullable=False),
@@ -60,7 +60,7 @@ GROUPS = pa.schema(
         # If several right keys were tried: the group's key, "items" for the right vertices alone, or the names of what
         # narrows them, such as "rating x 1d". Else null.
         pa.field("key", pa.string(), nullable=True),
-        # With time buckets, named or tried: whether the group was found in the graph whose buckets begin half a bucket
+        # With time buckets, named or tried: true if the group was found in the graph whose buckets begin half a bucket
         # later. Else null.
         pa.field("half_later", pa.bool_(), nullable=True),
         # 16 hexadecimal digits, the same for groups that overlap the first group of the case by half.
@@ -74,7 +74,7 @@ GROUPS = pa.schema(
         pa.field("known_p_value", pa.float64(), nullable=True),
         # The verdict on the case: fraud, fine or open; null without one (`pipeline.problems.groups.decided`).
         pa.field("verdict", pa.string(), nullable=True),
-        # Whether all left members, or all right members, are known good, or the case is fine.
+        # True if all left members, or all right members, are known good, or the case is fine.
         pa.field("is_muted", pa.bool_(), nullable=False),
         pa.field("explanation", pa.string(), nullable=False),
     ]
@@ -90,7 +90,7 @@ HALF_LATER_VERTICES = pa.schema(
     ]
 )
 
-# If right keys are tried: each graph beside that of the items, in the order of the search.
+# If right keys are tried: each graph other than that of the items, in the order of the search.
 GROUP_KEYS = pa.schema(
     [
         pa.field("key", pa.string(), nullable=False),
@@ -176,8 +176,8 @@ def group_members(keys: pa.DataType) -> pa.Schema:
             pa.field("edge_share", pa.float64(), nullable=False),
             # The member's class in `groups.labels`; null without.
             pa.field("label", pa.string(), nullable=True),
-            # Of a right member of a group whose key narrows the items: what it adds to the item in `vertex` and `key`,
-            # as a JSON array; such rows ascend by item key and value as JSON text.
+            # For a right member of a group whose key narrows the items: the value added to the item in `vertex` and
+            # `key`, as a JSON array; such rows ascend by item key and value as JSON text.
             pa.field("key_value", pa.string(), nullable=True),
             # A member of the group's core (`core_key`).
             pa.field("is_core", pa.bool_(), nullable=False),
@@ -186,7 +186,7 @@ def group_members(keys: pa.DataType) -> pa.Schema:
 
 
 def group_halo(keys: pa.DataType) -> pa.Schema:
-    """Schema of `group_halo`: for each grown group the vertices that come next; by rank, side and place.
+    """Schema of `group_halo`: the next vertices to join each grown group; by rank, side and place.
 
     These are leads: nothing is said about their significance.
     """
@@ -198,7 +198,7 @@ def group_halo(keys: pa.DataType) -> pa.Schema:
             pa.field("place", pa.int32(), nullable=False),
             pa.field("vertex", pa.int32(), nullable=False),
             pa.field("key", keys, nullable=False),
-            # In nats: what its edges into the group and its halo say for it, less what the missing ones say against it.
+            # In nats: the evidence of its edges into the group and its halo, minus that of the missing edges.
             pa.field("gain", pa.float64(), nullable=False),
             # Edges into the group itself.
             pa.field("n_edges", pa.int64(), nullable=False),
@@ -229,8 +229,7 @@ def vertex_scores(keys: pa.DataType) -> pa.Schema:
             pa.field("share_size", pa.float64(), nullable=False),
             pa.field("edge_share", pa.float64(), nullable=False),
             pa.field("edge_sqrt", pa.float64(), nullable=False),
-            # Association with known cases (`pipeline.problems.groups.association`); null for labelled vertices, and
-            # without labels.
+            # See `pipeline.problems.groups.association`; null for labelled vertices, and without labels.
             pa.field("association", pa.float64(), nullable=True),
             # The largest surprise of a grown group of the vertex, listed or not, in nats; 0 without one.
             pa.field("grown_surprise", pa.float64(), nullable=False),

@@ -35,13 +35,13 @@ from mbe_stage.stream import Listener, wants_outlook
 log = logging.getLogger(__name__)
 
 N_OFFSETS = 2
-"""Graphs of the buckets of time that the input names."""
+"""Number of graphs with the time buckets of the input."""
 _MOST_IDS = 2**31
 _LATER = "buckets shifted by half"
 MOST_SECONDS, SHARE_OF_COPIES = 120.0, 0.3
-"""Keys and random copies take so long at most, and the copies this share of it."""
+"""The time limit of tried keys and random copies together, and the copies' share of it."""
 _LEAST_SECONDS = 0.01
-# Rows of all graphs that are kept in memory; 100 bytes each.
+# Limit on the rows of all graphs in memory; a row takes 100 bytes.
 _MOST_KEPT = 20_000_000
 
 
@@ -52,10 +52,10 @@ class Searched:
     Attributes
     ----------
     made : callable
-        Returns the `Collecting` with edges and graph in host memory; large graphs of tried keys are made again.
+        Returns the `Collecting` with edges and graph in host memory; large graphs of tried keys are rebuilt.
     n_right : int
     sink : CandidateSink or DeviceCandidateSink
-        After `finish`.
+        The sink after `finish`.
     grown : GrownGroups
     n_bicliques : int or None
         Number of bicliques, for a graph that was enumerated only for the groups.
@@ -66,7 +66,7 @@ class Searched:
     key : TriedKey or None
         None for the run's own right keys, or these with buckets shifted by half.
     half_later : bool or None
-        With buckets, whether they are shifted by half.
+        True if the buckets are shifted by half; None without buckets.
     items : (n_right,) int32 or None
         For a tried key, the right vertex of the run that each right vertex narrows.
     """
@@ -93,7 +93,7 @@ class Searched:
     def of(
         cls, collecting: Collecting, model: NullModel, sink: Any, partners: Grown | None, seconds: float
     ) -> Searched:
-        """Return a graph in host memory after its search; grow its candidates for at most so many seconds."""
+        """Return a graph in host memory after its search; grow its candidates for at most `seconds`."""
         candidates, query = sink.finish(), collecting.config.query
         grown = grown_above_chance(
             collecting.graph,
@@ -110,7 +110,7 @@ class Searched:
 
 
 def partners_of(collecting: Collecting, model: NullModel, seconds: float) -> Grown | None:
-    """Grow vertices with their best partners for at most so many seconds; None if the query asks for certain members.
+    """Grow vertices with their best partners for at most `seconds`; None if the query requires certain members.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
     Parameters
     ----------
     collecting : Collecting
-        That of the run; its edges have `half_later`.
+        The collecting of the run; its edges have `half_later`.
     place : module
         ``mbe_stage.pipeline.problems.groups.<backend>.sink``.
 
@@ -178,7 +178,7 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
     ConfigError
         The two graphs together have more right vertices than ids.
     EngineUnavailable, MemoryBudgetExceeded
-        As `mbe_stage.enumerate_into`.
+        See `mbe_stage.enumerate_into`.
     """
     config, edges = collecting.config, collecting.edges.half_later
     n_right = len(collecting.edges.right_keys) + len(edges.right_keys)
@@ -193,7 +193,7 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
 
 
 def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seconds: float, n_graphs: int) -> Searched:
-    """Search a graph for groups, one of so many, for at most so many seconds and a hundredth at least."""
+    """Search one of `n_graphs` graphs for groups, for at most `seconds` and at least 0.01 seconds."""
     begun, seconds = time.perf_counter(), max(seconds, _LEAST_SECONDS)
     end = begun + seconds
     config, backend, graph = collecting.config, collecting.backend, edges.graph()
@@ -227,16 +227,16 @@ def search_graph(collecting: Collecting, edges: Any, place: Any, name: str, seco
 def search_keys(
     collecting: Collecting, keys: Sequence[TriedKey], place: Any
 ) -> tuple[list[Searched], list[dict[str, Any]]]:
-    """Enumerate the graphs of the keys that are tried, while there is time.
+    """Enumerate the graphs of the tried keys while there is time.
 
     Parameters
     ----------
     collecting : Collecting
-        That of the run, in host memory.
+        The collecting of the run, in host memory.
     keys : sequence of TriedKey
-        Those of its input (`keys_of`).
+        The tried keys of its input (`keys_of`).
     place : module
-        As for `search_half_later`.
+        See `search_half_later`.
 
     Returns
     -------

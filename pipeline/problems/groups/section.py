@@ -15,8 +15,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split(","))
 
 
-# Class names with a clear meaning, as `GroupsSection.word` returns them. -1 is not clear: some data sets mark fakes
-# with it.
+# Class names with a clear meaning, as `GroupsSection.word` returns them. Not -1: some data sets mark fakes with it.
 _POSITIVE = _words(
     "1,1.0,true,t,yes,y,positive,pos,fraud,fraudulent,fraudster,fake,bot,spam,spammer,scam,scammer,bad,malicious,malware,"
     "abuse,abuser,abusive,illicit,criminal,sybil,mule,money mule,anomaly,anomalous,phishing,attacker"

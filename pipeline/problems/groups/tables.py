@@ -20,7 +20,7 @@ from mbe_stage.pipeline.problems.groups.schemas import GROUP_EDGES, GROUPS, grou
 from mbe_stage.pipeline.problems.groups.times import GroupEvents, within_words
 from mbe_stage.pipeline.wording import percent_text, plural
 
-# Share of the events; a smaller one is not worth mentioning.
+# Minimum share of the events for a window to be mentioned.
 _WORTH_TELLING = 0.5
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -149,7 +149,7 @@ def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: 
     Parameters
     ----------
     keys : pa.Array
-        As `keys_of_both_sides` gives them.
+        Keys from `keys_of_both_sides`.
     """
     groups, is_right, vertices = _in_order(chosen.members)
     core_groups, core_is_right, core_vertices = _in_order(chosen.cores)
@@ -175,7 +175,7 @@ def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: 
 
 
 def _in_order(members: GroupMembers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return group, side and vertex of each member: those of a group together, its left ones first."""
+    """Return group, side and vertex of each member, group by group, left members first."""
     sizes = np.column_stack([members.left_sizes, members.right_sizes]).ravel()
     owners = np.repeat(np.arange(sizes.size), sizes)
     is_right = owners % 2 == 1
@@ -190,7 +190,7 @@ def halo_table(chosen: Chosen, graph: BipartiteCSR, model: NullModel, keys: pa.A
     Parameters
     ----------
     keys : pa.Array
-        As `keys_of_both_sides` gives them.
+        Keys from `keys_of_both_sides`.
     """
     rows = np.flatnonzero(chosen.is_grown)
     members = chosen.members.take(rows)
@@ -241,9 +241,9 @@ def scores_table(
     parts : sequence of Chosen
         The groups of each graph, that of the run first.
     scores : sequence of mapping
-        The scores of each graph's vertices by the names of their columns: those of the left and of the right ones.
+        The scores of each graph's left and right vertices, by the names of their columns.
     keys : pa.Array
-        As `keys_of_both_sides` gives them.
+        Keys from `keys_of_both_sides`.
     """
     best = {name: [np.max([of[name][0] for of in scores], axis=0), right] for name, (_, right) in scores[0].items()}
     degrees = graph.left_degrees, graph.right_degrees

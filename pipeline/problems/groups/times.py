@@ -61,15 +61,15 @@ class GroupEvents:
     weight_total, weight_median : float or None
         Sum and median over the edges with a weight.
     first_time, last_time : int or None
-        In microseconds since 1970.
+        First and last time, in microseconds since 1970.
     busiest_share : float or None
         Share of the timed events that lie in the window.
     busiest_window : str or None
-        Its width: the first of `WINDOWS` that holds four fifths of the events, or the widest.
+        Width of the window: the first of `WINDOWS` that holds four fifths of the events, or the widest.
     busiest_start : int or None
         Start of the first such window with the most events. The window excludes its end, start + width.
     busiest_item_share : float or None
-        The largest share of the timed events of the group's items, by whomever, in one window of this width.
+        The largest share of all timed events of the group's items, by any account, in one window of this width.
     step : int
         Width of the time line's intervals, in microseconds.
     steps, counts : (m,) int64
@@ -97,15 +97,14 @@ def figures_of(
 ) -> list[GroupEvents]:
     """Return the figures of each group, in order.
 
-    Memory: 50 bytes per distinct edge of a group and per row behind one, 20 bytes per row of a group's items, plus
-    100 MB.
+    Memory: 100 MB, 50 bytes per distinct edge of a group and per row behind one, 20 bytes per row of a group's items.
 
     Parameters
     ----------
     events : Events or None
         None if the input has neither weights nor times.
     edges : GroupEdges
-        With the vertex ids of `events`.
+        Edges with the vertex ids of `events`.
     n_right : int
         Vertices on the right.
     items : (n_right,) int32, optional
@@ -124,7 +123,7 @@ def times_table(keys: np.ndarray, found: list[GroupEvents]) -> pa.Table:
     Parameters
     ----------
     keys : (n,) int64
-        Of the groups.
+        Keys of the groups.
     """
     sizes = [len(group.steps) for group in found]
     starts = [step * group.step for group in found for step in group.steps]

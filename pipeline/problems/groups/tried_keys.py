@@ -37,12 +37,12 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TriedKey:
-    """A key beside that of the items.
+    """A tried key other than the items alone.
 
     Attributes
     ----------
     name : str
-        Such as ``rating``, ``1d`` or ``rating x 1d``.
+        A name such as ``rating``, ``1d`` or ``rating x 1d``.
     attribute : int or None
         Position among the attributes of the rows.
     bucket : str or None
@@ -60,18 +60,18 @@ class TriedKey:
 
 
 def are_tried(config: Config) -> bool:
-    """Return whether keys are tried if the input has further columns: the user has named none."""
+    """Return whether keys are tried if the input has further columns, because the user has named none."""
     section, reads = config.section("groups"), config.input
     is_named = reads.time_bucket is not None or len(reads.right_columns) > 1
-    # A right key that must be contained is one of items.
+    # `containing_right` names items, not narrower keys.
     return section.try_keys == "auto" and not (is_named or config.query.containing_right)
 
 
 def keys_of(events: Events | None, config: Config) -> tuple[TriedKey, ...]:
-    """Return the keys to try beside the items: attributes, buckets and their products; at most 11."""
+    """Return the keys to try besides the items: attributes, buckets and their products; at most 11."""
     if events is None or not are_tried(config):
         return ()
-    # A key has one meaning.
+    # Names of keys must be unique.
     taken = {PLAIN, *BUCKETS}
     attributes = [
         (i, each.name)

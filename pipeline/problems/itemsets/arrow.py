@@ -1,4 +1,4 @@
-"""Closed itemsets in host memory: their rows, their sums and the sink that writes them beside the engine."""
+"""Closed itemsets in host memory: their rows, their sums and the sink that writes them while the engine searches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Summary(LockedSums):
     Attributes
     ----------
     n_itemsets : (n_items,) int64
-        The itemsets that hold each item.
+        Number of itemsets that contain each item.
     max_items : int
     """
 
@@ -48,7 +48,7 @@ class Summary(LockedSums):
 
     @property
     def n_bytes(self) -> int:
-        """The bytes that it holds."""
+        """Bytes of the arrays."""
         return self.n_itemsets.nbytes
 
     def add(self, block: BicliqueBlock, keys: np.ndarray) -> None:
@@ -76,5 +76,5 @@ class ParquetSink(ListSink[Summary]):
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
-    """The sink of a run, as its configuration asks for it."""
+    """Return the sink for the run's configuration."""
     return ParquetSink.within(collecting, collecting.edges.key_hashes()[1])

@@ -44,17 +44,17 @@ class ItemsetCollector(SinkCollector):
 
     @property
     def parts(self) -> Any:
-        """As `SinkCollector.parts`; None if maximal sets are chosen here."""
+        """See `SinkCollector.parts`; None if maximal sets are chosen here."""
         return None if self._section.maximal else super().parts
 
     def accept(self, block: Any) -> int:
-        """Take one block, or the maximal sets of it; return their number."""
+        """Accept one block, or only its maximal sets; return their number."""
         kept = block if self._items is None else maximal_of(self._items, block, self._least)
         super().accept(kept)
         return len(kept)
 
     def finish(self) -> Collected:
-        """Write the table of items; once, after the context was left.
+        """Write the table of items; called once, after leaving the context.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The itemsets of a published run that are worth a look: those of several items in most baskets."""
+"""The itemsets of several items with the most baskets, from a published run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIGURES = {"min_count": "baskets at least", "max_items": "most items", "rules":
 LISTED = ListedTable(
     "itemsets", "items.parquet", "itemset_key", "items", "support", ("support", "items", "itemset_key"), fewest=2
 )
-"""The table `itemsets`; `best` are those of two or more items in most baskets."""
+"""The table `itemsets`, ranked by support; the best have two or more items."""
 top, largest = LISTED.top, LISTED.largest
 
 

@@ -24,7 +24,7 @@ RULES = pa.schema(
     ]
 )
 
-# Itemset keys: as concepts, the lower one has more items.
+# Pairs of itemset keys; the lower concept has more items.
 LATTICE = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("lower", "upper")])
 
 

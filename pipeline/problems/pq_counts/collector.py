@@ -1,4 +1,4 @@
-"""The sink of a run of counts, on every backend; its tables are small enough to be made on the host."""
+"""The sink of a run of counts for every backend; its tables are small and made on the host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mbe_stage.tasks import OpenWork, Task
 
 
 class TableSum:
-    """The sum of a table whose rows pass."""
+    """The checksum of a table, updated as its rows are written."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._sum = hashlib.sha256()
@@ -37,7 +37,7 @@ class TableSum:
             self._sum.update(f"{line}\n".encode())
 
     def passing(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same batches; their counts are taken in when they pass."""
+        """Yield the batches unchanged and add their counts to the checksum."""
         for batch in batches:
             lines = pc.binary_join_element_wise(batch.column("count_text"), "", "\n")
             _, offsets, text = lines.buffers()
@@ -50,24 +50,24 @@ class TableSum:
 
 
 def sum_of_counts(counts: Mapping[tuple[int, int], int]) -> TableSum:
-    """The checksum of `pq_counts`."""
+    """Return the checksum of `pq_counts`."""
     return TableSum(f"{p} {q} {digits_text(count)}" for (p, q), count in counts.items())
 
 
 def sum_of_vertices(edges: EdgeData) -> TableSum:
-    """The checksum of `pq_vertices` before its first row."""
+    """Return the checksum of `pq_vertices` before its first row."""
     keys = (key for side in (edges.left_keys, edges.right_keys) for key in side.to_pylist())
     return TableSum(json.dumps(str(key), ensure_ascii=False) for key in keys)
 
 
 def sum_of_edges(edges: EdgeData) -> TableSum:
-    """The checksum of `pq_edges` before its first row."""
+    """Return the checksum of `pq_edges` before its first row."""
     ends = zip(edges.left_ids.tolist(), edges.right_ids.tolist(), strict=True)
     return TableSum(f"{left} {right}" for left, right in ends)
 
 
 def whole(sums: Iterable[TableSum]) -> str:
-    """The content fingerprint."""
+    """Return the content fingerprint."""
     return hashlib.sha256("\n".join(map(str, sums)).encode()).hexdigest()
 
 
@@ -77,7 +77,7 @@ class PqCollector:
     Raises
     ------
     MemoryBudgetExceeded
-        The local counts that are asked for do not fit the budget.
+        The requested local counts do not fit the budget.
     """
 
     shares = None

@@ -1,4 +1,4 @@
-"""(p, q)-counts for a program whose tables are in device memory already: cuDF in, cuDF out."""
+"""(p, q)-counts for programs with tables in device memory: cuDF in, cuDF out."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class PqTables:
     Attributes
     ----------
     pq_vertices : Frame
-        In how many each vertex is: ``side``, ``vertex``, ``key``, ``p``, ``q``, ``count`` and ``count_text``.
+        Number of bicliques with each vertex: ``side``, ``vertex``, ``key``, ``p``, ``q``, ``count`` and ``count_text``.
     pq_edges : Frame or None
-        In how many each edge is: ``left_key``, ``right_key``, ``p``, ``q``, ``count`` and ``count_text``; None where
-        they were not asked for.
+        Number of bicliques with each edge: ``left_key``, ``right_key``, ``p``, ``q``, ``count`` and ``count_text``;
+        None if not requested.
     """
 
     pq_counts: Frame
@@ -57,29 +57,29 @@ def count_pq_bicliques(
     device_memory: int | None = None,
     memory_budget: int = _DEFAULT_BUDGET,
 ) -> Frame | PqTables:
-    """Count the (p, q)-bicliques of a table of edges, and on request those of each vertex and edge.
+    """Count the (p, q)-bicliques of a table of edges and, on request, those of each vertex and edge.
 
-    What passes through host memory is a few numbers; local counts are made tables there.
+    Only a few numbers pass through host memory. Tables of local counts are made there.
 
     Parameters
     ----------
     edges : Frame
         One edge a row, duplicates allowed, keys of integers or text without nulls.
     left, right : str or int
-        Columns of the frame, by name or position; `right` may be a tuple of several that make the key together.
+        Columns of the frame, by name or position; `right` may be a tuple of columns that form the key together.
     p, q, table, containing_left, containing_right
-        As `pipeline.problems.pq_counts.section.PqCountsSection`; `containing_*` holds the frame's own keys.
+        See `pipeline.problems.pq_counts.section.PqCountsSection`; `containing_*` holds the frame's own keys.
     local : {"vertices", "edges"}, optional
-        Also in how many each vertex is, or each vertex and edge.
+        Also count per vertex, or per vertex and edge.
     device_memory : int, optional
-        Bytes that the search may take; three quarters of what is free, by default.
+        Maximum bytes for the search; by default three quarters of the free memory.
     memory_budget : int
-        Bytes of host memory that local counts may take while they are counted.
+        Maximum bytes of host memory for local counts during the count.
 
     Returns
     -------
     Frame or PqTables
-        The table `pq_counts`: ``p``, ``q``, ``count`` (decimal128(38, 0), null where a count has more digits) and
+        The table `pq_counts`: ``p``, ``q``, ``count`` (decimal128(38, 0), null if the count has more digits) and
         ``count_text``; with `local` all tables.
 
     Raises
@@ -87,11 +87,11 @@ def count_pq_bicliques(
     InputError
         The edges cannot be used; the message says where and why.
     ConfigError
-        Sizes below 1, or a table of too many counts.
+        A size is below 1, or the table has too many counts.
     EngineUnavailable
         The CUDA engine cannot run here.
     MemoryBudgetExceeded
-        Local counts, or the search, do not fit; the message says what does.
+        Local counts, or the search, do not fit; the message says what would fit.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def count_pq_bicliques(
     sink = PqSink(to_query(config.problem_section, clean), detail_of(config.problem_section))
     graph = clean.graph()
     degrees = backend.on_host(graph.left_degrees), backend.on_host(graph.right_degrees)
-    # Messages call what is given here by the names of the parameters.
+    # Error messages use the names of this function's parameters.
     with settings_called(lambda key: key.rpartition(".")[2]):
         check_local_memory(sink.query, sink.detail, degrees, memory_budget)
     count_pq_into(sink, graph, execution, "cuda")
@@ -132,7 +132,7 @@ def _with_local(counts: Frame, sink: PqSink, edges: EdgeData) -> PqTables:
 
 
 def _frame(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Frame:
-    """On the device; sides are text there, as where cuDF reads the published table."""
+    """Copy rows to the device; sides become text, as when cuDF reads the published table."""
     table = pa.Table.from_batches(batches, schema)
     plain = [each.with_type(pa.string()) if pa.types.is_dictionary(each.type) else each for each in schema]
     return Frame.from_arrow(table.cast(pa.schema(plain)))

@@ -18,7 +18,7 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
 
 _DIGIT_BYTES = 8
-# What the engine adds up, and what of it was handed over.
+# The engine's sums, and a copy that was already handed over.
 _COPIES = 2
 
 
@@ -35,10 +35,11 @@ def table_memory(config: Config, query: PqQuery, graph: BipartiteCSR) -> TableMe
 
 
 def most_of_cell(p: int, q: int, left_degrees: np.ndarray, right_degrees: np.ndarray) -> int:
-    """No fewer than there are (p, q)-bicliques: of each left vertex that has q neighbours, q of them.
+    """Return an upper bound on the number of (p, q)-bicliques.
 
-    Each biclique has p left vertices, with the same q neighbours; its first one has at most as many left vertices
-    beside it as the right vertex with the most neighbours. The other side gives another such number.
+    Each left vertex is the first of at most C(degree, q) * C(largest right degree - 1, p - 1) bicliques: it chooses q
+    neighbours, and the other p - 1 left vertices are neighbours of one of these. The same holds with sides swapped; the
+    smaller bound counts.
     """
     sides = ((q, left_degrees, p, right_degrees), (p, right_degrees, q, left_degrees))
     return min(
@@ -49,7 +50,7 @@ def most_of_cell(p: int, q: int, left_degrees: np.ndarray, right_degrees: np.nda
 
 
 def local_bytes(query: PqQuery, detail: Detail, left_degrees: np.ndarray, right_degrees: np.ndarray) -> int:
-    """Bytes of the digits of all local counts while they are counted; 0 where none are asked for."""
+    """Return the bytes of the digits of all local counts while they are counted; 0 if none are requested."""
     if detail < Detail.VERTICES:
         return 0
     n_rows = left_degrees.size + right_degrees.size
@@ -65,7 +66,7 @@ def check_local_memory(query: PqQuery, detail: Detail, degrees: tuple[np.ndarray
     Raises
     ------
     MemoryBudgetExceeded
-        The message names the budget that would do, and what asks for less.
+        The message names a sufficient budget, and settings that need less.
     """
     refused = local_memory_error(query, detail, degrees, budget)
     if refused is not None:

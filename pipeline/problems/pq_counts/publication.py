@@ -26,13 +26,13 @@ class Counts(BaseModel):
     counts : int
         Rows of `pq_counts`.
     above_zero : int
-        Of these.
+        Number of these that are above zero.
     largest : str
-        The largest count, all its digits.
+        The largest count, with all its digits.
     largest_p, largest_q : int
-        Whose it is; of several, the smallest p, and of these the smallest q.
+        Sizes with this count; ties go to the smallest p, then to the smallest q.
     most_left_degree, most_right_degree : int
-        The most neighbours of a left and of a right vertex: from there on all counts are 0.
+        The largest degrees; counts with a larger q or p are 0.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -78,7 +78,7 @@ class PqCountsPublication(Publication):
     table_memory = deferred(f"{__package__}.memory:table_memory")
 
     def query_shape(self, config: Config) -> PqQuery:
-        """Return a query with or without members: compiling does not depend on which they are."""
+        """Return a query with or without members; compiling does not depend on which members they are."""
         section = config.problem_section
         return PqQuery(
             *(1 if section.table else section.p, section.p, 1 if section.table else section.q, section.q),

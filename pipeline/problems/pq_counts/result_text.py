@@ -22,7 +22,7 @@ from mbe_stage.pq_counts.results import PqSink
 _BATCH_ROWS = 1 << 17
 
 JSON_EXACT = 2**53 - 1
-"""Up to here every reader of JSON takes a number as it is written."""
+"""Up to this number, every JSON reader takes whole numbers exactly."""
 
 _MOST_ROWS, _MOST_COLUMNS = 30, 12
 _MARKDOWN_CELLS = 12
@@ -30,7 +30,7 @@ _MARKDOWN_VERTICES = 5
 
 
 def read_cells(run_path: Path) -> dict[tuple[int, int], int]:
-    """``(p, q) -> count``, in the order of the table `pq_counts`.
+    """Return ``(p, q) -> count`` in the order of the table `pq_counts`.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def read_cells(run_path: Path) -> dict[tuple[int, int], int]:
 
 
 def top_rows(path: Path, cell: tuple[int, int], limit: int, side: str | None = None) -> list[dict[str, Any]]:
-    """The rows of a cell with the largest counts above zero, most first, of equals those that come first.
+    """Return the rows of a cell with the largest counts above zero, largest first, ties in the order of the table.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def top_rows(path: Path, cell: tuple[int, int], limit: int, side: str | None = N
         `pq_vertices` or `pq_edges`.
     cell : (int, int)
     side : str, optional
-        Of the vertices.
+        Only vertices of this side.
     """
     best: pa.Table | None = None
     p, q = cell
@@ -96,7 +96,7 @@ def text_of_run(run_path: Path, manifest: Manifest) -> ResultText:
 
 
 def listed(manifest: Manifest) -> str:
-    """The largest count, and whose it is."""
+    """Return the largest count and its sizes."""
     counts, at_least = manifest.counts, ">= " if manifest.truncated is not None else ""
     largest = number_of(counts.largest)
     return "?" if largest is None else f"{at_least}{short_text(largest)} ({counts.largest_p}, {counts.largest_q})"
@@ -108,7 +108,7 @@ def unit(cell: tuple[int, int], count: int = 2) -> str:
 
 
 def zero_reasons(section: PqCountsSection, most: tuple[int, int]) -> list[str]:
-    """Why counts that are asked for are 0, as far as degrees and what is asked tell.
+    """Return reasons why requested counts are 0, as far as degrees and the request tell.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def essence(run_path: Path, manifest: Manifest) -> list[str]:
 
 
 def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
-    """The vertices in most bicliques where these are counted, else the counts themselves, as rows of plain values."""
+    """Return the vertices in the most bicliques if these are counted, else the counts, as rows of plain values."""
     manifest = read_manifest(run_path)
     if manifest.config.problem_section.local == "none":
         rows = [{"p": p, "q": q, "count": short_text(count)} for (p, q), count in read_cells(run_path).items()]
@@ -204,7 +204,7 @@ def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
 
 
 def shown_cell(manifest: Manifest) -> tuple[int, int]:
-    """The count whose vertices are shown: of a table that of (2, 2), or the nearest to it that is not 0."""
+    """Return the cell whose vertices are shown; in a table, (2, 2) or the nearest cell that is not 0."""
     section, counts = manifest.config.problem_section, manifest.counts
     if not section.table:
         return section.p, section.q

@@ -1,6 +1,6 @@
 """The tables of (p, q)-counts, column by column.
 
-`count` is null where a count has more than 38 digits; `count_text` has all digits of every one.
+`count` is null for counts of more than 38 digits; `count_text` always has all digits.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ PQ_COUNTS = pa.schema([*_CELL, *_NUMBER])
 
 
 def pq_vertices(keys: pa.DataType) -> pa.Schema:
-    """Schema of `pq_vertices`: by p, q, the left vertices before the right ones, ascending by `vertex`; all of them."""
+    """Schema of `pq_vertices`: every vertex; by p, q, the left side before the right, ascending by `vertex`."""
     return pa.schema(
         [
             pa.field("side", SIDE, nullable=False),
-            # The rank of the key among those of its side.
+            # Rank of the key on its side.
             pa.field("vertex", pa.int32(), nullable=False),
             pa.field("key", keys, nullable=False),
             *_CELL,
@@ -34,7 +34,7 @@ def pq_vertices(keys: pa.DataType) -> pa.Schema:
 
 
 def pq_edges(left_keys: pa.DataType, right_keys: pa.DataType) -> pa.Schema:
-    """Schema of `pq_edges`: by p, q, then ascending by the left and the right key; all edges."""
+    """Schema of `pq_edges`: every edge; by p, q, then ascending by the left and the right key."""
     keys = [
         pa.field("left_key", left_keys, nullable=False),
         pa.field("right_key", right_keys, nullable=False),

@@ -11,11 +11,11 @@ from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pq_counts.query import LARGEST_SIZE
 
 MOST_CELLS = 1 << 16
-"""Most cells of a table: more are unreadable, and each costs a sum over all leaf signatures."""
+"""Maximum number of cells in a table: more are unreadable, and each costs a sum over all leaf signatures."""
 
 
 class PqCountsSection(Section):
-    """The counts to make: one or a table, with or without those of each vertex and edge."""
+    """Select one count or a table of counts, and local counts of vertices and edges."""
 
     p: int = Field(
         2, ge=1, le=LARGEST_SIZE, description="Left vertices of a biclique.", json_schema_extra={"metavar": "P"}

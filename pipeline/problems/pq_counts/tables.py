@@ -1,4 +1,4 @@
-"""Counts as tables, row group by row group: local counts take much more room as text than as digits."""
+"""Counts as tables, one row group at a time: local counts take much more memory as text than as digits."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _DIGITS_OF_TWO_WORDS = 128 // BITS
 BATCH_BYTES = 32 << 20
 """Approximate bytes of the digits of a row group as text."""
 _MOST_ROWS = 1 << 17
-# Decimal digits in one of 32 bits.
+# Decimal digits per digit of 32 bits.
 _DECIMALS = 9.64
 
 
 def columns_of_integers(numbers: list[int]) -> tuple[pa.Array, pa.Array]:
-    """`count` and `count_text` of Python's integers."""
+    """Return `count` and `count_text` of Python integers."""
     return columns_of_digits(digits_of(numbers, n_digits(max(numbers, default=0))))
 
 
 def columns_of_digits(digits: np.ndarray) -> tuple[pa.Array, pa.Array]:
-    """`count` and `count_text` of numbers as digits: (n, n_digits) uint64, carried or not."""
+    """Return `count` and `count_text` of digits: (n, n_digits) uint64, carried or not."""
     low, high, fits = _words(carried(digits))
     words = np.column_stack([np.where(fits, low, 0), np.where(fits, high, 0)]).astype("<u8")
     is_valid = pa.py_buffer(np.packbits(fits, bitorder="little"))
@@ -45,7 +45,7 @@ def columns_of_digits(digits: np.ndarray) -> tuple[pa.Array, pa.Array]:
 
 
 def _words(digits: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The lowest two words of 64 bits of each number, and whether it has at most 38 decimal digits."""
+    """Return the low and the high word of 64 bits of each number, and whether it has at most 38 decimal digits."""
     shift = np.uint64(BITS)
     lowest = np.zeros((digits.shape[0], _DIGITS_OF_TWO_WORDS), np.uint64)
     lowest[:, : digits.shape[1]] = digits[:, :_DIGITS_OF_TWO_WORDS]
@@ -55,7 +55,7 @@ def _words(digits: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def counts_table(counts: Mapping[tuple[int, int], int]) -> pa.Table:
-    """`pq_counts`, in the order of the mapping."""
+    """Build `pq_counts`, in the order of the mapping."""
     cells = np.array(list(counts), np.int64).reshape(-1, 2)
     columns = [pa.array(cells[:, 0]), pa.array(cells[:, 1]), *columns_of_integers(list(counts.values()))]
     return pa.Table.from_arrays(columns, schema=PQ_COUNTS)
@@ -64,7 +64,7 @@ def counts_table(counts: Mapping[tuple[int, int], int]) -> pa.Table:
 def vertex_batches(
     local: Mapping[tuple[int, int], LocalCounts], cells: Iterable[tuple[int, int]], edges: EdgeData
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """`pq_vertices`: its schema, and its rows."""
+    """Return the schema of `pq_vertices` and its rows."""
     keys, n_left = keys_of_both_sides(edges.left_keys, edges.right_keys), len(edges.left_keys)
     schema = pq_vertices(keys.type)
 
@@ -84,7 +84,7 @@ def vertex_batches(
 def edge_batches(
     local: Mapping[tuple[int, int], LocalCounts], cells: Iterable[tuple[int, int]], edges: EdgeData
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """`pq_edges`: its schema, and its rows."""
+    """Return the schema of `pq_edges` and its rows."""
     schema = pq_edges(edges.left_keys.type, edges.right_keys.type)
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -103,7 +103,7 @@ def edge_batches(
 
 
 def _of_vertices(known: LocalCounts | None, n_left: int, n_right: int) -> np.ndarray:
-    """Digits of the left vertices and then of the right ones; zeros where no engine had anything to say."""
+    """Return the digits of the left vertices, then of the right ones; zeros if no engine returned counts."""
     if known is None:
         return np.zeros((n_left + n_right, 1), np.uint64)
     both = [known.left, known.right]

@@ -1,4 +1,4 @@
-"""A forecast for counts: the paths that a search walks, and a short trial of the engine."""
+"""A forecast for counts: the number of two-step paths, and a short trial of the engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.stream import Progress, StreamFacts
 
-# With less of the work done in half of the trial there is no pace.
+# Minimum share of the work in the trial's second half for a meaningful pace.
 _LEAST_DONE = 0.01
 
 
@@ -31,18 +31,18 @@ class CountTrial:
     seconds : float
         Duration without compilation.
     work_done : float
-        Share of the work, as the engine guesses it.
+        Estimated share of the work.
     counts : sequence of dict
-        As ``mbe count-pq --json`` has them; lower bounds unless `complete`.
+        Counts in the form of ``mbe count-pq --json``; lower bounds unless `complete`.
     left_paths, right_paths : int
-        Paths of two steps from the left vertices, and from the right ones: what a search from that side walks over.
+        Two-step paths from the left vertices and from the right ones; a search from that side walks all of them.
     expected_seconds : float or None
-        At the pace of the trial's second half; None where too little of the work was done for one.
+        Total at the pace of the trial's second half; None if it did too little of the work.
     local_bytes : int
-        Memory that the local counts take which are asked for.
+        Memory of the requested local counts.
     local_left_out : bool
-        Whether local counts are asked for, and the trial left them out: they do not fit the memory budget. Then
-        `complete` and the seconds are about the counts alone.
+        True if local counts are requested but the trial skipped them, because they do not fit the memory budget. Then
+        `complete` and the seconds refer to the plain counts.
     """
 
     engine: str
@@ -60,7 +60,7 @@ class CountTrial:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A search of the trial's length: the sink after it, and (seconds, work done) as reported."""
+    """A search as long as the trial: its sink, and pairs of seconds and share of work done."""
 
     sink: PqSink
     facts: StreamFacts
@@ -102,7 +102,7 @@ def forecast(trying: Trying) -> Prospect:
 
 
 def _tried_within_memory(trying: Trying, detail: Detail) -> tuple[_Counted, str | None]:
-    """A trial, and why it left local counts out: what the engine says, or nothing where a run is refused before."""
+    """Run a trial; return also the engine's reason to skip local counts, or "" if a run would be refused anyway."""
     degrees = trying.graph.left_degrees, trying.graph.right_degrees
     if local_memory_error(trying.query, detail, degrees, trying.config.execution.memory_bytes) is not None:
         return _count(trying, Detail.COUNTS), ""
@@ -157,21 +157,21 @@ def _share_of_counts(sink: PqSink) -> float:
     if sink.detail == Detail.COUNTS:
         return 0.0
     held = len(set(sink.query.containing_left)), len(set(sink.query.containing_right))
-    # As the engines have it: each cell that is searched takes about as long as the counts of all.
+    # The engines assume that each searched cell takes about as long as all plain counts.
     return 1.0 / (1 + sum(min(p - held[0], q - held[1]) >= 2 for p, q in sink.query.cells))
 
 
 def expected_seconds(samples: Sequence[tuple[float, float]], begins: float = 0.0) -> float | None:
     """Return the total seconds at the pace of the trial's second half; None if too little was done.
 
-    The heaviest pieces of the work come first, and take longer than the share that they are guessed to be.
+    The largest pieces come first and take longer than their estimated share.
 
     Parameters
     ----------
     samples : sequence of (float, float)
-        Seconds, and the share of the work that was done by then.
+        Seconds, and the share of the work done by then.
     begins : float
-        Share of the work that is of another kind and comes first: its pace says nothing of the rest.
+        Share of the work that is done first and differs in kind, so its pace does not count.
     """
     seconds, done = samples[-1]
     since = next(((then, share) for then, share in samples if then >= seconds / 2 and share >= begins), None)

@@ -31,7 +31,7 @@ class PairCollector:
     def __init__(self, collecting: Collecting) -> None:
         config, section, edges = collecting.config, collecting.config.problem_section, collecting.edges
         self._keys = edges.left_keys if section.side == "left" else edges.right_keys
-        # Like cliques, whatever column the vertices are from.
+        # As for cliques, the hashes do not depend on the side of the vertices.
         self._hashes = collecting.backend.key_hashes(self._keys, "left")
         self._best = PairSink(collecting.graph, section.top, section.by or "p_value")
         self._has_top = section.top is not None

@@ -1,4 +1,4 @@
-"""Two runs compared: which bicliques are new, gone, grown, shrunk or changed, and from what.
+"""Compare two runs: which bicliques are new, gone, grown, shrunk or changed, and their partners.
 
 Groups with the same `biclique_key` are the same. Groups that only one run has are paired, one partner each:
 

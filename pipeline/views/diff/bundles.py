@@ -26,7 +26,7 @@ class Compared(NamedTuple):
         Shared vertices; by rank, rarest first, if prefixes are compared.
     keys : (n,) int64
     n_left, n_right : (n,) int32
-        All members, shared or not.
+        Number of members, shared or not.
     """
 
     first: int
@@ -50,7 +50,7 @@ class Indexed(NamedTuple):
     n_left, n_right : (n,) int32
     offsets, members : (n + 1,) int64 and int32
     signatures : (n,) uint64
-        Empty if members are counted.
+        Signatures of the rows; empty if members are counted.
     """
 
     first: int
@@ -77,7 +77,7 @@ class Prefixes(NamedTuple):
     Attributes
     ----------
     limits : (n,) int32
-        Prefix length of each row: every partner shares one of so many first members.
+        Prefix length of each row: every partner shares at least one member of the prefix.
     signatures : (n,) uint64
     is_left : (n_vertices,) bool
         True for ranks of left vertices.
@@ -92,7 +92,7 @@ class Prefixes(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The best partner of each row so far; `*_partner` is its position in the other `Rows`, or -1."""
+    """The best partner of each row so far; `*_partner` is its position in the other run's `Rows`, or -1."""
 
     new_jaccard: np.ndarray
     new_partner: np.ndarray
@@ -102,7 +102,7 @@ class Best(NamedTuple):
 
     @classmethod
     def none_yet(cls, n_new: int, n_gone: int) -> Best:
-        """Nothing found."""
+        """Return the state before any partner is found."""
         return cls(
             np.zeros(n_new),
             np.full(n_new, -1, np.int32),
@@ -121,7 +121,7 @@ class BestOfBlock(NamedTuple):
 
     @classmethod
     def none_yet(cls, n: int) -> BestOfBlock:
-        """Nothing found."""
+        """Return the state before any partner is found."""
         return cls(np.zeros(n), np.full(n, -1, np.int32), np.zeros(n, np.int64))
 
 
@@ -156,7 +156,7 @@ class Others(NamedTuple):
     sums : (n,) uint64
         Sum of the hashes of each row's members.
     which : (n,) int32
-        Positions in the next two.
+        Position of each row in the next two arrays.
     n_left, n_right : int32
     """
 
@@ -166,7 +166,7 @@ class Others(NamedTuple):
     n_right: np.ndarray
 
 
-# Their types in compiled code.
+# The types of these tuples in compiled code.
 COMPARED = types.NamedTuple((int64, LONGS, INTS, LONGS, INTS, INTS), Compared)
 INDEXED = types.NamedTuple((int64, LONGS, INTS, LONGS, INTS, INTS, LONGS, INTS, WORDS), Indexed)
 KNOWN = types.NamedTuple((LONGS, INTS), Known)

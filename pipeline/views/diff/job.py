@@ -212,14 +212,8 @@ def _paired(
 
     Parameters
     ----------
-    old, new : Path
-        Run directories.
     keys : list of (n,) int64
         Ascending keys of only the old and only the new run. The list is emptied as they are read.
-    search_limit : int
-        As `partners.pair_up`.
-    threads : int
-        0 uses every core.
     on_progress : callable
         Takes the name of the step and the share of it done.
     """

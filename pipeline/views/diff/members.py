@@ -95,7 +95,7 @@ class Difference:
     biclique : Biclique
         From the new run; from the old one if the status is ``gone`` or ``only_in_old``.
     partner : Biclique or None
-        From the old run.
+        The partner, from the old run.
     jaccard : float or None
         Common members divided by all members of the two, of both sides.
     """

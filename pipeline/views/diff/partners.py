@@ -39,9 +39,9 @@ class Pairs:
         Position of the gone partner, or -1.
     partner_of_gone : (n_gone,) int32
     kind : (n_new,) int8
-        `kernels.GROWN`, `SHRUNK`, `CHANGED`, or 0.
+        The relation: `kernels.GROWN`, `SHRUNK`, `CHANGED`, or 0.
     jaccard : (n_new,) float64
-        0 without a partner.
+        Jaccard index with the partner; 0 without one.
     searched_from : float
         All pairs with at least this Jaccard index were compared. 0 means all pairs, 1 only pairs that differ by one
         member.

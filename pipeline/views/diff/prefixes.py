@@ -32,7 +32,7 @@ def bits_set(word):
 
 @compiled()
 def _prefix_length(n_shared, size, least):
-    """Return the prefix length: every partner with a Jaccard index of `least` shares one of so many rarest members.
+    """Return the prefix length: a partner with a Jaccard index of `least` shares a member among this many rarest ones.
 
     A partner has at least ``least * size`` common members. Members that are not shared count as the rarest.
     """

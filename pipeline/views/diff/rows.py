@@ -50,11 +50,11 @@ class Stretch:
     first : int
         Position of the first row in the `Rows`.
     offsets : (n + 1,) int64
-        Into `members`.
+        Offsets into `members`.
     members : int32
         Shared vertices, left before right in each row.
     keys, n_left, n_right
-        As in `Side`.
+        See `Side`.
     shared_left, shared_right : int32
         Number of members that are shared vertices.
     """
@@ -260,7 +260,7 @@ def _translated(rows, left, right, hashes, shared_left, shared_right, sums):
     left, right : _Members
         Members of the batch.
     hashes : uint64
-        By shared number.
+        Hashes by shared number.
     shared_left, shared_right, sums
         The result, one per row.
     """

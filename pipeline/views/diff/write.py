@@ -136,11 +136,11 @@ def _batch(
     Parameters
     ----------
     first : list of pa.Array
-        The columns before those of the members.
+        The columns before those of members.
     at : (n,) integers
         Positions in `side`.
     left, right : pa.ListArray
-        Their members' keys.
+        Keys of the members.
     """
     n_left, n_right = side.n_left[at], side.n_right[at]
     columns = [
