@@ -327,7 +327,7 @@ class Exchange:
                 return
             member = self._members[k]
             member.facts.busy_seconds += seconds
-                    # Empty blocks are not delivered: no consumer would release their bytes.
+            # Empty blocks are not delivered: no consumer would release their bytes.
             found = [block for block in blocks if len(block)]
             blocks.clear()
             (self._later if member.is_saved else self._held).extend((member, block) for block in found)

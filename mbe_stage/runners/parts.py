@@ -27,10 +27,7 @@ class PartSink(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """True if it holds so much that the lease should end:
-
-        the worker finishes its current roots and begins no others.
-        """
+        """True if it holds so much that the lease should end; begun roots are finished, and no others begin."""
 
     def accept(self, block: Any) -> None:
         """Take one block in; its arrays may be kept."""
