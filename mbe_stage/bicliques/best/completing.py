@@ -198,6 +198,7 @@ def _bound(kept, n_right, n_held, others_held, n_more, limits):
     """Return an upper bound on the code if a candidate and up to `n_more - 1` others are added; -1 if impossible.
 
     If x left vertices stay, a candidate with edges to c of them has at least x - c missing edges.
+
     Parameters
     ----------
     kept : (2 + most,) int64

@@ -23,6 +23,7 @@ def heavy_part(
 
     A biclique of a vertex weighs at most the sum of all edges between its neighbours and the vertices that share enough
     of them. Another thread sets `is_over`, (1,) bool, to stop.
+
     Returns
     -------
     part : Core
