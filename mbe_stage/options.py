@@ -69,8 +69,8 @@ class Execution:
     memory_budget_bytes : int
         Budget for working memory and output blocks, in bytes; the graph itself is not counted.
     device_memory_bytes : int or None
-        The same for the memory of a GPU; None is three quarters of the free memory. An engine allocates only what the
-        graph needs.
+        The same for the memory of a GPU; None is three quarters of the free memory. An engine allocates what the graph
+        needs.
     block_bytes : int
         Size of one output block, at most `LARGEST_BLOCK`. A single larger biclique comes in a block of its own.
     max_bicliques, max_cliques : int or None
@@ -83,8 +83,7 @@ class Execution:
         GPUs of this machine that share the search (`mbe_stage.runners.devices`): all, or some by number; None is the
         current one. `device_memory_bytes` applies to each.
     runner : Runner or None
-        Executes the tasks; None is this process. Budgets and threads then apply to each of its workers; 0 threads means
-        all threads of a worker.
+        Executes the tasks; None is this process. Budgets and threads then apply to each worker; 0 threads means all.
     """
 
     threads: int = 0

@@ -5,8 +5,8 @@ limit on the number of results. A derived output is a table made of a problem's 
 
 `PROBLEMS` and `OUTPUTS` are built in. A package adds its own by an entry point of the group `mbe_stage.problems`. The
 entry point is named after the problem or derived output, and its object is a `Problem` or a `DerivedOutput`. Modules
-are imported on first use. But listing the problems imports the modules of all entry points, so these must be light:
-import engines, arrays and tables later.
+are imported on first use. But listing the problems imports the modules of all entry points, so they must not import
+engines, arrays or tables.
 """
 
 from __future__ import annotations
@@ -56,11 +56,10 @@ class Problem:
     command : str or None
         Name of its command; by default the problem's name with dashes.
     passing : str or None
-        Name, in progress reports, of the things that its blocks contain, if these are not its results. By default the
-        problem's name.
+        Name, in progress reports, of the things that its blocks contain, if these are not its results; by default its
+        name.
     sampler : str or None
-        The module that estimates the number of results by sampling (`mbe_stage.sampling.Sampler`); None if there is
-        none.
+        The module that estimates the number of results by sampling (`mbe_stage.sampling.Sampler`), if any.
     """
 
     name: str
@@ -101,10 +100,7 @@ OUTPUTS = {"groups": DerivedOutput("groups", "bicliques", "mbe_stage.pipeline.pr
 
 
 def problem_names() -> tuple[str, ...]:
-    """Return the names of installed problems, built-in ones first.
-
-    An entry point that fails to load is skipped with a warning.
-    """
+    """Return the names of installed problems, built-in ones first; warn about entry points that fail to load."""
     return (*PROBLEMS, *(name for name, found in sorted(_others().items()) if isinstance(found, Problem)))
 
 

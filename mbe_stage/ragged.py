@@ -11,8 +11,7 @@ import numpy as np
 
 # First capacity, and the divisor for spare room when growing. Untouched entries take no memory yet.
 _FIRST, _SPARE = 1024, 4
-# Number of entries from which address space is reserved, and the most bytes reserved: many arrays must fit into 128
-# TiB.
+# Fewest entries to reserve address space for, and the most bytes reserved: many arrays must fit into 128 TiB.
 _RESERVED_FROM, _MOST_RESERVED = 1 << 22, 1 << 36
 # Bytes populated at a time, and the number of the madvise advice, which Python does not name.
 _AT_ONCE, _POPULATE_WRITE = 1 << 22, 23

@@ -21,8 +21,8 @@ _SHARE_OF_TIME = 0.05
 # are early, because the limit may be reached before the roots in progress are finished.
 _SHARES_OF_RESULTS = (0.25, 0.5, 0.75, 0.9)
 _SHARE_OF_TIME_LIMIT = 0.9
-# At a limit, except that of results, the search waits for a last barrier: a share of the time so far, and the least and
-# most seconds.
+# At a limit, except that of results, the search awaits a last barrier: a share of the time so far, and bounds in
+# seconds.
 _WAITED_SHARE, _LEAST_WAITED, _MOST_WAITED = 0.05, 0.25, 10.0
 
 
@@ -45,8 +45,7 @@ class RunLimits:
         Called when the search should end, also at a limit. Returns the seconds to wait for a last checkpoint, or None
         for a share of the time so far.
     memory_is_a_limit : bool
-        If true, a search that runs out of memory after its first result ends there, truncated. Otherwise that is an
-        error.
+        True if a search that runs out of memory after its first result ends there, truncated, without an error.
     """
 
     checkpoint_seconds: float | None = None
@@ -87,10 +86,7 @@ class LimitWatch:
             self.of_memory = f"{STOPPED_BY_MEMORY}: {refusal}"
 
     def within(self, block: Any, n_found: int) -> tuple[Any, str | None]:
-        """Return the part of a block within the limit on results, and the reason if it was cut.
-
-        `n_found` is the number of results before the block.
-        """
+        """Return the part of a block within the limit, after `n_found` results, and the reason if it was cut."""
         n_found += self.run_limits.n_before
         self.has_found = self.has_found or n_found + len(block) > 0
         if self.of_results is None or n_found + len(block) <= self.of_results:

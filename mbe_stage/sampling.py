@@ -34,8 +34,7 @@ _MOST_OF_ONE = 0.5
 _STINT_SECONDS = 0.02
 # Longest wait for a sampler at the end of a search.
 _PATIENCE = 1.0
-# Peak of a sampler's arrays in multiples of the graph's bytes, measured on real graphs; and its largest share of the
-# engine's memory budget.
+# Measured peak of a sampler's arrays, in multiples of the graph's bytes; and its largest share of the engine's budget.
 _TIMES_THE_GRAPH, _PART_OF_THE_BUDGET = 6, 1 / 4
 
 

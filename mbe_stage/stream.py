@@ -89,11 +89,9 @@ class Progress:
     engine : str
         The engine that searches; empty if not known.
     expected : Outlook or None
-        Total number of results, between `low` and `high` in 95 cases of 100; `high` is None if there is no upper bound.
-        None without samples.
+        Total number of results, between `low` and `high` in 95 cases of 100; None without samples.
     share : float or None
-        Share of the expected results found so far, below 1 before the end. None if `expected` has no upper bound or is
-        too uncertain.
+        Share of the expected results found so far, below 1 before the end. None if `expected` is too uncertain.
     seconds_left : float or None
         Estimate from that share and the time so far, at most the time limit. None if `share` is None.
     has_stopped : bool
@@ -218,8 +216,7 @@ def stream(
     Raises
     ------
     InvalidArgument
-        The engine is unknown or cannot feed the sink, the query does not fit the graph, or the tasks belong to other
-        work.
+        The engine is unknown or cannot feed the sink, the query does not fit the graph, or tasks are of other work.
     EngineUnavailable
         The engine cannot run here.
     MemoryBudgetExceeded

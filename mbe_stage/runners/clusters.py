@@ -83,8 +83,7 @@ def dask_cluster(
     threads : int, optional
         Threads of each process; by default the cores are divided among the processes. Not with GPUs.
     gpus : bool
-        True for one worker per local GPU, for the engine ``cuda``; `workers` may limit their number. Ignored with an
-        address.
+        True for one worker per local GPU, at most `workers`, for the engine ``cuda``. Ignored with an address.
     problem : str, optional
         Problem whose engine ``cpu`` the local processes load before the context begins (`DaskRunner.load`). Ignored
         with an address or GPUs.

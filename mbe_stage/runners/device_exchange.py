@@ -32,8 +32,7 @@ log = logging.getLogger(__name__)
 
 # Poll interval of waiting threads.
 _LOOK_SECONDS = 0.005
-# Wait before a device that does not answer is asked again; rest of a device after it gave work, and after it had none
-# to give.
+# Wait before a device without an answer is asked again; rest of a device that gave work, and of one that had none.
 _AGAIN_SECONDS = 0.05
 _REST_SECONDS = 0.01
 _LONG_REST_SECONDS = 0.05

@@ -191,8 +191,7 @@ class DeviceRunner:
     devices : "all" or sequence of int
         The GPUs. A GPU that is named twice gets two threads, each with half of its memory.
     epoch_seconds : float
-        Shortest duration of an epoch; results that may have to be found again are held back for an epoch
-        (`device_exchange`).
+        Shortest duration of an epoch, for which results are held back (`device_exchange`).
     options : mapping, optional
         Further arguments of the engine's `device_search`, for tests.
 
@@ -258,8 +257,7 @@ class DeviceRunner:
         barrier : Barrier, optional
             If a barrier is requested, an empty block with the remaining tasks or saved work is yielded.
         on_device : bool
-            True to yield blocks in the memory of the current device. No search runs there while the caller works on a
-            block.
+            True to yield blocks in the memory of the current device, where no search runs while the caller has one.
 
         Raises
         ------

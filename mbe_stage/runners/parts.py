@@ -1,7 +1,6 @@
 """Parts: results that workers store themselves, so that only a summary is sent.
 
-Each lease gives one whole part or none: the results below its roots. Only the caller of the search knows what a part
-is.
+Each lease gives one whole part or none: the results below its roots. Only the caller of the search knows its form.
 
 If a worker cannot store a part (`PartFailed`), the search continues: the lease is given back, and the worker sends its
 results from then on. The maker of parts decides which failures concern one worker only. Other errors end the search.
