@@ -1,10 +1,9 @@
 """The first eigenvector of similarities: vertices are central if they resemble many central vertices.
 
-A left vertex is a vector over its neighbours with the entry ``ln(n_left / d)`` for one of degree `d`, scaled to length
-1 (tf-idf). The similarity of two vertices is the product of their vectors. The centrality of a vertex in this network
-is its entry in the eigenvector of the largest eigenvalue (Luceri et al., WWW 2024). A vertex resembles itself, which
-does not change the eigenvectors. The companion of a right vertex is the sum of its entries in the vectors, times the
-centrality.
+A left vertex is a vector over its neighbours with the entry ``ln(n_left / d)`` for degree `d`, scaled to length 1
+(tf-idf). The similarity of two vertices is the product of their vectors. The centrality of a vertex is its entry in the
+eigenvector of the largest eigenvalue (Luceri et al., WWW 2024). Vertices resemble themselves, which does not change it.
+The companion of a right vertex is the sum of its entries in the vectors, times the centrality.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One list of the groups of one or several graphs with the same left vertices: bicliques and grown groups.
 
 Graphs for several keys, or for offsets of a time bucket, have the same events as edges. So near copies are found by
-their left members, within and between graphs. The list is made in two steps; groups on the list decide which others are
-left out:
+left members, within and between graphs. The list is made in two steps, and decides which groups are left out:
 
 1. Grown groups come first, and pairs last (`arranged`). In this order, a group is left out if it is a near copy
 (`near_copies`) of an earlier remaining group that is better.

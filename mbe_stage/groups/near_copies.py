@@ -5,8 +5,7 @@ remaining groups gives the groups to compare. Two known filters leave few of the
 Xiao et al., PPJoin, WWW 2008):
 
 - Order all members. If sets `x` and `y` have similarity `t` or more, the first ``|x| - ceil(t |x|) + 1`` members of `x`
-  and the first ``|y| - ceil(t |y|) + 1`` of `y` have one in common. Here rare members come first, which keeps lists
-  short.
+  and the first ``|y| - ceil(t |y|) + 1`` of `y` have one in common. Rare members come first, to keep lists short.
 - The smaller set has at least `t` times as many members as the larger one.
 
 All comparisons are of integers, since the threshold is a fraction.
@@ -40,8 +39,8 @@ def without_near_copies(
     max_overlap : float
         The threshold, above 0 and at most 1; rounded to the nearest fraction with a denominator of at most a million.
     worth : (n,) int64, optional
-        A group may also stay if the earlier near copies have less worth. If it has the same left members as one of
-        them, it is left out and passes its worth to that group.
+        A group with more worth than its earlier near copies stays, unless one has the same left members and gets its
+        worth.
 
     Returns
     -------

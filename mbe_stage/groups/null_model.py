@@ -9,7 +9,7 @@ The evidence of a group of `a` left and `b` right vertices with all edges presen
 the group costs ``ln C(#{left: degree >= b}, a) + ln C(#{right: degree >= a}, b)`` for the members, since only these
 vertices are possible, and ``ln n_left + ln n_right`` for `a` and `b`. The difference is its **surprise**: the block
 surprise of CrossSpot (Jiang et al., ICDM 2015) with degrees instead of a single density, minus a description cost as in
-KRIMP (Vreeken et al., DMKD 2011). The probability that any group of a random graph has a surprise of `s` is at most
+KRIMP (Vreeken et al., DMKD 2011). The probability of any group with surprise `s` in a random graph is at most
 ``exp(-s)``.
 
 Logarithms are int64 in units of ``1 / UNIT`` nat. So sums do not depend on their order, scores are the same on every

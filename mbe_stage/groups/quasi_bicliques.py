@@ -21,8 +21,7 @@ import numpy as np
 from mbe_stage.groups.null_model import FIRST_PAIR, LAST_PAIR, PAIR_BITS, UNIT
 from mbe_stage.runtime.jit import compiled
 
-# Bound to keep sums within 64 bits. Only groups of nearly all edges at almost no density reach it, with negative
-# scores.
+# Bound to keep sums within 64 bits, reached only by groups of nearly all edges at almost no density: scores below 0.
 _LOWEST = -4.0e18
 
 

@@ -365,8 +365,7 @@ def tfidf_eigenvector(left: np.ndarray, right: np.ndarray, sizes: tuple[int, int
 def _edges(candidates: Bicliques) -> Iterator[tuple[Pair, np.ndarray, np.ndarray]]:
     """Yield the edges of candidates, for ranges of left vertices.
 
-    Each item has the two ends of each edge; the rows of candidates that contain it, edge by edge; and the offset of
-    each edge's rows.
+    Each item has the ends of some edges; the rows of candidates that contain each edge; the offset of each edge's rows.
     """
     by_left = np.argsort(candidates.members[0], kind="stable")
     left = candidates.members[0][by_left]

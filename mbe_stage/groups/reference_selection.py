@@ -135,8 +135,7 @@ def listed(
     The pool is processed in order. A group is left out if it is a near copy of an earlier, better remaining group. It
     is also left out if it has the same left members as an earlier remaining group, which gets its rank, or if it is a
     biclique inside a listed grown group. The list ends with the `limit`-th group that is not muted. The core of a grown
-    group is the best biclique inside it. Each other biclique counts for the first listed group of which it is a near
-    copy.
+    group is the best biclique inside it. Other bicliques count for the first listed near copy.
 
     Parameters
     ----------

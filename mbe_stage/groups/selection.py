@@ -28,11 +28,8 @@ N_BEST = 2_000
 """Number of the best candidates used as seeds, in addition to the best of each vertex."""
 
 LEAST_PARTNER_STEPS, PARTNER_STEPS_PER_EDGE = 10_000_000, 250
-"""Limit on steps for growing partner seeds: the larger of this number and this number per edge.
-
-It takes about two seconds of one core per million edges. The first seeds lead to nearly all groups that all seeds lead
-to.
-"""
+"""Limit on steps to grow partner seeds, the larger of this number and this number per edge: about two seconds of a core
+per million edges. The first seeds lead to nearly all groups that all seeds lead to."""
 
 LEAST_MEMBERS = 2
 """Fewest members of a grown group on each side. With one member on a side no edge is missing: it is a biclique."""

@@ -157,9 +157,8 @@ def edge_sqrt(
         Model of the graph.
     most_steps : int
         Limit on steps; candidates are taken best first. A candidate with `b` right members takes ``b (1 + bits of d //
-        b)`` steps for each left member of degree `d`, which is the cost of the search. The first one that exceeds the
-        limit and all later ones are left out and counted. This depends on the graph and the candidates, not on the
-        machine.
+        b)`` steps for each left member of degree `d`, as its search does. The first one that exceeds the limit and all
+        later ones are left out and counted. The result does not depend on the machine.
 
     Returns
     -------
