@@ -1,7 +1,7 @@
 """Maximal bicliques and cliques, and counts of (p, q)-bicliques, on arrays: graphs in CSR form, engines, and sinks.
 
-This layer knows arrays and devices only; names, tables, files and reports belong to `pipeline`. A name is imported from
-its module when it is first asked for.
+This layer knows arrays and devices only; names, tables, files and reports belong to `pipeline`. Public names are
+imported from their modules on first use.
 """
 
 TYPE_CHECKING = False  # as in `typing`
@@ -100,7 +100,7 @@ __all__ = [
     "shared_neighbour_pairs",
 ]
 
-# No module has the name of one of its names: importing it would put the module in the name's place.
+# No module may share its name with a public name: importing the module would overwrite that name.
 _NAMES = {
     "engines": ("choose_engine", "engine_names"),
     "bicliques.best.find": ("BestBicliques", "best_bicliques"),

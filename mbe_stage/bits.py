@@ -1,8 +1,7 @@
 """Count, gather and spread bits of 64-bit words, by single machine instructions if the processor has them.
 
-Sets of subsets of six vertices, as one word: bit ``s`` is set if the subset with index ``s`` is in it.
-
-Bit ``b`` of ``s`` stands for vertex ``b``.
+A word can also represent a set of subsets of six vertices. Bit ``s`` of the word is set if subset ``s`` is in the set;
+bit ``b`` of ``s`` is set if vertex ``b`` is in the subset.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from numba.extending import intrinsic
 
 _U = np.uint64
 _ONE = _U(1)
-# They have the instructions in microcode, slower than the loops below.
+# These processors implement the instructions in microcode, slower than the loops below.
 _SLOW_FIELDS = frozenset({"znver1", "znver2"})
 # Subsets without vertex 0, 1, ... 5.
 WITHOUT_0 = _U(0x5555555555555555)
@@ -44,18 +43,18 @@ def lowest_bit_index(typing_context, word):  # noqa: ARG001 - the signature is N
 
 @intrinsic
 def extract_bits(typing_context, word, mask):  # noqa: ARG001 - the signature is Numba's
-    """The bits of a uint64 where a mask has ones, moved together to the lowest places (``pext``)."""
+    """Gather the bits of a uint64 under the ones of a mask into the lowest bits (``pext``)."""
     return types.uint64(types.uint64, types.uint64), _field_instruction("llvm.x86.bmi.pext.64", extracted)
 
 
 @intrinsic
 def deposit_bits(typing_context, word, mask):  # noqa: ARG001 - the signature is Numba's
-    """The lowest bits of a uint64, moved to the places where a mask has ones (``pdep``)."""
+    """Spread the lowest bits of a uint64 to the ones of a mask (``pdep``)."""
     return types.uint64(types.uint64, types.uint64), _field_instruction("llvm.x86.bmi.pdep.64", deposited)
 
 
 def extracted(word, mask):
-    """Result of `extract_bits`, bit by bit: for other processors."""
+    """The same as `extract_bits`, bit by bit, for processors without a fast instruction."""
     gathered, place = _U(0), _ONE
     while mask != _U(0):
         if word & mask & (~mask + _ONE):
@@ -66,7 +65,7 @@ def extracted(word, mask):
 
 
 def deposited(word, mask):
-    """Result of `deposit_bits`, bit by bit: for other processors."""
+    """The same as `deposit_bits`, bit by bit, for processors without a fast instruction."""
     spread = _U(0)
     while mask != _U(0):
         if word & _ONE:
@@ -77,7 +76,7 @@ def deposited(word, mask):
 
 
 def _field_instruction(name, bit_by_bit):
-    """The instruction of that name, or a function where the processor that is compiled for is better off with it."""
+    """Build the instruction of that name, or the loop if the target processor has no fast instruction."""
 
     def build(context, builder, signature, args):
         _, processor, features = context.codegen().magic_tuple()
@@ -92,7 +91,7 @@ def _field_instruction(name, bit_by_bit):
 
 @njit(inline="always")
 def down_set(subsets):
-    """All subsets of the members of a set of subsets."""
+    """Return a set of subsets together with all subsets of its members."""
     subsets |= (subsets & ~WITHOUT_0) >> _U(1)
     subsets |= (subsets & ~WITHOUT_1) >> _U(2)
     subsets |= (subsets & ~WITHOUT_2) >> _U(4)

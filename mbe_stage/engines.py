@@ -3,25 +3,26 @@
 An engine is a module, named by its problem (`mbe_stage.problem`). It is imported on first use, so importing the package
 never touches a GPU library. Every engine module has
 
-- ``unavailable_reason() -> str | None``: None, or the reason why it cannot run here, with the remedy;
+- ``unavailable_reason() -> str | None``: the reason why the engine cannot run here, with the remedy; None if it can;
 - ``device(execution) -> str``: name of the device that it runs on;
-- ``compile_steps(query=None, detail=None) -> sequence of CompileStep``: the code that `run` needs for a query and
-  detail, or for any; empty if nothing is compiled. The caller compiles it first, several steps in parallel, and does
-  not count the time as enumerating (`mbe_stage.runtime.compile_ahead`);
-- ``tasks_of(graph, query, n) -> list of Task``: all of the work in at most `n` pieces of similar cost;
-- ``run(graph, query, execution, detail, tasks=None) -> Iterator[block]``: the work, or some tasks of it; closing the
-  iterator stops it. Disjoint tasks give disjoint results, and all tasks give all results.
+- ``compile_steps(query=None, detail=None) -> sequence of CompileStep``: the code that `run` needs for this query and
+  detail, or for any; empty if nothing is compiled. The caller compiles it first, several steps in parallel, and reports
+  that time separately (`mbe_stage.runtime.compile_ahead`);
+- ``tasks_of(graph, query, n) -> list of Task``: the whole work in at most `n` tasks of similar cost;
+- ``run(graph, query, execution, detail, tasks=None) -> Iterator[block]``: search all tasks, or the given ones. Closing
+  the iterator stops the search. Disjoint tasks give disjoint results, and all tasks give all results.
 
 Optional:
 
 - ``device_blocks(graph, query, execution, tasks=None)``: yields blocks in device memory;
-- ``TAKES_BARRIER = True``: both take a keyword ``barrier`` (`mbe_stage.search.cpu.pool.Barrier`), and mark barriers by
-  empty blocks whose attribute `remaining` holds the remaining tasks, or saved work if the barrier takes it;
+- ``TAKES_BARRIER = True``: both take a keyword ``barrier`` (`mbe_stage.search.cpu.pool.Barrier`). At a barrier they
+  yield an empty block whose attribute `remaining` holds the remaining tasks, or saved work if the barrier takes it;
 - ``device_search(graph, query, execution, detail, tasks, *, is_requested)``: one device's part of a search that several
-  share (`mbe_stage.runners.device_exchange.DeviceSearch`); an engine with ``device_blocks`` takes ``on_device``, too;
-- ``prepare(graph, query)``: its result is the keyword ``prepared`` of ``run``, for callers with several parts of a
-  search;
-- ``ENDS_ITSELF = True``: ``run`` checks the time limit itself, and yields its results by then.
+  devices share (`mbe_stage.runners.device_exchange.DeviceSearch`). An engine with ``device_blocks`` also takes
+  ``on_device``;
+- ``prepare(graph, query)``: returns a value to pass to ``run`` as keyword ``prepared``, so that several calls for parts
+  of one search share it;
+- ``ENDS_ITSELF = True``: ``run`` checks the time limit itself and yields its results in time.
 """
 
 from __future__ import annotations
@@ -48,37 +49,37 @@ class Engine(Protocol):
     """The interface of every engine module; block and detail types belong to the problem."""
 
     def unavailable_reason(self) -> str | None:
-        """Reason why it cannot run here, or None."""
+        """Return the reason why the engine cannot run here, or None."""
 
     def device(self, execution: Execution) -> str:
-        """Name of the device that it runs on."""
+        """Return the name of the device that it runs on."""
 
     def compile_steps(self, query: Any = None, detail: Any = None) -> Sequence[CompileStep]:
-        """Steps to compile before it runs."""
+        """Return the steps to compile before it runs."""
 
     def tasks_of(self, graph: Any, query: Any, n: int) -> list[Task]:
-        """All of the work in at most `n` pieces."""
+        """Return the whole work in at most `n` tasks."""
 
     def run(
         self, graph: Any, query: Any, execution: Execution, detail: Any, tasks: Iterable[Task] | None = None
     ) -> Iterator[Any]:
-        """The work, or some tasks of it, block by block."""
+        """Yield the results of all tasks, or of the given ones, block by block."""
 
 
 def engine_names(problem: str | Problem) -> tuple[str, ...]:
-    """The engines that exist for a problem, in the order `auto` prefers them."""
+    """Return the names of a problem's engines."""
     return tuple(_engines(problem))
 
 
 def get_engine(problem: str | Problem, name: str) -> Engine:
-    """The engine of that name, checked to run here.
+    """Return the engine of that name if it can run here.
 
     Raises
     ------
     InvalidArgument
         No such problem or engine.
     EngineUnavailable
-        It cannot run on this machine; the message says why and what to do.
+        The engine cannot run on this machine; the message gives the reason and the remedy.
     """
     engine = _load(problem, name)
     reason = engine.unavailable_reason()
@@ -88,7 +89,7 @@ def get_engine(problem: str | Problem, name: str) -> Engine:
 
 
 def unavailable_reason(problem: str | Problem, name: str) -> str | None:
-    """Reason why that engine of the problem cannot run on this machine, or None.
+    """Return the reason why that engine cannot run on this machine, or None.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def unavailable_reason(problem: str | Problem, name: str) -> str | None:
 
 
 def choose_engine(problem: str | Problem, name: str = AUTO) -> tuple[str, Engine]:
-    """The engine's name and module; ``auto`` takes the first that runs here and logs why.
+    """Return the engine's name and module; ``auto`` takes the first that runs here and logs why.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def choose_engine(problem: str | Problem, name: str = AUTO) -> tuple[str, Engine
 
 
 def choose_next_engine(problem: str | Problem, name: str) -> tuple[str, Engine] | None:
-    """The engine that ``auto`` takes if the named one refuses the work; None if no other runs here."""
+    """Return the engine that ``auto`` takes if the named one refuses the work; None if no other runs here."""
     behind = _AUTO_PREFERENCE[_AUTO_PREFERENCE.index(name) + 1 :] if name in _AUTO_PREFERENCE else ()
     try:
         return _first_that_runs(problem, behind)

@@ -4,10 +4,10 @@
 
     StageError
     ├── InvalidArgument (also ValueError)   an argument is wrong; the message names it and the remedy
-    ├── EngineUnavailable                   the chosen engine cannot run here; the message says why and what would
-    ├── ClusterLost                         workers or scheduler of a cluster are gone, and the work is not finished
-    ├── DeviceLost                          a GPU failed, and others cannot repeat its work
-    └── MemoryBudgetExceeded                the graph cannot be enumerated within the stated budget
+    ├── EngineUnavailable                   the chosen engine cannot run here; the message gives reason and remedy
+    ├── ClusterLost                         a cluster lost its workers or scheduler before the work was finished
+    ├── DeviceLost                          a GPU failed, and the others cannot repeat its work
+    └── MemoryBudgetExceeded                the graph cannot be searched within the memory budget
 """
 
 __all__ = ["STOPPED_BY_MEMORY"]
@@ -27,26 +27,26 @@ class EngineUnavailable(StageError):
 
 
 class ClusterLost(StageError):
-    """The cluster is gone, or loses every worker that gets part of the work."""
+    """The cluster is gone, or too many workers were lost with the same part of the work."""
 
 
 class DeviceLost(StageError):
-    """One of several GPUs failed after part of its results was handed on: others cannot repeat its work."""
+    """One of several GPUs failed after part of its results was delivered, so others cannot repeat its work."""
 
 
 STOPPED_BY_MEMORY = "stopped at the memory budget"
-"""Start of the reason of a search that ended there, and returned its results so far."""
+"""Prefix of the reason if a search stopped at the memory budget and kept its results so far."""
 
 
 class MemoryBudgetExceeded(StageError):
-    """The graph needs more working memory than the budget; the message says which budget would do.
+    """The graph needs more working memory than the budget; the message names a sufficient budget if it is known.
 
     Attributes
     ----------
     needed_bytes : int or None
-        That budget, if known.
+        A sufficient budget, if known.
     has_begun : bool
-        True if results had been handed out before: then no other engine takes over.
+        True if results had been delivered before; then no other engine takes over.
     """
 
     def __init__(self, message: str, *, needed_bytes: int | None = None) -> None:

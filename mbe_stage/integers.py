@@ -1,4 +1,4 @@
-"""Integers from the caller: Python's or NumPy's, never truncated or guessed."""
+"""Convert the caller's integers, Python's or NumPy's, without truncating or guessing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mbe_stage.errors import InvalidArgument
 
 
 def as_integer(value: Any, name: str) -> int:
-    """The value as Python's int.
+    """Return the value as a Python int.
 
     Raises
     ------
     InvalidArgument
-        It is none, or a truth value; the message calls it by its name.
+        The value is not an integer, or is a bool; the message calls it `name`.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def as_integer(value: Any, name: str) -> int:
 
 
 def set_integers(query: object, names: Sequence[str], or_none: Sequence[str] = ()) -> None:
-    """Replace these attributes of a frozen query by Python's ints; those of `or_none` may be None, which stays.
+    """Replace these attributes of a frozen query by Python ints; the attributes in `or_none` may stay None.
 
     Raises
     ------
@@ -48,12 +48,12 @@ def set_integers(query: object, names: Sequence[str], or_none: Sequence[str] = (
 
 
 def set_vertices(query: object, names: Sequence[str]) -> None:
-    """Replace these attributes of a frozen query by tuples of Python's ints.
+    """Replace these attributes of a frozen query by tuples of Python ints.
 
     Raises
     ------
     InvalidArgument
-        One is no sequence of integers.
+        An attribute is not a sequence of integers.
     """
     for name in names:
         value: Any = getattr(query, name)

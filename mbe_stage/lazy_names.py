@@ -1,4 +1,4 @@
-"""Names of a package that are imported from its modules on first use (PEP 562); old module names in a checkout."""
+"""Import the names of a package from its modules on first use (PEP 562); in a checkout, support old module names."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import os
 import sys
 from importlib import import_module
 
-TYPE_CHECKING = False  # as in `typing`, which the command line has no time for before it hears signals
+TYPE_CHECKING = False  # `typing` is slow to import, and the command line must handle signals early
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 __all__ = ["lazy"]
 
-# An installation has no such file.
+# Only a checkout has this file.
 _OLD_NAMES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "tools", "old_names.py")
 
 
 def lazy(
     package: str, names: Mapping[str, Sequence[str]], public: Sequence[str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and ``__dir__`` of a package.
+    """Return the ``__getattr__`` and ``__dir__`` of a package.
 
     Parameters
     ----------
     names : mapping of str to sequence of str
-        The names that come from each module of the package.
+        The names to import from each module of the package.
     public : sequence of str
         Its ``__all__``.
     """
@@ -45,7 +45,7 @@ def lazy(
 
 
 class _OldNames:
-    """Finds modules by their old names, after all other finders."""
+    """A finder of modules by their old names, after all other finders."""
 
     tool: Any = None
 

@@ -11,17 +11,17 @@ from typing import Any, Literal, Protocol
 from mbe_stage.errors import InvalidArgument
 
 LARGEST_BLOCK = 1 << 30
-"""Largest allowed block, in bytes: its members stay far below 2^31, the limit of list columns."""
+"""Largest allowed block, in bytes. It keeps the number of members far below 2^31, the limit of list columns."""
 
 MOST_THREADS = 1024
-"""Most threads: no machine has more cores that share memory, so a larger number is a slip."""
+"""Largest number of threads: no machine has that many cores, so a larger number is a typing error."""
 
 NO_LIMIT = 2**62
-"""Stands for no maximum if a number is needed: above any size, and products with it do not overflow."""
+"""The number for "no maximum": larger than any size, and products with it do not overflow."""
 
 
 class Runner(Protocol):
-    """Runs the tasks of a problem in place of this process (`mbe_stage.runners.dask_runner.DaskRunner`).
+    """Executes the tasks of a problem in place of this process (`mbe_stage.runners.dask_runner.DaskRunner`).
 
     Attributes
     ----------
@@ -42,20 +42,20 @@ class Runner(Protocol):
         tasks: Iterable[Any] | None = None,
         barrier: Any = None,
     ) -> Iterator[Any]:
-        """Yield the blocks of some tasks, or of all, each result once, in any order; closing the iterator ends it.
+        """Yield the blocks of all tasks, or of the given ones, in any order; closing the iterator ends the search.
 
         Parameters
         ----------
         graph, query, execution, detail
             As an engine takes them.
         tasks : iterable of Task, optional
-            Tasks of the same graph and query; by default all.
+            Tasks for the same graph and query; all by default.
         barrier : Barrier, optional
-            A request is answered by an empty block with the remaining tasks.
+            If a barrier is requested, an empty block with the remaining tasks is yielded.
         """
 
     def device(self) -> str:
-        """Name of the device that it ran on."""
+        """Return the name of the device that it ran on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Execution:
     threads : int
         Worker threads of a CPU engine; 0 means every core this process may use.
     memory_budget_bytes : int
-        Bytes the engine may take for working memory and output blocks, beside the graph itself.
+        Budget for working memory and output blocks, in bytes; the graph itself is not counted.
     device_memory_bytes : int or None
-        The same for the memory of a GPU; None is three quarters of the free memory. An engine takes what its plan
-        needs, which grows with the graph, not all of it.
+        The same for the memory of a GPU; None is three quarters of the free memory. An engine allocates what the graph
+        needs.
     block_bytes : int
         Size of one output block, at most `LARGEST_BLOCK`. A single larger biclique comes in a block of its own.
     max_bicliques, max_cliques : int or None
@@ -78,14 +78,12 @@ class Execution:
     time_limit_seconds : float or None
         Stop, truncated, after this long.
     stated_seconds : float or None
-        The time limit that messages state, where steps beside the search have a part of it; None is
-        `time_limit_seconds`.
+        The time limit to name in messages, if it also covers steps beside the search; None is `time_limit_seconds`.
     devices : "all", sequence of int, or None
         GPUs of this machine that share the search (`mbe_stage.runners.devices`): all, or some by number; None is the
-        current one. The budget of device memory applies to each.
+        current one. `device_memory_bytes` applies to each.
     runner : Runner or None
-        Does the work; None is this process. Budgets and threads then apply to each of its workers; 0 threads means all
-        that a worker has.
+        Executes the tasks; None is this process. Budgets and threads then apply to each worker; 0 threads means all.
     """
 
     threads: int = 0
@@ -140,7 +138,7 @@ class Execution:
 
     @property
     def worker_count(self) -> int:
-        """Number of threads to start: as requested, or the cores this process may run on."""
+        """Number of threads to start: `threads`, or the number of cores this process may use."""
         if self.threads:
             return self.threads
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""The answers that the plain Python engines `reference` of all problems share."""
+"""Functions that the plain Python engines `reference` of all problems share."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ def unavailable_reason() -> str | None:
 
 
 def compile_steps(query: object = None, detail: object = None) -> tuple[()]:  # noqa: ARG001 - the seam's signature
-    """Return nothing: there is no compiled code."""
+    """Return no steps: there is no compiled code."""
     return ()
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """Name of the engine's device, for the run's facts."""
+    """Return the name of the device."""
     return "cpu, plain Python"

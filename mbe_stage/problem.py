@@ -1,12 +1,12 @@
 """The description of a problem, and the registry of problems.
 
 A problem is a search whose results come in blocks. Its description names its engines, the check of a query, and the
-limit of its results. A derived output is a table made of a problem's results while they stream past.
+limit on the number of results. A derived output is a table made of a problem's results while they stream past.
 
-`PROBLEMS` and `OUTPUTS` are ours. A package adds its own by an entry point of the group `mbe_stage.problems`: its name
-is that of the problem or derived output, its object a `Problem` or a `DerivedOutput`. Nothing is imported before it is
-used. Listing the problems imports the modules of all entry points; so these have to be light, and import engines,
-arrays and tables later.
+`PROBLEMS` and `OUTPUTS` are built in. A package adds its own by an entry point of the group `mbe_stage.problems`. The
+entry point is named after the problem or derived output, and its object is a `Problem` or a `DerivedOutput`. Modules
+are imported on first use. But listing the problems imports the modules of all entry points, so they must not import
+engines, arrays or tables.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PROBLEMS = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem, as generic code sees it.
+    """The description of a problem for generic code.
 
     Attributes
     ----------
@@ -49,16 +49,17 @@ class Problem:
     limit : str or None
         The field of `mbe_stage.Execution` that bounds the number of results, if there is one.
     publication : str or None
-        The pipeline's description, by which it configures, publishes, shows and checks the results, as
-        ``"module:ATTRIBUTE"``. It is text, since this package knows no tables. None for a problem without a pipeline.
+        The pipeline's description of how to configure, publish, show and check the results, as ``"module:ATTRIBUTE"``.
+        It is a string because this package knows no tables. None for a problem without a pipeline.
     about : str
         One line for a list of problems.
     command : str or None
-        Name of its command; by default its name, with dashes.
+        Name of its command; by default the problem's name with dashes.
     passing : str or None
-        Name of the contents of its blocks in progress reports, if these are not its results. By default its name.
+        Name, in progress reports, of the things that its blocks contain, if these are not its results; by default its
+        name.
     sampler : str or None
-        The module that samples the number of results (`mbe_stage.sampling.Sampler`); None if there is none.
+        The module that estimates the number of results by sampling (`mbe_stage.sampling.Sampler`), if any.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Problem:
 
     @property
     def called(self) -> str:
-        """The name of its command."""
+        """The name of its command on the command line."""
         return self.command or self.name.replace("_", "-")
 
 
@@ -85,9 +86,9 @@ class DerivedOutput:
     ----------
     name : str
     problem : str
-        The problem whose results it is made of.
+        The problem that provides the results.
     publication : str
-        As `Problem.publication`.
+        The pipeline's description, as `Problem.publication`.
     """
 
     name: str
@@ -99,23 +100,23 @@ OUTPUTS = {"groups": DerivedOutput("groups", "bicliques", "mbe_stage.pipeline.pr
 
 
 def problem_names() -> tuple[str, ...]:
-    """The installed problems, ours first. An entry point that cannot be loaded is left out with a warning."""
+    """Return the names of installed problems, built-in ones first; warn about entry points that fail to load."""
     return (*PROBLEMS, *(name for name, found in sorted(_others().items()) if isinstance(found, Problem)))
 
 
 def derived_outputs(problem: str) -> tuple[DerivedOutput, ...]:
-    """The installed derived outputs of a problem: ours first, the others by name."""
+    """Return the installed derived outputs of a problem: built-in ones first, then others by name."""
     others = (found for _, found in sorted(_others().items()) if isinstance(found, DerivedOutput))
     return tuple(found for found in (*OUTPUTS.values(), *others) if found.problem == problem)
 
 
 def problem_named(name: str) -> Problem:
-    """The problem of that name.
+    """Return the problem of that name.
 
     Raises
     ------
     InvalidArgument
-        There is none.
+        There is no such problem.
     """
     if name in PROBLEMS:
         module, _, attribute = PROBLEMS[name].partition(":")
@@ -127,19 +128,19 @@ def problem_named(name: str) -> Problem:
 
 
 def package_of(name: str) -> str:
-    """The package that provides a problem or derived output, for error messages."""
+    """Return the package that provides a problem or derived output, for error messages."""
     found = next((entry for entry in entry_points(group=ENTRY_POINTS) if entry.name == name), None)
     return "mbe-stage" if found is None or found.dist is None else found.dist.name
 
 
 def forget() -> None:
-    """Search for entry points again at the next call, for packages installed or removed while a process runs."""
+    """Clear the cache of entry points, for packages installed or removed while a process runs."""
     _others.cache_clear()
 
 
 @functools.cache
 def _others() -> Mapping[str, Problem | DerivedOutput]:
-    """Problems of entry points, read once a process. One broken package must not end runs that do not need it."""
+    """Return the objects of entry points. One broken package must not stop runs that do not need it."""
     found: dict[str, Problem | DerivedOutput] = {}
     for entry in entry_points(group=ENTRY_POINTS):
         reason = _load_into(found, entry)
@@ -149,7 +150,7 @@ def _others() -> Mapping[str, Problem | DerivedOutput]:
 
 
 def _load_into(found: dict[str, Problem | DerivedOutput], entry: EntryPoint) -> str | None:
-    """Add the object of an entry point; returns the reason if that fails."""
+    """Add the object of an entry point; return the reason if that fails."""
     if entry.name in PROBLEMS or entry.name in OUTPUTS or entry.name in found:
         return "the name is taken"
     try:

@@ -9,16 +9,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-# First capacity, and the spare part of later ones. Untouched entries take no memory yet.
+# First capacity, and the divisor for spare room when growing. Untouched entries take no memory yet.
 _FIRST, _SPARE = 1024, 4
-# Entries from which address space is reserved, and its most bytes: many arrays have to fit into 128 TiB.
+# Fewest entries to reserve address space for, and the most bytes reserved: many arrays must fit into 128 TiB.
 _RESERVED_FROM, _MOST_RESERVED = 1 << 22, 1 << 36
-# Bytes populated at a time. Python has no name for the advice.
+# Bytes populated at a time, and the number of the madvise advice, which Python does not name.
 _AT_ONCE, _POPULATE_WRITE = 1 << 22, 23
 
 
 def offsets_of(sizes: np.ndarray) -> np.ndarray:
-    """``(n + 1,)``: where each list of such sizes begins; int32, from 2^31 entries on int64."""
+    """Return the offset of each list of such sizes, ``(n + 1,)``; int32, or int64 from 2^31 entries on."""
     fits = int(sizes.sum(dtype=np.int64)) <= np.iinfo(np.int32).max
     offsets = np.zeros(sizes.size + 1, dtype=np.int32 if fits else np.int64)
     np.cumsum(sizes, out=offsets[1:])
@@ -26,17 +26,17 @@ def offsets_of(sizes: np.ndarray) -> np.ndarray:
 
 
 def long_offsets(sizes: np.ndarray) -> np.ndarray:
-    """``(n + 1,) int64``: where each list of such sizes begins."""
+    """Return the offset of each list of such sizes, ``(n + 1,) int64``."""
     offsets = np.zeros(sizes.size + 1, dtype=np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
 
 
 class Growing:
-    """An int32 array that grows at its end without a second copy, and without a move once it is large.
+    """An int32 array that grows at its end, without a second copy and, once large, without moving.
 
-    On Linux, address space is reserved, and pages are populated some megabytes at a time. Touching them one by one, or
-    moving them, takes most of the time of a large result. On other systems pages are moved.
+    On Linux, address space is reserved, and pages are populated some megabytes at a time. Populating pages one by one,
+    or moving them, would take most of the time of a large result. On other systems pages are moved.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Growing:
         self._n = needed
 
     def values(self) -> np.ndarray:
-        """The values so far, ``(n,) int32``. The array does not change when more are appended."""
+        """Return the values so far, ``(n,) int32``. The array does not change when more are appended."""
         if not self._is_seen and self._reserved is None:
             self._values.resize(self._n, refcheck=False)
             self._is_seen = True
@@ -68,7 +68,7 @@ class Growing:
         if reserved is None and self._reserved is None and not self._is_seen:
             self._values.resize(room, refcheck=False)
             return
-        # A caller may keep the old array.
+        # A caller may hold the old array.
         values = np.empty(room, np.int32) if reserved is None else reserved.values
         if reserved is not None:
             reserved.touch(self._n)
@@ -77,7 +77,7 @@ class Growing:
 
 
 class KeptArrays:
-    """Keeps arrays of all blocks, by the names of their fields; the base of sinks that keep results in memory."""
+    """Base of sinks that keep results in memory: one growing array for each field in `names`."""
 
     names: ClassVar[tuple[str, ...]]
 
@@ -85,24 +85,24 @@ class KeptArrays:
         self._arrays = tuple(Growing() for _ in self.names)
 
     def accept(self, block: Any) -> None:
-        """Take one block in; its arrays are copied."""
+        """Append a copy of the block's arrays."""
         if len(block):
             for array, name in zip(self._arrays, self.names, strict=True):
                 array.append(getattr(block, name))
 
     def merge(self, other: Self) -> None:
-        """Add another sink's results, of other tasks."""
+        """Append the results of another sink, which took other tasks."""
         for array, part in zip(self._arrays, other._arrays, strict=True):
             array.append(part.values())
 
 
 class _Reserved:
-    """Address space for a large array, whose pages are populated in order; on Linux.
+    """Reserved address space for a large array, whose pages are populated in order; on Linux.
 
     Attributes
     ----------
     values : (n,) int32
-        The whole capacity. A reference to any part keeps it mapped.
+        The whole capacity. Any view of it keeps the memory mapped.
     """
 
     def __init__(self, mapping: mmap.mmap) -> None:
@@ -111,7 +111,7 @@ class _Reserved:
 
     @classmethod
     def of(cls, room: int) -> _Reserved | None:
-        """Reserve as much as the machine has memory, within bounds; None if that is too little, or refused."""
+        """Reserve as much as the machine has memory, up to the limit; None if that is too little or refused."""
         if sys.platform != "linux":
             return None
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def repeated(action: Callable[[], object], every: float) -> Iterator[None]:
-    """Call `action` now and every few seconds, until the context ends; then no call is running any more."""
+    """Call `action` now and every `every` seconds until the context ends, then wait for the last call."""
     is_over = threading.Event()
 
     def repeat() -> None:

@@ -1,4 +1,4 @@
-"""Limits of a search, its checkpoints, and what ends it early."""
+"""Limits of a search, its checkpoints, and reasons to end it early."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from mbe_stage.problem import Problem
 from mbe_stage.search.cpu.pool import Barrier
 
 # The next checkpoint comes after this multiple of the last one's duration, and after this share of the time so far. So
-# checkpoints are few and cheap, however long a search is.
+# checkpoints stay few and cheap, however long a search is.
 _TIMES_ITS_COST = 50.0
 _SHARE_OF_TIME = 0.05
-# Shares of a limit at which a checkpoint is due, since a resumed run repeats the work behind the last one. They are
-# early, because the limit may be reached before the begun roots are finished.
+# Shares of a limit at which a checkpoint is due, because a resumed run repeats the work after the last checkpoint. They
+# are early, because the limit may be reached before the roots in progress are finished.
 _SHARES_OF_RESULTS = (0.25, 0.5, 0.75, 0.9)
 _SHARE_OF_TIME_LIMIT = 0.9
-# At a limit other than of results, a last barrier is awaited: a share of the time so far, and the least and most
+# At a limit, except that of results, the search awaits a last barrier: a share of the time so far, and bounds in
 # seconds.
 _WAITED_SHARE, _LEAST_WAITED, _MOST_WAITED = 0.05, 0.25, 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """Limits of a search, and the checkpoints on its way.
+    """Limits of a search, and its checkpoints.
 
     Attributes
     ----------
     checkpoint_seconds : float or None
-        Interval of the calls of the sink's `checkpoint`, or a twentieth of the time so far if that is more. There is
-        another one shortly before a limit. None come with an engine that takes no barrier (`mbe_stage.engines`).
+        Seconds between calls of the sink's `checkpoint`, or 5 % of the time so far if that is more. Another checkpoint
+        comes shortly before a limit. An engine that takes no barrier (`mbe_stage.engines`) has no checkpoints.
     n_before : int
-        Results of earlier searches of the same work; they count towards the limit of results.
+        Results of earlier searches of the same work; they count towards the limit on results.
     ended : callable
-        Called after every block; the reason why the search is to end there, or None.
+        Called after every block; returns a reason to end the search, or None.
     share : callable
-        Called after every block; share of the condition of `ended` that is used up, 0 at first.
+        Called after every block; returns the share of the `ended` condition that is used up, 0 at first.
     patience : callable
-        Called when the search is to end, also at a limit: seconds to wait for a last checkpoint, or None for a share of
-        the time so far.
+        Called when the search should end, also at a limit. Returns the seconds to wait for a last checkpoint, or None
+        for a share of the time so far.
     memory_is_a_limit : bool
-        If true, a search that outgrows its memory after a result ends there, truncated. Otherwise that is an error.
+        True if a search that runs out of memory after its first result ends there, truncated, without an error.
     """
 
     checkpoint_seconds: float | None = None
@@ -58,7 +58,7 @@ class RunLimits:
 
 @dataclass(slots=True)
 class LimitWatch:
-    """Limits that end a search early: a number of results, a time, or a condition of the caller."""
+    """Watches the limits that end a search early: results, time, or a condition of the caller."""
 
     problem: Problem
     run_limits: RunLimits
@@ -70,23 +70,23 @@ class LimitWatch:
     has_found: bool = False
 
     def until_memory_ends(self, blocks: Iterable[Any]) -> Iterator[Any]:
-        """Yield the blocks until the search outgrows its memory, if there are results by then.
+        """Yield the blocks. If memory runs out after the first result and that is a limit, end instead of raising.
 
-        Closing it leaves the blocks open: their maker closes them after it has stopped the sampler.
+        Closing this generator leaves `blocks` open: the caller closes them after it has stopped the sampler.
         """
         later = iter(blocks)
         try:
-            # No reference is kept: it may be memory of a device, which the next one needs.
+            # Keep no reference: the block may be device memory that the next one needs.
             while taken := list(islice(later, 1)):
                 yield taken.pop()
         except MemoryBudgetExceeded as refusal:
             if not (self.run_limits.memory_is_a_limit and self.has_found):
                 raise
-            # Not the error itself, which would keep what the engine has allocated.
+            # Keep the text, not the error: its traceback would keep the engine's memory.
             self.of_memory = f"{STOPPED_BY_MEMORY}: {refusal}"
 
     def within(self, block: Any, n_found: int) -> tuple[Any, str | None]:
-        """The part of a block within the limit of results, given the number before it, and the reason if it is cut."""
+        """Return the part of a block within the limit, after `n_found` results, and the reason if it was cut."""
         n_found += self.run_limits.n_before
         self.has_found = self.has_found or n_found + len(block) > 0
         if self.of_results is None or n_found + len(block) <= self.of_results:
@@ -94,7 +94,7 @@ class LimitWatch:
         return block.first(self.of_results - n_found), f"stopped at {self.problem.limit} = {self.of_results}"
 
     def n_shares(self, n_found: int, seconds: float) -> int:
-        """Number of shares of the limits used up; each share brings a checkpoint."""
+        """Return the number of shares of the limits used up; each one triggers a checkpoint."""
         n_left = 0 if self.of_results is None else self.of_results - self.run_limits.n_before
         of_results = sum(n_found >= share * n_left for share in _SHARES_OF_RESULTS) if n_left > 0 else 0
         used = self.run_limits.share()
@@ -102,7 +102,7 @@ class LimitWatch:
         return of_results + of_caller + (self.of_time is not None and seconds >= _SHARE_OF_TIME_LIMIT * self.of_time)
 
     def reached(self, seconds: float) -> str | None:
-        """Reason why the search ends here, so long after it began. Once there is a reason, it stays."""
+        """Return the reason to end the search after so many seconds, or None. A reason, once given, stays."""
         if self.ending is None and self.of_time is not None and seconds > self.of_time:
             self.ending = f"stopped at time_limit_seconds = {self.stated_seconds or self.of_time:g}"
         if self.ending is None:
@@ -111,7 +111,7 @@ class LimitWatch:
 
 
 class Checkpoints:
-    """Requests barriers in time, and calls the sink when one is reached."""
+    """Requests barriers when checkpoints are due, and calls the sink at each barrier."""
 
     def __init__(self, sink: Any, seconds: float | None) -> None:
         self._checkpoint = getattr(sink, "checkpoint", None)
@@ -123,7 +123,7 @@ class Checkpoints:
         self._waits_until: float | None = None
 
     def barrier_for(self, engine: Any) -> Barrier | None:
-        """The barrier for an engine; None if no checkpoint can come, or the engine takes none."""
+        """Return the barrier for an engine; None without checkpoints, or if the engine takes no barrier."""
         can_be_asked = getattr(engine, "TAKES_BARRIER", False)
         self._barrier = Barrier(takes_open_work=True) if can_be_asked and self._seconds < math.inf else None
         self._ends_itself = getattr(engine, "ENDS_ITSELF", False)
@@ -131,11 +131,11 @@ class Checkpoints:
 
     @property
     def none_has_come(self) -> bool:
-        """True if checkpoints were due, and none has come."""
+        """True if checkpoints were possible, but none was made."""
         return self._barrier is not None and self._n_come == 0
 
     def note(self, block: Any, seconds: float, n_shares: Callable[[], int]) -> None:
-        """Note a block that the sink has taken in, so long after the search began."""
+        """Note a block that the sink took in, `seconds` after the search began."""
         if self._barrier is None:
             return
         remaining = getattr(block, "remaining", None)
@@ -153,7 +153,7 @@ class Checkpoints:
             self._ask()
 
     def last_is_awaited(self, seconds: float, patience: float | None) -> bool:
-        """True if the search continues for a moment, to end at a barrier; `seconds` is the time since it began."""
+        """True if the search should continue briefly to end at a barrier; `seconds` is the time since it began."""
         if self._barrier is None or self._ends_itself or self._is_at_barrier:
             return False
         if self._waits_until is None:
@@ -169,7 +169,7 @@ class Checkpoints:
 
 
 def ending(limits: LimitWatch, checkpoints: Checkpoints, seconds: float) -> str | None:
-    """Reason why the search ends here; None if it continues, even if only to a last barrier."""
+    """Return the reason to end the search now; None if it continues, even if only to a last barrier."""
     reason = limits.reached(seconds)
     if reason is None or checkpoints.last_is_awaited(seconds, limits.run_limits.patience()):
         return None

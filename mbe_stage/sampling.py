@@ -1,4 +1,4 @@
-"""Sample the number of results beside a search, in one thread, for a small part of the cores' time."""
+"""Estimate the number of results by sampling beside a search, in one thread, with a small part of the cores' time."""
 
 from __future__ import annotations
 
@@ -21,46 +21,45 @@ CORES_SHARE = 0.02
 """Share of the time of all cores that sampling may take."""
 
 SAMPLED_ENGINE = "cpu"
-"""The engine that is sampled. A GPU searches most graphs faster than a CPU prepares the samples."""
+"""The engine with sampling. A GPU searches most graphs faster than a CPU prepares the samples."""
 
 SPENT = "sampling took %.3f s of a core"
 """Debug log line at the end of a sampler."""
 
-# Most searches end before.
+# Sampling begins after this time; most searches end before.
 _FIRST_SECONDS = 3.0
-# With many cores: at most this share of one.
+# Largest share of one core, for machines with many cores.
 _MOST_OF_ONE = 0.5
-# Work before a rest: long compared with the cost of a rest, short enough to end soon on request.
+# Working time before a rest: long compared with the cost of a rest, short enough to end soon on request.
 _STINT_SECONDS = 0.02
-# Longest wait at the end of a search for a sampler in the middle of a step.
+# Longest wait for a sampler at the end of a search.
 _PATIENCE = 1.0
-# Peak of the arrays of a sampler, measured on real graphs, in multiples of the graph's bytes; and its largest share of
-# the engine's memory budget.
+# Measured peak of a sampler's arrays, in multiples of the graph's bytes; and its largest share of the engine's budget.
 _TIMES_THE_GRAPH, _PART_OF_THE_BUDGET = 6, 1 / 4
 
 
 class Sampler(Protocol):
-    """A module that estimates the number of results of a problem, better and better."""
+    """A module that estimates the number of results of a problem, with growing precision."""
 
     def compile_steps(self) -> Sequence[CompileStep]:
-        """Compile what sampling needs beside the engine ``cpu``."""
+        """Return the steps to compile for sampling beside those of the engine ``cpu``."""
 
     def outlooks(self, graph: Any, query: Any, execution: Execution, goes_on: Callable[[], bool]) -> Iterator[Outlook]:
         """Yield outlooks, each from more samples than the last, for a graph in host memory.
 
-        It calls `goes_on` between short steps. The call waits if it has worked enough for now; False means to end. It
-        takes `memory_bytes` beside the engine's memory budget, and does not sample if that is 0.
+        It calls `goes_on` between short steps. The call waits if sampling has had its share of time; False means to
+        end. Sampling may use `memory_bytes` beside the engine's memory budget; if that is 0, it does not sample.
         """
 
 
 def memory_bytes(graph: Any, execution: Execution) -> int:
-    """Bytes of sampling beside the engine's budget, at most a quarter of it; 0 if that is too little."""
+    """Return the bytes that sampling may use beside the engine's budget, at most a quarter of it; 0 if too few."""
     needed = _TIMES_THE_GRAPH * int(graph.nbytes)
     return needed if needed <= _PART_OF_THE_BUDGET * execution.memory_budget_bytes else 0
 
 
 def sampler_of(problem: Problem) -> Sampler | None:
-    """Import the sampler of a problem; None if it has none."""
+    """Import a problem's sampler; None if it has none."""
     return None if problem.sampler is None else cast(Sampler, importlib.import_module(problem.sampler))
 
 
@@ -71,19 +70,19 @@ def outlook_beside(
     seconds_before: float = 0.0,
     is_over: threading.Event | None = None,
 ) -> Iterator[Callable[[], Outlook | None]]:
-    """Sample in a separate thread until the context ends. The context gives a function for the newest outlook.
+    """Sample in a separate thread until the context ends; yield a function that returns the newest outlook.
 
-    At first nothing is known. The outlook is None if the sampler ends without one, or gets no thread. If a sampler
-    fails, a log line says why, and the last outlook stays.
+    At first the outlook is unknown. It is None if the sampler ends without one, or no thread could be started. If a
+    sampler fails, the reason is logged, and the last outlook stays.
 
     Parameters
     ----------
     sampled : callable
         Takes `goes_on` and yields outlooks, as `Sampler.outlooks` does.
     seconds_before : float
-        Time taken to prepare the search, which sampling repeats: it begins when that is within its share.
+        Time taken to prepare the search. Sampling repeats this preparation, so it waits until that is within its share.
     is_over : Event, optional
-        Ends the sampler before the context ends, which then only waits for it.
+        Ends the sampler before the context ends; leaving the context then only waits for it.
     """
     is_over = is_over or threading.Event()
     nothing_known = Outlook.unknown()
@@ -120,12 +119,12 @@ def outlook_beside(
 
 
 def paced(n_cores: int, is_over: threading.Event, spent: Callable[[], float] = time.thread_time) -> Callable[[], bool]:
-    """Return a function for a sampler to call between its steps: it waits, and returns True to continue.
+    """Return a function for a sampler to call between steps: it waits as needed, and returns True to continue.
 
     Parameters
     ----------
     is_over : Event
-        Ends any waiting.
+        Ends any wait.
     spent : callable
         Processor seconds used by this thread.
     """

@@ -28,50 +28,50 @@ log = logging.getLogger(__name__)
 INCOMPLETE = "%s: the result is incomplete (%s: %d)"
 """Log line for a search that a limit stopped."""
 NOTHING_KEPT = "no checkpoint was written before the limit: the run cannot be resumed"
-"""Log line if no checkpoint was written before the limit."""
+"""Log line if a limit ended the search before the first checkpoint."""
 
 _WHOLE = RunLimits()
-# Highest share reported before the end: more blocks may follow one that reports all work as done.
+# Highest share of work reported before the end: more blocks may follow one that reports all work as done.
 _MOST_DONE = 0.999
 
 
 class Block(Protocol):
-    """Some results.
+    """A block of results.
 
-    A block with a method `totals` can be summed with others of its kind. `totals` gives an object that takes in blocks
-    by `accept`, and whose `blocks` are a few with the same sum, at least one. Workers of a cluster send these. The text
-    `status` of a block, if it has one, goes to progress reports.
+    Blocks with a method `totals` can be summed. The method returns an object that takes blocks by `accept`; its
+    `blocks` are one or a few blocks with the same sum. Workers of a cluster send these. If a block has the text
+    `status`, progress reports show it.
     """
 
     @property
     def work_done(self) -> float:
-        """Share of the whole work that is finished with this block, 0 to 1 (an estimate)."""
+        """Estimated share of the whole work finished with this block, 0 to 1."""
 
     def __len__(self) -> int:
-        """Number of results. Zero is allowed: such a block only reports progress."""
+        """Number of results; a block with zero only reports progress."""
 
     def first(self, n: int) -> Block:
-        """The first `n` of them."""
+        """Return the first `n` results."""
 
 
 class Sink(Protocol):
-    """Takes in blocks, one at a time, in the order they are found, from one thread.
+    """Takes in blocks, one at a time, in the order of arrival, from one thread.
 
     Optional attributes:
 
     - `on_device`: if true, the sink takes blocks in device memory.
-    - `checkpoint`: a method, or None. It is called now and then with the remaining tasks or saved work, and the share
-      of work done; the sink has taken in every result but those of these.
-    - `parts`: a `mbe_stage.runners.parts.PartMaker`. If the number of results is not limited, workers elsewhere make
+    - `checkpoint`: a method, or None. It is called from time to time with the remaining tasks or saved work, and the
+      share of work done. By then the sink has taken in all results of the finished work.
+    - `parts`: a `mbe_stage.runners.parts.PartMaker`. If the number of results is not limited, workers of a cluster make
       parts, and the sink takes each `Part` by its method `take_part`.
     """
 
     @property
     def detail(self) -> Any:
-        """Detail that the sink needs of each result."""
+        """Detail of each result that the sink needs."""
 
     def accept(self, block: Any) -> int | None:
-        """Take one block in; its arrays may be kept. Return the number of results that count, None if all do."""
+        """Take in a block; its arrays may be kept. Return the number of results that count, or None if all do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +83,23 @@ class Progress:
     n_found : int
         Results so far.
     work_done : float
-        Share of the work as the engine estimates it. It reaches 1 only when the search is complete.
+        Share of the work done, estimated by the engine. It reaches 1 only when the search is complete.
     seconds : float
-        Since the search began.
+        Time since the search began.
     engine : str
-        The engine at work; empty if not known.
+        The engine that searches; empty if not known.
     expected : Outlook or None
-        Total number of results, `low` to `high` in 95 cases of 100; `high` is None if there is no upper bound. None
-        without samples.
+        Total number of results, between `low` and `high` in 95 cases of 100; None without samples.
     share : float or None
-        Share of the expected results found so far, below 1 before the end. None if `expected` is open or wide.
+        Share of the expected results found so far, below 1 before the end. None if `expected` is too uncertain.
     seconds_left : float or None
-        Estimated from that share and the time so far, at most the time limit. None if `share` is None.
+        Estimate from that share and the time so far, at most the time limit. None if `share` is None.
     has_stopped : bool
-        A limit has ended the search. This is the last report, with the last share and no time left.
+        True if a limit has ended the search. This is the last report, with the last share and no time left.
     search : str
         Name of the search in a run of several; empty for the first or only one.
     status : str
-        The text of the newest block (`Block`), shown in place of the rate.
+        The `status` of the newest block (`Block`), shown in place of the rate.
     """
 
     n_found: int
@@ -117,12 +116,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listener for progress, and whether it wants an outlook.
+    """A listener for progress.
 
     Attributes
     ----------
     wants_outlook : bool
-        True if a forecast is worth sampling (about 2 % of the cores' time).
+        True if it wants a forecast, which costs about 2 % of the cores' time.
     """
 
     report: Callable[[Any], object]
@@ -151,17 +150,17 @@ class StreamFacts:
     engine, device : str
         Names of the engine and device used.
     seconds : float
-        Wall time, the sink's share included.
+        Wall time, including the sink's.
     sink_seconds : float
-        Wall time the sink took of it.
+        Part of `seconds` spent in the sink.
     prepared : mapping of str to float
-        Seconds before that, of the steps ``load`` and ``compile``, as `compile_ahead` returns them.
+        Seconds spent before the search on the steps ``load`` and ``compile``, as `compile_ahead` returns them.
     warnings : tuple of str
         Deviations from the request, such as another engine than the one ``auto`` chose; logged as well.
     ranks : tuple of RankFacts
-        Facts of each participant that shared the work (`mbe_stage.runners`); empty if this process did it.
+        Facts of each participant that shared the work (`mbe_stage.runners`); empty if this process did all of it.
     rank_seconds : float
-        Seconds during which they shared it.
+        Duration of their joint work, in seconds.
     """
 
     n_found: int
@@ -177,7 +176,7 @@ class StreamFacts:
 
     @property
     def compile_seconds(self) -> float:
-        """Seconds that loading and compiling took."""
+        """Seconds spent on loading and compiling."""
         return sum(self.prepared.values())
 
 
@@ -199,25 +198,25 @@ def stream(
     Parameters
     ----------
     graph, query
-        As the problem has them; the graph has the attribute `is_on_host`.
+        The problem's graph and query; the graph has the attribute `is_on_host`.
     engine : str
-        If the engine that ``auto`` chose refuses for lack of memory before its first block, the next one takes over,
-        with a warning. Not for a sink or a graph on the device.
+        Name of the engine. If ``auto`` chose it, and it runs out of memory before its first block, the next engine
+        takes over, with a warning. This is not possible for a sink or a graph on the device.
     on_progress : callable, optional
         Called from the calling thread: after every block, while a runner waits for one, when another engine takes
         over, and at the end. If its attribute `wants_outlook` is true (`Listener`), the problem's sampler runs beside
         the engine ``cpu``. There is no sampling for other engines, graphs on the device, or some tasks only.
     chosen_by_auto : bool
-        `engine` was chosen by ``auto`` earlier: another may take over, as for ``auto`` itself.
+        True if ``auto`` chose `engine` earlier, so another engine may take over.
     tasks : iterable of Task or OpenWork, optional
-        The part of the work to do; all by default.
+        The work to do; all by default.
     run_limits : RunLimits
         Limits and checkpoints; by default none.
 
     Raises
     ------
     InvalidArgument
-        An unknown engine, one that cannot feed the sink, a query that does not fit the graph, or tasks of other work.
+        The engine is unknown or cannot feed the sink, the query does not fit the graph, or tasks are of other work.
     EngineUnavailable
         The engine cannot run here.
     MemoryBudgetExceeded
@@ -253,7 +252,7 @@ def stream(
 
     start = time.perf_counter()
     name, chosen, blocks, warnings = _begun(problem, name, chosen, blocks_of, execution, goes_on, may_take_over)
-    start += sum(prepared.values())  # It is no part of the search.
+    start += sum(prepared.values())  # Preparation is no part of the search.
     sampling = _sampling(problem, name, graph, query, execution, wanted, on_progress, time.perf_counter() - start)
     with closing(blocks) if sampling is None else _ended_in_order(blocks, *sampling) as beside:
         for block in limits.until_memory_ends(blocks):
@@ -268,7 +267,7 @@ def stream(
                 truncated = ending(limits, checkpoints, now - start)
             if truncated is not None:
                 break
-            del block  # It may be memory of a device, which the next one needs.
+            del block  # It may be device memory that the next block needs.
     truncated = truncated or limits.of_memory
     reporter.report_end(n_found, time.perf_counter() - start, name, truncated is not None)
     _log_truncation(problem, truncated, run_limits.n_before, n_found, checkpoints)
@@ -296,7 +295,7 @@ def pulled(
     execution : Execution
         Threads, budgets and the size of blocks.
     detail : optional
-        Detail of each result in the blocks.
+        Detail that the blocks need of each result.
     engine : str
         As `stream` takes it.
 
@@ -332,7 +331,7 @@ def pulled(
 
 
 def _engine_for(problem: Problem, engine: str, *, is_on_device: bool) -> tuple[str, Engine]:
-    """Name and module of the requested engine, checked to deliver where the sink takes blocks."""
+    """Return name and module of the requested engine, checked to deliver blocks where the sink takes them."""
     name, chosen = choose_engine(problem, "cuda" if is_on_device and engine == AUTO else engine)
     if is_on_device and not hasattr(chosen, "device_blocks"):
         raise InvalidArgument(
@@ -343,12 +342,12 @@ def _engine_for(problem: Problem, engine: str, *, is_on_device: bool) -> tuple[s
 
 
 def _is_new(tasks: tuple[Task | OpenWork, ...] | None) -> bool:
-    """True if there is no saved work, which no other engine can continue."""
+    """True if there is no saved work, which other engines cannot continue."""
     return not any(isinstance(each, OpenWork) for each in tasks or ())
 
 
 def _done_by(runner: Any, engine: Engine, execution: Execution) -> dict[str, Any]:
-    """The devices of the search, and the facts of each participant."""
+    """Return the device of the search, and the facts of each participant."""
     if runner is None:
         return {"device": engine.device(execution)}
     facts = {"ranks": tuple(getattr(runner, "ranks", ())), "rank_seconds": getattr(runner, "seconds", 0.0)}
@@ -356,7 +355,7 @@ def _done_by(runner: Any, engine: Engine, execution: Execution) -> dict[str, Any
 
 
 def _take(sink: Any, block: Any) -> int:
-    """Hand over a block, or a part to a sink that has said how to make it; return the number of results that count."""
+    """Hand a block or part to the sink; return the number of results that count."""
     if isinstance(block, EmptyBlock):
         return 0
     n_kept = (sink.take_part if isinstance(block, Part) else sink.accept)(block)
@@ -364,7 +363,7 @@ def _take(sink: Any, block: Any) -> int:
 
 
 def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
-    """The maker of parts; None if results are counted as they come."""
+    """Return the keyword argument for the maker of parts; empty if results come here."""
     parts = getattr(sink, "parts", None)
     if parts is None or not getattr(runner, "MAKES_PARTS", False):
         return {}
@@ -375,7 +374,7 @@ def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
 
 
 def _further_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
-    """Further arguments of a runner from the sink: the place of its blocks, and the maker of parts."""
+    """Return further arguments for a runner from the sink: the place of blocks, and the maker of parts."""
     where = {"on_device": True} if getattr(sink, "on_device", False) else {}
     return where | _parts_for(runner, sink, limit)
 
@@ -391,7 +390,7 @@ def _log_truncation(
 
 
 def _with_runner(execution: Execution, engine: str) -> tuple[Execution, str]:
-    """Execution with the runner that shares the work among devices, and an engine that can, if devices are to share."""
+    """Replace `devices` by a runner that shares the work among them, and choose its engine."""
     if execution.devices is None:
         return execution, engine
     if engine not in (AUTO, devices.ENGINE):
@@ -412,7 +411,7 @@ def _check_runner(execution: Execution, *, is_on_host: bool) -> None:
 
 
 def _limits(problem: Problem, execution: Execution) -> tuple[int | None, float | None]:
-    """Limits of results and of seconds."""
+    """Return the limits of results and of seconds."""
     return None if problem.limit is None else getattr(execution, problem.limit), execution.time_limit_seconds
 
 
@@ -422,7 +421,7 @@ def _progress(block: Block, n_found: int, seconds: float, name: str) -> Progress
 
 
 def _is_last(block: Block) -> bool:
-    """True for the empty block at the very end. More blocks may follow one that reports all work as done."""
+    """True for the empty block at the very end; other blocks may report all work as done, too."""
     return len(block) == 0 and block.work_done >= 1.0
 
 
@@ -431,7 +430,7 @@ def _ended_in_order(
     blocks: Any, sampling: AbstractContextManager[Callable[[], Outlook | None]], is_over: threading.Event
 ) -> Iterator[Callable[[], Outlook | None]]:
     """Signal the sampler at the end, stop the engine, and only then wait for the sampler."""
-    # The engine also stops if the sampling does not begin.
+    # The outer closing() stops the engine if sampling fails to begin.
     with closing(blocks), sampling as newest_outlook, closing(blocks):
         try:
             yield newest_outlook
@@ -449,14 +448,14 @@ def _sampling(
     on_progress: Callable[[Progress], None] | None,
     seconds_before: float,
 ) -> tuple[AbstractContextManager[Callable[[], Outlook | None]], threading.Event] | None:
-    """Sample beside the search if there is a listener for it; yields a function for the newest outlook.
+    """Return a context manager that samples beside the search; it yields a function for the newest outlook.
 
     Parameters
     ----------
     engine : str
         Name of the engine that searches.
     tasks : tuple of Task or None
-        The tasks to do; there is no sampling unless it is all of them.
+        The tasks to do; sampling needs None, all of them.
     on_progress : callable or None
         The listener for progress.
     seconds_before : float
@@ -465,7 +464,7 @@ def _sampling(
     Returns
     -------
     sampling, is_over : context manager, Event
-        The event is to be set when the search has ended. None without sampling.
+        The event to set when the search has ended. None without sampling.
     """
     can_be_sampled = problem.sampler is not None and engine == SAMPLED_ENGINE and tasks is None and graph.is_on_host
     if not wants_outlook(on_progress) or not can_be_sampled or execution.runner is not None:
@@ -482,7 +481,7 @@ def _sampling(
 
 @dataclass(slots=True)
 class ProgressReporter:
-    """Reports progress to the listener, with the forecast."""
+    """Sends progress to the listener, with the forecast."""
 
     on_progress: Callable[[Progress], None] | None
     forecast: Forecast
@@ -522,20 +521,20 @@ def _begun(
     goes_on: Callable[..., bool],
     may_take_over: bool,
 ) -> tuple[str, Engine, Any, tuple[str, ...]]:
-    """Name and module of the engine that does the work, its blocks, and a warning if it took over.
+    """Begin the search; return its engine's name and module, the blocks, and a warning if another engine took over.
 
-    An engine has planned its memory by its first block. If it refuses before, the next engine of `auto` takes over, if
-    allowed, and the first one's device is free. After the first block there is no way back. A runner's `EmptyBlock`
-    does not count as a block, unless the search is to end before there is one.
+    An engine has planned its memory by its first block. If it refuses before, the next engine of `auto` takes over if
+    allowed, and the first one's device memory is free. After the first block there is no way back. A runner's
+    `EmptyBlock` does not count as a block, unless the search should end while waiting.
 
     Parameters
     ----------
     blocks_of : callable
-        Begins a run of an engine.
+        Starts a run of an engine.
     goes_on : callable
-        Takes the name of the running engine, and the share of the work that is done; returns True to continue.
+        Takes the name of the running engine and the share of the work done; returns True to continue.
     may_take_over : bool
-        True if another engine may take over: not if this one was requested.
+        True if another engine may take over; False if the user requested this one.
     """
     blocks = blocks_of(name, engine)
     try:
@@ -544,7 +543,7 @@ def _begun(
         other = choose_next_engine(problem, name) if may_take_over else None
         if other is None:
             raise
-        # Not the error itself: with it a handler that keeps records would keep what the engine had allocated.
+        # Keep the text, not the error: log handlers that keep records would keep the engine's memory.
         warning = _taking_over(other[0], name, str(refusal), execution)
     log.warning("%s", warning)
     goes_on(other[0])
@@ -552,7 +551,7 @@ def _begun(
 
 
 def _first_of(blocks: Iterator[Any], goes_on: Callable[[float], bool]) -> list[Any]:
-    """The first block, if there is one. While a runner waits for it, check if the search should continue."""
+    """Return the first block, if there is one. While a runner waits for it, check whether to continue."""
     for block in blocks:
         if not (isinstance(block, EmptyBlock) and goes_on(block.work_done)):
             return [block]
@@ -560,7 +559,7 @@ def _first_of(blocks: Iterator[Any], goes_on: Callable[[float], bool]) -> list[A
 
 
 def _from_first(first: list[Any], others: Any) -> Iterator[Any]:
-    """The first block, if there is one, and the others. No reference is kept to a block after it is yielded."""
+    """Yield the first block, if there is one, and the others; keep no reference to a block after it is yielded."""
     with closing(others):
         while first:
             yield first.pop()

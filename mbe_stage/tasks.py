@@ -1,7 +1,7 @@
-"""Tasks: ranges of the roots of a search, which other processes can do.
+"""Tasks: ranges of the roots of a search, which any process can execute.
 
 The subtree of a root depends only on the graph, the query and the order of the roots. So any process with the same
-graph and query can do any task, and the results of all tasks together are those of one search.
+graph and query can execute any task, and all tasks together give the results of one search.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     import numpy as np
 
 VERSION = 1
-"""Version of the meaning of a task: tasks of other versions are refused."""
+"""Version of the format and meaning of tasks; other versions are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """The roots of a search, by their number and a checksum: two that are equal have equal subtrees.
+    """The roots of a search, by their number and a checksum; equal objects have equal subtrees.
 
     Attributes
     ----------
     checksum : int
-        Over the vertices in the order of the roots, and all that their subtrees depend on: edges, side, query. It has
-        32 bits, and guards against mistakes, not against forgery.
+        CRC-32 of the vertices in the order of the roots, and of everything that their subtrees depend on: edges, side,
+        query. It guards against mistakes, not against forgery.
     """
 
     problem: str
@@ -39,16 +39,16 @@ class Roots:
 
     @classmethod
     def of(cls, problem: str, vertices: np.ndarray, *others: object) -> Roots:
-        """The roots that these vertices are, in this order.
+        """Return the roots for these vertices, in this order.
 
         Parameters
         ----------
         vertices : (n_roots,) integers
-            Each distinct, in ids of the user's graph.
+            Distinct vertices, as ids of the user's graph.
         *others
-            All else that a subtree depends on, by its `repr`: side, query, a checksum of the edges.
+            Everything else that a subtree depends on, compared by `repr`: side, query, a checksum of the edges.
         """
-        import numpy as np  # here and below: a list of runs reads journals, and needs no arrays
+        import numpy as np  # here and below: listing runs reads journals without arrays, and should start fast
 
         content = np.ascontiguousarray(vertices, dtype=np.int32).tobytes()
         return cls(problem, int(vertices.size), zlib.crc32(content, zlib.crc32(repr(others).encode())))
@@ -61,9 +61,9 @@ class Task:
     Attributes
     ----------
     roots : Roots
-        All that there are.
+        All roots of the search.
     first, end : int
-        Positions among them; `end` is not in the range.
+        Positions among them; `end` is exclusive.
     cost : float
         Expected work, comparable with that of other tasks of the same roots.
     """
@@ -74,7 +74,7 @@ class Task:
     cost: float
 
     def to_json(self) -> str:
-        """The task as text, for another process.
+        """Return the task as text, for another process.
 
         Examples
         --------
@@ -88,12 +88,12 @@ class Task:
 
     @classmethod
     def from_json(cls, text: str) -> Task:
-        """The task that `to_json` wrote.
+        """Return the task that `to_json` wrote.
 
         Raises
         ------
         InvalidArgument
-            It is none, or one of another version.
+            The text is not a task, or a task of another version.
         """
         try:
             values = json.loads(text)
@@ -120,20 +120,20 @@ class Task:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenWork:
-    """The rest of a search, saved in the middle: roots that have not begun, and open nodes below others.
+    """The rest of a search, saved in the middle: roots that have not begun, and open nodes below other roots.
 
-    It stands in place of tasks, or among them: its engine continues exactly there.
+    It takes the place of tasks, or stands among them. The engine that saved it continues exactly there.
 
     Attributes
     ----------
     roots : Roots
         All roots of the search.
     form : str
-        The engine, and the meaning of the arrays. Another engine refuses it.
+        The engine and the layout of the arrays; other engines refuse it.
     arrays : dict of str to array
-        Numbers, on the host.
+        The saved numbers, on the host.
     seconds : float
-        Time that saving took.
+        Duration of saving.
     """
 
     roots: Roots
@@ -147,12 +147,12 @@ Remaining = tuple[Task | OpenWork, ...]
 
 
 def open_work_of(tasks: Sequence[Task | OpenWork], roots: Roots, form: str) -> OpenWork | None:
-    """Return the saved work among tasks, checked to be of these roots and this form; None if there is none.
+    """Return the saved work among tasks, checked to match these roots and this form; None if there is none.
 
     Raises
     ------
     InvalidArgument
-        It is of other roots or of another form.
+        The saved work has other roots or another form.
     """
     work = next((each for each in tasks if isinstance(each, OpenWork)), None)
     if work is None:
@@ -166,19 +166,19 @@ def open_work_of(tasks: Sequence[Task | OpenWork], roots: Roots, form: str) -> O
 
 
 def with_roots(work: dict[str, np.ndarray], begun: np.ndarray, others: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the arrays of saved work with other roots in its ``order`` of those that have not begun.
+    """Return the arrays of saved work with other roots appended to ``order``, its roots that have not begun.
 
     Parameters
     ----------
     begun : (n,) int32
-        Roots of the work that have begun.
+        Roots of the saved work that have begun.
     others : (m,) int
-        The other roots.
+        Roots to append.
 
     Raises
     ------
     InvalidArgument
-        The work has one of them.
+        A root to append is in the saved work.
     """
     import numpy as np
 
@@ -188,17 +188,17 @@ def with_roots(work: dict[str, np.ndarray], begun: np.ndarray, others: np.ndarra
 
 
 def cut(roots: Roots, costs: np.ndarray, n: int) -> list[Task]:
-    """All roots in at most `n` ranges of similar cost.
+    """Cut all roots into at most `n` tasks of similar cost.
 
     Parameters
     ----------
     costs : (roots.n,) float64
-        Expected work below each.
+        Expected work below each root.
 
     Raises
     ------
     InvalidArgument
-        Fewer than one.
+        `n` is below 1.
     """
     if n < 1:
         raise InvalidArgument(f"n is {n}: expected 1 task or more")
@@ -206,7 +206,7 @@ def cut(roots: Roots, costs: np.ndarray, n: int) -> list[Task]:
 
 
 def split(costs: np.ndarray, n: int) -> list[tuple[int, int]]:
-    """All positions in at most `n` ranges of similar cost, ascending."""
+    """Cut all positions into at most `n` ranges of similar cost, ascending."""
     n = min(n, costs.size)
     if n < 2:
         return [(0, costs.size)][:n]
@@ -219,18 +219,18 @@ def split(costs: np.ndarray, n: int) -> list[tuple[int, int]]:
 
 
 def ranges_of(tasks: Iterable[Task | OpenWork] | None, roots: Roots) -> list[tuple[int, int]]:
-    """The ranges of some tasks, or of all; ascending, those that adjoin as one; checked to be of these roots.
+    """Return the ranges of the given tasks, or of all; ascending, adjoining ones merged, and checked.
 
     Raises
     ------
     InvalidArgument
-        A task is of other roots (another graph, query or problem), reaches beyond them, or shares some with another. Or
-        it is saved work of another engine.
+        A task belongs to other roots (another graph, query or problem), exceeds them, or overlaps another task. Or it
+        is saved work of another engine.
     """
     if tasks is None:
         return [(0, roots.n)]
     tasks = tuple(tasks)
-    # Engines that save their work take it out before.
+    # Engines that can save work take it out before.
     open_work_of(tasks, roots, "")
     ranges: list[tuple[int, int]] = []
     for task in sorted(cast("tuple[Task, ...]", tasks), key=lambda task: (task.first, task.end)):
@@ -251,7 +251,7 @@ def ranges_of(tasks: Iterable[Task | OpenWork] | None, roots: Roots) -> list[tup
 
 
 def without(ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Subtract some ranges from others, ascending.
+    """Return the ranges without the others, ascending.
 
     Examples
     --------
@@ -270,7 +270,7 @@ def without(ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]
 
 
 def positions(ranges: Sequence[tuple[int, int]]) -> np.ndarray:
-    """The positions of all roots in these ranges, int64."""
+    """Return the positions of all roots in these ranges, int64."""
     import numpy as np
 
     return np.concatenate([np.empty(0, np.int64), *(np.arange(first, end) for first, end in ranges)])

@@ -1,4 +1,4 @@
-"""Size constraints as numbers, for compiled code: one order of fields for all engines."""
+"""Size constraints as an array for compiled code, with the same fields for all engines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)
 
 
 def size_constraints(query: BicliqueQuery, is_swapped: bool = False) -> np.ndarray:
-    """Return the constraints of a query, with its left side as the columns, or its right: ``(6,) int64``.
+    """Return the constraints of a query, ``(6,) int64``.
 
-    `ACTIVE` is 0 if all bicliques satisfy them.
+    The left side are the columns, or the right side if `is_swapped`. `ACTIVE` is 0 if every biclique satisfies them.
     """
     most = [NO_LIMIT if each is None else each for each in (query.max_left, query.max_right)]
     least = [query.min_left, query.min_right]
@@ -27,7 +27,7 @@ def size_constraints(query: BicliqueQuery, is_swapped: bool = False) -> np.ndarr
 
 
 def are_met(n_left: Any, n_right: Any, constraints: Any) -> Any:
-    """True if a biclique with these numbers of the user's vertices meets the constraints; compiled by each engine."""
+    """True if a biclique with these numbers of user's vertices meets the constraints; each engine compiles it."""
     return (
         constraints[MIN_LEFT] <= n_left <= constraints[MAX_LEFT]
         and constraints[MIN_RIGHT] <= n_right <= constraints[MAX_RIGHT]

@@ -1,9 +1,9 @@
 """The CPU engine: the search tree compiled by Numba, walked by all cores.
 
-The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
-into subproblems of similar cost, let a pool of threads walk them (`mbe_stage.search.cpu.pool`, `cpu.worker`,
-`cpu.tree`), turn the results back into the user's vertices (`cpu.twin_expansion`). All tasks of a search share the
-steps before the walk: `prepare` does them once for a caller with several tasks.
+The steps: reduce the graph (`bicliques.reduction`); choose side and order (`bicliques.ordering`); cut the roots into
+subproblems of similar cost; walk them with a pool of threads (`mbe_stage.search.cpu.pool`, `cpu.worker`, `cpu.tree`);
+convert the results to the user's vertices (`cpu.twin_expansion`). All tasks of a search share the steps before the
+walk. `prepare` does them once for a caller with several tasks.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ TAKES_BARRIER = True
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _SUBPROBLEMS_PER_THREAD = 32
-# A subproblem of less is not worth its calls.
+# Least cost of a subproblem: smaller ones are not worth their calls.
 _SUBPROBLEM_COST = 1 << 18
-# A search of less is over in a fraction of a millisecond: it is one subproblem, and needs little memory.
+# A search below this cost takes a fraction of a millisecond. It is one subproblem, and needs little memory.
 _SMALL_COST = 1 << 16
 _SMALL_SIZES: FirstSizes = (1 << 13, 1 << 12, 32)
-# Blocks that exist at once for each thread: its output, one that is waiting, one that is expanded, its expansion.
+# Blocks per thread at the same time: its output, one waiting, one being expanded, and the expansion.
 _BLOCKS_PER_THREAD = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """The prepared search, for any tasks.
+    """A prepared search, for any of its tasks.
 
     Attributes
     ----------
     arranged : Arranged
-        The graph that is walked. There is nothing below roots without a row.
+        The graph to walk. Roots that have no row in it have no results.
     read_roots : callable
-        Returns the rows as tasks identify them. That reads all edges, and most searches need no tasks.
+        Returns the roots for tasks. This reads all edges, so it is called only if there are tasks.
     """
 
     arranged: Arranged
@@ -65,11 +65,11 @@ class Prepared:
 
     @functools.cached_property
     def roots(self) -> Roots:
-        """The rows as tasks identify them."""
+        """The roots of the search, for tasks."""
         return self.read_roots()
 
     def rows_of(self, tasks: Iterable[Task] | None) -> list[tuple[int, int]]:
-        """Ranges of rows: those of the tasks, or all."""
+        """Return the ranges of rows of the tasks, or of all rows."""
         if tasks is None:
             return [(0, self.arranged.rows.n)]
         return [
@@ -77,13 +77,13 @@ class Prepared:
         ]
 
     def task_of(self, first: int, end: int) -> Task:
-        """The task of a range of rows, which is not empty."""
+        """Return the task of a non-empty range of rows."""
         places, cost = self.arranged.places, float(self.arranged.costs[first:end].sum())
         return Task(self.roots, int(places[first]), int(places[end - 1]) + 1, cost)
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """Compile what `run` needs for a detail, or all that this engine compiles if none is given."""
+    """Return the steps to compile for `run` with a detail, or all steps of this engine without one."""
     return _steps(detail)
 
 
@@ -112,29 +112,29 @@ def run(
     Parameters
     ----------
     tasks : iterable of Task, optional
-        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
+        The part to search, made by `tasks_of` for the same graph and query; all by default.
     barrier : Barrier, optional
-        A request is answered by an empty block with the remaining tasks (`BicliqueBlock.remaining`).
+        If a barrier is requested, an empty block with the remaining tasks is yielded (`BicliqueBlock.remaining`).
     prepared : Prepared, optional
         Result of `prepare` for the same graph and query.
     first_sizes : FirstSizes, optional
-        Initial sizes of a worker's arenas, which grow as needed. For tests.
+        Initial sizes of a worker's arenas, which grow as needed; for tests.
     on_visited : callable, optional
-        Receives the number of visited nodes at the end. For the ablation benchmark.
+        Called at the end with the number of visited nodes; for the ablation benchmark.
     least_edges : callable, optional
-        Called after each block; returns a minimum of edges, which may rise, in place of that of the query.
+        Called after each block; returns a minimum number of edges, which may rise, in place of the query's.
 
     Raises
     ------
     InvalidArgument
-        Tasks of another graph or query, or that overlap.
+        Tasks belong to another graph or query, or overlap.
     MemoryBudgetExceeded
         Working memory and output blocks do not fit the budget.
     """
     ready = prepare(graph, query, has_tasks=tasks is not None or barrier is not None) if prepared is None else prepared
     made = ready.arranged
     if detail == Detail.RIGHT and made.rows_are_left:
-        # Columns are the right side: their members are needed, and those of rows are few.
+        # The columns are the right side, so their members are needed; those of rows are few.
         detail = Detail.MEMBERS
     total_cost, n_threads = made.costs.sum(), execution.worker_count
     is_small = total_cost < _SMALL_COST
@@ -165,7 +165,7 @@ def run(
     workers = [Worker(pool, plan) for _ in range(n_threads)]
     for block in pool.run([worker.work for worker in workers], "bicliques"):
         yield block
-        # Without a minimum at the beginning, the walk does not know all sizes.
+        # The walk tracks all sizes only if the query has a minimum from the beginning.
         if least_edges is not None and query.min_edges > 1:
             plan.constraints[MIN_EDGES] = max(plan.constraints[MIN_EDGES], least_edges())
     if on_visited is not None:
@@ -174,9 +174,9 @@ def run(
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
-    """Divide all work into at most `n` tasks of similar cost.
+    """Divide the whole work into at most `n` tasks of similar cost.
 
-    A task holds the maximal bicliques whose first row, in the order of the roots, is in its range.
+    A maximal biclique belongs to the task with its first row, in the order of the roots.
     """
     compile_ahead((*reduction.compile_steps(), *ordering.compile_steps()))
     ready = prepare(graph, query)
@@ -186,18 +186,18 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
 
 
 def prepare(graph: BipartiteCSR, query: BicliqueQuery, *, has_tasks: bool = True) -> Prepared:
-    """Prepare any task: reduction, side, order, costs. What this needs is compiled.
+    """Prepare the search for any task: reduction, side, order, costs. The code for it must be compiled already.
 
     Parameters
     ----------
     has_tasks : bool
-        False if all of the work is done at once: then the roots may be others than those of tasks.
+        False if the whole work is done at once; then the roots may differ from those of tasks.
     """
     core = core_of(graph, query, is_exact=has_tasks)
     searched = core.without_weak_edges(query, graph.n_edges)
     made = roots = arranged(searched if not has_tasks else core)
     if searched is not core and has_tasks:
-        # The roots, and their order, are those of engines that keep these edges.
+        # Take the roots and their order from engines that keep these edges.
         made = arranged(searched, roots)
     return Prepared(
         made,

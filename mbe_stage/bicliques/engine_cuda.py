@@ -1,8 +1,8 @@
 """The CUDA engine: the search tree walked by persistent warps of one GPU.
 
-The order of work (`cuda.search`): reduce the graph and choose side and order (`cuda.prepare`), plan the memory
-(`cuda.memory_plan`), work in bounded quanta (`cuda.session`, `cuda.kernels`), and turn what they write back into the
-user's vertices (`cuda.twin_expansion`).
+The steps (`cuda.search`): reduce the graph and choose side and order (`cuda.prepare`); plan the memory
+(`cuda.memory_plan`); search in bounded quanta (`cuda.session`, `cuda.kernels`); convert the results to the user's
+vertices (`cuda.twin_expansion`).
 Importing this module needs neither numba-cuda nor a GPU.
 """
 
@@ -38,7 +38,7 @@ _EVERYTHING = Techniques()
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
-    """Return the kernels that such a run launches, or all of the engine's."""
+    """Return the kernels for such a run, or all kernels of the engine."""
     from mbe_stage.bicliques.cuda.compiling import all_steps, steps_of
 
     if query is None or detail is None:
@@ -64,18 +64,18 @@ def run(
     Parameters
     ----------
     execution : Execution
-        Its memory budget is the device's.
+        The memory budget is the device's.
     tasks : iterable of Task or OpenWork, optional
-        The part to search: tasks made by `tasks_of` for the same graph and query, or the work that a search saved. By
-        default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query, or saved work of a search. All by
+        default.
     barrier : Barrier, optional
-        A request is answered by an empty block with the remaining work (`BicliqueBlock.remaining`). If the barrier
-        takes open work, it is saved in the middle, unless it takes more than half of `memory_budget_bytes`. Otherwise
-        no further root begins until the begun ones are finished.
+        If a barrier is requested, an empty block with the remaining work is yielded (`BicliqueBlock.remaining`). If the
+        barrier takes open work, the search is saved in the middle, unless that takes more than half of
+        `memory_budget_bytes`. Otherwise the roots in progress are finished, and no others begin.
     least_edges : callable, optional
-        As in the engine `cpu`; called after each quantum.
+        As for the engine `cpu`; called after each quantum.
     sizes : dict, optional
-        Fields of the `MemoryPlan` to override. For tests.
+        Fields of the `MemoryPlan` to override; for tests.
     statistics : dict, optional
         Receives statistics of the warps.
     techniques : Techniques
@@ -84,7 +84,7 @@ def run(
     Raises
     ------
     InvalidArgument
-        Tasks of another graph or query, or that overlap.
+        Tasks belong to another graph or query, or overlap.
     MemoryBudgetExceeded
         The graph does not fit the budget.
     """
@@ -112,7 +112,7 @@ def device_blocks(
     barrier: Barrier | None = None,
     sizes: dict[str, Any] | None = None,
 ) -> Iterator[DeviceBlock]:
-    """Every maximal biclique of `graph` that satisfies `query`, as CuPy arrays: nothing leaves the device.
+    """Yield every maximal biclique of `graph` that satisfies `query` as CuPy arrays, without leaving the device.
 
     Parameters and errors are those of `run`; the arrays of `graph` may be CuPy's. The last block is empty, with all
     work done.
@@ -138,10 +138,10 @@ def device_search(
     on_device: bool = False,
     sizes: dict[str, Any] | None = None,
 ) -> SharedSearch:
-    """A search on the current device that shares its work with those on others (`mbe_stage.runners.devices`).
+    """Return a search on the current device that shares its work with other devices (`mbe_stage.runners.devices`).
 
-    Parameters and errors are those of `run`. With `is_requested` the caller may ask for the remaining tasks; with
-    `on_device` results stay in device memory. A graph on another device is copied to this one.
+    Parameters and errors are those of `run`. With `is_requested`, the caller may request the remaining tasks. With
+    `on_device`, results stay in device memory. A graph on another device is copied to this one.
     """
     from mbe_stage.bicliques.cuda.search import SharedSearch
     from mbe_stage.device.graph import on_this_device
@@ -152,12 +152,12 @@ def device_search(
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
-    """Divide all work into at most `n` tasks of similar cost, as the CPU engine, in the same order of rows.
+    """Divide the whole work into at most `n` tasks of similar cost, with the CPU engine's order of rows.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        Its arrays may be CuPy's; the host makes the tasks.
+        The arrays may be CuPy's; the tasks are made on the host.
     """
     from mbe_stage.bicliques import engine_cpu
 
@@ -169,9 +169,9 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
 
 
 def memory_plan(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail) -> MemoryPlan | None:
-    """Plan a run on this device; None if nothing is left of the graph. `print(plan.describe())`.
+    """Return the memory plan of a run on this device; None if the reduced graph is empty. `print(plan.describe())`.
 
-    Parameters and errors are those of `run`; the graph is prepared for it.
+    Parameters and errors are those of `run`.
     """
     from mbe_stage.bicliques.cuda.search import planned
 

@@ -21,11 +21,11 @@ from mbe_stage.tasks import Task
 
 @dataclass(frozen=True, slots=True)
 class Progress(stream.Progress):
-    """Progress of a running enumeration: `mbe_stage.stream.Progress`, with the number of bicliques by its name."""
+    """Progress of a running enumeration: `mbe_stage.stream.Progress` with an attribute for the number of bicliques."""
 
     @classmethod
     def of(cls, progress: stream.Progress) -> Progress:
-        """The progress of a stream of bicliques."""
+        """Return the progress of a stream of bicliques."""
         return cls(*(getattr(progress, each.name) for each in fields(progress)))
 
     @property
@@ -36,11 +36,11 @@ class Progress(stream.Progress):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts(stream.StreamFacts):
-    """Facts of an enumeration: `mbe_stage.stream.StreamFacts`, with the number of bicliques by its name."""
+    """Facts of an enumeration: `mbe_stage.stream.StreamFacts` with an attribute for the number of bicliques."""
 
     @property
     def n_bicliques(self) -> int:
-        """Bicliques handed to the sink."""
+        """Number of bicliques passed to the sink."""
         return self.n_found
 
 
@@ -63,26 +63,27 @@ def enumerate_into(
     Parameters
     ----------
     sink : Sink or DeviceSink
-        Takes the blocks; its `detail` decides how much the engine has to produce, and ``on_device`` whether they stay
-        in device memory.
+        Takes the blocks. Its `detail` sets the amount of detail per biclique, and ``on_device`` keeps blocks in device
+        memory.
     graph : BipartiteCSR
-        Its arrays may be CuPy's for the CUDA engine.
+        The arrays may be CuPy's for the CUDA engine.
     query : BicliqueQuery, optional
-        Every maximal biclique by default.
+        By default every maximal biclique.
     execution : Execution, optional
         Threads, budgets, limits.
     engine : str
-        ``auto``, ``cpu``, ``cuda`` or ``reference``; ``auto`` is ``cuda`` for a sink on the device. If the engine that
-        ``auto`` chose refuses for lack of memory before its first block, the next one takes over, with a warning. Not
-        for a sink or a graph on the device.
+        ``auto``, ``cpu``, ``cuda`` or ``reference``; ``auto`` is ``cuda`` for a sink on the device. If ``auto`` chose
+        the engine, and it runs out of memory before its first block, the next engine takes over, with a warning. This
+        is not possible for a sink or a graph on the device.
     on_progress : callable, optional
-        Called after every block, when another engine takes over, and at the end, from the calling thread. If its
+        Called from the calling thread after every block, when another engine takes over, and at the end. If its
         attribute `wants_outlook` is true (`mbe_stage.stream.Listener`), a thread samples the number of bicliques beside
-        the engine ``cpu``, from three seconds on and for at most 2 % of the cores' time. Not for some tasks only.
+        the engine ``cpu``, after three seconds and for at most 2 % of the cores' time. Searches with `tasks` are not
+        sampled.
     chosen_by_auto : bool
-        `engine` was chosen by ``auto`` earlier: another may take over, as for ``auto`` itself.
+        True if ``auto`` chose `engine` earlier, so another engine may take over.
     tasks : iterable of Task, optional
-        The part to search: tasks made by the engine's `tasks_of` for the same graph and query. By default all.
+        The part to search, made by the engine's `tasks_of` for the same graph and query; all by default.
 
     Returns
     -------
@@ -91,7 +92,8 @@ def enumerate_into(
     Raises
     ------
     InvalidArgument
-        An unknown engine, one that cannot feed the sink, a `containing` id outside the graph, or tasks of other work.
+        The engine is unknown or cannot feed the sink, a `containing` id is outside the graph, or the tasks belong to
+        other work.
     EngineUnavailable
         The engine cannot run here.
     MemoryBudgetExceeded
@@ -129,23 +131,23 @@ def enumerate_bicliques(
     engine: str = AUTO,
     threads: int = 0,
 ) -> BicliqueTable:
-    """Every maximal biclique of a bipartite graph, in memory.
+    """Return every maximal biclique of a bipartite graph, in memory.
 
     Parameters
     ----------
     graph : BipartiteCSR, or a pair of integer arrays
-        Dense ids; a pair is ``(left_ids, right_ids)``, one edge a position.
+        Dense ids. A pair is ``(left_ids, right_ids)``, the ends of each edge.
     min_left, min_right, max_left, max_right, min_edges, containing_left, containing_right
         As in `BicliqueQuery`.
     engine : str
         ``auto``, ``cpu``, ``cuda`` or ``reference``.
     threads : int
-        0 is every core.
+        0 means every core.
 
     Returns
     -------
     BicliqueTable
-        For results larger than memory use `enumerate_into` with a sink of your own.
+        For results larger than memory, use `enumerate_into` with a sink of your own.
 
     Examples
     --------

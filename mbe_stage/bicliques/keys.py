@@ -1,9 +1,9 @@
-"""Keys that name a biclique by its members, and fingerprints that name a whole set of them.
+"""Keys that identify a biclique by its members, and fingerprints that identify a set of bicliques.
 
 A vertex hash depends on the vertex's own key (as text) and its side. A biclique key depends on the hashes of its
-members, in any order; a fingerprint on the keys of all items, in any order. So a group has the same key in every run,
-on every engine. Two runs hold the same bicliques if and only if their fingerprints are equal (up to a collision of
-64-bit keys within one run and of 128 bits between runs). The recipe, all in wrapping 64-bit unsigned arithmetic:
+members, in any order, and a fingerprint on the keys of all items, in any order. So a group has the same key in every
+run and on every engine. Two runs hold the same bicliques if and only if their fingerprints are equal, except for
+collisions of 64-bit keys within a run and of 128 bits between runs. The recipe, in wrapping 64-bit unsigned arithmetic:
 
 - text hash: FNV-1a over the UTF-8 bytes; an integer counts as its decimal digits, so ``5`` and ``"5"`` agree;
 - vertex hash: ``mix(text hash + salt of the side)``;
@@ -26,7 +26,7 @@ from mbe_stage.runtime.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly,
 from mbe_stage.splitmix import finalised
 
 SIDE_SALTS = {"left": 0x9E3779B97F4A7C15, "right": 0xD1B54A32D192ED03}
-"""Makes equal keys on the two sides different."""
+"""Gives equal keys on the two sides different hashes."""
 
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
@@ -50,7 +50,7 @@ def hash_text(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
 
 
 def hash_integers(values: np.ndarray) -> np.ndarray:
-    """Hash each integer as the text of its decimal digits; ``(n,) int64 -> (n,) uint64``."""
+    """Hash each integer as the text of its decimal digits; ``(n,) int64`` to ``(n,) uint64``."""
     return _hash_integers(readonly_view(np.asarray(values, np.int64)))
 
 
@@ -60,7 +60,7 @@ def vertex_hashes(text_hashes: np.ndarray, side: str) -> np.ndarray:
 
 
 def biclique_keys(block: BicliqueBlock, left_hashes: np.ndarray, right_hashes: np.ndarray) -> np.ndarray:
-    """Key of every biclique of a block; ``(n_bicliques,) int64``."""
+    """Return the key of every biclique of a block, ``(n_bicliques,) int64``."""
     return _biclique_keys(
         block.left_sizes, block.left_members, block.right_sizes, block.right_members, left_hashes, right_hashes
     )
@@ -69,7 +69,7 @@ def biclique_keys(block: BicliqueBlock, left_hashes: np.ndarray, right_hashes: n
 def edge_fingerprint(
     left_ids: np.ndarray, right_ids: np.ndarray, left_hashes: np.ndarray, right_hashes: np.ndarray
 ) -> str:
-    """Fingerprint of a set of edges by their ends' own keys, in any order."""
+    """Return the fingerprint of a set of edges, by the keys of their ends and in any order."""
     fingerprint = Fingerprint()
     add_edges(fingerprint, left_ids, right_ids, left_hashes, right_hashes)
     return str(fingerprint)
@@ -82,20 +82,20 @@ def add_edges(
     left_hashes: np.ndarray,
     right_hashes: np.ndarray,
 ) -> None:
-    """Add edges to the fingerprint of others."""
+    """Add edges to a fingerprint."""
     for start in range(0, left_ids.size, _CHUNK):
         part = slice(start, start + _CHUNK)
         fingerprint.add(_edge_keys(left_ids[part], right_ids[part], left_hashes, right_hashes))
 
 
 def compile_steps(config: object = None) -> tuple[CompileStep, ...]:  # noqa: ARG001 - the signature of publications
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_hash_text, _hash_integers, _salted, _edge_keys, _sums, _biclique_keys)
 
 
 @dataclass(slots=True)
 class Fingerprint:
-    """An order-independent name for a set of int64 keys, built up in pieces.
+    """An order-independent identifier of a set of int64 keys, built in pieces.
 
     Examples
     --------
@@ -111,18 +111,18 @@ class Fingerprint:
     second: int = 0
 
     def add(self, keys: np.ndarray) -> None:
-        """Take in some keys."""
+        """Add keys."""
         first, second = _sums(np.ascontiguousarray(keys, np.int64).view(np.uint64))
         self.add_sums(int(keys.size), int(first), int(second))
 
     def add_sums(self, n_items: int, first: int, second: int) -> None:
-        """Take in some keys that were summed up elsewhere: sums of ``mix(key)`` and ``mix(mix(key) + 1)``."""
+        """Add keys that were summed elsewhere: sums of ``mix(key)`` and ``mix(mix(key) + 1)``."""
         self.n_items += n_items
         self.first = (self.first + first) % 2**64
         self.second = (self.second + second) % 2**64
 
     def merge(self, other: Fingerprint) -> None:
-        """Take in the keys of another set, disjoint from this one."""
+        """Add the keys of another set, disjoint from this one."""
         self.add_sums(other.n_items, other.first, other.second)
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ def _hash_integers(values):
     for i in range(values.size):
         value = _FNV_OFFSET
         number = values[i]
-        # -2**63 has no positive counterpart in int64; its magnitude is right when read as unsigned.
+        # -2**63 has no positive counterpart in int64, but its magnitude is right as unsigned.
         magnitude = uint64(number) if number >= 0 else uint64(0) - uint64(number)
         if number < 0:
             value = (value ^ uint64(45)) * _FNV_PRIME
@@ -177,13 +177,13 @@ def _salted(hashes, salt):
 
 @compiled(INTS, INTS, INTS, INTS, WORDS, WORDS)
 def _biclique_keys(left_sizes, left_members, right_sizes, right_members, left_hashes, right_hashes):
-    """The key of each biclique, ``(n,) int64``.
+    """Return the key of each biclique, ``(n,) int64``.
 
     Parameters
     ----------
     left_sizes, right_sizes : (n,) int32
     left_members, right_members : int32
-        Those of all bicliques, one behind the other.
+        Members of all bicliques, concatenated.
     left_hashes, right_hashes : uint64
         Salted hash of each vertex.
     """

@@ -1,7 +1,6 @@
 """`enumerate_many`: enumerate the maximal bicliques of many small graphs in one search.
 
-The search runs on the union of the graphs, whose vertices are kept apart: its maximal bicliques are exactly those of
-the graphs.
+The search runs on the disjoint union of the graphs: its maximal bicliques are exactly those of the graphs.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.ids import MAX_VERTICES
 from mbe_stage.options import Execution
 
-# Ids of a side that reach beyond so many for each edge are numbered again.
+# If the largest id exceeds this multiple of the number of edges, the vertices get new dense ids.
 _IDS_PER_EDGE = 8
-# Integers in an array of names, and among floats.
+# Largest integer allowed as a graph's name, and largest as a float.
 _LARGEST, _EXACT = 2**63 - 1, 2**53
 
 
@@ -36,13 +35,13 @@ class ManyBicliques:
     Attributes
     ----------
     names : (n_graphs,)
-        The distinct values of the column of graphs, ascending.
+        The distinct names of graphs, ascending.
     graphs : (n_bicliques,) int32
         The graph of each biclique, as a position in `names`.
     table : BicliqueTable
-        The bicliques, in the ids of their graphs.
+        The bicliques, with the vertex ids of their own graphs.
     errors : mapping
-        Why a graph was not searched, by its name. The others are complete.
+        The reason why a graph was not searched, by its name. All other graphs are complete.
     """
 
     names: np.ndarray
@@ -64,30 +63,30 @@ def enumerate_many(
     engine: str = AUTO,
     threads: int = 0,
 ) -> ManyBicliques:
-    """Enumerate the maximal bicliques of each graph of a table of edges, in one search.
+    """Enumerate the maximal bicliques of each graph in a table of edges, in one search.
 
     Parameters
     ----------
     graphs : (n_edges,) integers or text
-        The graph of each edge, in any order.
+        The name of each edge's graph, in any order.
     left_ids, right_ids : (n_edges,) integers
-        Ids from 0 to 2^31 - 2. Each graph has its own: vertex 0 of one graph is not vertex 0 of another.
+        Ids from 0 to 2^31 - 2. Each graph has its own ids: vertex 0 of one graph is not vertex 0 of another.
     min_left, min_right, max_left, max_right, min_edges
         As in `BicliqueQuery`.
     engine : str
         ``auto``, ``cpu``, ``cuda`` or ``reference``.
     threads : int
-        0 is every core.
+        0 means every core.
 
     Returns
     -------
     ManyBicliques
-        A graph with an id that is missing, negative or too large is not searched, and is in `errors`.
+        A graph with a missing, negative or too large id is not searched; it is in `errors`.
 
     Raises
     ------
     InvalidArgument
-        Lengths differ, ids are no numbers, or a row names no graph.
+        Lengths differ, ids are not numbers, or a row has no valid name.
 
     Examples
     --------
@@ -120,16 +119,16 @@ def enumerate_many(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Apart:
-    """One side of the union: the vertices of each graph, behind those of the graph before.
+    """One side of the union: the vertices of each graph after those of the graph before.
 
     Attributes
     ----------
     ids : (n_edges,) int64
-        The vertex of each edge in the union.
+        The vertex of each edge, in the union.
     starts : (n_graphs + 1,) int64
-        Where the codes of each graph begin; a code is that plus the vertex's own id.
+        First code of each graph; the code of a vertex is this plus its own id.
     codes : (n,) int64 or None
-        The code of each vertex, ascending; None if a vertex is its code.
+        The code of each vertex of the union, ascending; None if codes are used as vertices directly.
     """
 
     ids: np.ndarray
@@ -138,7 +137,7 @@ class _Apart:
 
     @classmethod
     def of(cls, own_ids: np.ndarray, numbers: np.ndarray, n_graphs: int) -> _Apart:
-        """The side of edges with these ends, of these graphs."""
+        """Return the side for edges with these own ids, in these graphs."""
         starts = np.zeros(n_graphs + 1, np.int64)
         np.maximum.at(starts[1:], numbers, own_ids + 1)
         np.cumsum(starts, out=starts)
@@ -154,11 +153,11 @@ class _Apart:
         return int(self.starts[-1]) if self.codes is None else self.codes.size
 
     def graphs_of(self, vertices: np.ndarray) -> np.ndarray:
-        """The graph of each of some vertices of the union."""
+        """Return the graph of each vertex of the union."""
         return np.searchsorted(self.starts, self._codes_of(vertices), side="right") - 1
 
     def own_ids(self, vertices: np.ndarray, graphs: np.ndarray) -> np.ndarray:
-        """The ids of some vertices of the union in their graphs, int32."""
+        """Return the ids of vertices of the union within their graphs, int32."""
         return (self._codes_of(vertices) - self.starts[graphs]).astype(np.int32)
 
     def _codes_of(self, vertices: np.ndarray) -> np.ndarray:
@@ -166,19 +165,19 @@ class _Apart:
 
 
 def _numbered(graphs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct names of graphs, and the number of the graph in each row.
+    """Return the distinct names of graphs, and the number of the graph in each row.
 
     Raises
     ------
     InvalidArgument
-        A row has no integer and no text.
+        A row has neither an integer nor a text.
     """
     kind = graphs.dtype.kind
     is_text, is_usable = kind == "U" or isinstance(next(iter(graphs), None), str), np.ones(graphs.size, np.bool_)
     if kind in "iuf":
         is_usable = (graphs == np.floor(graphs)) & (np.abs(graphs) <= (_EXACT if kind == "f" else _LARGEST))
     elif kind != "U":
-        # Texts lose zero bytes at their end in an array.
+        # NumPy drops zero bytes at the end of texts.
         is_usable[:] = [
             (isinstance(each, str) and not each.endswith("\0"))
             if is_text
@@ -204,7 +203,7 @@ def _flat(values: ArrayLike, name: str) -> np.ndarray:
 
 
 def _as_numbers(ids: ArrayLike, name: str) -> np.ndarray:
-    """Ids as an array of numbers, NaN for those that are missing."""
+    """Return ids as an array of numbers, with NaN for missing ones."""
     values = _flat(ids, name)
     if values.dtype.kind == "O" or not values.size:
         values = np.array([each if isinstance(each, Real) else np.nan for each in values], np.float64)
@@ -214,7 +213,7 @@ def _as_numbers(ids: ArrayLike, name: str) -> np.ndarray:
 
 
 def _unusable(name: str, ids: np.ndarray, numbers: np.ndarray) -> Iterator[tuple[int, str]]:
-    """Graphs with ids that cannot be used, and the first of those."""
+    """Yield each graph with unusable ids, and a message about the first one."""
     is_usable = (ids >= 0) & (ids < MAX_VERTICES) & (ids == np.floor(ids))
     rows = np.flatnonzero(~is_usable)
     for number, at in zip(*np.unique(numbers[rows], return_index=True), strict=True):

@@ -1,6 +1,6 @@
-"""Arrange a graph for the search: merge twins, choose the side that is enumerated, and the order of its vertices.
+"""Arrange a graph for the search: merge twins, choose the side to enumerate, and sort its vertices.
 
-All in one compiled call: on a small graph, each call from Python costs as much as the work.
+One compiled call does all of it, because each call from Python costs as much as the work on a small graph.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 _LEFT, _RIGHT, _ANY = 0, 1, -1
-# Lists that are asked for before they are read.
+# Lists are prefetched this many rows ahead.
 _AHEAD = 16
 _parts = compiled()(subgraph_parts)
 
 
 class Arranged(NamedTuple):
-    """A graph without twins, as the search reads it.
+    """A graph without twins, in the layout that the search reads.
 
     Attributes
     ----------
     node : int32
-        The whole graph in the layout of a subgraph.
+        The whole graph, in the layout of a subgraph.
     columns, rows : Groups
-        The vertices of the user's graph behind each column and row.
+        The user's vertices that each column and row represents.
     rows_are_left : bool
         True if the rows are the user's left side.
     places : (n_rows,) int32
-        The root of each row, ascending: the row itself, if no roots are given.
+        The root of each row, ascending; the row itself if `arranged` got no roots.
     costs : (n_rows,) float64
-        Expected work below each row, in no unit. An estimate from its two-step paths: the work grows faster than they
-        do, and with the power of 1.5 the share of the work that is reported follows the time on the benchmark's graphs.
+        Expected work below each row, in no unit: the power 1.5 of its two-step paths. The work grows faster than these
+        paths, and with this power the reported share of work follows the time on the benchmark graphs.
     """
 
     node: np.ndarray
@@ -52,25 +52,25 @@ class Arranged(NamedTuple):
 
 
 def arranged(core: Core, roots: Arranged | None = None) -> Arranged:
-    """Return a graph without twins and vertices without neighbours; a vertex stands for its twins.
+    """Return a graph without isolated vertices, with one vertex for each set of twins.
 
-    The rows are the side with fewer two-step paths through the other one. Measured on nine public graphs whose sums
-    differ by more than twice: this side is 1.2 to 158 times faster (the last on mushroom). Where they differ by twice,
-    on actor_movies, both sides take about the same time.
+    The rows are the side with fewer two-step paths through the other one. On nine public graphs whose path numbers
+    differ by more than a factor of two, this side is 1.2 to 158 times faster (the last on mushroom). On actor_movies,
+    where they differ by two, both sides take about the same time.
 
-    Rows are in ascending degree. Those with many neighbours come last, where few candidates are left for them: iMBEA's
-    order of candidates, which also makes for balanced trees (cuMBE 3.1.2).
+    Rows are in ascending degree. Rows with many neighbours come last, where they have few candidates left. This is
+    iMBEA's order of candidates, and also balances the trees (cuMBE 3.1.2).
 
     Parameters
     ----------
     roots : Arranged, optional
-        A graph that this one is a part of: its side and the order of its rows are taken instead. A row stands for one
-        of its rows or for several.
+        A graph that contains this one; take its side and the order of its rows. A row may represent several of its
+        rows.
 
     Raises
     ------
     InvalidArgument
-        The graph has too many edges for 32 bits.
+        The graph has too many edges for 32-bit offsets.
     """
     graph, row_side, places = core.graph, _ANY, np.empty(0, np.int32)
     if roots is not None:
@@ -93,7 +93,7 @@ def arranged(core: Core, roots: Arranged | None = None) -> Arranged:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_arranged)
 
 
@@ -104,19 +104,19 @@ def _arranged(offsets, members, vertices, places, row_side):
     Parameters
     ----------
     offsets, members, vertices
-        Of the left and of the right side.
+        Pairs for the left and the right side.
     places : int32
-        The position of the root of each vertex of the rows' side; empty to sort by degree.
+        The root of each vertex on the rows' side; empty to sort by degree.
     row_side : int
-        ``_ANY`` to choose it.
+        The side of the rows, or ``_ANY`` to choose it.
 
     Returns
     -------
     row_side, n_edges : int
     node, places, costs : int32, int32, float64
-        The node is empty if there are too many edges.
+        `node` is empty if there are too many edges.
     columns, rows : (int64, int32)
-        Offsets and members of groups.
+        Offsets and members of the groups.
     """
     n_left, n_right = offsets[_LEFT].size - 1, offsets[_RIGHT].size - 1
     left = merged_twins(offsets[_LEFT], members[_LEFT], n_right, vertices[_LEFT])
@@ -145,13 +145,13 @@ def _arranged(offsets, members, vertices, places, row_side):
 
 @compiled()
 def _count_degrees(offsets, members, left_ids, right_ids, degrees):
-    """Count the neighbours of each left and right group; return the sums of their squares."""
+    """Count the neighbours of each left and right group; return the sums of squared degrees."""
     left_degrees, right_degrees = degrees
     for u in range(left_ids.size):
         if left_ids[u] < 0:
             continue
         n = 0
-        # No branch on twins, since it would be unpredictable.
+        # No branch on twins: it would be unpredictable.
         for k in range(np.uint64(offsets[u]), np.uint64(offsets[u + 1])):
             other = right_ids[np.uint64(members[k])]
             right_degrees[np.uint64(max(other, 0))] += other >= 0
@@ -167,7 +167,7 @@ def _count_degrees(offsets, members, left_ids, right_ids, degrees):
 
 @compiled()
 def _by_degree(degrees):
-    """The rows in ascending degree, those of one degree as they come, and their places, which are all."""
+    """Return the rows in ascending degree, stably, and their places, which are all rows."""
     order, places = np.empty(degrees.size, np.int32), np.empty(degrees.size, np.int32)
     most = 0
     for row in range(degrees.size):
@@ -189,7 +189,7 @@ def _by_degree(degrees):
 
 @compiled()
 def _by_place(rows, places):
-    """The rows in the order of their first roots, and the positions of these."""
+    """Return the rows in the order of their first roots, and the positions of these roots."""
     starts, behind = rows
     row_at = np.empty(places.size, np.int32)
     row_at[:] = -1
@@ -208,18 +208,18 @@ def _by_place(rows, places):
 
 @compiled()
 def _write_rows(lists, ids, order, degrees, column_starts, n_edges, node):
-    """Write all of the node but the lists of columns.
+    """Write all of the node except the lists of columns.
 
     Parameters
     ----------
     lists : (int64, int32)
         Offsets and members of the rows' side.
     ids : (int32, int32)
-        Those of the rows and of the columns, as `merged_twins` returns them.
+        Groups of the rows' and of the columns' vertices, from `merged_twins`.
     order, degrees : (n_rows,) int32
-        The rows in order, and the degree of each row before that.
+        The rows in order, and the degree of each unsorted row.
     column_starts : (n_columns + 1,) int64
-        The vertices behind each column.
+        Offsets of the vertices that each column represents.
     node : int32
     """
     (offsets, members), (row_ids, column_ids) = lists, ids
@@ -253,10 +253,10 @@ def _write_rows(lists, ids, order, degrees, column_starts, n_edges, node):
 
 @compiled()
 def _write_columns(degrees, n_edges, node, costs):
-    """Write the lists of columns from those of the rows, and the costs of the rows."""
+    """Write the lists of columns from those of the rows; also write the costs of the rows."""
     n_rows, n_columns = costs.size, degrees.size
     _, row_offsets, column_offsets, row_members, column_members, _ = _parts(n_rows, n_columns, n_edges)
-    # Each offset is first the begin of its list and, after filling, its end: the begin of the next.
+    # Each offset starts as the begin of its list. Filling the list moves it to the end, which is the begin of the next.
     node[column_offsets] = 0
     n_before = 0
     for column in range(n_columns):
@@ -276,7 +276,7 @@ def _write_columns(degrees, n_edges, node, costs):
 
 @compiled()
 def _reordered(groups, order):
-    """The groups in this order: offsets and members."""
+    """Return offsets and members of the groups in this order."""
     starts, behind = groups
     new_starts, new_behind = np.empty_like(starts), np.empty_like(behind)
     new_starts[0] = written = 0

@@ -1,6 +1,6 @@
-"""Maximal biclique enumeration, as a problem among others.
+"""The description of the problem "maximal bicliques".
 
-Imported to list the installed problems, so engines import arrays later.
+This module is imported to list the installed problems, so it must not import arrays.
 """
 
 from __future__ import annotations

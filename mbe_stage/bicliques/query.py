@@ -11,23 +11,23 @@ from mbe_stage.options import NO_LIMIT
 
 @dataclass(frozen=True, slots=True)
 class BicliqueQuery:
-    """A query for the maximal bicliques of the whole graph that satisfy every condition.
+    """A query for the maximal bicliques of the graph that satisfy every condition.
 
     Attributes
     ----------
     min_left, min_right : int
-        Fewest vertices on a side, at least 1.
+        Fewest vertices on each side, at least 1.
     max_left, max_right : int or None
-        Most vertices on a side; None is no limit.
+        Most vertices on each side; None for no limit.
     min_edges : int
         Fewest edges, ``n_left * n_right``.
     containing_left, containing_right : tuple of int
-        Dense ids that must all be members.
+        Dense ids of vertices that must all be members.
 
     Raises
     ------
     InvalidArgument
-        A value is no integer, a bound is below 1, or a maximum is below its minimum.
+        A value is not an integer, a bound is below 1, or a maximum is below its minimum.
     """
 
     min_left: int = 1
@@ -53,12 +53,12 @@ class BicliqueQuery:
 
     @property
     def identity(self) -> tuple[list[int | None], list[list[int]]]:
-        """Bounds and members, by which `mbe_stage.tasks.Roots` distinguishes searches."""
+        """Bounds and required members, which `mbe_stage.tasks.Roots` uses to distinguish searches."""
         bounds = [self.min_left, self.min_right, self.max_left, self.max_right, self.min_edges]
         return bounds, [sorted(set(side)) for side in (self.containing_left, self.containing_right)]
 
     def swapped(self) -> BicliqueQuery:
-        """The same query for the graph with its sides exchanged."""
+        """Return the query for the graph with its sides exchanged."""
         return BicliqueQuery(
             min_left=self.min_right,
             min_right=self.min_left,

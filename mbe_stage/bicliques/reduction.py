@@ -1,13 +1,15 @@
-"""Make the graph smaller without losing or adding a single wanted biclique.
+"""Make the graph smaller without losing or adding a wanted biclique.
 
 Four steps, each exact:
 
-- `containing`: in a biclique that contains the left vertices A and the right vertices B, every member is a common
-  neighbour of these. So only N(B) x N(A) matters, and there every maximal biclique contains A and B;
-- the (p, q)-core: a left member needs `min_right` neighbours and a right member `min_left`, repeatedly;
-- edges of no wanted biclique, if the core suggests that there are many: an edge u-v needs `min_left` neighbours of v
-  that have `min_right` neighbours in common with u, u among them;
-- twins: vertices with the same neighbours are members of the same bicliques; one represents all of them.
+- `containing`: if a biclique must contain the left vertices A and the right vertices B, each member is a common
+  neighbour of the required vertices on the other side. So only N(B) x N(A) matters, and there every maximal biclique
+  contains A and B;
+- the (p, q)-core: repeatedly remove left vertices with fewer than `min_right` neighbours, and right vertices with fewer
+  than `min_left`;
+- edges of no wanted biclique, if the core suggests that there are many: an edge u-v needs `min_left` neighbours of v,
+  including u, that have `min_right` neighbours in common with u;
+- twins: vertices with the same neighbours belong to the same bicliques; one represents all of them.
 """
 
 from __future__ import annotations
@@ -28,16 +30,17 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 from mbe_stage.splitmix import INCREMENT, finalised
 
-# A step that left a smaller share of the edges is worth another look at them: where cores are as large as the graph, or
-# nearly so, few edges are in no wanted biclique.
+# If a step keeps a smaller share of the edges, it is repeated. If the core is nearly as large as the graph, few edges
+# belong to no wanted biclique.
 _SPARSE = 0.4
-# A core that leaves out a smaller share of the edges in the first step takes longer than the search without it.
+# If the first step of the core would remove a smaller share of the edges, computing it takes longer than searching
+# without it.
 _FEW = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """Vertices of the whole graph behind each vertex of the reduced one.
+    """Vertices of the whole graph that each vertex of the reduced graph represents.
 
     Attributes
     ----------
@@ -56,12 +59,12 @@ class Groups:
 
     @property
     def multiplicities(self) -> np.ndarray:
-        """Vertices of each group, ``(n_groups,) int32``."""
+        """Number of vertices in each group, ``(n_groups,) int32``."""
         return (self.offsets[1:] - self.offsets[:-1]).astype(np.int32)
 
     @property
     def first_members(self) -> np.ndarray:
-        """The smallest vertex of each group, ``(n_groups,) int32``: it tells the groups apart."""
+        """The smallest vertex of each group, ``(n_groups,) int32``; it identifies the group."""
         return self.members[self.offsets[:-1]]
 
 
@@ -80,19 +83,20 @@ class Core(NamedTuple):
     right_vertices: np.ndarray
 
     def only(self, left_alive: np.ndarray, right_alive: np.ndarray) -> Core:
-        """Return the part that these vertices induce, given by a flag each."""
+        """Return the part induced by the marked vertices."""
         if left_alive.all() and right_alive.all():
             return self
         part = subgraph(self.graph, left_alive, right_alive, ranks(left_alive), ranks(right_alive))
         return Core(part, self.left_vertices[left_alive], self.right_vertices[right_alive])
 
     def without_weak_edges(self, query: BicliqueQuery, n_edges: int) -> Core:
-        """Return it without edges of no wanted biclique, where that pays: itself if not.
+        """Return the part without edges of no wanted biclique, or itself if removing them does not pay.
 
         Parameters
         ----------
         n_edges : int
-            Edges of the graph that it is the core of: if it has nearly as many, few edges are in no wanted biclique.
+            Number of edges before the core was taken. If the core has nearly as many, few edges belong to no wanted
+            biclique.
         """
         core = self
         while min(query.min_left, query.min_right) > 1 and core.graph.n_edges < _SPARSE * n_edges:
@@ -105,9 +109,9 @@ class Core(NamedTuple):
 
 
 def core_of(graph: BipartiteCSR, query: BicliqueQuery, *, is_exact: bool = True) -> Core:
-    """The part of the graph whose vertices pass the query's minimum sizes and are neighbours of all it contains.
+    """Return the part whose vertices pass the query's minimum sizes and are adjacent to all required vertices.
 
-    Vertices without neighbours may stay, and unless `is_exact` so may few others.
+    Isolated vertices may stay; unless `is_exact`, a few others may stay too.
     """
     whole = Core(graph, np.arange(graph.n_left, dtype=np.int32), np.arange(graph.n_right, dtype=np.int32))
     if (query.min_left, query.min_right, query.containing_left, query.containing_right) == (1, 1, (), ()):
@@ -124,9 +128,9 @@ def core_of(graph: BipartiteCSR, query: BicliqueQuery, *, is_exact: bool = True)
 
 
 def _without_weak_edges(graph: BipartiteCSR, min_left: int, min_right: int) -> BipartiteCSR:
-    """The graph without edges u-v for which too few neighbours of v have enough neighbours in common with u.
+    """Return the graph without edges u-v for which too few neighbours of v share enough neighbours with u.
 
-    The side with fewer two-step paths is taken for u's. Vertices stay, and keep their ids.
+    Side u is the one that gives fewer two-step paths. Vertices stay, and keep their ids.
     """
     through_left, through_right = wedge_counts(graph)
     if through_left < through_right:
@@ -144,7 +148,7 @@ def _without_weak_edges(graph: BipartiteCSR, min_left: int, min_right: int) -> B
 
 @compiled(LONGS, INTS, LONGS, INTS, int64, int64)
 def _strong_edges(offsets, members, other_offsets, other_members, min_rows, min_members):
-    """The rows without the entries that fewer than `min_rows` rows share which have `min_members` in common with it.
+    """Return the rows without each member for which fewer than `min_rows` of its rows share `min_members` with the row.
 
     Parameters
     ----------
@@ -181,26 +185,26 @@ def _strong_edges(offsets, members, other_offsets, other_members, min_rows, min_
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module, and those that filter adjacency arrays."""
+    """Return the steps to compile the functions of this module and those that filter adjacency arrays."""
     return (*subgraphs.compile_steps(), *steps_of(_strong_edges))
 
 
 @compiled()
 def merged_twins(offsets, members, n_members, vertices):
-    """Let the first row of each set of equal rows stand for them; rows without members are left out.
+    """Merge equal rows: the first of them represents the others. Rows without members are left out.
 
     Parameters
     ----------
     offsets, members : (n_rows + 1,) int64 and (n_entries,) int32
     n_members : int
-        Members are below it.
+        All members are below it.
     vertices : (n_rows,) int32
         The user's vertex of each row, ascending.
 
     Returns
     -------
     ids : (n_rows,) int32
-        The group of each row that comes first in one, ascending; -1 for others.
+        The group of each row that represents one, ascending; -1 for other rows.
     starts, behind : (n_groups + 1,) int64 and int32
         The vertices of each group, ascending.
     """
@@ -211,7 +215,7 @@ def merged_twins(offsets, members, n_members, vertices):
     for k in range(2, n_groups + 2):
         starts[k] += starts[k - 1]
     behind = np.empty(starts[n_groups + 1], np.int32)
-    # Groups are numbered as their first rows come. Each start is first the begin of its group, then its end.
+    # Groups are numbered by their first rows. Each start begins as the begin of its group, and ends as its end.
     n_seen = 0
     for row in range(ids.size):
         if ids[row] < 0:
@@ -229,19 +233,17 @@ _mix = njit(inline="always")(finalised)
 
 @compiled()
 def _twin_groups(offsets, members, n_members):
-    """Group number of each row, ascending by first rows, -1 for empty ones; and the number of groups.
+    """Return the group of each row, numbered by first rows, -1 for empty rows; and the number of groups.
 
-    Two rows share a group exactly if their entries are the same.
-
-    The first row of each group has a slot of a table with open addressing: its hash, and its number, from 1 on.
-    Rows of one entry are found by that entry.
+    Rows with the same entries form a group. The first row of each group has a slot in a table with open addressing: its
+    hash, and its number plus one. Rows with one entry are looked up by that entry instead.
     """
     n_rows = offsets.size - 1
     hashes = np.empty(n_rows, np.uint32)
     group = np.empty(n_rows, np.int32)
     group_of_entry = np.full(n_members, -1, np.int32)
     n_hashed = 0
-    # By itself, so that the table's cache misses overlap.
+    # A separate loop, so that the table's cache misses overlap later.
     for row in range(n_rows):
         n_hashed += offsets[row + 1] - offsets[row] != 1
         total = np.uint64(0)

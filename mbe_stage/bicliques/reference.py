@@ -1,8 +1,8 @@
-"""The specification of maximal biclique enumeration, in plain Python sets; every engine must equal it.
+"""The specification of maximal biclique enumeration in plain Python sets; every engine must equal it.
 
 A biclique is a set of left vertices and a set of right vertices, both non-empty, with every edge between them. It is
-maximal when no vertex of either side can join. So the left side of a maximal biclique is exactly what its right
-members have in common, and the other way round: a pair closed under "common neighbours".
+maximal if no vertex of either side can join. So each side of a maximal biclique is exactly the set of common neighbours
+of the other side.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = [
 
 
 def maximal_bicliques(graph: BipartiteCSR) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Every maximal biclique as ``(left members, right members)``, both ascending.
+    """Return every maximal biclique as ``(left members, right members)``, both ascending.
 
-    Every left side is an intersection of neighbourhoods of right vertices: start from the neighbourhoods and intersect
-    until nothing new appears.
+    Every left side is an intersection of neighbourhoods of right vertices. So start from the neighbourhoods, and
+    intersect until nothing new appears.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def matches(left: tuple[int, ...], right: tuple[int, ...], query: BicliqueQuery)
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks: a biclique belongs to its first right vertex."""
+    """Divide the whole work into at most `n` tasks; a biclique belongs to its first right vertex."""
     return cut(_roots(graph, query), np.diff(graph.right_offsets) + 1.0, n)
 
 
@@ -90,7 +90,7 @@ def _roots(graph: BipartiteCSR, query: BicliqueQuery) -> Roots:
 
 
 def block_of(rows: list[tuple[tuple[int, ...], tuple[int, ...]]], detail: Detail, work_done: float) -> BicliqueBlock:
-    """Return a block of bicliques, given by their members."""
+    """Return a block of the given bicliques."""
     sizes = [np.array([len(row[side]) for row in rows], dtype=np.int32) for side in (0, 1)]
     members = [np.array([v for row in rows for v in row[side]], dtype=np.int32) for side in (0, 1)]
     return BicliqueBlock(

@@ -1,4 +1,4 @@
-"""Blocks of bicliques, as engines yield them, and the sinks that take them in."""
+"""Blocks of bicliques from engines, and the sinks that take them."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 
 class Detail(enum.IntEnum):
-    """Amount of detail that an engine reports about each biclique; the less, the faster."""
+    """Amount of detail that an engine reports about each biclique; less is faster."""
 
     COUNT = 0
     SIZES = 1
     MEMBERS = 2
     RIGHT = 3
-    """As `MEMBERS`, but the engine may leave the left members out and give their number alone, which is faster."""
+    """As `MEMBERS`, but the engine may report only the number of left members, which is faster."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BicliqueBlock:
-    """A block of bicliques, as an engine delivers it.
+    """A block of bicliques from an engine.
 
     Attributes
     ----------
     n_bicliques : int
-        Number of bicliques. Zero is allowed: such a block only reports progress.
+        Number of bicliques. A block with none only reports progress.
     left_sizes, right_sizes : (n_bicliques,) int32 or None
-        Members per side; None at `Detail.COUNT`.
+        Number of members on each side; None at `Detail.COUNT`.
     left_members, right_members : int32 or None
         Dense ids, biclique after biclique, ascending within each; None below `Detail.MEMBERS`.
     work_done : float
-        Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+        Estimated share of the whole work finished with this block, 0 to 1.
     remaining : tuple of Task or OpenWork, or None
-        The remaining tasks or saved work, in an empty block that marks a barrier after all other results. None in other
-        blocks.
+        The remaining tasks or saved work, in an empty block that marks a barrier after all other results; otherwise
+        None.
     """
 
     n_bicliques: int
@@ -67,16 +67,16 @@ class BicliqueBlock:
 
     @property
     def left_offsets(self) -> np.ndarray:
-        """``(n_bicliques + 1,)``: where each biclique's left members begin; int32, from 2^31 members on int64."""
+        """Offset of each biclique's left members, ``(n_bicliques + 1,)``; int32, or int64 from 2^31 members on."""
         return _offsets(self.left_sizes)
 
     @property
     def right_offsets(self) -> np.ndarray:
-        """``(n_bicliques + 1,)``: where each biclique's right members begin; int32, from 2^31 members on int64."""
+        """Offset of each biclique's right members, ``(n_bicliques + 1,)``; int32, or int64 from 2^31 members on."""
         return _offsets(self.right_sizes)
 
     def first(self, n: int) -> BicliqueBlock:
-        """The first `n` bicliques of this block, as views."""
+        """Return the first `n` bicliques of this block, as views."""
         if n >= self.n_bicliques:
             return self
         return BicliqueBlock(
@@ -96,33 +96,33 @@ def _offsets(sizes: np.ndarray | None) -> np.ndarray:
 
 
 class Sink(Protocol):
-    """Takes in blocks, one at a time, in the order they are found, from one thread."""
+    """Takes blocks one at a time, in the order of arrival, from one thread."""
 
     @property
     def detail(self) -> Detail:
-        """Detail that the sink needs of each biclique."""
+        """Detail of each biclique that the sink needs."""
 
     def accept(self, block: BicliqueBlock) -> None:
-        """Take one block in; its arrays may be kept."""
+        """Take in a block; its arrays may be kept."""
 
 
 class DeviceSink(Protocol):
-    """A `Sink` for blocks with CuPy arrays, members included: nothing goes through the host."""
+    """A `Sink` for blocks of CuPy arrays with members; nothing passes through the host."""
 
     @property
     def detail(self) -> Literal[Detail.MEMBERS]:
-        """All of it."""
+        """Always `Detail.MEMBERS`."""
 
     @property
     def on_device(self) -> Literal[True]:
-        """Marks it."""
+        """Marks the sink as one for device memory."""
 
     def accept(self, block: DeviceBlock) -> None:
-        """Take one block in; its arrays may be kept."""
+        """Take in a block; its arrays may be kept."""
 
 
 class CountSink:
-    """Counts, and stores nothing."""
+    """Counts bicliques, and stores nothing."""
 
     detail = Detail.COUNT
 
@@ -130,11 +130,11 @@ class CountSink:
         self.n_bicliques = 0
 
     def accept(self, block: BicliqueBlock) -> None:
-        """Take one block in."""
+        """Take in a block."""
         self.n_bicliques += len(block)
 
     def merge(self, other: CountSink) -> None:
-        """Add another sink's count, of other tasks."""
+        """Add the count of another sink, which took other tasks."""
         self.n_bicliques += other.n_bicliques
 
 
@@ -153,7 +153,7 @@ class HistogramSink:
         self.counts: Counter[tuple[int, int]] = Counter()
 
     def accept(self, block: BicliqueBlock) -> None:
-        """Take one block in."""
+        """Take in a block."""
         if block.n_bicliques == 0:
             return
         assert block.left_sizes is not None
@@ -163,7 +163,7 @@ class HistogramSink:
             self.counts[int(code) >> 32, int(code) & 0xFFFFFFFF] += int(count)
 
     def merge(self, other: HistogramSink) -> None:
-        """Add another sink's count, of other tasks."""
+        """Add the counts of another sink, which took other tasks."""
         self.counts.update(other.counts)
 
 
@@ -187,7 +187,7 @@ class BicliqueTable:
         return self.left_offsets.size - 1
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Left and right members of one biclique (views)."""
+        """Return left and right members of one biclique (views)."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"biclique {index} of {len(self)}")
         index %= len(self)
@@ -201,16 +201,16 @@ class BicliqueTable:
 
     @property
     def left_sizes(self) -> np.ndarray:
-        """Left members of each biclique, ``(n,) int64``."""
+        """Number of left members of each biclique, ``(n,) int64``."""
         return np.diff(self.left_offsets)
 
     @property
     def right_sizes(self) -> np.ndarray:
-        """Right members of each biclique, ``(n,) int64``."""
+        """Number of right members of each biclique, ``(n,) int64``."""
         return np.diff(self.right_offsets)
 
     def as_set(self) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """All bicliques as hashable pairs of member tuples: for tests and small results."""
+        """Return all bicliques as hashable pairs of member tuples, for tests and small results."""
         return {(tuple(left.tolist()), tuple(right.tolist())) for left, right in self}
 
 
@@ -227,12 +227,12 @@ class TableSink(KeptArrays):
 
 
 class RightSink(KeptArrays):
-    """Keeps the right members of bicliques in memory, and the number of left ones.
+    """Keeps the right members of bicliques in memory, and the number of left members.
 
     Parameters
     ----------
     choose : callable, optional
-        Takes each block, with all members, and returns those to keep; by default all are kept.
+        Takes each block, with all members, and returns the bicliques to keep; by default all are kept.
     """
 
     names = "left_sizes", "right_sizes", "right_members"
@@ -243,10 +243,10 @@ class RightSink(KeptArrays):
         self._choose = choose
 
     def accept(self, block: BicliqueBlock) -> None:
-        """Take one block in; its arrays are copied."""
+        """Take in a block; its arrays are copied."""
         super().accept(block if self._choose is None or not len(block) else self._choose(block))
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Left sizes, right offsets and right members so far: int32, (n_bicliques + 1,) int64 and int32."""
+        """Return left sizes, right offsets and right members so far: int32, (n_bicliques + 1,) int64 and int32."""
         left_sizes, right_sizes, right_members = (array.values() for array in self._arrays)
         return left_sizes, long_offsets(right_sizes), right_members

@@ -1,7 +1,7 @@
-"""Sums over all bicliques while they stream past: sizes, and each vertex's share.
+"""Statistics over all bicliques while they stream past: counts by size, and the bicliques of each vertex.
 
-Memory is that of the vertices and of the distinct sizes, whatever the number of bicliques. The loops release the GIL,
-so a sink may run them beside the enumeration.
+Memory grows with the vertices and the distinct sizes, not with the number of bicliques. The loops release the GIL, so a
+sink may run them beside the search.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
 
 DENSE_SIZES = 512
-"""Nearly all bicliques have fewer vertices than this on each side; their sizes are counted in a plain array."""
+"""Sizes below this on both sides are counted in a dense array; nearly all bicliques are that small."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VertexStatistics:
-    """The bicliques of each vertex of one side.
+    """Statistics of the bicliques of each vertex on one side.
 
     Attributes
     ----------
     n_bicliques : (n,) int64
         Number of bicliques that contain the vertex.
     largest_edges : (n,) int64
-        Edges of the largest of them; 0 for a vertex that is in none.
+        Number of edges of its largest biclique; 0 for a vertex without bicliques.
     largest_keys : (n,) int64
-        Its key; of several with as many edges, the smallest key. Meaningless for a vertex that is in none.
+        Key of its largest biclique; the smallest key in a tie. Undefined for a vertex without bicliques.
     """
 
     n_bicliques: np.ndarray
@@ -39,7 +39,7 @@ class VertexStatistics:
 
     @classmethod
     def of(cls, n_vertices: int) -> VertexStatistics:
-        """No biclique yet."""
+        """Return statistics of no bicliques."""
         return cls(*(np.zeros(n_vertices, np.int64) for _ in range(3)))
 
     def add(self, sizes: np.ndarray, members: np.ndarray, n_edges: np.ndarray, keys: np.ndarray) -> None:
@@ -48,7 +48,7 @@ class VertexStatistics:
         Parameters
         ----------
         sizes : (n_bicliques,) int32
-            Members on this side.
+            Number of members on this side.
         members : int32
             Dense ids, biclique after biclique.
         n_edges, keys : (n_bicliques,) int64
@@ -56,16 +56,16 @@ class VertexStatistics:
         _add_members(sizes, members, n_edges, keys, self.n_bicliques, self.largest_edges, self.largest_keys)
 
     def merge(self, other: VertexStatistics) -> None:
-        """Take in what other bicliques of the same vertices sum up to.
+        """Add the statistics of other bicliques of the same vertices.
 
         Raises
         ------
         ValueError
-            They are not of the same vertices.
+            The statistics have another number of vertices.
         """
         names = ("n_bicliques", "largest_edges", "largest_keys")
         own, others = ([getattr(each, name) for name in names] for each in (self, other))
-        # Compiled code does not look, and sums may come from a file.
+        # Compiled code does not check, and the statistics may come from a file.
         if {each.shape for each in others} != {self.n_bicliques.shape}:
             raise ValueError(f"sums of {[each.shape for each in others]}: expected {self.n_bicliques.shape}")
         _merge(*own, *map(readonly_view, others))
@@ -80,7 +80,7 @@ class SizeCounts:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the counts of small sizes; those of large ones are few."""
+        """Bytes of the dense counts; the sparse ones are few."""
         return self._dense.nbytes
 
     def add(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
@@ -88,22 +88,22 @@ class SizeCounts:
         self._add_codes(_count_sizes(left_sizes, right_sizes, self._dense))
 
     def add_large(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
-        """Count sizes with a side of `DENSE_SIZES` or more; nothing is compiled for it."""
+        """Count sizes with a side of `DENSE_SIZES` or more, without compiled code."""
         self._add_codes(left_sizes.astype(np.int64) << 32 | right_sizes)
 
     def add_dense(self, counts: np.ndarray) -> None:
-        """Take in how many there are of each size below `DENSE_SIZES`, ``(DENSE_SIZES, DENSE_SIZES) int64``."""
+        """Add the number of bicliques of each size below `DENSE_SIZES`, ``(DENSE_SIZES, DENSE_SIZES) int64``."""
         self._dense += counts
 
     def add_counts(self, left_sizes: np.ndarray, right_sizes: np.ndarray, counts: np.ndarray) -> None:
-        """Take in how many there are of each size, as `sorted_rows` gives them; all ``(n,) int64``."""
+        """Add the number of bicliques of each size, in the form of `sorted_rows`; all ``(n,) int64``."""
         is_dense = (left_sizes < DENSE_SIZES) & (right_sizes < DENSE_SIZES)
         self._dense[left_sizes[is_dense], right_sizes[is_dense]] += counts[is_dense]
         codes = left_sizes << 32 | right_sizes
         self._sparse.update(dict(zip(codes[~is_dense].tolist(), counts[~is_dense].tolist(), strict=True)))
 
     def merge(self, other: SizeCounts) -> None:
-        """Take in the counts of other bicliques."""
+        """Add the counts of other bicliques."""
         self.add_dense(other._dense)
         self._sparse.update(other._sparse)
 
@@ -112,7 +112,7 @@ class SizeCounts:
             self._sparse[int(code)] += int(count)
 
     def sorted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """``(n_left, n_right, n_bicliques)`` of every size that occurs, ascending by the first two."""
+        """Return ``(n_left, n_right, n_bicliques)`` of every size that occurs, sorted by the first two."""
         dense_left, dense_right = np.nonzero(self._dense)
         codes = np.array(sorted(self._sparse), dtype=np.int64)
         left = np.concatenate([dense_left, codes >> 32])
@@ -131,36 +131,36 @@ def long_form(
     right_sizes: np.ndarray,
     right_members: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Make one row per member: each biclique's left members, then its right members, then the next biclique.
+    """Return one row per member: each biclique's left members, then its right members, then the next biclique.
 
     Returns
     -------
     keys : (n_members,) int64
     sides : (n_members,) int8
-        0 is left, 1 is right.
+        0 for left, 1 for right.
     vertices : (n_members,) int32
     """
     return _long_form(*map(readonly_view, (keys, left_sizes, left_members, right_sizes, right_members)))
 
 
 def compile_steps(with_members: bool = True) -> tuple[CompileStep, ...]:
-    """Compile the sums, and `long_form` if it is wanted."""
+    """Return the steps to compile the statistics, and `long_form` if wanted."""
     return steps_of(_add_members, _merge, _count_sizes, *([_long_form] if with_members else []))
 
 
 @compiled(INTS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS)
 def _add_members(sizes, members, n_edges, keys, n_bicliques, largest_edges, largest_keys):
-    """Take the members of one side of some bicliques into the sums of its vertices.
+    """Add the members of one side of some bicliques to the statistics of its vertices.
 
     Parameters
     ----------
     sizes : (n,) int32
     members : int32
-        Those of all bicliques, one behind the other.
+        Members of all bicliques, concatenated.
     n_edges, keys : (n,) int64
-        Edges and keys of the bicliques.
+        Number of edges and key of each biclique.
     n_bicliques, largest_edges, largest_keys : (n_vertices,) int64
-        Changed in place; of equally large bicliques the one with the smallest key stays.
+        Changed in place; among equally large bicliques, the smallest key is kept.
     """
     position = 0
     for i in range(sizes.size):
@@ -176,19 +176,19 @@ def _add_members(sizes, members, n_edges, keys, n_bicliques, largest_edges, larg
 
 @compiled(LONGS, LONGS, LONGS, *3 * [readonly(LONGS)])
 def _merge(n_bicliques, largest_edges, largest_keys, other_n_bicliques, other_edges, other_keys):
-    """Add sums of other bicliques to those of the same vertices, as `_add_members` does.
+    """Add statistics of other bicliques to those of the same vertices, by the rules of `_add_members`.
 
     Parameters
     ----------
     n_bicliques, largest_edges, largest_keys : (n_vertices,) int64
         Changed in place.
     other_n_bicliques, other_edges, other_keys : (n_vertices,) int64
-        Of the other bicliques.
+        Statistics of the other bicliques.
     """
     for vertex in range(n_bicliques.size):
         n_bicliques[vertex] += other_n_bicliques[vertex]
         edges, key = other_edges[vertex], other_keys[vertex]
-        # A vertex that is in none has 0 edges, which no biclique has.
+        # A vertex without bicliques has 0 edges, fewer than any biclique.
         is_first = edges == largest_edges[vertex] and edges > 0 and key < largest_keys[vertex]
         if edges > largest_edges[vertex] or is_first:
             largest_edges[vertex] = edges

@@ -1,7 +1,7 @@
 """The CPU engine: the search tree compiled by Numba, walked by all cores.
 
-The order of work: take the common neighbourhood of the vertices that must be members (`cliques.reduction`), order it by
-degeneracy (`cliques.ordering`), cut the roots into subproblems of similar cost, and let a pool of threads walk them
+The steps: take the common neighbourhood of the required vertices (`cliques.reduction`); order it by degeneracy
+(`cliques.ordering`); cut the roots into subproblems of similar cost; walk them with a pool of threads
 (`mbe_stage.search.cpu.pool`, `cpu.worker`, `cpu.tree`).
 """
 
@@ -30,12 +30,12 @@ TAKES_BARRIER = True
 
 _FIRST_SIZES: FirstSizes = (1 << 12, 1 << 14, 16)
 _SUBPROBLEMS_PER_THREAD = 8
-# Blocks that exist at once per thread: its output, the copy of it, and a waiting one.
+# Blocks per thread at the same time: its output, a copy of it, and a waiting one.
 _BLOCKS_PER_THREAD = 3
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """Compile the code that `run` needs for a detail and any query; without a detail, for all of them."""
+    """Return the steps to compile for `run` with a detail and any query, or for all details without one."""
     walks = tree.compile_steps(None if detail is None else detail > Detail.COUNT)
     return (*walks, *ordering.compile_steps(), *reduction.compile_steps())
 
@@ -57,20 +57,20 @@ def run(
     Parameters
     ----------
     tasks : iterable of Task, optional
-        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
+        The part to search, made by `tasks_of` for the same graph and query; all by default.
     prepared : (CommonPart, OrderedGraph), optional
         Result of `prepare` for the same graph and query.
     barrier : Barrier, optional
-        A request is answered by an empty block with the remaining tasks (`CliqueBlock.remaining`).
+        If a barrier is requested, an empty block with the remaining tasks is yielded (`CliqueBlock.remaining`).
     first_sizes : FirstSizes
-        Initial sizes of a worker's arenas, which grow as needed. For tests.
+        Initial sizes of a worker's arenas, which grow as needed; for tests.
     on_visited : callable, optional
-        Receives the number of visited nodes at the end. For the ablation benchmark.
+        Called at the end with the number of visited nodes; for the ablation benchmark.
 
     Raises
     ------
     InvalidArgument
-        Tasks of another graph or query, or that overlap.
+        Tasks belong to another graph or query, or overlap.
     MemoryBudgetExceeded
         Working memory and output blocks do not fit the budget.
     """
@@ -112,9 +112,9 @@ def run(
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
-    """Divide all work into at most `n` tasks of similar cost.
+    """Divide the whole work into at most `n` tasks of similar cost.
 
-    A clique belongs to its first vertex in the order of the roots.
+    A clique belongs to the task with its first vertex, in the order of the roots.
     """
     compile_ahead((*ordering.compile_steps(), *reduction.compile_steps()))
     part, in_order = prepare(graph, query)
@@ -128,14 +128,14 @@ def _identity(graph: UndirectedCSR, query: CliqueQuery, vertices: np.ndarray) ->
 
 
 def prepare(graph: UndirectedCSR, query: CliqueQuery) -> tuple[CommonPart, OrderedGraph]:
-    """Return the part that the query is about, and the same with its vertices in order."""
+    """Return the part of the graph for the query, also with its vertices in order."""
     part = common_part(graph, query)
     in_order = ordered(part.graph) if techniques.ORDER else numbered(part.graph)
     return part, in_order._replace(vertices=part.vertices[in_order.vertices])
 
 
 def _root_vertices(part: CommonPart, in_order: OrderedGraph) -> np.ndarray:
-    """Return the user's vertices of the roots. If no others are left, a vertex that must be a member is the root."""
+    """Return the user's vertices of the roots; if no other vertices are left, the root is a required vertex."""
     if part.graph.n == 0 and part.is_possible:
         return np.array(part.held[:1], np.int32)
     return in_order.vertices
@@ -151,6 +151,6 @@ def _of_held(part: CommonPart, detail: Detail) -> CliqueBlock:
 
 
 def _costs(graph: OrderedGraph) -> np.ndarray:
-    """Expected work below each root, ``(n,) float64``, in no unit."""
+    """Return the expected work below each root, ``(n,) float64``, in no unit."""
     later, earlier = np.diff(graph.later_offsets), np.diff(graph.earlier_offsets)
     return 1.0 + later * (later + 0.1 * earlier)

@@ -1,9 +1,8 @@
 """The CUDA engine: persistent warps of one GPU find maximal cliques.
 
-The order of work: take the common neighbourhood of the vertices that must be members (`cliques.reduction`), split the
-neighbours of each vertex into later and earlier ones on the device (`cuda.prepare`), plan the memory
-(`cuda.memory_plan`), and search in bounded quanta (`cuda.session`, `cuda.kernels`). Importing this module needs neither
-numba-cuda nor a GPU.
+The steps: take the common neighbourhood of the required vertices (`cliques.reduction`); split the neighbours of each
+vertex into later and earlier ones on the device (`cuda.prepare`); plan the memory (`cuda.memory_plan`); search in
+bounded quanta (`cuda.session`, `cuda.kernels`). Importing this module needs neither numba-cuda nor a GPU.
 """
 
 from __future__ import annotations
@@ -44,18 +43,18 @@ TAKES_BARRIER = True
 
 _EVERYTHING = Techniques()
 _LARGEST_SIZE = 2**31 - 1
-# Copies of the results: one is taken in while the next quantum makes another.
+# Copies of the results: the sink has one while the next quantum makes another.
 _BLOCKS_ON_DEVICE = 2
-# Sizes that come to the host together, before their members.
+# Number of sizes copied to the host at a time, before their members.
 _CLIQUES_AT_ONCE = 1 << 20
 _STRIDE = 256
 _SAVED_SHARE = 2
-"""Share of the host's memory for saved work. If it takes more, a barrier waits until begun roots are finished."""
+"""Saved work may take the host's memory budget divided by this; else a barrier waits for the begun roots."""
 Block = TypeVar("Block")
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
-    """Return the kernels that such a run launches, or all of the engine's."""
+    """Return the kernels for such a run, or all kernels of the engine."""
     from mbe_stage.cliques.cuda.kernels import kernel_for
     from mbe_stage.cliques.cuda.prepare import part_lists_warp_per_vertex
     from mbe_stage.device.copying import copy_pieces_block_per_piece
@@ -84,18 +83,18 @@ def run(
     Parameters
     ----------
     graph : UndirectedCSR
-        Its arrays may be CuPy's.
+        The arrays may be CuPy's.
     execution : Execution
-        Its memory budget is the device's.
+        The memory budget is the device's.
     tasks : iterable of Task or OpenWork, optional
-        The part to search: tasks made by `tasks_of` for the same graph and query, or the work that a search saved. By
-        default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query, or saved work of a search. All by
+        default.
     barrier : Barrier, optional
-        A request is answered by an empty block with the remaining work (`CliqueBlock.remaining`). If the barrier takes
-        open work, it is saved in the middle, unless it takes more than half of `memory_budget_bytes`. Otherwise no
-        further root begins until the begun ones are finished.
+        If a barrier is requested, an empty block with the remaining work is yielded (`CliqueBlock.remaining`). If the
+        barrier takes open work, the search is saved in the middle, unless that takes more than half of
+        `memory_budget_bytes`. Otherwise the roots in progress are finished, and no others begin.
     sizes : dict, optional
-        Fields of the `MemoryPlan` to override. For tests.
+        Fields of the `MemoryPlan` to override; for tests.
     statistics : dict, optional
         Receives statistics of the warps, after each quantum.
     techniques : Techniques
@@ -104,7 +103,7 @@ def run(
     Raises
     ------
     InvalidArgument
-        Tasks of another graph or query, or that overlap.
+        Tasks belong to another graph or query, or overlap.
     MemoryBudgetExceeded
         The graph does not fit the budget.
     """
@@ -129,8 +128,8 @@ def device_blocks(
 ) -> Iterator[DeviceCliqueBlock]:
     """Yield every maximal clique of `graph` that satisfies `query`, as CuPy arrays that stay on the device.
 
-    Parameters and errors are those of `run`. The last block is empty, with all work done. If vertices must be members,
-    the host adds them to the cliques.
+    Parameters and errors are those of `run`. The last block is empty, with all work done. If the query requires
+    vertices, the host adds them to the cliques.
     """
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
@@ -157,10 +156,10 @@ def device_search(
     on_device: bool = False,
     sizes: dict[str, Any] | None = None,
 ) -> SharedSearch:
-    """A search on the current device that shares its work with those on others (`mbe_stage.runners.devices`).
+    """Return a search on the current device that shares its work with other devices (`mbe_stage.runners.devices`).
 
-    Parameters and errors are those of `run`. With `is_requested` the caller may ask for the remaining tasks; with
-    `on_device` results stay in device memory. A graph on another device is copied to this one.
+    Parameters and errors are those of `run`. With `is_requested`, the caller may request the remaining tasks. With
+    `on_device`, results stay in device memory. A graph on another device is copied to this one.
     """
     from mbe_stage.cliques.cuda.session import Search
     from mbe_stage.device.graph import on_this_device
@@ -184,14 +183,14 @@ def device_search(
 
 
 def _brought_here(block: CliqueBlock | DeviceCliqueBlock) -> DeviceCliqueBlock:
-    """Copy a block into the memory of the current device."""
+    """Return a block in the memory of the current device."""
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
     return DeviceCliqueBlock.from_host(block) if isinstance(block, CliqueBlock) else block.brought_here()
 
 
 def _found_on_device(quantum: Quantum[Session]) -> Iterator[DeviceCliqueBlock]:
-    """Results of a quantum."""
+    """Yield the results of a quantum."""
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
     if quantum.remaining is not None:
@@ -201,14 +200,14 @@ def _found_on_device(quantum: Quantum[Session]) -> Iterator[DeviceCliqueBlock]:
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
-    """Divide all work into at most `n` tasks of similar cost.
+    """Divide the whole work into at most `n` tasks of similar cost.
 
-    A clique belongs to its member of the smallest degree; of equal ones, to that with the smallest id.
+    A clique belongs to its member of lowest degree, the one with the smallest id in a tie.
 
     Parameters
     ----------
     graph : UndirectedCSR
-        Its arrays may be CuPy's; the host makes the tasks.
+        The arrays may be CuPy's; the tasks are made on the host.
     """
     part = _part(graph, query)
     roots = RootOrder(graph, query, part)
@@ -224,14 +223,14 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
 
 
 def _mode(query: CliqueQuery, detail: Detail) -> int:
-    """Mode of the kernel: sizes are tracked if they are wanted or limited."""
+    """Return the mode of the kernel: sizes are tracked if they are wanted or limited."""
     if detail == Detail.COUNT and query.min_size <= 1 and query.max_size is None:
         return layout.COUNT
     return layout.MEMBERS if detail == Detail.MEMBERS else layout.SIZES
 
 
 def _part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
-    """Return the part that the query is about. The graph stays in place, unless vertices must be members."""
+    """Return the part of the graph for the query; without required vertices, the graph stays in place."""
     if not query.containing:
         return CommonPart(graph, np.empty(0, np.int32), (), True)
     return common_part(graph.on_host(), query)
@@ -247,7 +246,7 @@ def _asked(
     sizes: dict[str, Any] | None,
     techniques: Techniques = _EVERYTHING,
 ) -> tuple[SearchRequest | None, tuple[CliqueBlock, ...]]:
-    """Bundle the query and the means of the search; None if there is nothing to search. Also return known cliques.
+    """Return the request for the search, or None if there is nothing to search; also return known cliques.
 
     Parameters
     ----------
@@ -292,7 +291,7 @@ def _searched(
     barrier: Barrier | None,
     statistics: dict[str, int] | None,
 ) -> Iterator[Block]:
-    """Yield the results of each quantum; device memory is held from the first to the last."""
+    """Yield the results of each quantum; device memory is held until the end."""
     from mbe_stage.cliques.cuda.session import Search
     from mbe_stage.search.cuda.barriers import with_barriers
 
@@ -306,7 +305,7 @@ def _searched(
 
 
 def _found(quantum: Quantum[Session], part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
-    """Results of a quantum, and the progress of the search."""
+    """Yield the results of a quantum, with the progress of the search."""
     session, share = quantum.found, quantum.share
     if quantum.remaining is not None:
         yield CliqueBlock.empty(detail, share, quantum.remaining)
@@ -321,7 +320,7 @@ def _found(quantum: Quantum[Session], part: CommonPart, detail: Detail, block_by
 def _written(
     sizes: Any, members: Any, part: CommonPart, detail: Detail, block_bytes: int, share: float
 ) -> Iterator[CliqueBlock]:
-    """Copy cliques of a part to the host, in blocks; at least one."""
+    """Copy cliques of a part to the host, in blocks; yield at least one block."""
     from mbe_stage.device.to_host import to_host
 
     if sizes.size == 0:
@@ -340,7 +339,7 @@ def _written(
 
 
 def _of_histogram(histogram: np.ndarray, n_held: int, block_bytes: int, share: float) -> Iterator[CliqueBlock]:
-    """Yield a size for each clique counted by size, after an empty block for progress."""
+    """Yield the sizes of cliques counted by size, after an empty block for progress."""
     yield CliqueBlock.empty(Detail.SIZES, share)
     most = max(1, block_bytes // 4)
     for size in np.flatnonzero(histogram).tolist():
@@ -352,10 +351,10 @@ def _of_histogram(histogram: np.ndarray, n_held: int, block_bytes: int, share: f
 
 
 def _cuts(sizes: np.ndarray, n_held: int, block_bytes: int) -> Iterator[tuple[slice, int]]:
-    """Cut cliques, given their sizes in the part, into blocks of at most `block_bytes`, a larger clique alone.
+    """Cut cliques into blocks of at most `block_bytes`, or of one larger clique, by their sizes in the part.
 
-    Each is given by its cliques, and their number of members; a clique gets `n_held` further ones. Where a block may
-    end is looked up for one clique in `_STRIDE`, and for each only if so many are too large for a block.
+    Yield the slice of the cliques and their number of members in the part; each clique gets `n_held` more. Block ends
+    are looked up among every `_STRIDE`-th clique, and exactly only if that many cliques exceed a block.
     """
     starts = np.arange(0, sizes.size, _STRIDE)
     places = np.append(starts, sizes.size)
@@ -376,7 +375,7 @@ def _cuts(sizes: np.ndarray, n_held: int, block_bytes: int) -> Iterator[tuple[sl
 
 
 def _block(sizes: np.ndarray, members: np.ndarray, part: CommonPart, detail: Detail, share: float) -> CliqueBlock:
-    """Make a block of the user's vertices from cliques of a part, whose members ascend within a clique."""
+    """Make a block of the user's vertices from cliques of a part, with ascending members."""
     if part.held:
         held = np.array(part.held, np.int32)
         places = np.repeat(offsets_of(sizes)[:-1], held.size)

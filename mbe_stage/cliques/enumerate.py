@@ -35,24 +35,24 @@ def enumerate_maximal_cliques(
     Parameters
     ----------
     graph : UndirectedCSR, or a pair of integer arrays
-        Dense ids; a pair is ``(src, dst)``, one edge a position. Each id up to the largest is a vertex, and one without
-        edges a clique of size 1.
+        Dense ids. A pair is ``(src, dst)``, the ends of each edge. Each id up to the largest is a vertex; a vertex
+        without edges is a clique of size 1.
     min_size, max_size, containing
         As in `CliqueQuery`.
     engine : str
         ``auto``, ``cpu``, ``cuda`` or ``reference``.
     threads : int
-        0 is every core.
+        0 means every core.
 
     Returns
     -------
     CliqueTable
-        For results larger than memory use `enumerate_cliques_into` with a sink of your own, or `find_cliques`.
+        For results larger than memory, use `enumerate_cliques_into` with a sink of your own, or `find_cliques`.
 
     Raises
     ------
     InvalidArgument
-        A query that no clique can match, a vertex outside the graph, or an unknown engine.
+        No clique can match the query, a vertex is outside the graph, or the engine is unknown.
     EngineUnavailable
         The engine cannot run here.
     MemoryBudgetExceeded
@@ -94,7 +94,7 @@ def count_maximal_cliques(
     Raises
     ------
     InvalidArgument, EngineUnavailable, MemoryBudgetExceeded
-        As there.
+        As in `enumerate_maximal_cliques`.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def find_cliques(
     engine: str = AUTO,
     threads: int = 0,
 ) -> Generator[list[int]]:
-    """Yield the maximal cliques of an undirected graph, one by one, during the search. Closing it ends the search.
+    """Yield the maximal cliques of an undirected graph one by one; closing the generator ends the search.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def find_cliques(
     Raises
     ------
     InvalidArgument, EngineUnavailable
-        As there, immediately.
+        As in `enumerate_maximal_cliques`, at once.
     MemoryBudgetExceeded
         As there, with the first clique.
 
@@ -164,12 +164,12 @@ def enumerate_cliques_into(
     Parameters
     ----------
     sink : CliqueSink
-        Takes the blocks; its `detail` decides how much the engine has to produce. If its attribute `on_device` is true,
-        they stay in device memory.
+        Takes the blocks. Its `detail` sets the amount of detail per clique; if its attribute `on_device` is true,
+        blocks stay in device memory.
     graph : UndirectedCSR
-        Its arrays may be CuPy's for the CUDA engine.
+        The arrays may be CuPy's for the CUDA engine.
     query : CliqueQuery, optional
-        Every maximal clique by default.
+        By default every maximal clique.
     execution : Execution, optional
         Threads, budgets, limits.
     engine, on_progress, chosen_by_auto, tasks
@@ -182,7 +182,8 @@ def enumerate_cliques_into(
     Raises
     ------
     InvalidArgument
-        An unknown engine, one that cannot feed the sink, a `containing` id outside the graph, or tasks of other work.
+        The engine is unknown or cannot feed the sink, a `containing` id is outside the graph, or tasks are of other
+        work.
     EngineUnavailable
         The engine cannot run here.
     MemoryBudgetExceeded
@@ -202,7 +203,7 @@ def enumerate_cliques_into(
 
 
 def _lists(blocks: Generator[CliqueBlock]) -> Generator[list[int]]:
-    """Yield the cliques of some blocks; closing ends the search."""
+    """Yield the cliques of the blocks as lists; closing ends the search."""
     with closing(blocks):
         for block in blocks:
             assert block.members is not None

@@ -17,12 +17,12 @@ class OrderedGraph(NamedTuple):
     Attributes
     ----------
     vertices : (n,) int32
-        The vertex of each root.
+        The graph's vertex for each root.
     cores : (n,) int32
-        Its core number, or more; ascending. No clique has more members than the last core number plus one.
+        Ascending upper bounds on the core numbers. A clique has at most the last one plus one members.
     later_offsets : (n + 1,) int64
     later : (n_edges,) int32
-        Later neighbours of each root, in the order of their *vertices*.
+        Later neighbours of each root, in the order of their ids in the graph.
     earlier_offsets : (n + 1,) int64
     earlier : (n_edges,) int32
         Earlier neighbours of each root.
@@ -37,7 +37,7 @@ class OrderedGraph(NamedTuple):
 
 
 def degeneracy_order(graph: UndirectedCSR) -> tuple[np.ndarray, np.ndarray]:
-    """Return an order in which each vertex has the fewest neighbours among those left, and the core numbers.
+    """Return an order in which each vertex has the fewest neighbours among the rest, and the core numbers.
 
     Linear: vertices are in buckets by their remaining degrees (Batagelj and Zaveršnik, "An O(m) algorithm for cores
     decomposition of networks", 2003; smallest-last order: Matula and Beck, JACM 30(3), 1983).
@@ -45,7 +45,7 @@ def degeneracy_order(graph: UndirectedCSR) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     order : (n,) int32
-        Vertices; each has at most as many later neighbours as its core number.
+        Vertices in order; each has at most as many later neighbours as its core number.
     cores : (n,) int32
         Core number of each vertex, by its id.
     """
@@ -53,28 +53,28 @@ def degeneracy_order(graph: UndirectedCSR) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ordered(graph: UndirectedCSR) -> OrderedGraph:
-    """Number the graph's vertices by `degeneracy_order`."""
+    """Return the graph with its vertices numbered by `degeneracy_order`."""
     order, cores = degeneracy_order(graph)
     return OrderedGraph(order, cores[order], *_oriented(graph.offsets, graph.members, order))
 
 
 def numbered(graph: UndirectedCSR) -> OrderedGraph:
-    """Number the graph's vertices as they are, to compare `ordered` with."""
+    """Return the graph with its vertices in the order of ids, for comparison with `ordered`."""
     _, cores = degeneracy_order(graph)
     order = np.arange(graph.n, dtype=np.int32)
     return OrderedGraph(order, np.full(graph.n, cores.max(initial=0)), *_oriented(graph.offsets, graph.members, order))
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_peeled, _oriented)
 
 
 @compiled(LONGS, INTS, seconds=1.0)
 def _peeled(offsets, members):
-    """Compute order and core numbers.
+    """Compute the order and the core numbers.
 
-    `order` is always sorted by remaining degrees; ``starts[d]`` is the first position of degree d.
+    `order` stays sorted by remaining degree; ``starts[d]`` is the first position of degree d.
     """
     n = offsets.size - 1
     degrees = np.empty(n, np.int32)
@@ -101,7 +101,7 @@ def _peeled(offsets, members):
             u = members[j]
             others = degrees[u]
             if others > degree:
-                # To the front of its bucket, whose first position moves behind it.
+                # Move it to the front of its bucket, and the bucket's start past it.
                 front = starts[others]
                 w = order[front]
                 order[place[u]] = w
@@ -135,7 +135,7 @@ def _oriented(offsets, members, order):
     for v in range(n):
         own = place[v]
         to_later, to_earlier = later_offsets[own], earlier_offsets[own]
-        # Neighbours ascend, so the vertices of both lists do.
+        # Neighbours ascend, so the vertices of both lists ascend too.
         for j in range(offsets[v], offsets[v + 1]):
             other = place[members[j]]
             if other > own:

@@ -1,6 +1,6 @@
 """The problem of maximal clique enumeration.
 
-Imported to list the installed problems, so engines import arrays later.
+This module is imported to list the installed problems, so it must not import arrays.
 """
 
 from __future__ import annotations

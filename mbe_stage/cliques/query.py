@@ -11,23 +11,22 @@ from mbe_stage.options import NO_LIMIT
 
 @dataclass(frozen=True, slots=True)
 class CliqueQuery:
-    """A query for the maximal cliques of the whole graph that satisfy every condition.
+    """A query for the maximal cliques of the graph that satisfy every condition.
 
     Attributes
     ----------
     min_size : int
         Fewest vertices, at least 1.
     max_size : int or None
-        Most vertices; None is no limit. Cliques within it are maximal in the graph, not only among cliques of that
-        size.
+        Most vertices; None for no limit. A smaller clique counts only if it is maximal in the whole graph.
     containing : tuple of int
-        Dense ids that must all be members.
+        Dense ids of vertices that must all be members.
 
     Raises
     ------
     InvalidArgument
-        A value is no integer, a bound is below 1, or the largest size is below the smallest, or below the number of
-        vertices that must be members.
+        A value is not an integer, a bound is below 1, or the maximum is below the minimum or the number of required
+        vertices.
     """
 
     min_size: int = 1
@@ -53,7 +52,7 @@ class CliqueQuery:
 
     @property
     def identity(self) -> tuple[list[int | None], list[int]]:
-        """Bounds and members, by which `mbe_stage.tasks.Roots` distinguishes searches."""
+        """Bounds and required members, which `mbe_stage.tasks.Roots` uses to distinguish searches."""
         return [self.min_size, self.max_size], sorted(set(self.containing))
 
     def accepts(self, size: int) -> bool:

@@ -1,4 +1,4 @@
-"""The part of a graph that holds the wanted cliques: the common neighbourhood of the vertices that must be members."""
+"""The part of a graph that contains the wanted cliques: the common neighbourhood of the required vertices."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommonPart:
-    """The part of the graph adjacent to all vertices that must be members.
+    """The part of the graph adjacent to all required vertices.
 
     Attributes
     ----------
     graph : UndirectedCSR
         The subgraph. Its maximal cliques together with `held` are the maximal cliques of the whole graph that contain
-        `held`. If it has no vertex, `held` alone is one, unless it is empty.
+        `held`. If it has no vertices, and `held` is not empty, `held` alone is a maximal clique.
     vertices : (n,) int32
-        The whole graph's vertex of each of its vertices, ascending.
+        The whole graph's vertex for each of its vertices, ascending.
     held : tuple of int
-        The vertices that must be members, ascending; empty if the query names none.
+        The required vertices, ascending; empty if the query names none.
     is_possible : bool
-        True if they are a clique.
+        True if the required vertices form a clique.
     """
 
     graph: UndirectedCSR
@@ -37,7 +37,7 @@ class CommonPart:
 
 
 def common_part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
-    """Return the part of a host graph that a query is about."""
+    """Return the part of a host graph for a query."""
     held = tuple(sorted({int(vertex) for vertex in query.containing}))
     if not held:
         return CommonPart(graph, np.arange(graph.n, dtype=np.int32), held, True)
@@ -52,5 +52,5 @@ def common_part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions that this needs."""
+    """Return the steps to compile for `common_part`."""
     return csr.compile_steps()

@@ -1,7 +1,7 @@
-"""The specification of maximal clique enumeration, in plain Python sets; every engine must equal it.
+"""The specification of maximal clique enumeration in plain Python sets; every engine must equal it.
 
 A clique is a non-empty set of vertices with an edge between any two. It is maximal if no other vertex is adjacent to
-all of its members. So one vertex without edges is a maximal clique.
+all of its members. So an isolated vertex is a maximal clique.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def maximal_cliques(graph: UndirectedCSR) -> set[tuple[int, ...]]:
 def _grown(
     clique: tuple[int, ...], candidates: set[int], excluded: set[int], adjacent: list[frozenset[int]]
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the maximal cliques that contain a clique, some candidates and no excluded vertex.
+    """Yield the maximal cliques that contain `clique`, some candidates and no excluded vertex.
 
     Bron and Kerbosch, CACM 16(9), 1973, with the pivot of Tomita, Tanaka and Takahashi, TCS 363, 2006: a maximal clique
     contains the pivot or a vertex not adjacent to it.
@@ -43,7 +43,7 @@ def _grown(
     Parameters
     ----------
     candidates, excluded : set of int
-        Vertices adjacent to all of the clique: those that may join, and those whose cliques were found before.
+        Vertices adjacent to the whole clique: those that may join, and those whose cliques have been found.
     adjacent : list of frozenset of int
         The neighbours of each vertex.
     """
@@ -63,7 +63,7 @@ def matches(clique: tuple[int, ...], query: CliqueQuery) -> bool:
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
-    """Divide all work into at most `n` tasks: a clique belongs to its first vertex."""
+    """Divide the whole work into at most `n` tasks; a clique belongs to its first vertex."""
     return cut(_roots(graph, query), graph.degrees + 1.0, n)
 
 

@@ -1,4 +1,4 @@
-"""Blocks of cliques, as engines yield them, and the sinks that take them in."""
+"""Blocks of cliques from engines, and the sinks that take them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mbe_stage.tasks import Remaining
 
 
 class Detail(enum.IntEnum):
-    """Amount of detail that an engine reports about each clique; the less, the faster."""
+    """Amount of detail that an engine reports about each clique; less is faster."""
 
     COUNT = 0
     SIZES = 1
@@ -23,21 +23,21 @@ class Detail(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CliqueBlock:
-    """A block of cliques, as an engine delivers it.
+    """A block of cliques from an engine.
 
     Attributes
     ----------
     n_cliques : int
-        Number of cliques. Zero is allowed: such a block only reports progress.
+        Number of cliques. A block with none only reports progress.
     sizes : (n_cliques,) int32 or None
-        Number of members of each; None at `Detail.COUNT`.
+        Number of members of each clique; None at `Detail.COUNT`.
     members : int32 or None
         Dense ids, clique after clique, ascending within each; None below `Detail.MEMBERS`.
     work_done : float
-        Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+        Estimated share of the whole work finished with this block, 0 to 1.
     remaining : tuple of Task or OpenWork, or None
-        The remaining tasks or saved work, in an empty block that marks a barrier after all other results. None in other
-        blocks.
+        The remaining tasks or saved work, in an empty block that marks a barrier after all other results; otherwise
+        None.
     """
 
     n_cliques: int
@@ -58,14 +58,14 @@ class CliqueBlock:
 
     @property
     def offsets(self) -> np.ndarray:
-        """First member of each clique, ``(n_cliques + 1,)``; int32, from 2^31 members on int64."""
+        """Offset of each clique's members, ``(n_cliques + 1,)``; int32, or int64 from 2^31 members on."""
         if self.sizes is None:
             raise TypeError("this block only counts its cliques: ask the engine for Detail.SIZES or Detail.MEMBERS")
         # Blocks of members stay below 2^31 (`Execution.block_bytes`); blocks of sizes need not.
         return offsets_of(self.sizes)
 
     def first(self, n: int) -> CliqueBlock:
-        """The first `n` cliques of this block, as views."""
+        """Return the first `n` cliques of this block, as views."""
         if n >= self.n_cliques:
             return self
         return CliqueBlock(
@@ -77,18 +77,18 @@ class CliqueBlock:
 
 
 class CliqueSink(Protocol):
-    """Takes in blocks, one at a time, in the order they are found, from one thread."""
+    """Takes blocks one at a time, in the order of arrival, from one thread."""
 
     @property
     def detail(self) -> Detail:
-        """Detail that the sink needs of each clique."""
+        """Detail of each clique that the sink needs."""
 
     def accept(self, block: CliqueBlock) -> None:
-        """Take one block in; its arrays may be kept."""
+        """Take in a block; its arrays may be kept."""
 
 
 class CliqueCountSink:
-    """Counts, and stores nothing."""
+    """Counts cliques, and stores nothing."""
 
     detail = Detail.COUNT
 
@@ -96,11 +96,11 @@ class CliqueCountSink:
         self.n_cliques = 0
 
     def accept(self, block: CliqueBlock) -> None:
-        """Take one block in."""
+        """Take in a block."""
         self.n_cliques += block.n_cliques
 
     def merge(self, other: CliqueCountSink) -> None:
-        """Add another sink's count, of other tasks."""
+        """Add the count of another sink, which took other tasks."""
         self.n_cliques += other.n_cliques
 
 
@@ -119,25 +119,25 @@ class CliqueHistogramSink:
         self.counts: Counter[int] = Counter()
 
     def accept(self, block: CliqueBlock) -> None:
-        """Take one block in."""
+        """Take in a block."""
         if block.n_cliques == 0:
             return
         assert block.sizes is not None
-        # No clique is larger than a degree plus one: the counts of all sizes are a small array.
+        # No clique is larger than a degree plus one, so the array of counts is small.
         self.add_counts(np.bincount(block.sizes))
 
     def add_counts(self, counts: np.ndarray) -> None:
-        """Add the number of cliques of each size, by position."""
+        """Add the number of cliques of each size; a size is the position."""
         sizes = np.flatnonzero(counts)
         self.counts.update(dict(zip(sizes.tolist(), counts[sizes].tolist(), strict=True)))
 
     def sorted_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """``(size, n_cliques)`` of every existing size, ascending: (n,) int32 and (n,) int64."""
+        """Return ``(size, n_cliques)`` of every size that occurs, ascending: (n,) int32 and (n,) int64."""
         sizes = sorted(self.counts)
         return np.array(sizes, np.int32), np.array([self.counts[size] for size in sizes], np.int64)
 
     def merge(self, other: CliqueHistogramSink) -> None:
-        """Add another sink's counts, of other tasks."""
+        """Add the counts of another sink, which took other tasks."""
         self.counts.update(other.counts)
 
 

@@ -1,4 +1,4 @@
-"""GPU code for any problem: warps, grids, launches, compiling, and graphs in device memory."""
+"""GPU code for all problems: warps, grids, launches, compiling, and graphs in device memory."""
 
 from __future__ import annotations
 
@@ -10,29 +10,27 @@ WARP_SIZE = 32
 WARPS_PER_BLOCK = 8
 """Warps per block in grids of `mbe_stage.device.grid`."""
 LINE_WORDS = 32
-"""Words of 32 bits on a cache line."""
+"""Number of 32-bit words in a cache line."""
 
 
 def whole_lines(n: Any) -> Any:
-    """Round entries up to whole cache lines, for any type; takes an int or an array.
+    """Round a number of 4-byte entries up to whole cache lines; takes an int or an array.
 
-    Two warps must not share a cache line that one of them changes with atomics. The other's reading would put the line
-    back into the multiprocessor's cache during an atomic, and the first would then read an old value.
+    Two warps must not share a cache line that one of them changes with atomics. Otherwise a read by the other warp
+    would put the line back into the multiprocessor's cache during an atomic, and the first warp would then read an old
+    value.
     """
     return -(-n // LINE_WORDS) * LINE_WORDS
 
 
 def bytes_together(sizes: Iterable[int]) -> int:
-    """Return the bytes of a piece of memory with room for parts of these sizes."""
+    """Return the bytes of a memory block with room for parts of these sizes."""
     return _ends(sizes)[-1]
 
 
 def views_in(memory: Any, arrays: Sequence[Any]) -> list[Any]:
-    """Return parts of a piece of memory with the types and sizes of these arrays of one dimension.
-
-    Two parts share no cache line.
-    """
-    # A view costs as much as a part: one for each type.
+    """Return parts of a memory block with the types and sizes of these flat arrays; parts share no cache line."""
+    # Making a view by type costs as much as slicing a part, so make one per type.
     typed = {array.dtype: memory.view(array.dtype) for array in arrays}
     begins = zip(_ends(array.nbytes for array in arrays), arrays, strict=False)
     firsts = [begin // array.itemsize for begin, array in begins]

@@ -1,4 +1,4 @@
-"""Check if the CUDA engine can run here. Used on every machine, so GPU libraries are imported only when needed."""
+"""Check if the CUDA engine can run here. Every machine runs this, so GPU libraries are imported only when needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OLDEST_CAPABILITY = (7, 5)
 """Lowest compute capability; the compiler of CUDA 13 (NVVM) refuses older ones."""
 
 _working: set[int] = set()
-"""Devices on which this process found everything in order. Asking again takes as long as a small graph's kernels."""
+"""Devices that passed the checks in this process. Checking again takes as long as a small graph's kernels."""
 
 _INSTALL = "pip install 'mbe-stage[cuda]'"
 _REINSTALL = "pip install --force-reinstall 'mbe-stage[cuda]'"
@@ -27,16 +27,16 @@ _BROKEN_INSTALL = (ImportError, AttributeError, OSError, ValueError, TypeError, 
 
 
 def unavailable_reason() -> str | None:
-    """Return None, or what is missing: numba-cuda, CuPy, a driver that works with them, a recent GPU.
+    """Return None, or the missing requirement: numba-cuda, CuPy, a driver that works with them, or a recent GPU.
 
-    Any error of these libraries becomes a sentence, so that `auto` can continue without a GPU.
+    Errors of these libraries become a sentence, so that `auto` can continue without a GPU.
     """
     if _working and sys.modules["cupy"].cuda.runtime.getDevice() in _working:
         return None
     for module, package in (("numba_cuda", "numba-cuda"), ("cupy", "CuPy")):
         if not _is_installed(module):
             return f"{package} is not installed: {_INSTALL}"
-    # CuPy takes longer to import, so it is checked only if there is a GPU, where a run imports it anyway.
+    # CuPy takes longer to import, so it is checked only if there is a GPU; a run imports it anyway then.
     reason = _numba_reason() or _cupy_reason()
     if reason is None:
         _working.add(sys.modules["cupy"].cuda.runtime.getDevice())
@@ -45,12 +45,12 @@ def unavailable_reason() -> str | None:
 
 @functools.cache
 def _is_installed(module: str) -> bool:
-    """Looking for a package that is not there takes as long as counting a small graph."""
+    """True if a module is installed. Cached, because searching for a missing one takes as long as a small graph."""
     return importlib.util.find_spec(module) is not None
 
 
 def _numba_reason() -> str | None:
-    """Return what keeps numba-cuda from working here. It initialises the driver first."""
+    """Return the reason why numba-cuda does not work here, or None. It initialises the driver first."""
     try:
         from numba import cuda
 
@@ -66,7 +66,7 @@ def _numba_reason() -> str | None:
         if "CUDA_ERROR_NO_DEVICE" in detail:
             return _NO_GPU
         return f"the NVIDIA driver cannot be used ({detail}): install a driver, or one new enough for CUDA 13"
-    # RuntimeError: a function that an older driver lacks, or a context that another library has set up.
+    # RuntimeError: an older driver lacks a function, or another library has set up the context.
     except errors as error:
         return _cannot_start(error)
     if capability < _OLDEST_CAPABILITY:
@@ -76,7 +76,7 @@ def _numba_reason() -> str | None:
 
 
 def _cupy_reason() -> str | None:
-    """Return what keeps CuPy from working with the driver that numba-cuda can use."""
+    """Return the reason why CuPy does not work with the driver that numba-cuda can use, or None."""
     try:
         from cupy.cuda import runtime
     except _BROKEN_INSTALL as error:
@@ -103,7 +103,7 @@ def _cannot_start(error: BaseException) -> str:
 
 
 def _detail(error: BaseException) -> str:
-    """Return the message in one line. CuPy wraps a failed import into a page of advice."""
+    """Return the message in one line. CuPy wraps failed imports in long advice, so prefer the cause."""
     return " ".join(str(error.__cause__ or error).split()) or type(error).__name__
 
 

@@ -1,7 +1,4 @@
-"""Many pieces of an array copied at once, a block of threads to each.
-
-Some of many lists in CSR form, copied out.
-"""
+"""Copy many pieces of an array at once, one block of threads per piece; and copy selected lists of a CSR."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ def copy_pieces(source: cp.ndarray, starts: Any, sizes: Any, target: cp.ndarray,
     Parameters
     ----------
     source, target : int32, one dimension
-        One array only if no piece overlaps the new or old place of another.
+        May be the same array only if no piece overlaps the old or new place of another.
     starts, sizes, places : (n,) int64
-        All on the host, or all on the device.
+        All on the host or all on the device.
     """
     if starts.size:
         moves = cp.asarray(cp.get_array_module(starts).stack([starts, sizes, places]), cp.int64)
@@ -40,14 +37,14 @@ def copy_pieces_block_per_piece(moves, source, target):
 
 
 def take_lists(offsets: cp.ndarray, members: cp.ndarray, rows: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray]:
-    """Return the lists `rows`, in their order, contiguously.
+    """Return the lists `rows`, in this order, concatenated.
 
     Parameters
     ----------
     offsets : (n + 1,) int64
     members : int32
     rows : (m,) int64
-        May contain a row twice.
+        May contain duplicates.
 
     Returns
     -------
@@ -71,7 +68,7 @@ def take_warp_per_list(offsets, members, rows, taken, copies):
     members : int32, global
     rows : (m,) int64, global
     taken : (m + 1,) int64, global
-        First entry of each list among the copies.
+        Offset of each list in `copies`.
     copies : int32, global
     """
     index = this_warp()

@@ -1,7 +1,7 @@
-"""The (p, q)-core of a bipartite graph on the device: peel vertices with too few neighbours.
+"""The (p, q)-core of a bipartite graph on the device: remove vertices with too few neighbours.
 
-Vertices keep their ids; peeled ones have empty lists. Long lists are copied in pieces: in a skewed graph, one warp
-would read the longest one for longer than all others need for the rest.
+Vertices keep their ids; removed ones have empty lists. Long lists are copied in pieces. In a skewed graph, a single
+warp would read the longest list for longer than all other warps need for the rest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 PIECE = 2048
 """Entries of a long list that a warp copies at a time."""
 CROWD = 8
-"""Vertices that die in a round, for each warp, above which lanes read short lists."""
+"""If more vertices per warp are removed in a round, lanes read short lists."""
 
 
 def core_of(
@@ -42,7 +42,7 @@ def core_of(
     graph : BipartiteCSR
         Arrays are CuPy's.
     alive : (n_left + n_right,) int32, optional
-        1 for the vertices to start from, left ones first, 0 for others; by default all. Afterwards 1 for the core.
+        1 for the vertices to start from, left ones first, 0 for others; all by default. Receives 1 for the core.
     fewest_of_left, fewest_of_right : int
         Fewest neighbours of a left and of a right vertex.
     n_blocks : int
@@ -51,7 +51,7 @@ def core_of(
     Returns
     -------
     BipartiteCSR
-        The core on the same vertices; new arrays.
+        The core with the same vertices, in new arrays.
     """
     are_all = alive is None
     alive = cp.ones(graph.n_left + graph.n_right, cp.int32) if alive is None else alive
@@ -84,7 +84,7 @@ def live_degrees(
     graph, alive, fewest_of_left, fewest_of_right, n_blocks
         As in `core_of`.
     are_all : bool
-        True if all vertices are alive: the lengths of their lists are their degrees.
+        True if all vertices are alive, so that the lengths of their lists are their degrees.
     """
     degrees, queue, counters = cp.empty_like(alive), cp.empty_like(alive), cp.zeros(2, cp.int32)
     left, right = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
@@ -104,9 +104,9 @@ def _kept(
     counters: cp.ndarray,
     n_blocks: int,
 ) -> Lists:
-    """Return the lists of one side, without peeled vertices of either side; `counters` are two zeros."""
+    """Return the lists of one side without removed vertices of either side; `counters` are two zeros."""
     kept = Lists(offsets, cp.empty(n_edges, cp.int32))
-    # A list of more than two pieces has at most half a piece more than its entries take.
+    # A list of more than two pieces takes at most half a piece more than its entries.
     pieces = cp.empty((3, 3 * lists.members.size // (2 * PIECE) + 1), cp.int32)
     arrays = lists, alive, others, kept, pieces, counters[:1], counters[1:]
     launch_blocks(keep_alive_warp_per_tile, n_blocks, THREADS, *arrays)
@@ -115,13 +115,13 @@ def _kept(
 
 @cuda.jit(device=True, forceinline=True)
 def _is_alive(member, first_other, alive):
-    """1 for a list's entry that is alive, 0 for others and for none."""
+    """Return 1 for a live entry of a list, 0 for a dead one or none."""
     return alive[first_other + max(member, 0)] if member >= 0 else 0
 
 
 @cuda.jit(device=True, forceinline=True)
 def _live_entries(members, begin, end, first_other, alive):
-    """Count the live entries of a range of a list; by all lanes."""
+    """Count the live entries of a range of a list, by all lanes."""
     part = 0
     for k in range(begin + cuda.laneid, end, 128):
         one, two, three, four = four_entries(members, k, end)
@@ -157,7 +157,7 @@ def _report_dead(vertex, alive, queue, queued):
 
 @cuda.jit(device=True, forceinline=True)
 def _tell_range(begin, end, step, members, first_other, fewest, alive, degrees, queue, queued):
-    """Take one from the degree of every `step`-th neighbour. Exactly one caller sees a degree fall below the limit.
+    """Decrement the degree of every `step`-th neighbour. Exactly one caller sees a degree fall below the limit.
 
     Parameters
     ----------
@@ -174,18 +174,18 @@ def _tell_range(begin, end, step, members, first_other, fewest, alive, degrees, 
 
 @cuda.jit(device=True, forceinline=True)
 def _tell_neighbours(vertex, is_dead, short, lists, first_other, fewest, alive, degrees, queue, queued):
-    """Take one from the degree of each neighbour of the lanes' vertices: lanes read short lists, the warp longer ones.
+    """Decrement the degrees of the neighbours of the lanes' vertices: lanes read short lists, the warp longer ones.
 
     Parameters
     ----------
     vertex : int
-        This lane's, by its number on its own side.
+        Vertex of this lane, by its number on its own side.
     is_dead : bool
-        True if the lane has one.
+        True if the lane has a vertex.
     short : int
         Longest list that a lane reads.
     lists : Lists
-        Lists of that side.
+        Lists of the vertices' side.
     first_other : int
         First vertex of the other side in the common numbering.
     fewest : int
@@ -215,21 +215,21 @@ def _tell_neighbours(vertex, is_dead, short, lists, first_other, fewest, alive, 
 def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fewest_of_left, fewest_of_right, are_all):
     """Clear `alive` until every left vertex has `fewest_of_left` live neighbours and every right one `fewest_of_right`.
 
-    A dying vertex enters `queue` once; each round updates the neighbours of those that died in the round before.
+    A removed vertex enters `queue` once; each round updates the neighbours of the vertices removed in the last round.
 
     Parameters
     ----------
     left, right : Lists
     alive : (n_vertices,) int32
-        1 or 0, the left vertices first.
+        1 for live vertices, else 0; the left ones first.
     degrees : (n_vertices,) int32
-        Receives the live neighbours in the end; 0 for dead vertices.
+        Receives the number of live neighbours; 0 for removed vertices.
     queue : (n_vertices,) int32
     queued, arrived : (1,) int32
-        Zeros before.
+        Initially zero.
     fewest_of_left, fewest_of_right : int
     are_all : int
-        1 if all vertices are alive before.
+        1 if all vertices are alive at first.
     """
     lane = cuda.laneid
     n_left = left.offsets.size - 1
@@ -244,7 +244,7 @@ def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fe
         vertex = tile + lane
         fewest = fewest_of_left if vertex < n_left else fewest_of_right
         dead = ballot(vertex < alive.size and alive[min(vertex, alive.size - 1)] != 0 and degrees[vertex] < fewest)
-        # Thousands of single additions to one word would wait for each other.
+        # One addition per warp: thousands of single ones to the same word would wait for each other.
         first = 0
         if lane == 0 and dead != 0:
             first = cuda.atomic.add(queued, 0, cuda.popc(dead))
@@ -257,12 +257,12 @@ def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fe
     while True:
         wait_for_all(arrived, turn)
         n_queued = load_fresh(queued, 0)
-        # No vertex may die before every thread has read the length of the queue.
+        # Every thread must read the length of the queue before another vertex is removed.
         wait_for_all(arrived, turn + 1)
         turn += 2
         if n_queued == done:
             break
-        # A lane needs as many steps as its list has entries.
+        # With a lane per list, the longest list sets the number of steps.
         n_each, short = 1, 0
         if n_queued - done > CROWD * n_warps():
             n_each, short = 32, SHORT
@@ -307,7 +307,7 @@ def _keep_range(members, begin, end, others, kept, to):
 
 @cuda.jit(device=True, forceinline=True)
 def _cut(vertex, n, pieces, n_pieces):
-    """Note `n` pieces of a vertex's list; by all lanes."""
+    """Record `n` pieces of a vertex's list, by all lanes."""
     first = 0
     if cuda.laneid == 0:
         first = cuda.atomic.add(n_pieces, 0, n)
@@ -324,9 +324,9 @@ def keep_alive_warp_per_tile(lists, alive, others, kept, pieces, n_pieces, arriv
     Parameters
     ----------
     pieces : (3, n) int32
-        Scratch for the pieces of long lists: vertex, first piece of its list, live entries.
+        Scratch space for pieces of long lists: vertex, first piece of its list, live entries.
     n_pieces, arrived : (1,) int32
-        Zeros before.
+        Initially zero.
     """
     lane = cuda.laneid
     offsets, members = lists.offsets, lists.members

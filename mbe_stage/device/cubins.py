@@ -1,11 +1,11 @@
 """Machine code of kernels from the distribution `mbe-stage-cubins`, so that a first run need not compile them.
 
-Code is used if it was built from these sources and fits the device. CUDA runs code for the same major compute
-capability and for the same or a lower minor one; on Tegra, only code for exactly that chip. Otherwise the kernel is
-compiled, and one line in the log says why.
+Code is used if it was built from the same sources and fits the device. CUDA runs code for the same major compute
+capability and the same or a lower minor one; on Tegra, only code for exactly that chip. Otherwise the kernel is
+compiled, and one log line gives the reason.
 
-Machine code holds launch bounds, shared memory and constants. The layout of arguments is that of `numba_private`, which
-is one of the sources. So code of equal sources is launched like the kernel that would be compiled.
+Machine code contains launch bounds, shared memory and constants. The layout of arguments is defined in `numba_private`,
+which is one of the sources. So code from the same sources is launched like a compiled kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _DISTRIBUTION = "mbe-stage-cubins"
 _SOURCES = Path(__file__).resolve().parents[1]
-# The layers above, on which no kernel depends. A checkout has links to them.
+# The upper layers, linked into a checkout; no kernel depends on them.
 _ABOVE = ("pipeline", "flows")
 _TEGRA = ((8, 7), (10, 1), (11, 0))
 
@@ -33,9 +33,9 @@ Index = Mapping[str, Mapping[str, Sequence[str]]]
 
 @functools.cache
 def handle_of(name: str, capability: Capability) -> int | None:
-    """Load the code of a kernel; return its handle for the driver, or None if the kernel has to be compiled.
+    """Load the code of a kernel; return its handle for the driver, or None if the kernel must be compiled.
 
-    A damaged distribution, and code that the driver refuses, are reported as warnings.
+    If the distribution is damaged, or the driver refuses the code, a warning is logged.
     """
     try:
         folder = _folder()
@@ -60,7 +60,7 @@ def handle_of(name: str, capability: Capability) -> int | None:
 
 
 def fitting(index: Index, name: str, capability: Capability) -> str | None:
-    """Return the highest capability whose code of a kernel runs on a device, or None."""
+    """Return the highest capability whose code for a kernel runs on the device, or None."""
     built = [tuple(map(int, each.split("."))) for each, kernels in index.items() if name in kernels]
     major, minor = capability
     usable = [each for each in built if each[0] == major and each[1] <= minor]
@@ -71,7 +71,7 @@ def fitting(index: Index, name: str, capability: Capability) -> str | None:
 
 @functools.cache
 def digest_of_sources() -> str:
-    """Return the checksum of all sources that kernels are made of."""
+    """Return the checksum of all sources of kernels."""
     digest = hashlib.sha256()
     for path in sorted(_SOURCES.rglob("*.py")):
         name = path.relative_to(_SOURCES)
@@ -99,14 +99,14 @@ def _index(folder: Path) -> Index | None:
 
 
 def _load(code: bytes, symbol: str) -> int:
-    """Give code to the driver, which keeps it until the process ends."""
+    """Load code into the driver, which keeps it until the process ends."""
     from cuda.bindings import driver
 
     error, library = driver.cuLibraryLoadData(code, [], [], 0, [], [], 0)
     if not error:
         error, kernel = driver.cuLibraryGetKernel(library, symbol.encode())
     if not error:
-        # The driver may load the code only when a function of the current context is asked for.
+        # The driver may delay loading until a function of the current context is requested.
         error, _ = driver.cuKernelGetFunction(kernel)
     if error:
         raise RuntimeError(error.name)

@@ -1,4 +1,4 @@
-"""Create the context of the GPU while libraries are imported: each takes half a second. Imports no GPU library."""
+"""Create the GPU's context while libraries are imported: both take half a second. Imports no GPU library."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import threading
 
 
 def begin_context() -> None:
-    """Create the context of the first visible GPU, which a run keeps anyway, in a thread of its own.
+    """Create the context of the first visible GPU in a separate thread; a run needs it anyway.
 
-    Without a driver or a GPU nothing happens: the engine that needs one says why.
+    Without a driver or a GPU nothing happens; the engine reports the reason later.
     """
     threading.Thread(target=_create, name="gpu-context", daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Graphs in CSR form, built in device memory."""
+"""Build graphs in CSR form in device memory, and copy them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Graph = TypeVar("Graph", BipartiteCSR, UndirectedCSR)
 
 
 def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n_right: int) -> BipartiteCSR:
-    """Build the graph as `BipartiteCSR.from_edges`, with CuPy arrays; duplicate pairs are merged.
+    """Build the graph like `BipartiteCSR.from_edges`, with CuPy arrays; duplicate pairs are merged.
 
     Parameters
     ----------
     left_ids, right_ids : (n_pairs,) integers
-        Dense ids; one edge a position, in any order.
+        Dense ids of the two ends of each edge, in any order.
     n_left, n_right : int
 
     Raises
@@ -39,7 +39,7 @@ def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n
     _check_ids(left_ids, n_left, "left_ids")
     _check_ids(right_ids, n_right, "right_ids")
     codes = left_ids.astype(cp.int64) << 32 | right_ids.astype(cp.int64)
-    # Edges from the ingest are in this order and distinct, and checking costs less than sorting.
+    # The pipeline's edges are sorted and distinct already, and checking that costs less than sorting.
     if codes.size and not bool((codes[1:] > codes[:-1]).all()):
         codes = cp.unique(codes)
     left, right = (codes >> 32).astype(cp.int32), codes.astype(cp.int32)
@@ -55,12 +55,12 @@ def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n
 
 
 def undirected_from_edges(src: cp.ndarray, dst: cp.ndarray, n: int) -> UndirectedCSR:
-    """Build the graph as `UndirectedCSR.from_edges`, with CuPy arrays; duplicates are merged, and loops dropped.
+    """Build the graph like `UndirectedCSR.from_edges`, with CuPy arrays; duplicates are merged, loops dropped.
 
     Parameters
     ----------
     src, dst : (n_pairs,) integers
-        Dense ids; one edge a position, in either direction or both.
+        Dense ids of the two ends of each edge, in either direction or both.
     n : int
 
     Raises
@@ -93,7 +93,7 @@ def _check_ids(ids: cp.ndarray, n: int, name: str) -> None:
 
 
 def _offsets(codes: cp.ndarray, n: int) -> cp.ndarray:
-    """Return the first edge of each vertex, int64; ascending codes have the vertex above their lower 32 bits."""
+    """Return the offset of each vertex's edges, int64; sorted codes have the vertex above their lower 32 bits."""
     return cp.searchsorted(codes, cp.arange(n + 1, dtype=cp.int64) << 32)
 
 
@@ -110,9 +110,9 @@ def on_host(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def on_this_device(graph: Graph) -> Graph:
-    """Copy a graph of another device to the current one; return a graph of the host or of this device as it is.
+    """Copy a graph from another device to the current one; return a graph on the host or this device unchanged.
 
-    The work that makes the graph has to be done.
+    Work that produces the graph must be complete.
     """
     if graph.is_on_host:
         return graph
@@ -121,12 +121,12 @@ def on_this_device(graph: Graph) -> Graph:
 
 
 def copy_bytes(graph: BipartiteCSR) -> int:
-    """Device memory that `on_device` takes for a graph: nothing if it is there already."""
+    """Return the device memory that `on_device` takes for a graph: nothing if it is there already."""
     return 8 * (graph.n_edges + graph.n_left + graph.n_right + 2) if graph.is_on_host else 0
 
 
 def on_device(graph: BipartiteCSR) -> BipartiteCSR:
-    """Return the graph with CuPy arrays; CuPy arrays are not copied."""
+    """Return the graph with CuPy arrays; existing CuPy arrays are not copied."""
     if not graph.is_on_host:
         return graph
     arrays = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)

@@ -1,7 +1,7 @@
-"""Grids: share out vertices over all blocks, and wait between phases.
+"""Grids: distribute vertices over all blocks, and wait between phases.
 
-A kernel that waits must be launched with no more blocks than are resident (`launch.resident_blocks`), of
-`WARPS_PER_BLOCK` warps each, and compiled for `BLOCKS_PER_MULTIPROCESSOR` of them.
+A kernel that waits must be launched with at most as many blocks as are resident (`launch.resident_blocks`). Each block
+has `WARPS_PER_BLOCK` warps, and the kernel must be compiled for `BLOCKS_PER_MULTIPROCESSOR` blocks.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ _NAP_NS = 20
 
 @cuda.jit(device=True, forceinline=True)
 def this_warp():
-    """Number of this warp in the grid."""
+    """Return the number of this warp in the grid."""
     return cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // WARP_SIZE
 
 
 @cuda.jit(device=True, forceinline=True)
 def this_thread():
-    """Number of this thread in the grid."""
+    """Return the number of this thread in the grid."""
     return cuda.blockIdx.x * WARPS_PER_BLOCK * WARP_SIZE + cuda.threadIdx.x
 
 
 @cuda.jit(device=True, forceinline=True)
 def n_warps():
-    """Warps of the grid."""
+    """Return the number of warps in the grid."""
     return cuda.gridDim.x * WARPS_PER_BLOCK
 
 
 @cuda.jit(device=True, forceinline=True)
 def tile_count(n):
-    """Number of tiles for `n` vertices; lane ``k`` of tile ``t`` has vertex ``t + k * tile_count(n)``.
+    """Return the number of tiles for `n` vertices; lane ``k`` of tile ``t`` has vertex ``t + k * tile_count(n)``.
 
-    Neighbouring ids fall into different tiles, since vertices with long lists often have neighbouring ids. With fewer
+    Neighbouring ids fall into different tiles, because vertices with long lists often have neighbouring ids. With fewer
     vertices than lanes, every warp gets one before any gets two.
     """
     return max((n + 31) // 32, min(n, n_warps()))
@@ -56,10 +56,10 @@ def range_of_warp(n):
 
 @cuda.jit(device=True, forceinline=True)
 def wait_for_all(arrived, turn):
-    """Wait until every block of the grid has come here for the `turn`-th time, counted from 1.
+    """Wait until every block of the grid has arrived here for the `turn`-th time, counted from 1.
 
-    Every thread then reads what any thread wrote before: each fences its writes before the block reports, and drops its
-    multiprocessor's cache before it reads. `arrived` is 0 at the beginning.
+    Afterwards every thread reads the earlier writes of all threads: each thread fences its writes before its block
+    arrives, and invalidates its multiprocessor's cache afterwards. `arrived` is 0 initially.
     """
     cuda.threadfence()
     cuda.syncthreads()

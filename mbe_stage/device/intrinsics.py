@@ -1,8 +1,8 @@
-"""Four functions of kernels that are written in LLVM's language; no other kernel code uses llvmlite.
+"""Four kernel functions written in LLVM IR; no other kernel code uses llvmlite.
 
-Each is one or two instructions of PTX that Python for a GPU has no word for: the clock of the whole device, a load that
-is not moved out of a loop, an address that stays in a register, and an addition that the compilers leave alone.
-docs/decisions/numba-cuda.md says what they become under numba-cuda's successor.
+Each one stands for one or two PTX instructions that Python for GPUs cannot express: the clock of the whole device, a
+load that is not moved out of a loop, an address that stays in a register, and an addition that compilers do not look
+through. docs/decisions/numba-cuda.md describes their replacement under numba-cuda's successor.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numba.cuda.extending import intrinsic
 
 @intrinsic
 def global_nanoseconds(typing_context):  # noqa: ARG001 - the signature is Numba's
-    """Clock that all multiprocessors of the GPU share, int64."""
+    """Return the clock shared by all multiprocessors of the GPU, int64."""
 
     def build(_context, builder, _signature, _args):
         read = ir.InlineAsm(ir.FunctionType(ir.IntType(64), []), "mov.u64 $0, %globaltimer;", "=l", side_effect=True)
@@ -25,9 +25,9 @@ def global_nanoseconds(typing_context):  # noqa: ARG001 - the signature is Numba
 
 @intrinsic
 def load_fresh(typing_context, array, index):  # noqa: ARG001 - the signature is Numba's
-    """Read an element of a flat array that other multiprocessors change, past the cache each time.
+    """Read an element of a flat array that other multiprocessors change, bypassing the cache each time.
 
-    `cuda.ldcv` does not do: the compiler sees no side effect in its assembly, and moves it out of waiting loops.
+    `cuda.ldcv` does not work here: the compiler sees no side effect in its assembly, and moves it out of waiting loops.
     """
 
     def build(context, builder, signature, args):
@@ -48,10 +48,10 @@ def load_fresh(typing_context, array, index):  # noqa: ARG001 - the signature is
 
 @intrinsic
 def held(typing_context, array):  # noqa: ARG001 - the signature is Numba's
-    """Return the array with its address in a register.
+    """Return the array with its address kept in a register.
 
-    A warp's own data is a row of a larger array. The compilers would compute its address at every access, in half a
-    dozen instructions.
+    A warp's own data is a row of a larger array. Otherwise the compilers would compute its address at every access, in
+    about six instructions.
     """
 
     def build(context, builder, signature, args):
@@ -70,10 +70,10 @@ def held(typing_context, array):  # noqa: ARG001 - the signature is Numba's
 
 @intrinsic
 def onward(typing_context, position, step):  # noqa: ARG001 - the signature is Numba's
-    """``position + step``, int32, for the step of a loop.
+    """Return ``position + step``, int32, for the step of a loop.
 
-    The compilers cannot see through it, so they do not unroll the loop. Unrolled sixteen times, the kernel would
-    outgrow the instruction caches, and warps would mostly wait for instructions.
+    The compilers cannot look through it, so they do not unroll the loop. Unrolled sixteen times, the kernel would
+    exceed the instruction caches, and warps would mostly wait for instructions.
     """
 
     def build(_context, builder, _signature, args):

@@ -1,9 +1,9 @@
-"""Kernels whose machine code later processes find, with the types of their launches.
+"""Kernels with declared argument types, whose machine code is kept for later processes.
 
-The cache is the one of host code (`mbe_stage.runtime.code_cache`), behind numba-cuda's interface (`numba_private`).
+They share the cache of host code (`mbe_stage.runtime.code_cache`) behind numba-cuda's interface (`numba_private`).
 
-The types stand beside the kernel, so that it can be compiled ahead of its first launch (`compile_steps_of`), and tests
-can compile it without a GPU. Importing this module needs numba-cuda, but no GPU.
+With declared types, a kernel can be compiled ahead of its first launch (`compile_steps_of`), and tests can compile it
+without a GPU. Importing this module needs numba-cuda, but no GPU.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ INT = types.int64
 
 
 def bundle(kind: type, *members: Any) -> Any:
-    """Return the type of a named tuple of arrays as Numba determines it: a uniform one if all types are equal."""
+    """Return the type that Numba determines for a named tuple of arrays: a uniform one if all types are equal."""
     return types.BaseTuple.from_types(members, kind)
 
 
 class Lists(NamedTuple):
-    """Lists in CSR form as kernels take them: offsets (n + 1,) int64, and members int32."""
+    """Lists in CSR form as kernel arguments: offsets (n + 1,) int64, and members int32."""
 
     offsets: Any
     members: Any
@@ -51,17 +51,17 @@ CSR = bundle(Lists, I64, I32)
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """Settings with which a kernel is compiled.
+    """Settings for compiling a kernel.
 
     Attributes
     ----------
     name : str
-        Finds the kernel again (`_found`), also in other processes.
+        Identifies the kernel (`_found`), also in other processes.
     signature : tuple of numba types
     launch_bounds : tuple of int, or None
-        Threads of a block, and blocks that a multiprocessor should hold.
+        Threads per block, and blocks that a multiprocessor should hold.
     seconds : float
-        Rough time to compile.
+        Approximate time to compile.
     """
 
     name: str
@@ -81,13 +81,13 @@ def kernel(
     Parameters
     ----------
     *signature : numba types
-        Types of its arguments at a launch. A launch with other types is refused.
+        Types of the arguments; a launch with other types is refused.
     launch_bounds : tuple of int, optional
     name : str, optional
         By default module and function. For a kernel made by a function, the module and the call that makes it, as
         ``"package.module:make(1, 2)"``.
     seconds : float
-        Rough time to compile; slow kernels are compiled first.
+        Approximate time to compile; slow kernels are compiled first.
     """
 
     def decorate(function: Callable[..., None]) -> Any:
@@ -101,7 +101,7 @@ def kernel(
 
 
 def known_kernels() -> dict[Any, KernelCall]:
-    """Return every kernel made in this process, and how it is compiled."""
+    """Return every kernel of this process, with its settings for compiling."""
     return dict(_calls)
 
 
@@ -118,16 +118,16 @@ def compile_steps_of(*kernels: Any) -> tuple[CompileStep, ...]:
 def all_at_once(
     needed: Sequence[CompileStep], everything: Callable[[], Sequence[CompileStep]]
 ) -> Sequence[CompileStep]:
-    """Return the needed steps, or all steps if some of the needed ones have to be compiled.
+    """Return the needed steps, or all steps if a needed one is not compiled yet.
 
-    For small kernels: no later run has to wait for them.
+    It is for small kernels, so that no later run has to compile.
     """
     return needed if all(step.is_loaded() or step.is_kept() for step in needed) else everything()
 
 
 @functools.cache
 def step_together(*kernels: Any) -> CompileStep:
-    """Make one step for kernels that call the same functions, so that most of these compile once."""
+    """Return one step for kernels that call the same functions, so that most of these compile once."""
     calls = [_calls[kernel] for kernel in kernels]
     each = sorted(call.seconds for call in calls)
     return CompileStep(
@@ -140,7 +140,7 @@ def step_together(*kernels: Any) -> CompileStep:
 
 
 def _compile(*names: str) -> None:
-    """Compile, or load from the cache; by name, so that other processes can do it."""
+    """Compile kernels or load them from the cache; takes names, so that other processes can call it."""
     for name in names:
         kernel = _found(name)
         if not is_loaded(kernel, _calls[kernel].signature):

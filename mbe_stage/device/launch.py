@@ -1,4 +1,4 @@
-"""Launch kernels: some blocks, or a warp or a thread per item; number of blocks that the device keeps resident."""
+"""Launch kernels with blocks, or with a warp or a thread per item; and count the blocks that stay resident."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from mbe_stage.device.jit import signature_of
 from mbe_stage.device.numba_private import LoadedKernel
 
 _LOADED: dict[tuple[Any, int], LoadedKernel] = {}
-# If two threads load one kernel at once, Numba fails one of them.
+# Numba fails if two threads load the same kernel at once.
 _loading = threading.Lock()
 
 
 def launch_blocks(kernel: Any, n_blocks: int, n_threads: int, *arguments: Any) -> None:
-    """Run `kernel` with this many blocks of so many threads, on the default stream.
+    """Run `kernel` with `n_blocks` blocks of `n_threads` threads, on the default stream.
 
     Parameters
     ----------
     kernel : CUDA kernel
-        Made by `jit.kernel`, with the types of the arguments.
+        Made by `jit.kernel`, with the types of these arguments.
     *arguments : CuPy arrays, named tuples of them, integers
-        Arrays have to be kept until the work is done.
+        Arrays must be kept until the work is done.
     """
     key = kernel, cp.cuda.runtime.getDevice()
     loaded = _LOADED.get(key)
@@ -38,28 +38,28 @@ def launch_blocks(kernel: Any, n_blocks: int, n_threads: int, *arguments: Any) -
 
 
 def launch_warps(kernel: Any, n: int, *arguments: Any) -> None:
-    """Run `kernel` with a warp for each of `n` items, if there are any. A kernel's item is ``grid.this_warp()``."""
+    """Run `kernel` with a warp for each of `n` items; a warp's item is ``grid.this_warp()``."""
     if n:
         launch_blocks(kernel, -(-n // WARPS_PER_BLOCK), THREADS, *arguments)
 
 
 def launch_threads(kernel: Any, n: int, *arguments: Any) -> None:
-    """Run `kernel` with a thread for each item."""
+    """Run `kernel` with a thread for each of `n` items."""
     if n:
         launch_blocks(kernel, -(-n // THREADS), THREADS, *arguments)
 
 
 def resident_blocks() -> int:
-    """Number of blocks of `mbe_stage.device.grid` that are resident together: waiting warps rely on all others.
+    """Return the number of blocks that are resident together: waiting warps rely on all others.
 
-    The kernels are compiled for this number of blocks a multiprocessor (`launch_bounds`), and their shared memory
+    The kernels are compiled for this number of blocks per multiprocessor (`launch_bounds`), and their shared memory
     allows it.
     """
     return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR
 
 
 def multiprocessors() -> int:
-    """Multiprocessors of the current device."""
+    """Return the number of multiprocessors of the current device."""
     return _multiprocessors_of(cp.cuda.runtime.getDevice())
 
 
@@ -69,7 +69,7 @@ def _multiprocessors_of(device: int) -> int:
 
 
 def capability() -> tuple[int, int]:
-    """Compute capability of the current device."""
+    """Return the compute capability of the current device."""
     return _capability_of(cp.cuda.runtime.getDevice())
 
 

@@ -13,19 +13,19 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def size_of(mask):
-    """Number of elements, int32."""
+    """Return the number of elements, int32."""
     return np.int32(cuda.popc(np.uint64(mask)))
 
 
 @cuda.jit(device=True, forceinline=True)
 def first_of(mask):
-    """Lowest element, int32; -1 if the set is empty."""
+    """Return the lowest element, int32; -1 if the set is empty."""
     return np.int32(np.int32(cuda.ffs(np.uint64(mask))) - np.int32(1))
 
 
 @cuda.jit(device=True, forceinline=True)
 def bit_of(element):
-    """The set of one element."""
+    """Return the set with a single element."""
     return np.uint64(_ONE << np.uint64(element))
 
 
@@ -37,7 +37,7 @@ def has(mask, element):
 
 @cuda.jit(device=True, forceinline=True)
 def low_bits(n):
-    """The first `n` elements, 0 to 64."""
+    """Return the set of the first `n` elements, 0 to 64."""
     if n >= 64:
         return np.uint64(0xFFFFFFFFFFFFFFFF)
     return np.uint64(bit_of(n) - _ONE)
@@ -45,7 +45,7 @@ def low_bits(n):
 
 @cuda.jit(device=True, forceinline=True)
 def bits_below(word, n):
-    """Mask of the bits of word number `word` that stand for elements below `n`, uint32."""
+    """Return the bits of word number `word` that stand for elements below `n`, uint32."""
     n_left = np.int32(n - 32 * word)
     if n_left >= 32:
         return _U(0xFFFFFFFF)
@@ -54,19 +54,19 @@ def bits_below(word, n):
 
 @cuda.jit(device=True, forceinline=True)
 def of_halves(low, high):
-    """The set of two words."""
+    """Return the set with these two words as its halves."""
     return np.uint64(np.uint64(np.uint64(high) << np.uint64(32)) | np.uint64(low))
 
 
 @cuda.jit(device=True, forceinline=True)
 def voted(low, high):
-    """Set of the lanes that vote yes: a lane votes for its own number, and for 32 more."""
+    """Return the set of positive votes: each lane votes for its own number, and for its number plus 32."""
     return of_halves(ballot(low), ballot(high))
 
 
 @cuda.jit(device=True, forceinline=True)
 def nth_of(mask, n):
-    """The element of the set with `n` smaller ones, int32."""
+    """Return the element of the set with `n` smaller ones, int32."""
     low = np.uint32(np.uint64(mask) & np.uint64(0xFFFFFFFF))
     n_low = count_bits(low)
     if n < n_low:
@@ -77,7 +77,7 @@ def nth_of(mask, n):
 
 @cuda.jit(device=True, forceinline=True)
 def _swapped_halves(word, step, low):
-    """One step of transposing 32 words of 32 bits: swap blocks of `step` bits; `low` marks the lower ones."""
+    """Do one step of transposing 32 words of 32 bits: swap blocks of `step` bits; `low` marks the lower blocks."""
     other = shuffle_xor(word, step)
     if cuda.laneid & step != 0:
         return _U(_U(word & ~low) | _U(_U(other >> _U(step)) & low))

@@ -1,4 +1,4 @@
-"""Device memory that a run may take, and the error if there is less."""
+"""The device memory that a run may take, and the error if it runs out."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from mbe_stage.options import Execution
 
 
 def device_budget(execution: Execution) -> int:
-    """Bytes of device memory for a run: as requested, or three quarters of the free memory."""
+    """Return the bytes of device memory for a run: as requested, or three quarters of the free memory."""
     if execution.device_memory_bytes is not None:
         return execution.device_memory_bytes
-    # Memory that CuPy keeps for reuse counts as free: a run takes it from there.
+    # Memory that CuPy keeps for reuse counts as free, because a run can take it.
     free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
     return free * 3 // 4
 
 
 @contextmanager
 def device_work(budget_bytes: int) -> Iterator[None]:
-    """Work on the default stream, where Numba launches, whatever stream is current; explain errors of memory.
+    """Make the default stream current, since Numba launches there; turn memory errors into `MemoryBudgetExceeded`.
 
-    Work enqueued on the current stream afterwards waits for this work.
+    Later work on the caller's stream waits for this work.
 
     Raises
     ------
     MemoryBudgetExceeded
-        The device has less memory than the budget promised.
+        The device has less free memory than the budget.
     """
     current = cp.cuda.get_current_stream()
     if current != cp.cuda.Stream.null:
-        # Work enqueued there may make the arrays that are used here.
+        # Work enqueued on it may produce the arrays used here.
         current.synchronize()
     try:
         with cp.cuda.Stream.null:

@@ -1,15 +1,15 @@
-"""The private API of numba-cuda that this package needs; no other file uses any of it.
+"""The private API of numba-cuda that this package needs; no other file uses it.
 
-numba-cuda has no public way to do four things:
+numba-cuda has no public API for four tasks:
 
-- Keep a kernel's machine code under a name that depends on all of our sources (`_KernelCache`). Its own cache looks at
+- Keep a kernel's machine code under a name that depends on all of our sources (`_KernelCache`). Its own cache checks
   the kernel's file only, so after an update old device code would run inside new code.
-- Say without compiling that a kernel is loaded or kept (`is_loaded`, `is_kept`).
-- Launch with arguments whose types are known (`LoadedKernel`). numba-cuda works out the type of every argument at every
+- Check without compiling whether a kernel is loaded or kept (`is_loaded`, `is_kept`).
+- Launch with arguments of known types (`LoadedKernel`). numba-cuda determines the type of every argument at every
   launch, and makes an object for every word.
 - Name the errors of a driver that does not start (`driver_errors`).
 
-docs/decisions/numba-cuda.md lists the names. Importing this module imports nothing of numba-cuda.
+docs/decisions/numba-cuda.md lists the names used. Importing this module does not import numba-cuda.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from mbe_stage.runtime import code_cache
 
 Signature = tuple[Any, ...]
 Kind = tuple[Any, int, int]
-"""Dtype, dimensions and bytes of an entry."""
+"""Dtype, dimensions and bytes per entry."""
 _loaded: set[Any] = set()
 _MOST_WORDS = 512
 
 
 class _KernelCache:
-    """The machine code of one kernel, as numba-cuda asks for it.
+    """The machine code of one kernel, behind numba-cuda's cache interface.
 
     Parameters
     ----------
     name : str
-        Finds the kernel in another process (`jit.KernelCall`).
+        Identifies the kernel in other processes (`jit.KernelCall`).
     launch_bounds : tuple of int, or None
     sources : Path, optional
         As `code_cache` takes it.
@@ -55,20 +55,20 @@ class _KernelCache:
         return str(code_cache.cache_directories(self._sources)[0])
 
     def shipped(self) -> int | None:
-        """Return the handle of installed code for the current device. Kernels of other packages have none."""
+        """Return the handle of installed code for the current device, or None. Other packages' kernels have none."""
         from numba import cuda
 
         return None if self._sources else cubins.handle_of(self._name, cuda.get_current_device().compute_capability)
 
     def holds(self, signature: Signature, target_context: Any) -> bool:
-        """True if there is code for these types and this device."""
+        """True if the cache has code for these types and this device."""
         return code_cache.is_kept(self._file_name(signature, target_context.codegen()), self._sources)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         from numba.cuda.dispatcher import _Kernel
         from numba.cuda.utils import numba_target_override
 
-        # Without a refresh of the context, which imports what only compiling needs: a quarter of a second.
+        # Without refreshing the context: that imports modules for compiling only, in a quarter of a second.
         with numba_target_override():
             code = code_cache.kept(self._file_name(sig, target_context.codegen()), self._sources)
             return None if code is None else _Kernel._rebuild(**pickle.loads(code))
@@ -76,7 +76,7 @@ class _KernelCache:
     def save_overload(self, sig: Any, data: Any) -> None:
         from numba.cuda.serialize import dumps
 
-        # Code that depends on the number of blocks would need more in its name: no kernel of ours is such code.
+        # The name does not cover code that depends on the number of blocks; our kernels have no such code.
         assert not data.launch_config_sensitive
         code_cache.keep_or_warn(self._file_name(sig, data.codegen), dumps(data._reduce_states()), self._sources)
 
@@ -91,13 +91,13 @@ class _KernelCache:
 
 
 def keep_code(kernel: Any, function: Callable[..., None], name: str, launch_bounds: tuple[int, int] | None) -> None:
-    """Have the machine code of a kernel kept. The emulator of the tests runs the plain function: nothing to keep."""
+    """Keep the machine code of a kernel. The tests' emulator runs the plain function, which has none."""
     if kernel is not function:
         kernel._cache = _KernelCache(name, launch_bounds, code_cache.sources_of(function))
 
 
 def is_loaded(kernel: Any, signature: Signature) -> bool:
-    """True if this process has the code of a kernel for its types; once it has, they are not hashed again."""
+    """True if this process has loaded a kernel for its types; the result is cached, because hashing types is slow."""
     if kernel not in _loaded and (signature in kernel.overloads or kernel._cache.shipped() is not None):
         _loaded.add(kernel)
     return kernel in _loaded
@@ -109,7 +109,7 @@ def is_kept(kernel: Any, signature: Signature) -> bool:
 
 
 class LoadedKernel:
-    """A kernel on the current device, whose launches cost a tenth of numba-cuda's.
+    """A kernel on the current device, with launches ten times cheaper than numba-cuda's.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class LoadedKernel:
 
 
 def kinds_of(signature: Signature) -> tuple[Kind | None, ...]:
-    """Return the kind of each array, and None for each integer; those of tuples in their places."""
+    """Return the kind of each array, and None for each integer; tuples are flattened."""
     from numba import types
     from numba.np.numpy_support import as_dtype
 
@@ -160,12 +160,12 @@ def kinds_of(signature: Signature) -> tuple[Kind | None, ...]:
 def words_of(name: str, kinds: Sequence[Kind | None], arguments: Iterable[Any]) -> list[int]:
     """Return the words that a kernel takes for these arguments.
 
-    For an array these are two that kernels do not use, number of entries, bytes of an entry, address, shape, strides.
+    An array becomes two unused words, number of entries, bytes per entry, address, shape and strides.
 
     Raises
     ------
     TypeError
-        The kernel is compiled for other arguments.
+        The kernel was compiled for other arguments.
     """
     flat: list[Any] = []
     for argument in arguments:
@@ -178,7 +178,7 @@ def words_of(name: str, kinds: Sequence[Kind | None], arguments: Iterable[Any]) 
         if kind is None:
             words.append(operator.index(value))
             continue
-        # Each attribute of an array takes a tenth of a microsecond, and launches pass dozens of arrays.
+        # Each attribute access takes a tenth of a microsecond, and launches pass dozens of arrays.
         dtype, n_dimensions, itemsize = kind
         shape, strides, given = value.shape, value.strides, value.dtype
         if (given is dtype or given == dtype) and n_dimensions == 1 == len(shape) and strides == (itemsize,):
@@ -196,7 +196,7 @@ def words_of(name: str, kinds: Sequence[Kind | None], arguments: Iterable[Any]) 
 
 
 class _Launching(threading.local):
-    """Words of a launch, and where the address of each stands. The driver copies them before the launch returns."""
+    """Words of a launch, and their addresses. The driver copies the words before the launch returns."""
 
     def __init__(self) -> None:
         self.words = array("q", bytes(8 * _MOST_WORDS))
@@ -209,12 +209,12 @@ _launching = _Launching()
 
 
 def driver_errors() -> tuple[type[Exception], ...]:
-    """The errors of numba-cuda, and of cuda.core below it, when the driver does not start.
+    """Return the errors of numba-cuda and cuda.core when the driver does not start.
 
     Raises
     ------
     ImportError
-        numba-cuda is not whole. A missing name of cuda.core is left out: another version may have it elsewhere.
+        numba-cuda is incomplete. A missing name of cuda.core is left out, since its place differs between versions.
     """
     from numba.cuda.cudadrv.error import CudaDriverError
 

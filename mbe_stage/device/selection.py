@@ -1,4 +1,4 @@
-"""List this machine's devices, and have a thread work on one of them."""
+"""List this machine's devices, and make a thread use one of them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mbe_stage.errors import EngineUnavailable, InvalidArgument
 
 
 def device_numbers(asked: Literal["all"] | Sequence[int]) -> tuple[int, ...]:
-    """Return the requested devices, by number.
+    """Return the numbers of the requested devices.
 
     Raises
     ------
     InvalidArgument
         A device does not exist.
     EngineUnavailable
-        The devices are of different kinds, but code is compiled for one.
+        The devices have different compute capabilities, but code is compiled for one.
     """
     n = cp.cuda.runtime.getDeviceCount()
     numbers = tuple(range(n)) if asked == "all" else tuple(asked)
@@ -41,24 +41,24 @@ def device_numbers(asked: Literal["all"] | Sequence[int]) -> tuple[int, ...]:
 
 
 def current_number() -> int:
-    """Number of the device that this thread works on."""
+    """Return the number of this thread's device."""
     return int(cp.cuda.runtime.getDevice())
 
 
 @contextmanager
 def selected(number: int) -> Iterator[None]:
-    """Have this thread work on a device, with Numba and with CuPy."""
+    """Make this thread use a device, in Numba and in CuPy."""
     with cuda.gpus[number], cp.cuda.Device(number):
         yield
 
 
 def free_bytes(number: int) -> int:
-    """Free memory of a device, including what CuPy keeps for reuse."""
+    """Return the free memory of a device, including memory that CuPy keeps for reuse."""
     with cp.cuda.Device(number):
         return int(cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes())
 
 
 @cache
 def name_of(number: int) -> str:
-    """The maker's name of a device: asking takes a millisecond."""
+    """Return the product name of a device; cached, because asking takes a millisecond."""
     return cp.cuda.runtime.getDeviceProperties(number)["name"].decode()

@@ -1,6 +1,6 @@
 """Sort lists of any length in place by a bitonic network, in shared or in device memory.
 
-Every comparison puts the smaller entry first. So entries behind the end need not exist: they would stay there.
+Every comparison puts the smaller entry first. So entries beyond the end need not exist: they would stay there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _order_pair(values, place, partner, end):
-    """Put the smaller one of two entries first."""
+    """Put the smaller of two entries first."""
     if partner < end:
         one, other = values[_W(place)], values[_W(partner)]
         if one > other:
@@ -34,7 +34,7 @@ def _merge_runs(values, begin, end, half, worker, n_workers):
     begin : int
         First entry.
     end : int
-        One past the last.
+        One past the last entry.
     half : int
         Length of the sorted runs.
     worker : int
@@ -51,7 +51,7 @@ def _merge_runs(values, begin, end, half, worker, n_workers):
 
 @cuda.jit(device=True, forceinline=True)
 def _settle(values, begin, end, step, worker, n_workers):
-    """Do a later step of the merge: compare each entry with the one `step` further on.
+    """Do a later step of the merge: compare each entry with the one `step` positions later.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def _settle(values, begin, end, step, worker, n_workers):
     begin : int
         First entry.
     end : int
-        One past the last.
+        One past the last entry.
     step : int
         Distance of the compared entries.
     worker : int

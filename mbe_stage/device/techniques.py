@@ -1,4 +1,4 @@
-"""Techniques of a search that can be switched off, to measure their worth. The results stay the same."""
+"""Techniques of a search that can be switched off to measure their effect. The results stay the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class TechniqueSwitches:
-    """A switch for each technique; all are on by default."""
+    """One switch per technique; all are on by default."""
 
     @classmethod
     def without(cls, name: str) -> Self:
@@ -27,5 +27,5 @@ class TechniqueSwitches:
 
     @functools.cache  # noqa: B019 - there are few of them
     def _mask_of(self, *names: str) -> int:
-        """Return a bit for each technique that is on, in the order of the names."""
+        """Return one bit for each active technique, in the order of the names."""
         return sum(1 << bit for bit, name in enumerate(names) if getattr(self, name))

@@ -1,8 +1,8 @@
-"""Copy results to the host: into pinned memory if it comes back, else into ordinary memory by several threads.
+"""Copy results to the host: into reusable pinned memory if it is free, else into ordinary memory by several threads.
 
-The bus fills pinned memory directly, but allocating some takes longer than filling it. So a few pieces are used again
-and again: a piece comes back when nobody has its arrays any more. A consumer that keeps them gets ordinary memory. Its
-pages are made when they are first written, which takes longer than the bus, so several threads write them.
+The bus fills pinned memory directly, but allocating it takes longer than filling it. So a few pieces are reused; a
+piece is free again when its arrays are no longer referenced. A consumer that keeps its arrays gets ordinary memory. Its
+pages are allocated at the first write, which takes longer than the bus, so several threads write them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from mbe_stage.options import Execution
 
 _PIECE_BYTES = 32 << 20
 _MOST_PIECES = 4
-# Smaller results are over before so much pinned memory is allocated: tens of milliseconds.
+# Bytes copied before pinned memory is allocated, which takes tens of milliseconds; smaller results end sooner.
 _BYTES_WITHOUT = 64 << 20
-# A result of this size takes as long to ask for as to copy: its arrays are waited for together.
+# Up to this size, starting a copy takes as long as the copy, so all arrays are awaited together.
 _SMALL_BYTES = 1 << 20
-# Ordinary memory is filled by way of pinned memory, whose bytes threads copy on in steps. The bus is asked once for an
-# array and waited for once a piece, not once a step: each time this thread needs Python's lock again, and where many
-# threads want it that takes as long as a step.
+# Ordinary memory is filled through pinned memory, and threads copy the bytes on in steps. The bus is asked once per
+# array and awaited once per piece, not once per step. Each call needs Python's lock again, and with many threads that
+# takes as long as a step.
 _STEP_BYTES = 2 << 20
 _MOST_THREADS = 32
 
 
 class _Pinned:
-    """Pieces of pinned memory of this process, and the threads that fill ordinary memory."""
+    """Pieces of pinned memory of this process, and threads that fill ordinary memory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,23 +56,23 @@ class _Pinned:
                 self._n_pieces += 1
             memory = cp.cuda.alloc_pinned_memory(_PIECE_BYTES)
         array = np.frombuffer(memory, np.uint8, _PIECE_BYTES)
-        # Called from whatever thread drops the last array, so without a lock.
+        # Called by the thread that drops the last array, so it must not need the lock.
         weakref.finalize(array, self._free.append, memory).atexit = False
         return array
 
     def is_worth(self, n_bytes: int) -> bool:
-        """True if enough has been copied by now for pinned memory to be allocated."""
+        """True once enough has been copied to justify allocating pinned memory."""
         self._n_bytes += n_bytes
         return self._n_bytes > _BYTES_WITHOUT
 
     def of_this_thread(self) -> np.ndarray:
-        """Return memory for small results, which are copied on from there at once."""
+        """Return this thread's memory for small results, which are copied out of it at once."""
         if not hasattr(self._small, "memory"):
             self._small.memory = _pinned(_SMALL_BYTES)
         return self._small.memory
 
     def fill(self, targets: list[np.ndarray], sources: tuple[cp.ndarray, ...]) -> None:
-        """Copy arrays into ordinary memory, as much at a time as a piece holds."""
+        """Copy arrays into ordinary memory, one piece at a time."""
         try:
             staged = self._staged.popleft()
         except IndexError:
@@ -100,7 +100,7 @@ def _pinned(n_bytes: int) -> np.ndarray:
 def _in_pieces(
     targets: list[np.ndarray], sources: tuple[cp.ndarray, ...]
 ) -> Iterator[list[tuple[np.ndarray, cp.ndarray]]]:
-    """Yield the bytes of arrays, cut into parts that fill a piece together."""
+    """Yield the bytes of arrays, cut into parts that together fill a piece."""
     parts, room = [], _PIECE_BYTES
     for target, source in zip(targets, sources, strict=True):
         to, bytes_of_source, begin = target.view(np.uint8), source.view(np.uint8), 0
@@ -120,10 +120,10 @@ _PINNED = _Pinned()
 
 
 def to_host(*arrays: cp.ndarray) -> list[np.ndarray]:
-    """Copy arrays of one dimension to the host; what the caller keeps stays valid.
+    """Copy flat arrays to the host; the caller may keep them.
 
     The first 64 MiB of a process, and results of up to 1 MiB, come in ordinary memory. Other results of up to 32 MiB
-    come in pinned memory if some of its 128 MiB are free: the caller has dropped what it got earlier.
+    come in pinned memory, if some of its 128 MiB are free because the caller has dropped earlier results.
     """
     n_bytes = bytes_together(array.nbytes for array in arrays)
     is_worth = _PINNED.is_worth(n_bytes)

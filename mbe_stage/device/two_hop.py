@@ -1,8 +1,8 @@
-"""Two-hop degrees in device memory: the algorithm of `mbe_stage.graphs.two_hop`, with a batch of vertices at once.
+"""Two-hop degrees in device memory: the algorithm of `mbe_stage.graphs.two_hop`, for a batch of vertices at once.
 
-A walking vertex has a hash table of the vertices it meets, with twice as many places as it can meet. A batch holds as
-many tables as fit into memory. The sorted lists of the graph show if a vertex is reached by the hub, or is a neighbour.
-So time and memory grow with the steps only.
+Each walking vertex has a hash table of the vertices it meets, with twice as many places as it can meet. A batch has as
+many tables as fit into memory. The sorted lists of the graph show whether the hub reaches a vertex, and whether a
+vertex is a neighbour. So time and memory grow with the steps only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 
 # Pairs checked at once; a grid has no more than 2**31 blocks.
 _MOST_PAIRS = 1 << 31
-# Bytes of a place in a table, and of a neighbour in the lists of a batch.
+# Bytes per place in a table, and per neighbour in the lists of a batch.
 _PLACE_BYTES, _NEIGHBOUR_BYTES = 4, 16
 _FREE = np.int32(-1)
 _SPREAD = np.uint32(0x9E3779B1)
@@ -36,11 +36,11 @@ class _Plan:
     Attributes
     ----------
     hubs : (n_left,) int32
-        The neighbour of each vertex with most neighbours, the smallest of equal ones; -1 without any.
+        The neighbour of each vertex with the highest degree, the smallest in a tie; -1 without neighbours.
     walks : (n_left,) int64
-        Neighbours of all its other neighbours.
+        Sum of the degrees of the other neighbours.
     asks : (n_right,) bool
-        For each hub, True if its vertices check those that it does not reach.
+        For each hub, True if the vertices outside its reach check for shared neighbours instead of walking.
     n_steps : int
     """
 
@@ -51,7 +51,7 @@ class _Plan:
 
 
 def two_hop_steps(graph: BipartiteCSR) -> tuple[int, int]:
-    """Bound the steps as `mbe_stage.graphs.two_hop.two_hop_steps`, for a graph of CuPy arrays."""
+    """Bound the steps like `mbe_stage.graphs.two_hop.two_hop_steps`, for a graph with CuPy arrays."""
     return _plan(graph).n_steps, _plan(graph.swapped()).n_steps
 
 
@@ -63,7 +63,7 @@ def two_hop_degrees(graph: BipartiteCSR, memory_bytes: int = 1 << 30) -> cp.ndar
     graph : BipartiteCSR
         With CuPy arrays; ``graph.swapped()`` for the right side.
     memory_bytes : int
-        Limit for a batch, besides some arrays as long as the graph's own. A batch has at least one vertex.
+        Limit for a batch, besides a few arrays as long as the graph's. A batch has at least one vertex.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def two_hop_degrees(graph: BipartiteCSR, memory_bytes: int = 1 << 30) -> cp.ndar
     plan = _plan(graph)
     result = cp.zeros(graph.n_left, cp.int64)
     counted = cp.flatnonzero(plan.hubs >= 0)
-    # The hub reaches the vertex itself.
+    # Subtract the vertex itself, which the hub reaches too.
     result[counted] = cp.diff(graph.right_offsets)[plan.hubs[counted]] - 1
     asks = plan.asks[plan.hubs[counted]]
     for batch in _batches(graph, counted[~asks & (plan.walks[counted] > 0)], plan.walks, memory_bytes):
@@ -88,7 +88,7 @@ def _plan(graph: BipartiteCSR) -> _Plan:
     if graph.n_edges == 0:
         return _Plan(hubs, walks, cp.zeros(graph.n_right, cp.bool_), 0)
     by_hub = cp.argsort(hubs)
-    # First position of each hub's group; vertices without a hub come before the first.
+    # Start of each hub's group; vertices without a hub come before the first group.
     starts = cp.searchsorted(hubs[by_hub], cp.arange(graph.n_right + 1, dtype=cp.int32))
     walk, own = (_sums(values[by_hub], starts) for values in (walks, degrees))
     sizes = cp.diff(starts)
@@ -107,13 +107,13 @@ def _sums(values: cp.ndarray, starts: cp.ndarray) -> cp.ndarray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Vertices that walk at the same time.
+    """Vertices that are walked at the same time.
 
     Attributes
     ----------
     vertices : (n,) int64
     table_ends, neighbour_ends : (n,) int64
-        End of each vertex's table and neighbours, counted over the batch.
+        Ends of each vertex's table and neighbours, counted over the batch.
     """
 
     vertices: cp.ndarray
@@ -124,7 +124,7 @@ class _Batch:
 def _batches(graph: BipartiteCSR, vertices: cp.ndarray, walks: cp.ndarray, memory_bytes: int) -> Iterator[_Batch]:
     if vertices.size == 0:
         return
-    # A vertex meets at most as many as walk, and as many as there are; half of the places stay free.
+    # A vertex meets at most as many others as it walks to, and as exist. Half of the places stay free.
     places = 2 * cp.minimum(walks[vertices], graph.n_left)
     degrees = graph.left_offsets[vertices + 1] - graph.left_offsets[vertices]
     ends = cp.cumsum(_PLACE_BYTES * places + _NEIGHBOUR_BYTES * degrees)
@@ -161,7 +161,7 @@ def _met(graph: BipartiteCSR, batch: _Batch, hubs: cp.ndarray) -> cp.ndarray:
 
 
 def _ask(graph: BipartiteCSR, vertices: cp.ndarray, hubs: cp.ndarray, result: cp.ndarray) -> None:
-    """Add the vertices that the hub does not reach and that share a neighbour with each of `vertices`."""
+    """Add, for each vertex, the number of vertices outside its hub's reach that share a neighbour with it."""
     if vertices.size == 0:
         return
     of_hub = hubs[vertices]
@@ -181,11 +181,11 @@ def _ask(graph: BipartiteCSR, vertices: cp.ndarray, hubs: cp.ndarray, result: cp
 
 @kernel(I64, I32, I64, I32, I64)
 def hub_warp_per_vertex(offsets, members, other_degrees, hubs, walks):
-    """Find the neighbour with most neighbours, the smallest of equal ones, and count those of all others."""
+    """Find the neighbour with the highest degree, the smallest in a tie, and sum the degrees of all others."""
     vertex = this_warp()
     if vertex >= hubs.size:
         return
-    # Degree above, and below it a number that grows as the id falls: the maximum is the hub.
+    # The degree in the high bits, and below it a number that falls with the id: the maximum is the hub.
     best, total = np.int64(-1), np.int64(0)
     for i in range(offsets[vertex] + cuda.laneid, offsets[vertex + 1], 32):
         degree = np.int64(other_degrees[members[i]])
@@ -218,11 +218,11 @@ def is_in(wanted, members, start, stop):
 @cuda.jit(device=True)
 def is_first_meeting(other, tables, start, size):
     """Enter `other` into a table; return False if it is there already."""
-    # Multiplying spreads the ids over 32 bits; multiplying by the size then brings them into its range.
+    # Multiplication spreads the ids over 32 bits; multiplication by the size then maps them into the table.
     spread = np.uint64(np.uint32(np.uint32(other) * _SPREAD))
     place = np.int64((spread * np.uint64(size)) >> np.uint64(32))
     while True:
-        # Places are only ever filled: the exchange finds out if a place was read as free too early.
+        # Places are never freed; the exchange detects that another thread has filled a place meanwhile.
         there = tables[start + place]
         if there == _FREE:
             there = cuda.atomic.cas(tables, start + place, _FREE, other)
@@ -249,13 +249,13 @@ def walk_warp_per_neighbour(
     tables,
     counts,
 ):
-    """Count the vertices that a vertex first meets through one neighbour that is not its hub.
+    """Count the vertices that a vertex first meets through one neighbour other than its hub.
 
     Parameters
     ----------
     vertices : (n,) int64, global
     owners : (n_neighbours,) int64, global
-        The vertex that each neighbour belongs to.
+        Position in `vertices` of the vertex with each neighbour.
     neighbour_ends : (n,) int64, global
     table_ends : (n,) int64, global
     hubs : (n_left,) int32, global
@@ -292,7 +292,7 @@ def walk_warp_per_neighbour(
 
 @kernel(I64, I64, I64, I32, I64)
 def ask_warp_per_pair(vertices, outside, offsets, members, counts):
-    """Count one more if a vertex outside has one of the vertex's own neighbours."""
+    """Add one if a vertex outside the hub's reach shares a neighbour with the vertex."""
     index = np.int64(cuda.blockIdx.x) * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
     slot = index // outside.size
     if slot >= vertices.size:

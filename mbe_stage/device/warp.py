@@ -13,19 +13,19 @@ ALL = 0xFFFFFFFF
 
 @cuda.jit(device=True, forceinline=True)
 def next_tile(position):
-    """Position 32 further on: the step of a loop whose lanes work side by side."""
+    """Return the position 32 further on: the step of a loop in which each lane has its own entry."""
     return onward(position, np.int32(WARP_SIZE))
 
 
 @cuda.jit(device=True, forceinline=True)
 def next_one(position):
-    """Next position: the step of a loop that all lanes walk together."""
+    """Return the next position: the step of a loop that all lanes walk together."""
     return onward(position, np.int32(1))
 
 
 @cuda.jit(device=True, forceinline=True)
 def four_entries(entries, k, end):
-    """Entries `k`, `k` + 32, `k` + 64 and `k` + 96, -1 from `end` on: a long list waits for memory once for four."""
+    """Return entries `k`, `k` + 32, `k` + 64 and `k` + 96, -1 from `end` on: one wait for memory instead of four."""
     first = entries[k] if k < end else -1
     second = entries[k + 32] if k + 32 < end else -1
     third = entries[k + 64] if k + 64 < end else -1
@@ -44,7 +44,7 @@ def clear(words, n):
 
 @cuda.jit(device=True, forceinline=True)
 def ballot(predicate):
-    """Bit per lane, as uint32."""
+    """Return a bit for each lane with a true predicate, as uint32."""
     return np.uint32(cuda.ballot_sync(ALL, predicate))
 
 
@@ -56,25 +56,25 @@ def rank(mask):
 
 @cuda.jit(device=True, forceinline=True)
 def count_bits(word):
-    """Set bits of a uint32, int32."""
+    """Return the number of set bits of a uint32, int32."""
     return np.int32(cuda.popc(np.uint32(word)))
 
 
 @cuda.jit(device=True, forceinline=True)
 def first_bit(word):
-    """Position of the lowest set bit of a uint32, int32; -1 if there is none."""
+    """Return the position of the lowest set bit of a uint32, int32; -1 if there is none."""
     return np.int32(np.int32(cuda.ffs(np.uint32(word))) - 1)
 
 
 @cuda.jit(device=True, forceinline=True)
 def lowest_bits(n):
-    """A word with its lowest `n` bits set, 1 to 32, uint32."""
+    """Return a word with its lowest `n` bits set, 1 to 32, uint32."""
     return np.uint32(np.uint32(ALL) >> np.uint32(32 - n))
 
 
 @cuda.jit(device=True, forceinline=True)
 def nth_bit(word, n):
-    """Position of the set bit of a uint32 with `n` set bits below it, int32; 31 if there are fewer."""
+    """Return the position of the set bit of a uint32 with `n` set bits below it, int32; 31 if there are fewer."""
     position = np.int32(0)
     for step in (16, 8, 4, 2, 1):
         below = count_bits(np.uint32(np.uint32(word >> np.uint32(position)) & np.uint32((1 << step) - 1)))
@@ -86,19 +86,19 @@ def nth_bit(word, n):
 
 @cuda.jit(device=True, forceinline=True)
 def shuffle_word(word, lane):
-    """The uint32 of the lane `lane`."""
+    """Return the uint32 of the lane `lane`."""
     return np.uint32(cuda.shfl_sync(ALL, np.int32(word), lane))
 
 
 @cuda.jit(device=True, forceinline=True)
 def shuffle_xor(word, bits):
-    """The uint32 of the lane whose number differs in `bits`."""
+    """Return the uint32 of the lane whose number differs in `bits`."""
     return np.uint32(cuda.shfl_xor_sync(ALL, np.int32(word), bits))
 
 
 @cuda.jit(device=True, forceinline=True)
 def or_all(word):
-    """Union over all lanes, uint32."""
+    """Return the union over all lanes, uint32."""
     word = np.uint32(word | shuffle_xor(word, 16))
     word = np.uint32(word | shuffle_xor(word, 8))
     word = np.uint32(word | shuffle_xor(word, 4))
@@ -108,7 +108,7 @@ def or_all(word):
 
 @cuda.jit(device=True, forceinline=True)
 def sum_all(value):
-    """Sum over all lanes, int64."""
+    """Return the sum over all lanes, int64."""
     value = np.int64(value)
     value += cuda.shfl_xor_sync(ALL, value, 16)
     value += cuda.shfl_xor_sync(ALL, value, 8)
@@ -120,7 +120,7 @@ def sum_all(value):
 
 @cuda.jit(device=True, forceinline=True)
 def sum_small(value):
-    """Sum over all lanes, int32: half the shuffles."""
+    """Return the sum over all lanes, int32; it takes half the shuffles of `sum_all`."""
     value = np.int32(value)
     value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 16))
     value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 8))
@@ -131,7 +131,7 @@ def sum_small(value):
 
 @cuda.jit(device=True, forceinline=True)
 def max_all(value):
-    """Largest over all lanes, int32."""
+    """Return the maximum over all lanes, int32."""
     value = np.int32(value)
     value = max(value, cuda.shfl_xor_sync(ALL, value, 16))
     value = max(value, cuda.shfl_xor_sync(ALL, value, 8))
@@ -142,7 +142,7 @@ def max_all(value):
 
 @cuda.jit(device=True, forceinline=True)
 def max_long(value):
-    """Largest over all lanes, int64."""
+    """Return the maximum over all lanes, int64."""
     value = np.int64(value)
     for distance in (16, 8, 4, 2, 1):
         value = max(value, cuda.shfl_xor_sync(ALL, value, distance))
@@ -151,7 +151,7 @@ def max_long(value):
 
 @cuda.jit(device=True, forceinline=True)
 def min_all(value):
-    """Smallest over all lanes, int32."""
+    """Return the minimum over all lanes, int32."""
     value = np.int32(value)
     value = min(value, cuda.shfl_xor_sync(ALL, value, 16))
     value = min(value, cuda.shfl_xor_sync(ALL, value, 8))
@@ -162,7 +162,7 @@ def min_all(value):
 
 @cuda.jit(device=True, forceinline=True)
 def inclusive_sum(value):
-    """Sum over this lane and those before it, int32."""
+    """Return the sum over this lane and those before it, int32."""
     value = np.int32(value)
     lane = cuda.laneid
     for step in (1, 2, 4, 8, 16):
@@ -174,7 +174,7 @@ def inclusive_sum(value):
 
 @cuda.jit(device=True, forceinline=True)
 def exclusive_sums(numbers, first, n):
-    """Replace each of n numbers by the sum of those before it."""
+    """Replace each of `n` numbers by the sum of those before it."""
     lane = np.int32(cuda.laneid)
     before = np.int32(0)
     tile = np.int32(0)
@@ -192,7 +192,7 @@ def exclusive_sums(numbers, first, n):
 
 @cuda.jit(device=True, forceinline=True)
 def inclusive_sum_64(value):
-    """Sum over this lane and those before it, int64."""
+    """Return the sum over this lane and those before it, int64."""
     value = np.int64(value)
     lane = cuda.laneid
     for step in (1, 2, 4, 8, 16):
@@ -204,7 +204,7 @@ def inclusive_sum_64(value):
 
 @cuda.jit(device=True, forceinline=True)
 def owner_of(position, ends):
-    """The first lane whose `ends` (ascending over the lanes) lies behind `position`; 31 if none does."""
+    """Return the first lane whose `ends` (ascending over the lanes) exceeds `position`; 31 if none does."""
     low = np.int32(0)
     for step in (16, 8, 4, 2, 1):
         end = cuda.shfl_sync(ALL, ends, np.int32(low + step - 1))

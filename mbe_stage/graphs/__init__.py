@@ -1,1 +1,1 @@
-"""Graphs as arrays, for any problem."""
+"""Graphs as arrays, used by all problems."""

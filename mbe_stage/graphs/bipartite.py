@@ -1,4 +1,4 @@
-"""The bipartite graph as two sorted adjacency arrays: the input of every engine."""
+"""A bipartite graph as two sorted adjacency arrays: the input of every engine for bicliques."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BipartiteCSR:
     Attributes
     ----------
     n_left, n_right : int
-        Number of vertices of each side; ids are dense, ``0 .. n - 1``, and the two sides are separate id spaces.
+        Number of vertices on each side. Ids are dense, ``0 .. n - 1``; the sides have separate ids.
     left_offsets : (n_left + 1,) int64
         The neighbours of left vertex ``u`` are ``left_members[left_offsets[u]:left_offsets[u + 1]]``.
     left_members : (n_edges,) int32
@@ -44,7 +44,7 @@ class BipartiteCSR:
         Parameters
         ----------
         left_ids, right_ids : (n_pairs,) integers
-            One edge a position.
+            The two ends of each edge.
         n_left, n_right : int, optional
             Number of vertices; by default the largest id plus one.
 
@@ -67,13 +67,13 @@ class BipartiteCSR:
             )
         n_left = vertex_count(left, n_left, "n_left", "left ids")
         n_right = vertex_count(right, n_right, "n_right", "right ids")
-        # Loading compiled code costs, and many that know graphs make none: only here.
+        # Imported here: loading compiled code takes time, and many modules only need the type.
         from mbe_stage.graphs.csr import transposed
         from mbe_stage.graphs.pairs import distinct_pairs, row_offsets
 
         left, right = distinct_pairs(left, right, n_left, n_right)
         left_offsets, right_offsets = row_offsets(left, n_left), row_offsets(right, n_right)
-        # Compiled code expects contiguous arrays that may be written to.
+        # Compiled code expects contiguous, writable arrays.
         right = np.require(right, requirements=["C", "W"])
         return cls(
             n_left=n_left,
@@ -91,16 +91,16 @@ class BipartiteCSR:
 
     @property
     def is_on_host(self) -> bool:
-        """True if the arrays are NumPy's; else they are CuPy's."""
+        """True for NumPy arrays, False for CuPy arrays."""
         return isinstance(self.left_offsets, np.ndarray)
 
     @property
     def edges_checksum(self) -> int:
-        """CRC-32 of the edges: it tells graphs apart by mistake, not against forgery."""
+        """CRC-32 of the edges; it guards against mixing up graphs by mistake, not against forgery."""
         return checksum_of_edges(self.left_offsets, self.left_members)
 
     def check_containing(self, left: Iterable[int], right: Iterable[int]) -> None:
-        """Refuse vertices that must be members, and are none of the graph.
+        """Raise an error if a vertex that must be a member is not in the graph.
 
         Raises
         ------
@@ -129,15 +129,15 @@ class BipartiteCSR:
         )
 
     def neighbours_of_left(self, vertex: int) -> np.ndarray:
-        """Right neighbours of a left vertex, ascending (a view)."""
+        """Return the right neighbours of a left vertex, ascending (a view)."""
         return self.left_members[self.left_offsets[vertex] : self.left_offsets[vertex + 1]]
 
     def neighbours_of_right(self, vertex: int) -> np.ndarray:
-        """Left neighbours of a right vertex, ascending (a view)."""
+        """Return the left neighbours of a right vertex, ascending (a view)."""
         return self.right_members[self.right_offsets[vertex] : self.right_offsets[vertex + 1]]
 
     def swapped(self) -> BipartiteCSR:
-        """The same graph with the sides exchanged; no array is copied."""
+        """Return the graph with its sides exchanged; no array is copied."""
         return BipartiteCSR(
             n_left=self.n_right,
             n_right=self.n_left,
@@ -148,14 +148,14 @@ class BipartiteCSR:
         )
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """All edges as ``(left_ids, right_ids)``, int32, ordered by left id and then right id."""
+        """Return all edges as ``(left_ids, right_ids)``, int32, ordered by left id and then right id."""
         return np.repeat(np.arange(self.n_left, dtype=np.int32), self.left_degrees), self.left_members
 
 
 def wedge_counts(graph: BipartiteCSR) -> tuple[int, int]:
-    """Sums of the squared degrees of the left and of the right side.
+    """Return the sums of the squared degrees of the left and of the right side.
 
     The first is the number of two-step paths right - left - right, which enumerating the right side walks at its first
-    level; the second the same for enumerating the left side.
+    level. The second is the same for enumerating the left side.
     """
     return int(np.sum(graph.left_degrees**2)), int(np.sum(graph.right_degrees**2))

@@ -12,7 +12,7 @@ from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 def filtered(
     offsets: np.ndarray, members: np.ndarray, kept_rows: np.ndarray, kept_members: np.ndarray, new_ids: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The kept rows, with those of their members that are kept, under new ids.
+    """Return the kept rows with their kept members, under new ids.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def filtered(
     kept_rows : (n_rows,) bool
     kept_members : (n_members,) bool
     new_ids : (n_members,) integers
-        Ascending over the kept ones, so that rows stay ascending.
+        New ids, ascending over the kept members so that rows stay ascending.
 
     Returns
     -------
@@ -39,20 +39,20 @@ def reordered(offsets: np.ndarray, members: np.ndarray, order: np.ndarray) -> tu
 
 
 def transposed(offsets: np.ndarray, members: np.ndarray, column_offsets: np.ndarray) -> np.ndarray:
-    """Return the rows of each column, ascending, ``(n_entries,) int32``; `column_offsets` has the first of each."""
+    """Return the rows of each column, ascending, ``(n_entries,) int32``; `column_offsets` are the columns' offsets."""
     rows = np.empty_like(members)
     _transpose(offsets, members, column_offsets[:-1].copy(), rows)
     return rows
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_filtered, _copy_rows, _transpose)
 
 
 @compiled(LONGS, INTS, FLAGS, FLAGS, LONGS, int64)
 def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
-    """As `filtered`, with the number of rows that are kept."""
+    """The same as `filtered`, given the number of kept rows."""
     new_offsets = np.zeros(n_kept_rows + 1, np.int64)
     new_members = np.empty(members.size, np.int32)
     id_of = np.empty(new_ids.size, np.int32)
@@ -82,7 +82,7 @@ def _copy_rows(offsets, members, order, new_offsets, new_members):
 
 @compiled(LONGS, INTS, LONGS, INTS)
 def _transpose(offsets, members, ends, rows):
-    """Transpose; `ends` holds the first entry of each column at the beginning."""
+    """Transpose the rows; at first `ends` holds the offset of each column."""
     for row in range(offsets.size - 1):
         for k in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
             column = np.uint64(members[k])

@@ -17,7 +17,7 @@ def as_bipartite(graph: BipartiteCSR | tuple[np.ndarray, np.ndarray]) -> Biparti
     Raises
     ------
     InvalidArgument
-        It is neither, or could be a list of two edges (`are_edges`); or as `BipartiteCSR.from_edges`.
+        The argument is neither, or could be a list of two edges (`are_edges`), or `BipartiteCSR.from_edges` refuses it.
     """
     return graph if isinstance(graph, BipartiteCSR) else BipartiteCSR.from_edges(*_pair(graph, "left_ids, right_ids"))
 
@@ -28,15 +28,16 @@ def as_undirected(graph: UndirectedCSR | tuple[np.ndarray, np.ndarray]) -> Undir
     Raises
     ------
     InvalidArgument
-        It is neither, or could be a list of two edges (`are_edges`); or as `UndirectedCSR.from_edges`.
+        The argument is neither, or could be a list of two edges (`are_edges`), or `UndirectedCSR.from_edges` refuses
+        it.
     """
     return graph if isinstance(graph, UndirectedCSR) else UndirectedCSR.from_edges(*_pair(graph, "src, dst"))
 
 
 def are_edges(pair: Any) -> bool:
-    """True if what could be a pair of columns reads as two edges: two tuples of two, or a list of two lists of two.
+    """True if a supposed pair of columns looks like two edges: two tuples of two, or a list of two lists of two.
 
-    A tuple of two lists is a pair of columns, and so are arrays in whatever holds them.
+    A tuple of two lists is a pair of columns, and so is any pair of arrays.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Dense ids from the caller: check them, and turn them into the arrays of a graph."""
+"""Check dense ids from the caller and convert them for graphs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.integers import as_integer
 
 MAX_VERTICES = 2**31 - 1
-"""Vertices of a side, at most."""
-# Ids that leave gaps are taken as they are up to this many vertices, or this many for each edge: arrays of that size
-# are small, or of the order of the edges.
+"""Largest number of vertices on a side."""
+# Without a stated number of vertices, ids with gaps are accepted up to this many vertices, or this many per edge: then
+# arrays of that size are small, or proportional to the edges.
 _FEW_VERTICES, _VERTICES_PER_EDGE = 1 << 22, 64
 
 
 def as_ids(values: ArrayLike, name: str) -> np.ndarray:
-    """Return the ids of one end of each edge, ``(n_edges,) int32``.
+    """Return the ids of one end of all edges, ``(n_edges,) int32``.
 
     Raises
     ------
     InvalidArgument
-        Not a flat array of integers from 0 to 2^31 - 2; the message names the argument.
+        The argument is not a flat array of integers from 0 to 2^31 - 2; the message names it.
     """
     ids = np.asarray(values)
     if ids.ndim != 1:
@@ -43,7 +43,7 @@ def as_ids(values: ArrayLike, name: str) -> np.ndarray:
 
 
 def vertex_count(ids: np.ndarray, n: int | None, name: str, of: str) -> int:
-    """Return the number of vertices: as stated, or as the ids need.
+    """Return the number of vertices: the stated one, or else the largest id plus one.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def vertex_count(ids: np.ndarray, n: int | None, name: str, of: str) -> int:
     Raises
     ------
     InvalidArgument
-        Fewer are stated than the ids need, or none, and the ids are far from dense: they reach beyond 4,194,304 and
-        beyond 64 for each edge.
+        The stated number is too small for the ids. Or none is stated, and the ids are far from dense: above 4,194,304
+        and above 64 per edge.
     """
     needed = int(ids.max()) + 1 if ids.size else 0
     if n is None:
@@ -74,12 +74,12 @@ def vertex_count(ids: np.ndarray, n: int | None, name: str, of: str) -> int:
 
 
 def checksum_of_edges(offsets: Any, members: Any) -> int:
-    """CRC-32 of a graph's edges: it tells graphs apart by mistake, not against forgery.
+    """Return the CRC-32 of a graph's edges; it guards against mixing up graphs by mistake, not against forgery.
 
     Parameters
     ----------
     offsets, members : int64 and int32
-        NumPy's arrays, or CuPy's.
+        NumPy or CuPy arrays.
     """
     return zlib.crc32(_content(members, np.int32), zlib.crc32(_content(offsets, np.int64)))
 

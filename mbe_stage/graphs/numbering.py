@@ -1,7 +1,7 @@
-"""Number keys while they are read: integers by their ranks, texts in the order in which they come.
+"""Number keys while they are read: integers by rank, texts by first occurrence.
 
-Integers that lie close together need no hash table: a bit for each number of their range finds the ranks. Others, and
-texts, go through tables with open addressing, which grow with the number of distinct keys.
+Integers that lie close together need no hash table: a bitmap of their range gives the ranks. Other integers and texts
+use hash tables with open addressing, which grow with the number of distinct keys.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
 from mbe_stage.splitmix import finalised
 
-# A range of at most this many numbers gets bits.
+# A range of at most this size always gets a bitmap.
 _FEW_NUMBERS = 1 << 20
 _FEWEST_SLOTS = 1 << 12
 _BLOCK, _PIECE = 1 << 23, 1 << 18
-# Keys that are looked up together: what they touch fits into the first cache.
+# Keys looked up together: their slots fit into the first-level cache.
 _AT_ONCE = 128
 
 Growing = Callable[[int], None]
-"""Called before so many bytes are taken beside those of the table; it may raise an error."""
+"""Called with the bytes that a table is about to take in addition; it may raise an error."""
 
 
 def freely(_: int) -> None:
-    """Let tables grow: a `Growing` without a limit."""
+    """Let tables grow without a limit: a `Growing`."""
 
 
-# In a slot of a text: its length, and its code.
+# Packing of a text's slot: bits of the length, its largest value, and the bits of the code.
 _LENGTH_BITS, _LONG, _CODE_MASK = 16, (1 << 16) - 1, (1 << 32) - 1
 
 
 class Codes:
-    """A growing array of int32 or another kind, in blocks so large that their memory goes back to the system.
+    """A growing array of int32 or another type, in blocks so large that freed memory goes back to the system.
 
     Attributes
     ----------
     n : int
-        Its size so far.
+        Number of values so far.
     """
 
     numbers_per_value = 16
-    """A range of at most so many numbers for each of them gets bits."""
+    """A range gets a bitmap if it has at most this many numbers per value."""
 
     def __init__(self, kind: Any = np.int32) -> None:
         self.n, self._kind = 0, np.dtype(kind)
@@ -55,7 +55,7 @@ class Codes:
         self._block, self._n_filled = np.empty(0, self._kind), 0
 
     def more(self, n: int) -> np.ndarray:
-        """Return the next `n` places, to be written to."""
+        """Return the next `n` places for the caller to fill."""
         if self._n_filled + n > self._block.size:
             self._full.append(self._block[: self._n_filled])
             self._block, self._n_filled = np.empty(max(n, _BLOCK), self._kind), 0
@@ -69,7 +69,7 @@ class Codes:
                 yield block[start : start + _PIECE]
 
     def whole(self) -> np.ndarray:
-        """Return the array, once; the blocks are given up on the way."""
+        """Return the array; call it once, since the blocks are freed on the way."""
         self._full.append(self._block[: self._n_filled])
         blocks, self._full, self._block = self._full[::-1], [], np.empty(0, self._kind)
         if len(blocks) == 2:
@@ -83,12 +83,12 @@ class Codes:
 
 
 class IntegerNumbers:
-    """Numbers integers as they come.
+    """Numbers integers as they are read.
 
     Parameters
     ----------
     codes : Codes, optional
-        Takes their codes.
+        Receives the code of each value.
     growing : Growing
 
     Examples
@@ -102,16 +102,16 @@ class IntegerNumbers:
 
     def __init__(self, codes: Codes | None = None, growing: Growing = freely) -> None:
         self._growing = growing
-        # Distances from `_base` while they fit; then codes in `_table`.
+        # The codes are distances from `_base` while these fit into int32, then codes of `_table`.
         self._codes = Codes() if codes is None else codes
         self._base: int | None = None
         self._low = self._high = 0
         self._table: _IntegerTable | None = None
-        # While they go there, those parts of the distances that are in it.
+        # Number of parts already converted while distances are replaced by codes of the table; None otherwise.
         self._n_entered: int | None = None
 
     def add(self, values: np.ndarray) -> None:
-        """Take the next values, ``(n,) int64``."""
+        """Add the next values, ``(n,) int64``."""
         if not values.size:
             return
         if self._table is None:
@@ -132,7 +132,7 @@ class IntegerNumbers:
         return 0 if self._table is None else self._table.slots.nbytes
 
     def seen(self) -> Iterator[np.ndarray]:
-        """Yield all distinct values so far, in parts, some of them again and again."""
+        """Yield all distinct values so far, in parts; values may repeat."""
         if self._table is not None:
             yield self._table.keys()
         if self._table is None or self._n_entered is not None:
@@ -140,7 +140,7 @@ class IntegerNumbers:
                 yield distances.astype(np.int64) + (self._base or 0)
 
     def most_bytes(self, n: int) -> int:
-        """Return the most bytes, beside the codes, until so many distinct values are ranked."""
+        """Return the most bytes, beside the codes, needed to rank `n` distinct values."""
         if self._table is None and self._has_bits:
             return 12 * (self._span // 64 + 1) + 8 * n
         return table_bytes(n)
@@ -151,7 +151,7 @@ class IntegerNumbers:
         return codes.whole(), keys
 
     def ranked(self) -> tuple[Codes, np.ndarray]:
-        """Return what `finish` returns, with the ranks where they are; no more values can be taken then."""
+        """The same as `finish`, but return the ranks in place, as `Codes`. No more values can be added."""
         if not self._codes.n:
             return self._codes, np.zeros(0, np.int64)
         if self._table is None and not self._has_bits:
@@ -206,7 +206,7 @@ class _IntegerTable:
 
 
 class TextNumbers:
-    """Numbers texts as they come.
+    """Numbers texts as they are read.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ class TextNumbers:
         self.n = 0
         self._growing = growing
         self._slots = np.zeros(2 * _FEWEST_SLOTS, np.int64)
-        # As many as two thirds of the slots, and one.
+        # Room for two thirds of the slots, plus one.
         self._ends = np.zeros(2 * _FEWEST_SLOTS // 3, np.int64)
         self._bytes = np.empty(16 * _FEWEST_SLOTS, np.uint8)
 
@@ -233,7 +233,7 @@ class TextNumbers:
         Parameters
         ----------
         ends : (n + 1,) int64
-            The first is where the first text begins.
+            Ends of the texts, preceded by the start of the first one.
         data : uint8
         codes : (n,) int32
         """
@@ -251,41 +251,41 @@ class TextNumbers:
                 self._bytes = _enlarged(self._bytes, size, self._growing)
 
     def texts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the text of each code: where they end, ``(n + 1,) int64``, and their bytes."""
+        """Return the text of each code: ends, ``(n + 1,) int64`` with the start of the first, and bytes."""
         return self._ends[: self.n + 1], self._bytes[: self._ends[self.n]]
 
 
 def inverse(order: np.ndarray) -> np.ndarray:
-    """Return the place of each number in a permutation, int32."""
+    """Return the position of each number in a permutation, int32."""
     places = np.empty(order.size, np.int32)
     places[order] = np.arange(order.size, dtype=np.int32)
     return places
 
 
 def renumber(codes: np.ndarray, new: np.ndarray) -> None:
-    """Replace each code by its new one, in place; both are int32."""
+    """Replace each code by its entry of `new`, in place; both are int32."""
     _renumber(codes, readonly_view(new))
 
 
 def renumber_all(codes: Codes, new: np.ndarray) -> None:
-    """Replace each code by its new one, as `renumber` does."""
+    """Replace each code by its entry of `new`, as `renumber` does."""
     for part in codes.parts():
         renumber(part, new)
 
 
 def in_use(codes: np.ndarray, n: int) -> np.ndarray:
-    """Return which of the numbers below `n` occur among codes, ``(n,) bool``."""
+    """Mark the numbers below `n` that occur among codes, ``(n,) bool``."""
     return _in_use(readonly_view(codes), n)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     tables = steps_of(_number_integers, _number_texts, _rehash, _keys)
     return (*tables, *steps_of(_mark, _count_before, _list_bits, _rank, _renumber, _in_use))
 
 
 def table_bytes(n: int, text_bytes: int | None = None) -> int:
-    """Return the most bytes of a table until it has `n` integers or, with `text_bytes` in all, `n` texts."""
+    """Return the most bytes of a table while it grows to `n` integers, or to `n` texts of `text_bytes` in total."""
     before, size = 0, 2 * _FEWEST_SLOTS
     while size // 3 <= n:
         before, size = size, _next_size(size)
@@ -318,7 +318,7 @@ mix = njit(inline="always")(finalised)
 
 
 def _ranked_in_range(codes: Codes, lowest: int, span: int, growing: Growing) -> np.ndarray:
-    """Replace numbers by their ranks in place; return the distinct ones, from 0."""
+    """Replace numbers by their ranks in place; return the distinct numbers, relative to the lowest."""
     n_words = span // 64 + 1
     growing(12 * n_words)
     words = np.zeros(n_words, np.uint64)
@@ -343,7 +343,7 @@ def _mark(words, codes, lowest):
 
 @compiled(WORDS, INTS)
 def _count_before(words, before):
-    """Count the bits before each word; return their number."""
+    """Write the number of set bits before each word; return the total."""
     n = 0
     for k in range(words.size):
         before[k] = n
@@ -372,12 +372,12 @@ def _rank(codes, lowest, words, before):
 
 @compiled(readonly(LONGS), int64, LONGS, int64, INTS)
 def _number_integers(values, start, slots, n_keys, codes):
-    """Write codes from `start`, until the table is two thirds full; return where that was, and the number of keys.
+    """Write codes from `start` on, until the table is two thirds full; return the next position and number of keys.
 
     Parameters
     ----------
     slots : (2 * size,) int64
-        Of each slot: a key, and its code plus one, or 0.
+        Each slot has a key, and its code plus one; the latter is 0 if the slot is free.
     """
     mask = slots.size // 2 - 1
     most = slots.size // 3
@@ -410,11 +410,11 @@ def _keys(slots, keys):
 
 @compiled()
 def _touch(array, places, stride, n):
-    """Load these entries, so that the cache has them: without a branch between them, loads overlap."""
+    """Load these entries into the cache; without branches in between, the loads overlap."""
     seen = array[0]
     for k in range(n):
         seen ^= array[stride * places[k]]
-    # The compiler may not leave the loads out. Places are none of them negative.
+    # This never happens, since places are not negative, but it keeps the compiler from removing the loads.
     if places[0] < 0:
         places[0] = int64(seen)
 
@@ -433,7 +433,7 @@ def _rehash(slots, larger, is_hash):
 
 @compiled()
 def _word(data, at):
-    """Eight bytes: one load, as the compiler sees."""
+    """Read eight bytes; the compiler makes it a single load."""
     word = uint64(0)
     for k in range(8):
         word |= uint64(data[at + k]) << uint64(8 * k)
@@ -469,15 +469,15 @@ def _is_same_text(data, start, others, other_start, length):
 
 @compiled(readonly(LONGS), readonly(BYTES), int64, LONGS, int64, LONGS, BYTES, INTS, seconds=1.0)
 def _number_texts(ends, data, start, slots, n_keys, key_ends, key_bytes, codes):
-    """As `_number_integers`, but for what a slot holds; it also ends if `key_bytes` has no room.
+    """The same as `_number_integers`, for texts; it also stops if `key_bytes` is full.
 
     Parameters
     ----------
     slots : (2 * size,) int64
-        Of each slot: where its text begins in `key_bytes`, above `_LENGTH_BITS` of its length, as far as these go; and
-        the upper half of the hash above the code plus one, or 0.
+        First number of a slot: the start of its text in `key_bytes`, then `_LENGTH_BITS` bits of its length, cut to
+        their maximum. Second: the upper half of the hash, then the code plus one in 32 bits; 0 if the slot is free.
     key_ends, key_bytes : int64 and uint8
-        The text of each code.
+        Ends and bytes of the text of each code.
     """
     most = key_ends.size - 1
     hashes, places = np.empty(_AT_ONCE, np.int64), np.empty(_AT_ONCE, np.int64)
@@ -503,16 +503,16 @@ def _number_texts(ends, data, start, slots, n_keys, key_ends, key_bytes, codes):
 
 @compiled()
 def _look_ahead(ends, data, start, stop, slots, key_bytes, hashes, places):
-    """Hash some texts, and bring into the cache what comparing them will read.
+    """Hash some texts, and load the entries for their comparison into the cache.
 
     Parameters
     ----------
     ends, data, slots, key_bytes
         As in `_number_texts`.
     start, stop : int
-        The texts.
+        The range of texts.
     hashes, places : (_AT_ONCE,) int64
-        The upper halves of the texts' hashes; and scratch.
+        The upper halves of the texts' hashes, and scratch space.
     """
     mask, n = slots.size // 2 - 1, stop - start
     for k in range(n):
@@ -529,14 +529,14 @@ def _look_ahead(ends, data, start, stop, slots, key_bytes, hashes, places):
 
 @compiled()
 def _text_slot(data, at, length, hash_, slots, key_ends, key_bytes):
-    """The slot of a text, or the free one where it belongs.
+    """Return the slot of a text, or the free slot for it.
 
     Parameters
     ----------
     data, at, length
         The text.
     hash_ : int64
-        Its upper half.
+        The upper half of its hash.
     slots, key_ends, key_bytes
         As in `_number_texts`.
     """

@@ -1,4 +1,4 @@
-"""Pairs of ids as edges: ordered, each once, and where the edges of each vertex begin; in linear time."""
+"""Sort and deduplicate pairs of ids as edges, and compute row offsets, in linear time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _Pairs = tuple[np.ndarray, np.ndarray]
 
 
 def distinct_pairs(first: np.ndarray, second: np.ndarray, n_first: int, n_second: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return each pair once, sorted by the first id and then the second; the arrays themselves if they are so already.
+    """Return each pair once, sorted by first and then second id; the given arrays if they are sorted already.
 
     Parameters
     ----------
     first, second : (n,) int32
     n_first, n_second : int
-        Ids run from 0 to these numbers.
+        The ids are below these numbers.
 
     Returns
     -------
@@ -35,45 +35,45 @@ def distinct_pairs(first: np.ndarray, second: np.ndarray, n_first: int, n_second
     if _are_in_order(*views):
         return first, second
     firsts, seconds, n = _distinct_pairs(*views, n_first, n_second)
-    # The rest of the arrays is kept unless there are many duplicates: a copy would need more for a while.
+    # Copy only if there are many duplicates: a copy needs extra memory for a moment.
     return (firsts[:n], seconds[:n]) if n > 0.75 * firsts.size else (firsts[:n].copy(), seconds[:n].copy())
 
 
 def row_offsets(ids: np.ndarray, n: int) -> np.ndarray:
-    """Return where the entries of each id begin once they are in order: ``(n + 1,) int64``."""
+    """Return the offset of each id's entries in sorted order, ``(n + 1,) int64``."""
     return _row_offsets(readonly_view(np.ascontiguousarray(ids)), n)
 
 
 def count_ids(ids: np.ndarray, counts: np.ndarray) -> None:
-    """Add to the int64 counts how often each id occurs."""
+    """Add the number of occurrences of each id to the int64 counts."""
     _count_ids(readonly_view(ids), counts)
 
 
 def select_pairs(pairs: _Pairs, first_ids: range, into: _Pairs, n_before: int) -> int:
-    """Append the pairs whose first id is in a range of step 1 to the `n_before` pairs of `into`; return the new number.
+    """Append pairs to the `n_before` pairs of `into` if their first id is in a range of step 1; return the new number.
 
-    Their first ids then count from the beginning of the range. All arrays are int32.
+    The first ids are stored relative to the start of the range. All arrays are int32.
     """
     views = readonly_view(pairs[0]), readonly_view(pairs[1])
     return int(_select_pairs(views, (first_ids.start, first_ids.stop), into, n_before))
 
 
 def leave_out_pairs(pairs: _Pairs, degrees: _Pairs, least: tuple[int, int]) -> int:
-    """Leave out the pairs of an id with too few pairs, in place; return how many remain, at the beginning.
+    """Remove the pairs of ids with too few pairs, in place; return the number of pairs that remain, at the front.
 
     Parameters
     ----------
     pairs : pair of (n,) int32
     degrees : pair of int32 arrays
-        Number of remaining pairs of each first and second id, here and elsewhere; changed in place.
+        Number of remaining pairs of each first and second id, including pairs elsewhere; changed in place.
     least : (int, int)
-        The fewest pairs of a first id and of a second id.
+        Fewest pairs for a first id and for a second id.
     """
     return int(_leave_out_pairs(pairs, degrees, least))
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_are_in_order, _count_ids, _distinct_pairs, _leave_out_pairs, _row_offsets, _select_pairs)
 
 
@@ -126,7 +126,7 @@ def _row_offsets(ids, n):
 
 @compiled(readonly(INTS), readonly(INTS), int64, int64, seconds=1.0)
 def _distinct_pairs(first, second, n_first, n_second):
-    """Sort by counting: by the second id, then by the first, which keeps that order; then drop repeats in place."""
+    """Sort stably by the second id, then by the first, counting; then remove duplicates in place."""
     ends = _row_offsets(second, n_second)
     by_second = np.empty(first.size, np.int32)
     for i in range(first.size):
@@ -141,7 +141,7 @@ def _distinct_pairs(first, second, n_first, n_second):
             seconds[places[row]] = id
             places[row] += 1
         start = ends[id]
-    # `by_second` is not needed any more, and takes the first ids.
+    # `by_second` is free now, and receives the first ids.
     n = start = 0
     for row in range(n_first):
         previous = -1

@@ -14,18 +14,18 @@ from mbe_stage.graphs.csr import filtered
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
-# Sweeps go on while each clears one vertex of so many. Lists are copied if one clears one vertex of so few, and
-# those that it would read instead may have nearly so many entries: shorter ones are read in less time.
+# Sweeps continue while each clears at least one vertex in `_FEWEST_PER_SWEEP`. Lists are copied if a sweep clears one
+# in `_MANY`, and the other side's lists may have nearly `_LONG` entries: shorter ones are faster to read than to copy.
 _FEWEST_PER_SWEEP, _MANY, _LONG = 64, 4, 8
 
 
 def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The left vertices adjacent to all of `right`, and the right vertices adjacent to all of `left`.
+    """Mark the left vertices adjacent to all of `right`, and the right vertices adjacent to all of `left`.
 
     Returns
     -------
     left_common : (n_left,) bool
-        All of them if `right` is empty.
+        All true if `right` is empty.
     right_common : (n_right,) bool
     """
     left_common = np.ones(graph.n_left, dtype=np.bool_)
@@ -45,17 +45,17 @@ def peel_to_core(
     min_right: int,
     degrees: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> int:
-    """Clear vertices until every left one has `min_right` live neighbours, and every right one `min_left`.
+    """Clear vertices until every left one has `min_right` live neighbours, and every right one has `min_left`.
 
-    Return the number of edges between those that live.
+    Return the number of edges between live vertices.
 
     Parameters
     ----------
     left_alive : (n_left,) bool
-        Changed in place, as `right_alive`.
+        Changed in place, like `right_alive`.
     right_alive : (n_right,) bool
     degrees : pair of int32 arrays, optional
-        Those of `live_degrees`. They are changed in place, and serve a next core inside this one.
+        Result of `live_degrees`. They are changed in place, ready for the next core inside this one.
     """
     degrees = live_degrees(graph, left_alive, right_alive) if degrees is None else degrees
     offsets, members = (graph.left_offsets, graph.right_offsets), (graph.left_members, graph.right_members)
@@ -63,20 +63,20 @@ def peel_to_core(
 
 
 def live_degrees(graph: BipartiteCSR, left_alive: np.ndarray, right_alive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of live neighbours of each left and right vertex that lives, int32."""
+    """Return the number of live neighbours of each live left and right vertex, int32."""
     return _live_degrees(graph.left_offsets, graph.left_members, graph.right_offsets, left_alive, right_alive)
 
 
 def subgraph(
     graph: BipartiteCSR, left_kept: np.ndarray, right_kept: np.ndarray, new_left: np.ndarray, new_right: np.ndarray
 ) -> BipartiteCSR:
-    """Return the graph on the kept vertices, with new ids in the former order.
+    """Return the graph on the kept vertices, with new ids in the same order.
 
     Parameters
     ----------
     left_kept, right_kept : (n_left,) and (n_right,) bool
     new_left, new_right : (n_left,) and (n_right,) int64
-        New ids; those of vertices that are not kept do not matter.
+        New ids; entries of removed vertices are ignored.
     """
     if left_kept.all() and right_kept.all():
         return graph
@@ -92,12 +92,12 @@ def _indicator(ids: np.ndarray, n: int) -> np.ndarray:
 
 
 def ranks(alive: np.ndarray) -> np.ndarray:
-    """Return new ids of the kept vertices, in the former order: ``(n,) int64``."""
+    """Return new ids for the kept vertices, in the same order, ``(n,) int64``."""
     return np.cumsum(alive) - 1
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module, and those that filter adjacency arrays."""
+    """Return the steps to compile the functions of this module and those that filter adjacency arrays."""
     return (*csr.compile_steps(), *steps_of(_live_degrees, _peel_to_core))
 
 
@@ -106,14 +106,14 @@ def _live_degrees(left_offsets, left_members, right_offsets, left_alive, right_a
     n_left, n_right = left_alive.size, right_alive.size
     left_degree, right_degree = np.empty(n_left, np.int32), np.empty(n_right, np.int32)
     is_whole = True
-    # Loops: NumPy's functions would import Numba's linear algebra, and SciPy's, wherever this is loaded.
+    # Loops, because NumPy's functions would load Numba's linear algebra and SciPy's with this module.
     for u in range(n_left):
         left_degree[u] = left_offsets[u + 1] - left_offsets[u]
         is_whole &= left_alive[u]
     for v in range(n_right):
         right_degree[v] = right_offsets[v + 1] - right_offsets[v]
         is_whole &= right_alive[v]
-    # The whole graph passes without a look at its edges.
+    # The degrees of a whole graph need no pass over its edges.
     if not is_whole:
         left_degree[:] = 0
         right_degree[:] = 0
@@ -128,15 +128,15 @@ def _live_degrees(left_offsets, left_members, right_offsets, left_alive, right_a
 
 @compiled(*(UniTuple(kind, 2) for kind in (LONGS, INTS, FLAGS, INTS, int64)))
 def _peel_to_core(offsets, members, alive, degree, least):
-    """Clear vertices until each has `least` live neighbours; return the number of edges between those that live.
+    """Clear vertices until each has `least` live neighbours; return the number of edges between live vertices.
 
     Parameters
     ----------
     offsets, members, alive, degree, least
-        Of the left and of the right side; `degree` counts the live neighbours of each live vertex.
+        Pairs for the left and the right side; `degree` counts the live neighbours of each live vertex.
     """
     n_left, n = alive[0].size, alive[0].size + alive[1].size
-    # While many vertices go, sweeps read their lists in order. A queue would go from one cache miss to the next.
+    # While many vertices are cleared, sweeps read lists in order, without the cache misses of a queue.
     n_cleared = n
     while n_cleared * _FEWEST_PER_SWEEP > n:
         n_cleared = _sweep(offsets[0], members[0], alive[0], degree[0], degree[1], least[0])
@@ -152,7 +152,7 @@ def _peel_to_core(offsets, members, alive, degree, least):
                 lives[vertex] = False
                 queue[n_queued] = vertex + side * n_left
                 n_queued += 1
-    # The degrees of those that left do not matter, and their flags take less of the cache.
+    # Only flags of cleared vertices are kept, not their degrees: flags need less cache.
     while done < n_queued:
         side = int64(queue[done] >= n_left)
         vertex, other = queue[done] - side * n_left, 1 - side
@@ -176,11 +176,11 @@ def _sweep(offsets, members, alive, degree, other_degree, least):
     """Clear the vertices of a side with fewer than `least` live neighbours; return their number."""
     n_cleared = 0
     for vertex in range(alive.size):
-        # One branch, which is nearly always foreseen.
+        # A single branch, nearly always predicted.
         if alive[vertex] & (degree[vertex] < least):
             alive[vertex] = False
             n_cleared += 1
-            # Unsigned indices spare the check for negative ones.
+            # Unsigned indices save the check for negative ones.
             for k in range(np.uint64(offsets[vertex]), np.uint64(offsets[vertex + 1])):
                 other_degree[np.uint64(members[k])] -= 1
     return n_cleared
@@ -188,10 +188,10 @@ def _sweep(offsets, members, alive, degree, other_degree, least):
 
 @compiled()
 def _squeeze(offsets, members, both_alive, degrees, least):
-    """Clear vertices of both sides while many go. Lists of the first side are copied without the cleared ones.
+    """Clear vertices of both sides while many are cleared, copying the first side's lists without cleared members.
 
-    So they stay together in memory, and lists of the other side are not read. A vertex of the other side goes with the
-    neighbour that leaves it too few: later lists of the sweep are copied without it.
+    So lists stay compact in memory, and lists of the other side are not read. A vertex of the other side is cleared as
+    soon as it has too few neighbours; later lists of the same sweep omit it.
     """
     (alive, other_alive), (degree, other_degree) = both_alive, degrees
     rows, n = np.empty(alive.size, np.int32), 0
@@ -222,7 +222,7 @@ def _squeeze(offsets, members, both_alive, degrees, least):
                 other_alive[member] = other_degree[member] >= least[1]
             end = start
         source = copied
-    # Some of the first lists have vertices that went after them.
+    # Earlier lists may contain vertices that were cleared later.
     for i in range(n):
         degree[rows[i]] = 0
         for k in range(np.uint64(starts[i]), np.uint64(ends[i])):

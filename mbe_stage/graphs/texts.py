@@ -1,4 +1,4 @@
-"""Texts as numbers: as the integers that they write, or as words that sort as they do."""
+"""Convert texts to integers, or to words that sort in the same order."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _MOST_DIGITS = 18  # more may exceed int64
 
 
 def canonical_integers(ends: np.ndarray, data: np.ndarray) -> np.ndarray | None:
-    """Return texts as integers; None if one has another form than ``-?[1-9][0-9]{0,17}`` or ``0``.
+    """Return texts as integers; None if any differs from ``-?[1-9][0-9]{0,17}`` and ``0``.
 
     Parameters
     ----------
     ends, data
-        As of `numbering.TextNumbers.number`.
+        As in `numbering.TextNumbers.number`.
     """
     values = np.empty(ends.size - 1, np.int64)
     return values if _parse_integers(readonly_view(ends), readonly_view(data), values) else None
 
 
 def leading_words(ends: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Return eight bytes of each text, behind those that all share, as ``(n,) uint64``: they sort as the texts do.
+    """Return the eight bytes of each text after the common prefix of all, ``(n,) uint64``; they sort as the texts do.
 
     Parameters
     ----------
     ends, data
-        As of `canonical_integers`. Of two texts with equal words either may come first.
+        As in `canonical_integers`. Texts with equal words may sort either way.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def leading_words(ends: np.ndarray, data: np.ndarray) -> np.ndarray:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_leading_words, _parse_integers)
 
 

@@ -1,16 +1,16 @@
-"""Two-hop degrees: the number of other vertices of its own side with which each vertex shares a neighbour.
+"""Two-hop degrees: the number of other vertices on the same side that share a neighbour with a vertex.
 
-Counting walks from a vertex to its neighbours and on to theirs, and counts each vertex that it meets for the first
-time. Two shortcuts keep that fast without changing the result:
+Counting walks from a vertex to its neighbours and on to their neighbours, and counts each vertex once. Two shortcuts
+keep that fast without changing the result:
 
-- Vertices are grouped by their *hub*, the neighbour with the most neighbours (ties go to the smallest id). The vertices
+- Vertices are grouped by their *hub*, the neighbour with the highest degree (the smallest id in a tie). The vertices
   that the hub reaches are marked once for the whole group, and not walked again.
-- If the hub reaches nearly all vertices, the others check if they share a neighbour with the vertex, and stop at the
-  first. For attributes that nearly all records have, this is the difference between hours and moments:
-  kddcup99_onehot has 7.8e12 two-step paths, and takes 2.1e7 steps.
+- If the hub reaches nearly all vertices, each vertex outside its reach checks whether it shares a neighbour with the
+  vertex, and stops at the first one. This matters if nearly all records share attributes: kddcup99_onehot has 7.8e12
+  two-step paths, and takes 2.1e7 steps.
 
-The way for a group follows from an upper bound of each. So `two_hop_steps` knows the cost in advance, and the cost is a
-property of the graph alone.
+Each group uses the method with the lower upper bound on steps. So `two_hop_steps` knows the cost in advance, and the
+cost depends on the graph alone.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
-# Enough parts that threads end together, few enough that their marks cost nothing.
+# Parts per thread: enough for threads to end together, few enough for their marks to be cheap.
 _PARTS_PER_THREAD = 16
-# Of one part: a fraction of a second.
+# Most steps of one part: a fraction of a second.
 _MOST_STEPS = 100_000_000
 
-# What `_plan` returns.
+# Return type of `_plan`.
 _Plan = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]
 
 
 def two_hop_steps(graph: BipartiteCSR) -> tuple[int, int]:
-    """Most steps that `two_hop_degrees` takes for the left side, and for the right; linear in the edges."""
+    """Return the most steps of `two_hop_degrees` for the left and the right side; takes time linear in the edges."""
     return _plan_of(graph)[-1], _plan_of(graph.swapped())[-1]
 
 
@@ -47,7 +47,7 @@ def two_hop_degrees(graph: BipartiteCSR, threads: int = 0) -> np.ndarray:
     graph : BipartiteCSR
         ``graph.swapped()`` for the right side.
     threads : int
-        0 is every core. Each takes four bytes per vertex.
+        0 means every core. Each thread takes four bytes per vertex.
 
     Returns
     -------
@@ -66,36 +66,35 @@ def two_hop_degrees(graph: BipartiteCSR, threads: int = 0) -> np.ndarray:
 def begin_two_hop_degrees(
     graph: BipartiteCSR, pool: Executor, n_threads: int, most_steps: int
 ) -> Callable[[], np.ndarray | None]:
-    """Count two-hop degrees in the background; the returned function waits for them and returns them.
+    """Start counting two-hop degrees in the background; return a function that waits for the result and returns it.
 
     Parameters
     ----------
     pool : Executor
-        Its threads do the work, in pieces of a fraction of a second: shutting it down with `cancel_futures` stops them
-        soon.
+        Its threads count in pieces of a fraction of a second. Shutting it down with `cancel_futures` stops them soon.
     most_steps : int
-        If it would take more (`two_hop_steps`), nothing is counted, and the result is None.
+        If more steps are needed (`two_hop_steps`), nothing is counted, and the result is None.
     """
     plan = _plan_of(graph)
     return _begin(plan, graph, pool, n_threads) if plan[-1] <= most_steps else lambda: None
 
 
 def sampled_two_hop_degrees(graph: BipartiteCSR, n: int, seed: int = 0) -> np.ndarray:
-    """Count the two-hop degrees of `n` random left vertices, ``(n,) int64``; each counts all its two-step paths."""
+    """Count the two-hop degrees of `n` random left vertices, ``(n,) int64``, by walking all their two-step paths."""
     vertices = np.random.default_rng(seed).choice(graph.n_left, n, replace=False)
     lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
     return _count_few(vertices.astype(np.int32), *lists)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_plan, _count, _count_few)
 
 
 def _begin(plan: _Plan, graph: BipartiteCSR, pool: Executor, n_threads: int) -> Callable[[], np.ndarray]:
     order, order_hubs, asks, work, _ = plan
     result = np.zeros(graph.n_left, np.int64)
-    # Equal shares of the work, found in its running sum.
+    # Parts with equal shares of the work.
     n_parts = max(n_threads * _PARTS_PER_THREAD, int(work[-1]) // _MOST_STEPS + 1)
     shares = np.linspace(0, work[-1], n_parts + 1)
     bounds = np.unique(np.concatenate([[0], np.searchsorted(work, shares[1:-1]), [order.size]]))
@@ -131,7 +130,7 @@ def _plan_of(graph: BipartiteCSR) -> _Plan:
 
 @compiled()
 def _hub(vertex, offsets, members, other_offsets):
-    """The neighbour with the most neighbours, the smallest of several, and the steps to those of the others."""
+    """Return the hub of a vertex, and the number of two-step paths through its other neighbours."""
     best, most, total = -1, 0, 0
     for i in range(offsets[vertex], offsets[vertex + 1]):
         neighbour = members[i]
@@ -144,20 +143,20 @@ def _hub(vertex, offsets, members, other_offsets):
 
 @compiled(LONGS, INTS, LONGS, INTS, seconds=1.0)
 def _plan(offsets, members, other_offsets, other_members):
-    """Vertices that have edges, group by group.
+    """Group the vertices with edges by their hubs, and choose each group's method.
 
     Returns
     -------
     order, order_hubs : int32
-        The vertices, and the hub of each.
+        The vertices in order, and the hub of each.
     asks : (n_other,) bool
-        For each hub, True if its vertices check those that it does not reach.
+        For each hub, True if the vertices outside its reach check for shared neighbours (`_ask`) instead of walking.
     work : int64
-        Running sum over `order` of the steps of each, one at least.
+        Running sum over `order` of the steps of each vertex, at least one.
     """
     n, n_other = offsets.size - 1, other_offsets.size - 1
     hubs, walks = np.empty(n, np.int32), np.empty(n, np.int64)
-    # Of each hub: where its group begins in the order, one place further on; and what either way takes.
+    # For each hub: the start of its group, stored one place later; and the steps of walking and of the group's lists.
     starts, walk, own = np.zeros(n_other + 1, np.int64), np.zeros(n_other, np.int64), np.zeros(n_other, np.int64)
     for vertex in range(n):
         hubs[vertex], walks[vertex] = _hub(vertex, offsets, members, other_offsets)
@@ -192,19 +191,19 @@ def _plan(offsets, members, other_offsets, other_members):
 
 @compiled(INTS, INTS, FLAGS, LONGS, INTS, LONGS, INTS, LONGS, seconds=1.0)
 def _count(order, order_hubs, asks, offsets, members, other_offsets, other_members, result):
-    """Two-hop degrees of the vertices of `order`, into `result`.
+    """Write the two-hop degrees of the vertices of `order` into `result`.
 
-    `marks` holds, for each vertex, the number of the last vertex that met it. Vertices that the hub reaches have the
-    largest number: they are never met.
+    `marks` holds, for each vertex, the number of the last vertex that met it. Vertices that the hub reaches are marked
+    with the largest number, so they are never met.
 
     Parameters
     ----------
     order, order_hubs : int32
-        Vertices in the order of their hubs, and the hub of each.
+        Vertices grouped by hubs, and the hub of each.
     asks : (n_other,) bool
-        True if the vertices of a hub check those that it does not reach, and do not walk.
+        For each hub, True to use `_ask` instead of `_walk`.
     offsets, members : (n + 1,) int64 and (n_edges,) int32
-        Neighbours of the side that is counted.
+        Neighbours of the counted side.
     other_offsets, other_members : (n_other + 1,) int64 and (n_edges,) int32
         Neighbours of the other side.
     result : (n,) int64
@@ -235,13 +234,13 @@ def _count(order, order_hubs, asks, offsets, members, other_offsets, other_membe
 
 @compiled(INTS, LONGS, INTS, LONGS, INTS)
 def _count_few(vertices, offsets, members, other_offsets, other_members):
-    # Numbers of one byte keep the marks in the cache.
+    # One-byte numbers keep the marks in the cache.
     degrees, marks = np.zeros(vertices.size, np.int64), np.zeros(offsets.size - 1, np.uint8)
     for i in range(vertices.size):
         number, met = np.uint8(i % 255 + 1), 0
         if number == 1:
             marks[:] = 0
-        # The vertex does not count as its own neighbour.
+        # A vertex is not its own two-hop neighbour.
         marks[vertices[i]] = number
         for k in range(offsets[vertices[i]], offsets[vertices[i] + 1]):
             for j in range(other_offsets[members[k]], other_offsets[members[k] + 1]):
@@ -263,14 +262,14 @@ def _not_reached(marks, reached, outside):
 
 @compiled()
 def _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_members):
-    """Count those met through the other neighbours.
+    """Count the vertices met through neighbours other than the hub.
 
     Parameters
     ----------
     vertex, number : int
-        A vertex, and its number in the order, by which it marks.
+        A vertex, and its mark: its number in the order.
     hub : int32
-        A neighbour of it that is left out.
+        The neighbour to leave out.
     marks : (n,) int32
         Changed in place.
     offsets, members, other_offsets, other_members
@@ -283,7 +282,7 @@ def _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_mem
             continue
         for k in range(other_offsets[neighbour], other_offsets[neighbour + 1]):
             other = other_members[k]
-            # No branch, since it would be unpredictable.
+            # No branch: it would be unpredictable.
             mark = marks[other]
             met += mark < number
             marks[other] = max(mark, number)
@@ -292,16 +291,16 @@ def _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_mem
 
 @compiled()
 def _ask(vertex, number, wanted, outside, n_outside, offsets, members):
-    """Count those that the hub does not reach and that share a neighbour with the vertex.
+    """Count the vertices outside the hub's reach that share a neighbour with a vertex.
 
     Parameters
     ----------
     vertex, number : int
-        A vertex, and its number in the order, by which it marks.
+        A vertex, and its mark: its number in the order.
     wanted : (n_other,) int32
-        Scratch: the number of the last vertex with this neighbour.
+        Scratch space: the mark of the last vertex with this neighbour.
     outside : (n,) int32
-        Its first `n_outside` entries are those that the hub does not reach.
+        Its first `n_outside` entries are the vertices that the hub does not reach.
     offsets, members
         As in `_count`.
     """

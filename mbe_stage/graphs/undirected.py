@@ -14,16 +14,16 @@ from mbe_stage.graphs.ids import as_ids, checksum_of_edges, vertex_count
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UndirectedCSR:
-    """A simple undirected graph in CSR form: no loops, no edge twice, each edge at both of its ends.
+    """A simple undirected graph in CSR form: no loops, no duplicate edges, each edge stored at both ends.
 
     Attributes
     ----------
     n : int
-        Number of vertices; ids are dense, ``0 .. n - 1``. A vertex without edges is one too.
+        Number of vertices; ids are dense, ``0 .. n - 1``. Vertices without edges count too.
     offsets : (n + 1,) int64
         The neighbours of vertex ``v`` are ``members[offsets[v]:offsets[v + 1]]``.
     members : (2 n_edges,) int32
-        Ascending and distinct within each vertex.
+        Neighbours, ascending and distinct for each vertex.
     """
 
     n: int
@@ -34,12 +34,12 @@ class UndirectedCSR:
     def from_edges(cls, src: ArrayLike, dst: ArrayLike, n: int | None = None) -> UndirectedCSR:
         """Build the graph from pairs of dense ids, in either direction or both.
 
-        Duplicates are merged. A loop is no edge, and its vertex is a vertex all the same.
+        Duplicates are merged. Loops are dropped, but their vertices stay.
 
         Parameters
         ----------
         src, dst : (n_pairs,) integers
-            The two ends of one edge a position.
+            The two ends of each edge.
         n : int, optional
             Number of vertices; by default the largest id plus one.
 
@@ -59,7 +59,7 @@ class UndirectedCSR:
             raise InvalidArgument(f"src has {sources.size} entries and dst {targets.size}: give both ends of each edge")
         largest = np.maximum(sources, targets)
         n = vertex_count(largest, n, "n", "ids")
-        # SciPy's conversion is linear, sorts within rows and merges duplicates; importing it costs, so only here.
+        # SciPy's conversion is linear, sorts rows and merges duplicates. It is slow to import, so it is imported here.
         from scipy import sparse
 
         is_edge = sources != targets
@@ -75,24 +75,24 @@ class UndirectedCSR:
 
     @property
     def is_on_host(self) -> bool:
-        """True if the arrays are NumPy's; else they are CuPy's."""
+        """True for NumPy arrays, False for CuPy arrays."""
         return isinstance(self.offsets, np.ndarray)
 
     def on_host(self) -> UndirectedCSR:
-        """Return the graph in host memory: itself if it is there already."""
+        """Return the graph in host memory; the same object if it is there already."""
         if self.is_on_host:
             return self
-        # CuPy's arrays; nothing of CuPy is imported here.
+        # The arrays are CuPy's, but CuPy need not be imported here.
         return UndirectedCSR(self.n, self.offsets.get(), self.members.get())  # type: ignore[attr-defined]
 
     @property
     def edges_checksum(self) -> int:
-        """CRC-32 of the edges: it tells graphs apart by mistake, not against forgery."""
+        """CRC-32 of the edges; it guards against mixing up graphs by mistake, not against forgery."""
         return checksum_of_edges(self.offsets, self.members)
 
     @property
     def degrees(self) -> np.ndarray:
-        """Neighbours of each vertex, ``(n,) int64``."""
+        """Number of neighbours of each vertex, ``(n,) int64``."""
         return self.offsets[1:] - self.offsets[:-1]
 
     @property
@@ -101,7 +101,7 @@ class UndirectedCSR:
         return self.offsets.nbytes + self.members.nbytes
 
     def check_containing(self, vertices: Iterable[int]) -> None:
-        """Refuse vertices that must be members, and are none of the graph.
+        """Raise an error if a vertex that must be a member is not in the graph.
 
         Raises
         ------
@@ -112,11 +112,11 @@ class UndirectedCSR:
                 raise InvalidArgument(f"containing holds {vertex}: the ids run from 0 to {self.n - 1}")
 
     def neighbours(self, vertex: int) -> np.ndarray:
-        """The neighbours of a vertex, ascending (a view)."""
+        """Return the neighbours of a vertex, ascending (a view)."""
         return self.members[self.offsets[vertex] : self.offsets[vertex + 1]]
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Each edge once as ``(src, dst)``, int32, the smaller id first, ordered by both."""
+        """Return each edge once as ``(src, dst)``, int32, the smaller id first, sorted."""
         sources = np.repeat(np.arange(self.n, dtype=np.int32), self.degrees)
         is_first = sources < self.members
         return sources[is_first], self.members[is_first]

@@ -1,11 +1,13 @@
 """Groups: a short ranked list of significant groups, made from all maximal bicliques; arrays in, arrays out.
 
-`null_model` scores, with effective degrees (`maximum_entropy`) where degrees force edges; `candidates` keeps what is
-best while bicliques stream past, and `vertex_scores` scores each vertex. `growth` makes larger groups, which may lack
-edges, from candidates and from `partner_seeds`. `bystanders` removes members who do little there, and `selection` does
-both as runs publish it. `listing` makes one list of all groups, without `near_copies`. `halo` ranks the vertices that
-come next. `reference`, `reference_selection` and `reference_halo` are the specification. A name is imported from its
-module when it is first asked for.
+- `null_model` scores groups, with effective degrees (`maximum_entropy`) if degrees force edges.
+- `candidates` keeps the best bicliques while they stream past; `vertex_scores` scores vertices.
+- `growth` enlarges candidates and `partner_seeds` to groups that may lack edges. `bystanders` removes members with
+  little activity in them. `selection` combines these as runs publish them.
+- `listing` makes one list of all groups, without `near_copies`. `halo` ranks the vertices closest to a group.
+- `reference`, `reference_selection` and `reference_halo` are the specification.
+
+Public names are imported from their modules on first use.
 """
 
 TYPE_CHECKING = False  # as in `typing`
@@ -42,7 +44,7 @@ __all__ = [
     "without_bystanders",
 ]
 
-# No module has the name of one of its names: importing it would put the module in the name's place.
+# No module may share its name with a public name: importing the module would overwrite that name.
 _NAMES = {
     "bystanders": ("GrownGroups", "without_bystanders"),
     "candidates": ("CandidateSink", "Candidates"),

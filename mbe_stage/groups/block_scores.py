@@ -1,7 +1,7 @@
 """Compiled code that scores the bicliques of a block, and updates the records of each vertex.
 
-One pass reads each member twice: its degree for the score, then, while the line is in the cache, its record. A record
-holds the fields that every member needs; fields that only an improvement changes are stored apart.
+One pass reads each member twice: its degree for the score, then its record while the line is in the cache. A record has
+the fields needed for every member; fields that only an improvement changes are stored separately.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ LOG_DEGREE, BEST_SCORE, SHARE, N_BICLIQUES = (np.int64(i) for i in range(FIELDS)
 """The fields: ``ln d`` in units, the highest surprise, the largest share numerator, the number of bicliques."""
 
 IMPROVES, IS_HIGH = np.uint8(1), np.uint8(2)
-"""Marks of a biclique: it became the best of some vertex; it may be among the highest of all."""
+"""Marks of a biclique: it became the best of some vertex; it may be among the `top` best of all."""
 
 FIRST_OF_BLOCK = np.int64(1 << 62)
-"""Biclique `i` of the current block is row ``FIRST_OF_BLOCK + i``, until it gets a row of its own."""
+"""Biclique `i` of the current block has row ``FIRST_OF_BLOCK + i`` until it gets a row in the pool."""
 
 
 class Side(NamedTuple):
@@ -38,12 +38,12 @@ class Side(NamedTuple):
     members : int32
         Dense ids, biclique after biclique.
     at_least : (largest degree + 1,) int64
-        Number of vertices of each degree or more.
+        Number of vertices with at least each degree.
     records : (n, FIELDS) int64
     best_keys : (n,) int64
         Key of the best biclique of each vertex.
     best_rows : (n,) int64
-        Its row; -1 for a vertex without a biclique.
+        Row of the best biclique; -1 for a vertex without bicliques.
     """
 
     sizes: Any
@@ -58,7 +58,7 @@ _SIDE = types.NamedTuple((INTS, INTS, LONGS, int64[:, ::1], LONGS, LONGS), Side)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(score_block, drop_overtaken, settle)
 
 
@@ -86,7 +86,7 @@ _NULL = types.NamedTuple((LONGS, LONGS, int64, int64), Null)
 
 @compiled(nrt=False)
 def _sum_of_logs(side, start, end):
-    """Sum, minimum and maximum of the logarithms of some members' degrees; and the lowest of their best scores."""
+    """Return sum, minimum and maximum of the logarithms of members' degrees; and the lowest of their best scores."""
     first = side.members[start]
     smallest = largest = total = side.records[first, LOG_DEGREE]
     best = side.records[first, BEST_SCORE]
@@ -100,17 +100,17 @@ def _sum_of_logs(side, start, end):
 
 @compiled(nrt=False)
 def _most_gain(n_edges, sum_of_logs, smallest, largest, weights):
-    """No less than `_gain_of_likely`: it is convex in ``ln z``, so that no pair is above the chord between the ends.
+    """Return an upper bound on `_gain_of_likely`: it is convex in ``ln z``, so all pairs are below the chord.
 
     Parameters
     ----------
     sum_of_logs, smallest, largest : int64
-        Of ``ln z`` over the pairs.
+        Statistics of ``ln z`` over the pairs.
     """
     low, high = max(smallest, np.int64(FIRST_PAIR)), max(largest, np.int64(FIRST_PAIR))
     lowest, highest = low + pair_weight(low, weights), high + pair_weight(high, weights)
     slope = (highest - lowest) / max(largest - smallest, 1)
-    # Rounding is far below a nat.
+    # The last unit covers rounding errors, which are far below a nat.
     return n_edges * np.float64(lowest) + slope * (sum_of_logs - n_edges * smallest) + UNIT
 
 
@@ -129,7 +129,7 @@ def _gain_of_likely(left, right, left_start, left_end, right_start, right_end, n
 
 @compiled(nrt=False)
 def _take_in(side, start, end, score, key, row, share):
-    """Update the records of a biclique's members on one side; True if it is the best so far of any.
+    """Update the records of a biclique's members on one side; return True if it is the best so far of any member.
 
     Parameters
     ----------
@@ -164,11 +164,11 @@ def score_block(left, right, keys, null, threshold_score, threshold_key, scores,
     keys : (n,) int64
     null : Null
     threshold_score, threshold_key : int64
-        A biclique is marked `IS_HIGH` when its score is higher, or as high and its key lower.
+        A biclique is marked `IS_HIGH` if its score is higher, or equal with a lower key.
     scores : (n,) int64
-        Written: surprise in units; less for bicliques that get no mark.
+        Receives the surprise in units; a lower bound for bicliques that get no mark.
     marks : (n,) uint8
-        Written.
+        Receives the marks.
     """
     left_end = right_end = np.int64(0)
     for i in range(keys.size):
@@ -184,7 +184,7 @@ def score_block(left, right, keys, null, threshold_score, threshold_key, scores,
         score -= log_choices(null.factorials, right.at_least[n_left], n_right)
         low, high = left_low + right_low - null.log_edges, left_high + right_high - null.log_edges
         if high >= FIRST_PAIR:
-            # What can neither be some vertex's best nor among the highest needs no exact score.
+            # No exact score is needed for a biclique that cannot be a vertex's best or among the highest.
             wanted = min(left_best, right_best, threshold_score)
             if score + _most_gain(n_edges, sum_of_logs, low, high, null.weights) >= wanted:
                 score += _gain_of_likely(left, right, left_start, left_end, right_start, right_end, null)
@@ -228,18 +228,18 @@ def drop_overtaken(left, right, marks):
 
 @compiled(LONGS, INTS, LONGS, LONGS, int64, nrt=False)
 def settle(offsets, members, best_rows, rows, first_row):
-    """Record the rows in the pool of some of the block's bicliques, for the vertices whose best they are.
+    """Set the rows in the pool of bicliques of the block, for the vertices with these as their best.
 
     Parameters
     ----------
     offsets, members : (n + 1,) int64 and int32
-        Their members of one side.
+        Members of these bicliques on one side.
     best_rows : (n_vertices,) int64
         Changed in place.
     rows : (n,) int64
-        Their indices in the block.
+        Indices of these bicliques in the block.
     first_row : int64
-        The row of the first; the others follow.
+        Row of the first biclique in the pool; the others follow.
     """
     for i in range(rows.size):
         row_of_block = FIRST_OF_BLOCK + rows[i]

@@ -1,9 +1,9 @@
 """Remove bystanders: members for whom a group is a small part of their activity.
 
-A vertex with hundreds of edges has some of them in any group near it, more than its degree explains: an account that
-rates everything has also rated the accounts of a ring. Growth lets it join, by evidence, but it has no part in the
-group's activity. Here a left vertex stays in a group if at least a share of its own edges leads into it, and a right
-vertex if a remaining left one has an edge to it. So the shares of the others do not change.
+A vertex with hundreds of edges has some of them in any group nearby, more than its degree explains: an account that
+rates everything has also rated the accounts of a ring. Growth adds it because of this evidence, but it has no part in
+the group's activity. So a left vertex stays in a group if at least a share of its own edges leads into it. A right
+vertex stays if a remaining left vertex has an edge to it, so the shares of the left vertices do not change.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel, pair_weigh
 from mbe_stage.ragged import long_offsets
 
 MIN_SHARE = Fraction(1, 4)
-"""Members with three edges of camouflage for each edge of the group still pass."""
+"""Smallest share of its own edges that a member needs; three edges of camouflage per edge of the group still pass."""
 
-# Edges of members processed together; some hundred bytes each.
+# Number of members' edges processed together; each takes a few hundred bytes.
 _EDGES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GrownGroups:
-    """Groups that have grown, without bystanders, each once; the highest score first, ties in their former order.
+    """Grown groups without bystanders and duplicates, by descending score; ties keep their order.
 
     Attributes
     ----------
     members : GroupMembers
-        n groups.
+        The n groups.
     n_edges : (n,) int64
-        Present edges of each.
+        Number of edges inside each group.
     scores : (n,) int64
-        Scores of the remaining groups, as in `Grown`; all are above `SIGNIFICANT`.
+        Scores of the groups, as in `Grown`; all are above `SIGNIFICANT`.
     costs : (n,) int64
-        Cost of naming each, in units.
+        Cost of naming each group, in units.
     n_left_out : int
-        Seeds that no steps or no time was left for; see `growth.grow`.
+        Number of seeds for which no steps or time were left; see `growth.grow`.
     """
 
     members: GroupMembers
@@ -51,7 +51,7 @@ class GrownGroups:
     n_left_out: int = 0
 
     def take(self, rows: np.ndarray) -> GrownGroups:
-        """Some of them, in the order of `rows`, ``(m,)`` integers."""
+        """Return some of the groups, in the order of `rows`, ``(m,)`` integers."""
         arrays = self.n_edges[rows], self.scores[rows], self.costs[rows]
         return GrownGroups(self.members.take(rows), *arrays, self.n_left_out)
 
@@ -64,18 +64,18 @@ def without_bystanders(
     min_left: int = 1,
     min_right: int = 1,
 ) -> GrownGroups:
-    """Remove from grown groups the left members with less than `MIN_SHARE` of their own edges in them.
+    """Remove left members with less than `MIN_SHARE` of their own edges in a group; return the remaining groups.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        On the host.
+        The graph, on the host.
     grown : Grown
-        Groups of this graph; those whose score is not above `SIGNIFICANT` are left out.
+        Groups of this graph; those with scores of at most `SIGNIFICANT` are left out.
     model : NullModel
-        Of the graph.
+        Model of the graph.
     min_left, min_right : int
-        Fewest members of a side.
+        Fewest members on each side.
 
     Returns
     -------
@@ -113,15 +113,15 @@ def without_bystanders(
 def _stripped(
     graph: BipartiteCSR, groups: GroupMembers, model: NullModel
 ) -> tuple[GroupMembers, np.ndarray, np.ndarray, np.ndarray]:
-    """Some groups without bystanders, their edges, scores and costs; a group without members has 0 of all."""
+    """Return groups without bystanders, and their edges, scores and costs; these are 0 for groups without members."""
     n = len(groups)
     (_, of_left), (_, of_right) = groups.side(0), groups.side(1)
-    # Every edge of every member, by the member's place; then those into the group.
+    # List every edge of every member by the member's position, then select those into the group.
     degrees = graph.left_degrees[groups.left_members]
     place = np.repeat(np.arange(degrees.size), degrees)
     starts = graph.left_offsets[groups.left_members] - long_offsets(degrees)[:-1]
     right = graph.left_members[np.arange(place.size) + starts[place]]
-    # Groups stand in order and members in each: these names ascend.
+    # Groups and their members are in order, so these codes ascend.
     names = of_right * graph.n_right + groups.right_members
     wanted = of_left[place] * graph.n_right + right
     found = np.minimum(np.searchsorted(names, wanted), names.size - 1)
@@ -148,7 +148,7 @@ def _stripped(
 
 
 def _least(offsets: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The least value of each group; 0 of one without members."""
+    """Return the least value of each group; 0 for groups without members."""
     least = np.zeros(offsets.size - 1, np.int64)
     has_some = np.diff(offsets) > 0
     if values.size:
@@ -163,7 +163,7 @@ def _scores(
     least: tuple[np.ndarray, np.ndarray],
     model: NullModel,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The score of `quasi_bicliques` and the cost of naming, in units; 0 of a group without edges."""
+    """Return the score of `quasi_bicliques` and the cost of naming, in units; 0 for groups without edges."""
     n_cells = np.maximum(members.left_sizes * members.right_sizes, 1)
     n_missing = n_cells - n_edges
     density = n_edges * np.log(np.maximum(n_edges, 1) / n_cells) + n_missing * np.log(

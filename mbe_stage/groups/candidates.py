@@ -1,7 +1,7 @@
 """Candidates for groups: the best biclique of each vertex, and the best of all.
 
-A sink in the stream of blocks. Each biclique is scored once, in passing. Memory depends on the vertices and the
-bicliques kept, not on the number of bicliques. The result does not depend on the order of bicliques: scores are
+They are collected by a sink in the stream of blocks, which scores each biclique once. Memory depends on the vertices
+and the kept bicliques, not on the number of bicliques. The result does not depend on the order of bicliques: scores are
 integers, and ties go to the lower key.
 """
 
@@ -24,22 +24,22 @@ from mbe_stage.ragged import long_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 TOP = 20_000
-"""Default number of the best of all that are kept."""
+"""Default number of the best bicliques of all to keep."""
 
 LOWEST = int(np.iinfo(np.int64).min)
-"""The best score of a vertex without a biclique so far."""
+"""Initial best score of a vertex."""
 
 SPARE_MEMBERS_PER_ROW = 64
-"""The pool is compacted when it has doubled, and holds this many members a row of the top more."""
+"""The pool is compacted when it has doubled and has this many more members per row of the top."""
 
-# Arrays that a sink keeps of the vertices of a side.
+# Arrays that a sink keeps for the vertices of each side.
 _OF_VERTICES = ("records", "best_keys", "best_rows")
 _HIGHEST = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Some bicliques, best first: by surprise descending, then by key ascending.
+    """Bicliques, best first: by descending surprise, then by ascending key.
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ class Candidates:
         return self.keys.size
 
     def take(self, rows: np.ndarray) -> Candidates:
-        """Some of them, in the order of `rows`, ``(m,)`` integers."""
+        """Return some of the bicliques, in the order of `rows`, ``(m,)`` integers."""
         return Candidates(self.keys[rows], self.surprise[rows], self.members.take(rows))
 
     @classmethod
     def joined(cls, parts: list[Candidates]) -> Candidates:
-        """Concatenate several; the result is in order only if they are."""
+        """Concatenate candidates; the result is in order only if they are."""
         none = np.empty(0, np.int64)
         return cls(
             np.concatenate([none, *(part.keys for part in parts)]),
@@ -73,7 +73,7 @@ class Candidates:
 
 
 class BestBicliques:
-    """The common part of the candidates' sinks for the host and for a device.
+    """Common part of the sinks for candidates on the host and on a device.
 
     Parameters and attributes are those of `CandidateSink`. The records of a side's vertices have the methods `field`
     and `merge`.
@@ -98,10 +98,10 @@ class BestBicliques:
                 "shares of vertices, has to be below 2^63; score a part of the graph"
             )
         self._model, self._top = model, top
-        # Rows of the pool: the first part is what the last compaction kept.
+        # Parts of the pool; the first one is the result of the last compaction.
         self._parts: list[Any] = []
         self._n_rows = self._n_members = 0
-        # The lowest of the `top` best so far: anything worse is not among them.
+        # The lowest of the `top` best so far; anything worse is not among them.
         self._threshold = LOWEST, _HIGHEST
         self._allow_growth()
 
@@ -122,19 +122,19 @@ class BestBicliques:
         return self._right.field(at.N_BICLIQUES)
 
     def merge(self, other: BestBicliques) -> None:
-        """Merge another sink over other bicliques of the same graph, as if this one had seen them all.
+        """Merge another sink over other bicliques of the same graph, as if this one had taken them in.
 
-        So several devices or machines can each do a part of the work.
+        So several devices or machines can share the work.
 
         Parameters
         ----------
         other : CandidateSink
-            A sink of the same graph and `top`, not changed. A biclique that both have taken in counts twice.
+            A sink for the same graph and `top`; it is not changed. A biclique that both sinks took in counts twice.
 
         Raises
         ------
         InvalidArgument
-            It is this sink, or has another graph or `top`.
+            The other sink is this one, or has another graph or `top`.
         """
         if other is self:
             raise InvalidArgument("other is this sink itself: expected one that has taken in other bicliques")
@@ -145,12 +145,12 @@ class BestBicliques:
         for mine, theirs in ((self._left, other._left), (self._right, other._right)):
             mine.merge(theirs, self._n_rows)
         self._parts += other._parts
-        # Anything worse than either's lowest is in neither's best, nor in the best of both.
+        # Bicliques below either sink's threshold are not among the best of both.
         self._threshold = max(self._threshold, other._threshold, key=lambda pair: (pair[0], -pair[1]))
         self._compact()
 
     def _worth_keeping(self, scores: Any, keys: Any, marks: Any, xp: Any = np) -> Any:
-        """Bicliques of a block that are some vertex's best, or among the `top` best of all so far; ascending."""
+        """Return the bicliques of a block that are a vertex's best or among the `top` best so far; ascending."""
         high = xp.flatnonzero(marks & at.IS_HIGH)
         if high.size > self._top:
             chosen, self._threshold = highest(scores[high], keys[high], self._top, xp)
@@ -167,7 +167,7 @@ class BestBicliques:
 
 
 class CandidateSink(BestBicliques):
-    """Keeps the best biclique of each vertex and the best of all, with sums for each vertex.
+    """Keeps the best biclique of each vertex and the best of all, with statistics for each vertex.
 
     The best has the highest surprise; ties go to the lowest key.
 
@@ -176,27 +176,27 @@ class CandidateSink(BestBicliques):
     model : NullModel
         Model of the graph in which the bicliques are maximal.
     n_left, n_right : int
-        Its vertices.
+        Number of vertices of the graph.
     top : int
-        Number of the best of all to keep.
+        Number of the best bicliques of all to keep.
 
     Attributes
     ----------
     left_best, right_best : (n,) int64
-        Row of each vertex's best among the candidates, -1 for a vertex that is in no biclique; from `finish` on.
+        Row of each vertex's best biclique in the result of `finish`; -1 for a vertex without bicliques.
     left_share : (n_left,) int64
-        Largest ``b b a`` over the bicliques of `a` left and `b` right vertices that hold the vertex; 0 if there are
-        none. (`vertex_scores.share_size` turns it into a score.)
+        Largest ``b b a`` over the vertex's bicliques with `a` left and `b` right vertices; 0 if there are none.
+        (`vertex_scores.share_size` turns it into a score.)
     right_share : (n_right,) int64
-        The same of ``a a b``.
+        The same for ``a a b``.
     n_bicliques_of_left, n_bicliques_of_right : (n,) int64
-        Number of bicliques that hold each vertex.
+        Number of bicliques that contain each vertex.
 
     Raises
     ------
     InvalidArgument
-        `top` is below 1, the numbers of vertices are not those of the model, or the graph is so large that share
-        numerators do not fit 64 bits.
+        `top` is below 1, the numbers of vertices differ from the model's, or the share numerators of so large a graph
+        exceed 64 bits.
 
     Examples
     --------
@@ -237,17 +237,17 @@ class CandidateSink(BestBicliques):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held now, for the vertices and the pool."""
+        """Bytes used now for vertices and pool."""
         pool = sum(part.keys.nbytes + part.surprise.nbytes + part.members.nbytes for part in self._parts)
         return self._left.nbytes + self._right.nbytes + pool
 
     def accept(self, block: BicliqueBlock, keys: np.ndarray) -> None:
-        """Take one block in.
+        """Take in a block.
 
         Parameters
         ----------
         block : BicliqueBlock
-            With members.
+            A block with members.
         keys : (n_bicliques,) int64
 
         Raises
@@ -274,7 +274,7 @@ class CandidateSink(BestBicliques):
             self._keep(rows, Candidates(keys[rows], scores[rows], members.take(rows)))
 
     def sums(self) -> dict[str, np.ndarray]:
-        """Its whole state as arrays, for `restore`."""
+        """Return the state as arrays, for `restore`."""
         self._compact()
         (kept,) = self._parts
         names = [each.name for each in fields(GroupMembers)]
@@ -291,7 +291,7 @@ class CandidateSink(BestBicliques):
         }
 
     def restore(self, sums: Mapping[str, np.ndarray]) -> None:
-        """Merge the arrays that `sums` of a sink of the same graph and `top` gave."""
+        """Merge the result of `sums` of a sink for the same graph and `top`."""
         other = CandidateSink(self._model, self._left.best_rows.size, self._right.best_rows.size, self._top)
         names = [each.name for each in fields(GroupMembers)]
         members = GroupMembers(*(sums[name] for name in names))
@@ -304,7 +304,7 @@ class CandidateSink(BestBicliques):
         self.merge(other)
 
     def finish(self) -> Candidates:
-        """The best of each vertex, and the `top` best of all: each once, best first."""
+        """Return the best biclique of each vertex and the `top` best of all, without duplicates, best first."""
         self._compact()
         (kept,) = self._parts
         order = np.lexsort((kept.keys, -kept.surprise))
@@ -316,7 +316,7 @@ class CandidateSink(BestBicliques):
         return self._parts[0]
 
     def _keep(self, rows: np.ndarray, found: Candidates) -> None:
-        """Append bicliques `rows` of the block at hand to the pool."""
+        """Append the bicliques `rows` of the current block to the pool."""
         members = found.members
         first = np.int64(self._n_rows)
         at.settle(members.left_offsets, members.left_members, self._left.best_rows, rows, first)
@@ -339,7 +339,7 @@ class CandidateSink(BestBicliques):
             is_kept[chosen] = True
             for vertices in (self._left, self._right):
                 is_kept[vertices.best_rows[vertices.best_rows >= 0]] = True
-        # Part by part, so that dropped rows are not copied again.
+        # Part by part, so that dropped rows are not copied.
         ends = np.cumsum([len(part) for part in self._parts])
         self._parts = [
             Candidates.joined(
@@ -358,7 +358,7 @@ class CandidateSink(BestBicliques):
 
 
 def check_size(n_members: int, most: int) -> None:
-    """Refuse bicliques with more members on a side than the degrees of the graph allow."""
+    """Raise an error if a biclique has more members on a side than the graph's degrees allow."""
     if n_members > most:
         raise InvalidArgument(
             f"a biclique has {n_members} members on a side where degrees allow {most}: "
@@ -367,7 +367,7 @@ def check_size(n_members: int, most: int) -> None:
 
 
 def highest(scores: Any, keys: Any, n: int, xp: Any = np) -> tuple[Any, tuple[int, int]]:
-    """The rows of the `n` highest scores, ties by lower key, and score and key of the last of them.
+    """Return the rows of the `n` highest scores, ties by lower key, and score and key of the last of them.
 
     Parameters
     ----------
@@ -384,7 +384,7 @@ def highest(scores: Any, keys: Any, n: int, xp: Any = np) -> tuple[Any, tuple[in
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile what the sink needs."""
+    """Return the steps to compile for the sink."""
     return *at.compile_steps(), *group_members.compile_steps()
 
 
@@ -400,7 +400,7 @@ class _Vertices:
         self.best_rows = np.full(n, -1, np.int64)
 
     def field(self, which: np.int64) -> np.ndarray:
-        """A column of the records."""
+        """Return a copy of a column of the records."""
         return self.records[:, which].copy()
 
     @property
@@ -410,14 +410,14 @@ class _Vertices:
     def with_block(
         self, sizes: np.ndarray | None, members: np.ndarray | None, at_least: np.ndarray, others: np.ndarray
     ) -> Side:
-        """This side of a block, for compiled code; `others` is what `at_least` is, of the other side."""
+        """Return this side of a block for compiled code; `others` is `at_least` of the other side."""
         if sizes is None or members is None:
             raise TypeError("this block has no members: ask the engine for Detail.MEMBERS")
         check_size(int(sizes.max()), others.size - 1)
         return Side(sizes, members, at_least, self.records, self.best_keys, self.best_rows)
 
     def merge(self, other: _Vertices, first_row: int) -> None:
-        """Merge the records of the same vertices of a sink whose rows follow from `first_row` on."""
+        """Merge the same vertices' records from another sink, whose rows now start at `first_row`."""
         mine, theirs = self.records, other.records
         for field, best_of in ((at.SHARE, np.maximum), (at.N_BICLIQUES, np.add)):
             best_of(mine[:, field], theirs[:, field], out=mine[:, field])

@@ -1,9 +1,9 @@
-"""First eigenvector of similarities: vertices that resemble many vertices that do the same.
+"""The first eigenvector of similarities: vertices are central if they resemble many central vertices.
 
-A left vertex is a vector over its neighbours: ``ln(n_left / d)`` for one of degree `d`, scaled to length 1 (tf-idf).
-The similarity of two vertices is the product of their vectors. The centrality of a vertex in this network is its entry
-in the eigenvector of the largest eigenvalue (Luceri et al., WWW 2024). A vertex resembles itself, which changes no
-eigenvector. The companion of a right vertex is the sum of its entries in the vectors, times the centrality.
+A left vertex is a vector over its neighbours with the entry ``ln(n_left / d)`` for degree `d`, scaled to length 1
+(tf-idf). The similarity of two vertices is the product of their vectors. The centrality of a vertex is its entry in the
+eigenvector of the largest eigenvalue (Luceri et al., WWW 2024). Vertices resemble themselves, which does not change it.
+The companion of a right vertex is the sum of its entries in the vectors, times the centrality.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _DIGITS = 20
 
 
 def tfidf_eigenvector(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray]:
-    """Return the centrality of each left vertex and its companion for each right vertex; 1 is the highest of a side.
+    """Return the centrality of each left vertex, and the companion of each right vertex; the maximum of a side is 1.
 
-    Power iteration from ones: no entry is negative, and of equal eigenvalues the result is the projection of ones. It
-    ends after 100 rounds, or if no entry changes by more than 1e-6 of the highest. Sums are over whole rows of the
-    graph in ascending order, logarithms are rounded as in `null_model`, and results to 20 binary digits. So all
-    machines have the same.
+    Power iteration starts from ones. So no entry is negative, and with equal eigenvalues the result is the projection
+    of ones. It ends after 100 rounds, or if no entry changes by more than 1e-6 of the highest. Sums run over whole rows
+    of the graph in ascending order, logarithms are rounded as in `null_model`, and results are rounded to 20 binary
+    digits. So all machines get the same result.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        On the host.
+        The graph, on the host.
 
     Returns
     -------
     (n_left,) and (n_right,) float64
-        0 for a vertex that resembles no other of these, or whose neighbours all vertices share.
+        0 for a vertex that resembles no other central vertex, or whose neighbours are adjacent to all vertices.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def tfidf_eigenvector(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray]:
     ones = np.ones(graph.n_edges)
     of_left = sparse.csr_array((ones, graph.left_members, graph.left_offsets), shape=(graph.n_left, graph.n_right))
     of_right = sparse.csr_array((ones, graph.right_members, graph.right_offsets), shape=(graph.n_right, graph.n_left))
-    # A vertex without edges is in no sum.
+    # Vertices without edges are in no sum.
     weights = np.rint(np.log(max(graph.n_left, 1) / np.maximum(graph.right_degrees, 1)) * UNIT) / UNIT
     lengths = np.sqrt(of_left @ (weights * weights))
     scale = np.divide(1.0, lengths, out=np.zeros(graph.n_left), where=lengths > 0)
@@ -61,11 +61,11 @@ def tfidf_eigenvector(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _up_to_one(values: np.ndarray) -> np.ndarray:
-    """Divide by the largest."""
+    """Divide by the maximum."""
     return values / (values.max(initial=0) or 1.0)
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:
-    """Round to so many binary digits."""
+    """Round to `_DIGITS` binary digits."""
     mantissas, exponents = np.frexp(values)
     return np.ldexp(np.rint(np.ldexp(mantissas, _DIGITS)), exponents - _DIGITS)

@@ -2,20 +2,20 @@
 
 Half a step chooses one side, given the other side and a density `q`. The evidence of a vertex is
 
-``sum over its edges into the other side of (ln q + w(u, v)) + (missing ones) ln(1 - q)``
+``sum over its edges into the other side of (ln q + w(u, v)) + (number of missing edges) ln(1 - q)``
 
-where `w` is the weight of an edge (`null_model`). The side is the vertices of positive evidence, most first, as many as
-pay for naming them among the `N` of the side: the exact maximum over one side, so this is coordinate ascent on the
-score of `quasi_bicliques`. The score falls only at the bounds of the density. The sides take turns; a whole step ends
-with the new density, and the ascent ends early if nothing changes. A seed is grown from several first densities; a low
-one reaches further. One of the groups on the way is kept, the seed included.
-All sums are of integers, so nothing depends on the order of summation.
+where `w` is the weight of an edge (`null_model`). The side gets the vertices of positive evidence, the most first, as
+long as their evidence pays for naming them among the `N` vertices of the side. This is the exact maximum over one side,
+so alternating the sides is coordinate ascent on the score of `quasi_bicliques`. The score falls only at the bounds of
+the density. A whole step ends with the new density, and the ascent ends early if nothing changes. Each seed is grown
+from several first densities; a low one reaches further. The best group on the way is kept, which may be the seed. All
+sums are of integers, so the result does not depend on their order.
 
-The search is in the (2, 2)-core of the graph, as far as groups have two members or more on each side, and `N` is what
-is left there: in a sparse graph few vertices can be in a group at all. The best is a significant one, if there is any,
-and of these the one that scores most with its members named among those of the core. The scores are those of the whole
-graph, and groups pay for their names by degree (`quasi_bicliques`): paid by the core, groups of chance would be
-significant.
+The search runs in the (2, 2)-core of the graph, if groups have at least two members on each side, and `N` is the size
+of that core: in a sparse graph, few vertices can be in a group at all. The best group is a significant one if there is
+any; among these, the one with the highest score if members are named among the core. The scores are those of the whole
+graph, where groups pay for names by degree (`quasi_bicliques`). With names paid by the core, groups that arise by
+chance would be significant.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
 
 MOST_STEPS = 2_000_000_000
-"""Default of `grow`: some ten seconds of one core."""
+"""Default of `grow`: about ten seconds of one core."""
 
-# Seeds grown between two checks of the steps left, and steps of a thread between two of the time: ten milliseconds.
+# Seeds grown between two checks of the remaining steps, and steps of a thread between two checks of the time (10 ms).
 _SEEDS_AT_ONCE, _STEPS_AT_ONCE = 2048, 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthSchedule:
-    """Schedule by which a seed is grown.
+    """Schedule for growing a seed.
 
     Attributes
     ----------
     first_densities : tuple of float
-        One ascent from each; above 0 and below 1.
+        Initial densities, one ascent from each; above 0 and below 1.
     least_density, most_density : float
-        Bounds of the density of the next step. Near 1 one missing edge would outweigh all evidence; near 0 all
+        Bounds on the density of the next step. Near 1, one missing edge would outweigh all evidence; near 0, all
         vertices would join.
     n_rounds : int
-        Most whole steps from each first density.
+        Most whole steps from each initial density.
     min_density : float
-        A group has at least this share of its possible edges, or is the seed; 0 to 1. Sparse groups with hundreds of
-        members may score well, but are communities of interest rather than a plan.
+        Least share of possible edges in a group other than the seed; 0 to 1. Sparse groups with hundreds of members may
+        score well, but are communities of interest rather than a plan.
     """
 
     first_densities: tuple[float, ...] = (0.9, 0.6, 0.3)
@@ -90,21 +90,21 @@ class GrowthSchedule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grown:
-    """Groups that seeds have grown to, each once; the highest score first, ties by the first seed that led there.
+    """Groups that seeds have grown to, without duplicates, by descending score; ties by the first seed that led there.
 
     Attributes
     ----------
     members : GroupMembers
-        n groups.
+        The n groups.
     n_edges : (n,) int64
-        Present edges of each.
+        Number of edges inside each group.
     scores : (n,) int64
-        The score of `quasi_bicliques`, in units of ``1 / UNIT`` nat. It is negative only if the seed's is,
-        and `growth_steps.NO_SCORE` for a seed that is too small for a group and leads to none.
+        The score of `quasi_bicliques`, in units of ``1 / UNIT`` nat. It is negative only if the seed's score is, and
+        `growth_steps.NO_SCORE` for a seed that is too small for a group and leads to none.
     n_left_out : int
-        Number of seeds that no steps or no time was left for.
+        Number of seeds for which no steps or time were left.
     n_steps : int
-        Steps taken.
+        Number of steps taken.
     """
 
     members: GroupMembers
@@ -115,7 +115,7 @@ class Grown:
 
     @classmethod
     def joined(cls, first: Grown, second: Grown) -> Grown:
-        """The groups of both, one behind the other: not in order, and a group of both stands twice."""
+        """Concatenate both results, unsorted and with duplicates."""
         return cls(
             members=GroupMembers.joined([first.members, second.members]),
             n_edges=np.concatenate([first.n_edges, second.n_edges]),
@@ -142,28 +142,28 @@ def grow(
     Parameters
     ----------
     graph : BipartiteCSR
-        On the host.
+        The graph, on the host.
     seeds : GroupMembers
-        Any groups of the graph with edges between their sides; bicliques, as a rule. Those with a vertex outside of the
-        core are left out, uncounted. A seed may be too small for a group.
+        Groups of the graph with edges between their sides, usually bicliques. Seeds with a vertex outside the core are
+        left out and not counted. A seed may be too small for a group.
     model : NullModel
-        Of the graph.
+        Model of the graph.
     schedule : GrowthSchedule, optional
     min_left, min_right : int
-        Fewest members of a side of a group.
+        Fewest members on each side of a group.
     threads : int
-        0 is every core. Each takes 41 bytes a vertex.
+        0 means every core. Each thread takes 41 bytes per vertex.
     most_steps : int
-        Seeds are taken in order. The first whose steps no longer fit is left out, with all behind it. A step is an edge
-        added to or removed from the sums of its ends, or the check of a vertex. Their number depends only on the graph
-        and the seeds, not on the machine.
+        Limit on steps. Seeds are grown in order; the first seed that exceeds the limit and all later ones are left out.
+        A step is an edge added to or removed from the sums of its ends, or the check of a vertex. The number of steps
+        depends only on the graph and the seeds, not on the machine.
     most_seconds : float
-        After them no further seed is grown.
+        Time limit in seconds; afterwards no further seed is grown.
 
     Returns
     -------
     Grown
-        None is less significant than a seed that has grown to it.
+        No group is less significant than a seed that has grown to it.
 
     Raises
     ------
@@ -212,25 +212,25 @@ def grow(
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return *steps_of(growth_steps.ascend_some), *subgraphs.compile_steps()
 
 
 class _Results(NamedTuple):
-    """Groups of some seeds, one of each in their order; `numbers` has edges, score and steps of each."""
+    """Groups of seeds, one per seed, in order; `numbers` has edges, score and steps of each."""
 
     members: GroupMembers
     numbers: np.ndarray
 
     @classmethod
     def joined(cls, parts: Sequence[_Results]) -> _Results:
-        """Return the groups of several, one behind the other."""
+        """Concatenate results."""
         return cls(
             GroupMembers.joined([part.members for part in parts]), np.concatenate([part.numbers for part in parts])
         )
 
     def take(self, rows: np.ndarray) -> _Results:
-        """Return some of them."""
+        """Return the results in the order of `rows`."""
         return _Results(self.members.take(rows), self.numbers[rows])
 
 
@@ -238,7 +238,7 @@ _NONE = _Results(GroupMembers.of([]), np.empty((0, 3), np.int64))
 
 
 def _scratch(graph: BipartiteCSR, model: NullModel, kept: tuple[np.ndarray, np.ndarray]) -> growth_steps.Scratch:
-    """The state of one thread."""
+    """Return the working memory of one thread."""
     left, right = (
         growth_steps.Side(
             offsets=offsets,
@@ -268,7 +268,7 @@ def _scratch(graph: BipartiteCSR, model: NullModel, kept: tuple[np.ndarray, np.n
 
 
 def _core(graph: BipartiteCSR, min_left: int, min_right: int) -> tuple[BipartiteCSR, tuple[np.ndarray, np.ndarray]]:
-    """The part of a graph in which all have so many neighbours, and the ids that its vertices have in the graph."""
+    """Return the core with these minimum degrees, and the ids of its vertices in the graph."""
     left, right = np.ones(graph.n_left, np.bool_), np.ones(graph.n_right, np.bool_)
     peel_to_core(graph, left, right, min_left, min_right)
     kept = np.flatnonzero(left).astype(np.int32), np.flatnonzero(right).astype(np.int32)
@@ -276,7 +276,7 @@ def _core(graph: BipartiteCSR, min_left: int, min_right: int) -> tuple[Bipartite
 
 
 def _inside(seeds: GroupMembers, kept: tuple[np.ndarray, np.ndarray]) -> GroupMembers:
-    """The seeds in the core, with its ids."""
+    """Return the seeds inside the core, with the core's ids."""
     is_inside, of_core = np.ones(len(seeds), np.bool_), []
     for side, ids in enumerate(kept):
         members, owners = seeds.side(side)
@@ -289,7 +289,7 @@ def _inside(seeds: GroupMembers, kept: tuple[np.ndarray, np.ndarray]) -> GroupMe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Growing:
-    """The seeds, their schedule, the memory of each thread, the deadline, and a flag to stop."""
+    """The seeds, their schedule, each thread's working memory, the deadline, and an event to stop."""
 
     seeds: GroupMembers
     schedule: growth_steps.Schedule
@@ -298,13 +298,13 @@ class _Growing:
     stopped: threading.Event
 
     def some(self, pool: ThreadPoolExecutor, first: int, end: int) -> _Results:
-        """Return the groups of some seeds, up to the first that is not grown before the deadline."""
+        """Return the groups of the seeds `first` to `end`, up to the first one not grown before the deadline."""
         n = len(self.scratch)
-        # Neighbours in the ranking cost alike, so they are shared out.
+        # Seeds of similar rank cost alike, so threads take them in turn.
         parts = list(pool.map(lambda i: self._ascents(range(first + i, end, n), self.scratch[i]), range(n)))
         rows = np.concatenate([first + i + n * np.arange(len(part.members)) for i, part in enumerate(parts)])
         order = np.argsort(rows)
-        # At the deadline each thread stops at another seed.
+        # After the deadline threads have stopped at different seeds; keep the results before the first gap.
         order = order[rows[order] == first + np.arange(rows.size)]
         return _Results.joined(parts).take(order)
 
@@ -323,7 +323,7 @@ class _Growing:
 
 
 def _distinct(results: _Results, most_steps: int, n_seeds: int, kept: tuple[np.ndarray, np.ndarray]) -> Grown:
-    """Return each group of the first seeds once, as far as the steps go."""
+    """Return the groups of the first seeds without duplicates, as far as the steps allow."""
     n = int(np.searchsorted(np.cumsum(results.numbers[:, 2]), most_steps, side="right"))
     _, firsts = np.unique(group_hashes(results.members)[:n], return_index=True)
     firsts = firsts[np.lexsort((firsts, -results.numbers[firsts, 1]))]

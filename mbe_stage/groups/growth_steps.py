@@ -1,10 +1,10 @@
-"""The compiled half of `growth`: one seed's ascents, over accumulators with incremental updates.
+"""The compiled part of `growth`: a seed's ascents, with incrementally updated sums.
 
-Each vertex has the sum of `w` over its edges into the other side of the group, and their number. A vertex that joins a
-side is added to the accumulators of its neighbours, and one that leaves is subtracted; sums of integers are exact. So
-a step with few changes is cheap, and its cost does not depend on the size of the graph. Nearly all time goes to
-vertices and lists that are in no cache. So loads that do not depend on each other stand together, where they overlap;
-and indices of inner loops are unsigned, which spares the check for negative ones.
+For each vertex, the sum of `w` over its edges into the other side of the group is kept, and their number. A vertex that
+joins a side is added to the sums of its neighbours; one that leaves is subtracted. Sums of integers are exact. So a
+step with few changes is cheap, and its cost does not depend on the size of the graph. Nearly all time goes to vertices
+and lists outside the caches. So independent loads stand together to overlap, and inner loops use unsigned indices to
+save the check for negative ones.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
 from mbe_stage.groups.quasi_bicliques import class_cost_of, density_term, log_choices, pair_weight
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled
 
-# Columns of `Side.vertices`: one cache line a vertex. The second has `ln d` above 32 bits of a number.
+# Columns of `Side.vertices`, one cache line per vertex. The second has `ln d` above 32 bits with a number of edges.
 _EVIDENCE, _DEGREE_AND_SHARED = range(2)
 _SHARED_MASK, DEGREE_BIT = (1 << 32) - 1, 32
-# Entries of `Side.counts`: used entries of each array, and the steps of the current seed so far; and scratch.
+# Entries of `Side.counts`: used entries of each array, the steps of the current seed so far, and scratch space.
 _N_MEMBERS, _N_TOUCHED, _N_WANTED, N_BEST, _N_STEPS, _LOADED, N_COUNTS = range(7)
 # Entries of `Schedule.bounds` and `Schedule.numbers`.
 _LEAST, _MOST, _MIN_DENSITY = range(3)
 _N_ROUNDS, _MIN_LEFT, _MIN_RIGHT, _CLASS_COST = range(4)
 NO_SCORE = np.int64(-(1 << 62))
-"""Below every score: that of a seed which is too small for a group."""
+"""Score of a seed that is too small for a group; below every other score."""
 
 # Bits of `Side.marks`.
 _MEMBER, _WANTED = 1, 2
 
 
 class Side(NamedTuple):
-    """One side of the graph, and of the group that grows there.
+    """One side of the graph and of the growing group.
 
     Attributes
     ----------
     offsets : (n + 1,) int64
     neighbours : (n_edges,) int32
     vertices : (n, 2) int64
-        The sum of the weights of the edges into the other side of the group; and ``ln d``, of left vertices less
-        ``ln E``, times ``2^DEGREE_BIT``, with the number of those edges added.
+        First column: sum of the weights of the edges into the other side of the group. Second column: ``ln d`` (for
+        left vertices minus ``ln E``) times ``2^DEGREE_BIT``, plus the number of those edges.
     at_least : (largest degree + 1,) int64
-        Number of vertices of each degree or more.
+        Number of vertices with at least each degree.
     factorials : int64
         ``ln k!``, up to the number of vertices.
     marks : (n,) uint8
-        Membership of the group; valid between two half steps.
+        Membership in the group; valid between half steps.
     members, best : (n,) int32
-        Members of the group, and of the best one so far; `counts` has their numbers.
+        Members of the group, and of the best group so far; `counts` has their numbers.
     wanted : (n + 1,) int32
-        Members of the next group; one more entry is scratch.
+        Members of the next group; the last entry is scratch space.
     touched : (n + 1,) int32
-        Vertices with an edge into the other side of the group; one more entry is scratch.
+        Vertices with an edge into the other side of the group; the last entry is scratch space.
     values : (n + 1,) int64
-        Scratch: the evidence of vertices that may be wanted.
+        Scratch space: the evidence of vertices that may be wanted.
     counts : (N_COUNTS,) int64
-        Numbers of members, touched, wanted and best ones; and the steps of the current seed: edges added or removed,
-        and touched vertices checked.
+        Numbers of members, touched, wanted and best vertices; and the steps of the current seed: edges added or
+        removed, and touched vertices checked.
     """
 
     offsets: np.ndarray
@@ -78,7 +78,7 @@ class Side(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of one thread that grows seeds; between two seeds no vertex is in a group."""
+    """Working memory of one thread that grows seeds; between seeds it has no group."""
 
     left: Side
     right: Side
@@ -86,15 +86,15 @@ class Scratch(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """`GrowthSchedule` and the least sizes, as arrays.
+    """`GrowthSchedule` and the minimum sizes, as arrays.
 
     Attributes
     ----------
     first_densities : (n,) float64
     bounds : (3,) float64
-        Least and largest density of a step, and the least of a kept group.
+        Least and largest density of a step, and least density of a kept group.
     numbers : (4,) int64
-        Rounds; least left and right members; the model's `class_cost`.
+        Rounds; fewest left and right members; the model's `class_cost`.
     """
 
     first_densities: np.ndarray
@@ -111,25 +111,25 @@ _LISTS = types.Tuple((LONGS, INTS, LONGS, INTS))
 
 @compiled(_LISTS, types.UniTuple(int64, 3), int64, _SIDE, _SIDE, LONGS, _SCHEDULE, seconds=5.0)
 def ascend_some(seeds, rows, most_steps, left, right, weights, schedule):
-    """Find the best group of each of some seeds, until so many steps are taken.
+    """Find the best group of each of some seeds, until a number of steps is taken.
 
     Parameters
     ----------
     seeds : tuple
         The arrays of `GroupMembers`.
     rows : (int, int, int)
-        First, end and stride of the seeds.
+        First, end and stride of the seed indices.
     most_steps : int
-        No further seed is grown after so many; the first one always is.
+        Number of steps after which no further seed is grown; the first seed always is.
     left, right, weights, schedule
         As for `ascend`.
 
     Returns
     -------
     numbers : (n, 5) int64
-        Of each group: left and right members, edges, score and steps.
+        Left and right members, edges, score and steps of each group.
     left_members, right_members : int32
-        Ascending in each group.
+        Members of all groups, ascending in each.
     """
     left_offsets, left_members, right_offsets, right_members = seeds
     first, end, stride = rows
@@ -153,7 +153,7 @@ def ascend_some(seeds, rows, most_steps, left, right, weights, schedule):
 
 @compiled()
 def _with_best(found, n, side):
-    """Append a side's best members, ascending; returns the array, which may be a larger one, and its used entries."""
+    """Append a side's best members, ascending; return the array, which may be a new one, and its used length."""
     end = n + side.counts[N_BEST]
     if end > found.size:
         larger = np.empty(2 * end, np.int32)
@@ -165,21 +165,21 @@ def _with_best(found, n, side):
 
 @compiled()
 def ascend(seed_left, seed_right, left, right, weights, schedule):
-    """Find the best group of a seed's ascents; its members are `best` of either side.
+    """Find the best group in a seed's ascents; its members are in `best` of each side.
 
     Parameters
     ----------
     seed_left, seed_right : int32
         Members of the seed.
     left, right : Side
-        Without members; unchanged afterwards, except `best`.
+        Sides without members; unchanged afterwards, except `best`.
     weights : int64
         `mbe_stage.groups.null_model.PAIR_WEIGHTS`.
 
     Returns
     -------
     n_edges, score, n_steps : int
-        Of the best group, the earliest of several; and the steps taken, equal on all machines.
+        Edges and score of the best group, the earliest in a tie; and the steps taken, which are equal on all machines.
     """
     left.counts[_N_STEPS] = right.counts[_N_STEPS] = 0
     n_edges, weight = _take_right(seed_left, seed_right, left, right, weights)
@@ -225,9 +225,9 @@ def ascend(seed_left, seed_right, left, right, weights, schedule):
 
 @compiled()
 def _take_right(seed_left, seed_right, left, right, weights):
-    """Make the right side of the seed that of the group; returns the edges of the seed and their weight.
+    """Make the right side of the seed the right side of the group; return the edges of the seed and their weight.
 
-    The first half step asks for no more, and few seeds get any further.
+    The first half step needs only this, and few seeds get further.
     """
     _want(right, seed_right)
     _settle(right, left, weights)
@@ -257,7 +257,7 @@ def _want(side, vertices):
 
 @compiled()
 def _score(n_edges, weight, left, right, schedule):
-    """The score of the group (`quasi_bicliques`), in units."""
+    """Return the score of the group (`quasi_bicliques`), in units."""
     n_left, n_right = left.counts[_N_MEMBERS], right.counts[_N_MEMBERS]
     names = _cost_of_members(left) + _cost_of_members(right) + class_cost_of(n_left, n_right)
     return weight + density_term(n_edges, n_left * n_right) - names - schedule.numbers[_CLASS_COST]
@@ -265,9 +265,9 @@ def _score(n_edges, weight, left, right, schedule):
 
 @compiled()
 def _worth(score, left, right):
-    """Sort key of a group: whether it is significant, then its score.
+    """Return a group's sort key: whether it is significant, then its score.
 
-    A significant group's members are named among all vertices of the search instead of by degree, since one member
+    A significant group's members are named among all vertices of the search instead of by degree, because one member
     with few edges would raise the cost of all others.
     """
     if score <= SIGNIFICANT:
@@ -279,7 +279,7 @@ def _worth(score, left, right):
 
 @compiled()
 def _cost_of_members(side):
-    """Cost of naming the members, among the vertices that have as many edges as each of them has in the group."""
+    """Return the cost of naming the members among the vertices with at least the lowest degree inside the group."""
     n, least = side.counts[_N_MEMBERS], np.int64(side.at_least.size - 1)
     for i in range(n):
         least = min(least, _shared(side, side.members[i]))
@@ -295,20 +295,20 @@ def _note_best(side, members):
 
 @compiled()
 def _choose(side, n_other, density, least):
-    """Choose the members of a side, into `wanted`; fewer than `least` may be too few.
+    """Choose the members of a side into `wanted`; if they are fewer than `least`, the choice may be incomplete.
 
     Parameters
     ----------
     n_other : int
-        Members of the other side.
+        Number of members on the other side.
     density : float
     least : int
-        Fewest members that matter.
+        Fewest members of an acceptable side.
 
     Returns
     -------
     n_edges, weight : int
-        Of the group then.
+        Number and weight of the group's edges after the choice.
     """
     log_share = np.int64(np.rint(math.log(density) * UNIT))
     log_missing = np.int64(np.rint(math.log(1.0 - density) * UNIT))
@@ -319,7 +319,7 @@ def _choose(side, n_other, density, least):
         vertex = np.uint64(touched[i])
         shared = vertices[vertex, _DEGREE_AND_SHARED] & _SHARED_MASK
         value = vertices[vertex, _EVIDENCE] + shared * log_share + (n_other - shared) * log_missing
-        # No branch, since it would be unpredictable.
+        # No branch: it would be unpredictable.
         wanted[n_kept], values[n_kept] = touched[i], value
         n_kept += np.uint64(value > cost)
     n, n_wanted, n_edges, weight = np.int64(n_kept), 0, 0, 0
@@ -338,7 +338,7 @@ def _choose(side, n_other, density, least):
 
 @compiled()
 def _least_cost(side, n):
-    """Lower bound for the cost of naming one more of at most `n` vertices, less the rounding error; at least 0."""
+    """Return a lower bound, at least 0, on the cost of naming another of at most `n` vertices, less rounding errors."""
     if n == 0:
         return np.int64(0)
     logs, n_others = side.factorials, side.marks.size - n
@@ -347,17 +347,17 @@ def _least_cost(side, n):
 
 @compiled()
 def _prefix_end(side, n):
-    """The evidence threshold for the longest prefix of vertices, in order of evidence, that pays for itself.
+    """Return the evidence threshold of the longest prefix of vertices, by evidence, that pays for its names.
 
     Parameters
     ----------
     n : int
-        Vertices whose evidence may pay for them, the first of `values`.
+        Number of vertices whose evidence may pay for them, the first ones in `values`.
 
     Returns
     -------
     int
-        Vertices with more evidence are wanted. Ties are all wanted: naming one more costs less than the last.
+        Vertices with more evidence are wanted. Ties are all wanted, because each further name costs less than the last.
     """
     n_all = side.marks.size
     values = np.sort(side.values[:n])
@@ -372,12 +372,12 @@ def _prefix_end(side, n):
 
 @compiled()
 def _settle(side, other, weights):
-    """Make the wanted vertices the members; returns how many joined or left."""
+    """Make the wanted vertices the members; return the number of vertices that joined or left."""
     marks, counts = side.marks, side.counts
     n_joined, n_left, seen = 0, 0, np.int32(0)
     for i in range(counts[_N_WANTED]):
         seen ^= side.neighbours[side.offsets[side.wanted[i]]]
-    # Kept, or the compiler would leave the loads out.
+    # Store the result, so that the compiler keeps the loads.
     counts[_LOADED] = seen
     for i in range(counts[_N_WANTED]):
         vertex = side.wanted[i]
@@ -412,7 +412,7 @@ def _add_edges(vertex, side, other, weights):
     for i in range(np.uint64(first), np.uint64(end)):
         neighbour = np.uint64(neighbours[i])
         degree_and_shared = vertices[neighbour, _DEGREE_AND_SHARED]
-        # No branch, since it would be unpredictable.
+        # No branch: it would be unpredictable.
         touched[n_touched] = neighbours[i]
         n_touched += np.uint64(degree_and_shared & _SHARED_MASK == 0)
         vertices[neighbour, _EVIDENCE] += pair_weight(log_degree + (degree_and_shared >> DEGREE_BIT), weights)
@@ -434,7 +434,7 @@ def _take_edges(vertex, side, other, weights):
 
 @compiled()
 def _drop_untouched(side):
-    """Remove touched vertices without edges before others are added, so that each is listed once."""
+    """Remove touched vertices without edges before others are added, so that each vertex is listed once."""
     n = 0
     for i in range(side.counts[_N_TOUCHED]):
         vertex = side.touched[i]

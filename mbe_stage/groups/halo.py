@@ -1,14 +1,14 @@
-"""The halo of a group: the vertices that come next, by their gain with the density so far.
+"""The halo of a group: the vertices closest to joining, by their gain at the current density.
 
-A ring often has a dense core and a loose rim. The rim does not pay for its names, so no group holds it. Its vertices
-are leads, not findings: they are ranked, and nothing is called significant. The halo grows in rounds of 15, 30 and 60
-vertices a side. In each round first the left and then the right vertices outside the group are ranked by
+A ring often has a dense core and a loose rim. The rim does not pay for its names, so no group contains it. Its vertices
+are leads, not findings: they are ranked, and not called significant. The halo grows in rounds of 15, 30 and 60 vertices
+per side. Each round ranks first the left and then the right vertices outside the group by
 
-``sum over edges into the other side of (ln q + w(u, v)) + (missing ones) ln(1 - q)``
+``sum over edges into the other side of (ln q + w(u, v)) + (number of missing edges) ln(1 - q)``
 
-where the other side is the group's with its halo so far, `q` is the density of both sides so far, within the bounds of
-growth, and `w` is the weight of an edge (`null_model`). The best stay, ties by id; vertices without such an edge are
-not ranked.
+where the other side includes its halo so far, `q` is the current density of both sides, within the bounds of growth,
+and `w` is the weight of an edge (`null_model`). The best vertices stay, with ties by id; vertices without such an edge
+are not ranked.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from mbe_stage.groups.null_model import UNIT, NullModel, pair_weights
 from mbe_stage.ragged import long_offsets
 
 ROUNDS = (15, 30, 60)
-"""Most vertices a side after each round."""
+"""Most vertices per side after each round."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Halos:
-    """The halos of some groups on one side.
+    """The halos of groups on one side.
 
     Attributes
     ----------
     offsets : (n + 1,) int64
-        Those of group `i` are ``vertices[offsets[i]:offsets[i + 1]]``, best first.
+        The halo of group `i` is ``vertices[offsets[i]:offsets[i + 1]]``, best first.
     vertices : int32
     gains : int64
-        In units of ``1 / UNIT`` nat; negative, as a rule.
+        Gains in units of ``1 / UNIT`` nat; usually negative.
     """
 
     offsets: np.ndarray
@@ -47,18 +47,18 @@ class Halos:
 
 
 def halos(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, schedule: GrowthSchedule) -> tuple[Halos, Halos]:
-    """Return the halos of groups, left and right.
+    """Return the left and the right halos of groups.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        On the host.
+        The graph, on the host.
     groups : GroupMembers
-        With some edge each.
+        The groups, each with at least one edge.
     model : NullModel
-        Of the graph.
+        Model of the graph.
     schedule : GrowthSchedule
-        Gives the bounds of the density.
+        Its bounds on the density apply.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def _nearest(
     parts: tuple[np.ndarray, np.ndarray, np.ndarray],
     most: int,
 ) -> _Ranked:
-    """The best vertices of a side and their gains; `parts` are its members, these and its halo, and the other side."""
+    """Return a side's best vertices and gains; `parts` has its members, the same with the halo, and the other side."""
     members, own, others = parts
     neighbours = [graph.neighbours_of_left(v) if side else graph.neighbours_of_right(v) for v in others]
     met, ends = np.concatenate(neighbours), np.repeat(others, [each.size for each in neighbours])
@@ -114,6 +114,6 @@ def _nearest(
     log_share, log_missing = (round(math.log(share) * UNIT) for share in (density, 1 - density))
     gains = evidence + shared * log_share + (others.size - shared) * log_missing
     outside = np.flatnonzero(~np.isin(vertices, members))
-    # The vertices ascend, so a stable order breaks ties.
+    # Vertices ascend, so a stable sort breaks ties by id.
     best = outside[np.argsort(-gains[outside], kind="stable")][:most]
     return vertices[best], gains[best]

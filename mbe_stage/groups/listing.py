@@ -1,12 +1,12 @@
-"""One list of the groups of one or several graphs between the same left vertices: bicliques and groups that have grown.
+"""One list of the groups of one or several graphs with the same left vertices: bicliques and grown groups.
 
-Graphs of several keys, or offsets of a time bucket, have the same events as edges. So near copies are found by their
-left members, between graphs as within one. The list is made in two steps, and what it holds decides what it leaves out:
+Graphs for several keys, or for offsets of a time bucket, have the same events as edges. So near copies are found by
+left members, within and between graphs. The list is made in two steps, and decides which groups are left out:
 
-1. Grown groups come first, and pairs last (`arranged`). In this order, a group is left out if an earlier one that stays
-   is a near copy of it (`near_copies`), and better.
-2. Of the rest, a biclique whose members are all in a listed grown group of its graph is not listed. The best biclique
-   inside is the group's core.
+1. Grown groups come first, and pairs last (`arranged`). In this order, a group is left out if it is a near copy
+(`near_copies`) of an earlier remaining group that is better.
+2. Among the rest, a biclique is left out if all its members are in a listed grown group of its graph. The best biclique
+inside a grown group is its core.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from mbe_stage.splitmix import finalised
 RankBy = Literal["surprise", "surprise_per_vertex", "surprise_per_edge", "evidence"]
 
 PAIR = 2
-"""A group of at most so many left members is a pair."""
+"""A group with at most this many left members is a pair."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """Significant groups of some graphs, in any order.
+    """Significant groups of several graphs, in any order.
 
     Attributes
     ----------
     graphs : (n,) int64
-        The graph of each.
+        The graph of each group.
     is_grown : (n,) bool
-        The others are bicliques.
+        True for grown groups, False for bicliques.
     keys : (n,) int64
-        Keys of bicliques with these members.
+        Keys of bicliques with the groups' members.
     surprise, evidence : (n,) int64
         In units of ``1 / UNIT`` nat; evidence is surprise without the cost of naming the group.
     members : GroupMembers
-        With the ids of each graph.
+        Members, with the ids of their graphs.
     """
 
     graphs: np.ndarray
@@ -63,7 +63,7 @@ class Pool:
     def of(
         cls, graph: int, candidates: Candidates, grown: GrownGroups, grown_keys: np.ndarray, model: NullModel
     ) -> Pool:
-        """The significant groups of one graph; of one key the grown group comes first."""
+        """Return the significant groups of one graph; of two with the same key, the grown group comes first."""
         candidates = candidates.take(np.flatnonzero(candidates.surprise > SIGNIFICANT))
         members = candidates.members
         n_grown, n = len(grown.members), len(grown.members) + len(candidates)
@@ -80,7 +80,7 @@ class Pool:
 
     @classmethod
     def joined(cls, parts: Sequence[Pool]) -> Pool:
-        """Concatenate some, at least one."""
+        """Concatenate at least one pool."""
         graphs, is_grown, keys, surprise, evidence = (
             np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)[:-1]
         )
@@ -89,7 +89,7 @@ class Pool:
 
 
 def ranked(pool: Pool, rank_by: RankBy = "surprise") -> np.ndarray:
-    """Rows of the pool, best first; ``(n,) int64``. Ties go to the lower key, the earlier graph, the earlier row.
+    """Return the rows of the pool, best first; ``(n,) int64``. Ties go to the lower key, then graph, then row.
 
     Parameters
     ----------
@@ -113,8 +113,8 @@ def ranked(pool: Pool, rank_by: RankBy = "surprise") -> np.ndarray:
         parts = left_sizes * right_sizes
     else:
         raise InvalidArgument(f"rank_by is {rank_by!r}: expected {', '.join(map(repr, get_args(RankBy)))}")
-    # The quotient and 84 binary digits behind its point: fractions differ there whose denominators are below 2^42, and
-    # the edges of a biclique are below `MOST_EDGES`, which is less than 2^35: no shift leaves 64 bits.
+    # The quotient and 84 binary digits of its fraction. These separate all fractions with denominators below 2^42. A
+    # biclique has at most `MOST_EDGES` edges, fewer than 2^35, so no shift exceeds 64 bits.
     digits, rest = [], surprise
     for _ in range(4):
         digit, rest = np.divmod(rest, parts)
@@ -124,18 +124,18 @@ def ranked(pool: Pool, rank_by: RankBy = "surprise") -> np.ndarray:
 
 
 def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int] | None = None) -> np.ndarray:
-    """Arrange groups for the list: grown ones come before bicliques, and pairs, of at most `PAIR` left members, last.
+    """Arrange groups for the list: grown ones come before bicliques, and pairs last.
 
-    With several keys, all groups of narrower keys come first, then those of the items alone, then pairs. Of bicliques
-    with the same left members, under different keys beside the first, only that of the narrowest key stays: the one of
-    most right vertices, then of the earlier graph.
+    With several keys, all groups of narrower keys come first, then those of the items alone, then pairs. If bicliques
+    of several narrower keys have the same left members, only that of the narrowest key stays: the key with the most
+    right vertices, then the earlier graph.
 
     Parameters
     ----------
     order : (m,) int64
-        Rows of groups, best first.
+        Rows of the groups, best first.
     n_right : sequence of int, optional
-        With several keys: right vertices of each graph; graph 0 is that of the items alone.
+        With several keys: number of right vertices of each graph; graph 0 has the items alone.
 
     Examples
     --------
@@ -148,14 +148,14 @@ def arranged(order: np.ndarray, pool: Pool, n_right: Sequence[int] | None = None
     tiers = 4 * (pool.members.left_sizes[order] <= PAIR) + ~pool.is_grown[order]
     if n_right is not None and order.size:
         own, graph = pool.members.take(order), pool.graphs[order]
-        # The mix of 0 is 0.
+        # Add 1, because 0 is mapped to 0.
         sums = np.add.reduceat(finalised(own.left_members.astype(np.uint64) + np.uint64(1)), own.left_offsets[:-1])
-        # Grown groups are compared among themselves, and all stay: those of a narrower key may say far less.
+        # Grown groups have separate sums, and all stay: a group of a narrower key may say far less.
         sums += pool.is_grown[order].astype(np.uint64)
         place = np.arange(order.size)
         narrowest = np.lexsort((place, graph, -np.asarray(n_right)[graph], sums, graph == 0))
         same = (np.diff(sums[narrowest]) == 0) & (graph[narrowest][1:] > 0)
-        # Groups of one graph stay: they are near copies, and the better is first.
+        # Groups of one graph stay: they are near copies, with the better one first.
         first = np.concatenate([[True], ~same])
         leader = graph[narrowest[np.maximum.accumulate(np.where(first, place, 0))]]
         stays = np.empty(order.size, np.bool_)
@@ -174,18 +174,18 @@ def listed(
     max_overlap: float = 0.6,
     limit: int | None = None,
 ) -> np.ndarray:
-    """The groups of the list, in rank order; ``(m,) int64``, rows of the pool.
+    """Return the listed groups in rank order; ``(m,) int64``, rows of the pool.
 
     Parameters
     ----------
     order : (k,) int64
-        The rows that may be listed, in the order of `arranged`.
+        Rows that may be listed, in the order of `arranged`.
     best_first : (n,) int64
-        All rows, as `ranked` has them.
+        All rows in the order of `ranked`.
     is_muted : (n,) bool
-        Groups that do not count for the limit.
+        Groups that do not count towards the limit.
     limit : int, optional
-        The list ends with the last unmuted one that it allows.
+        Most groups that are not muted; the list ends with the last of them.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def listed(
 
 
 def cores(order: np.ndarray, pool: Pool, rows: np.ndarray) -> np.ndarray:
-    """The core of each group in `rows`: the best biclique of its graph inside it; itself for a biclique, -1 for none.
+    """Return the core of each group: the best biclique of its graph inside it; a biclique itself, -1 for none.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def cores(order: np.ndarray, pool: Pool, rows: np.ndarray) -> np.ndarray:
 
 
 class _Grown:
-    """Groups by graph and left member, each with a number."""
+    """Index of groups by graph and left member; each has a number."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[int, int], list[tuple[int, frozenset[int], frozenset[int]]]] = {}
@@ -242,7 +242,7 @@ class _Grown:
             self._groups.setdefault((int(pool.graphs[row]), member), []).append((number, left, right))
 
     def around(self, pool: Pool, row: int) -> Iterator[int]:
-        """Yield the numbers of the groups of the same graph that have all members of a group."""
+        """Yield the numbers of groups in the same graph that contain all members of a group."""
         left, right = (side.tolist() for side in pool.members[row])
         for number, other_left, other_right in self._groups.get((int(pool.graphs[row]), left[0]), ()):
             if other_left.issuperset(left) and other_right.issuperset(right):

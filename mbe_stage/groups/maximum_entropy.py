@@ -1,12 +1,12 @@
-"""The maximum-entropy null of a graph's degrees, for graphs where degrees force edges.
+"""The maximum-entropy null model of a graph's degrees, for graphs where degrees force edges.
 
-The configuration model expects ``d_u d_v / E`` edges of a pair, which is no probability where it nears 1. The model of
-maximum entropy (BiCM: Saracco, Di Clemente, Gabrielli and Squartini, Sci. Rep. 5, 2015) has the probabilities
-``p = x_u y_v / (1 + x_u y_v)`` that reproduce all degrees on average. Vertices of equal degree share their
-`x`, so the unknowns are the distinct degrees. The likelihood is concave, and Newton's method finds its maximum.
+The configuration model expects ``d_u d_v / E`` edges for a pair, which is not a probability near 1. The maximum-entropy
+model (BiCM: Saracco, Di Clemente, Gabrielli and Squartini, Sci. Rep. 5, 2015) has the probabilities ``p = x_u y_v / (1
++ x_u y_v)`` that reproduce all degrees on average. Vertices of equal degree have the same `x`, so there is one unknown
+per distinct degree. The likelihood is concave, and Newton's method finds its maximum.
 
-Where the degrees decide an edge, as in a threshold graph, the best `x` is infinite. A small ridge keeps it finite:
-``RIDGE / 2`` times the square of ``ln x`` is taken off for each vertex. So there is one solution, whatever the solver.
+If the degrees decide an edge, as in a threshold graph, the best `x` is infinite. A small ridge keeps it finite: ``RIDGE
+/ 2`` times the square of ``ln x`` is subtracted for each vertex. So the solution is unique, whatever the solver.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ import math
 import numpy as np
 
 RIDGE = 1e-6
-"""Degrees are reproduced up to this times ``ln x``."""
+"""Degrees are reproduced up to this number times ``ln x``."""
 
 MOST_CLASSES = 1_024
-"""With more distinct degrees on a side, those above `EXACT` that differ by less than half a percent share a class."""
+"""With more distinct degrees on a side, degrees above `EXACT` that differ by less than half a percent share a class."""
 
 EXACT = 200
 
 _MOST_ROUNDS, _MOST_HALVINGS = 200, 40
-# Below it Newton's method squares the error in each round; the last step is far below a unit of scores.
+# Below the first step size, Newton's method squares the error in each round; the last is far below a unit of scores.
 _SMALL, _LAST = 1e-3, 1e-9
 
 
 def effective_log_degrees(left_degrees: np.ndarray, right_degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``ln x_u + ln(E) / 2`` of each vertex: what stands in the place of ``ln d_u``.
+    """Return ``ln x_u + ln(E) / 2`` for each vertex, which replaces ``ln d_u``.
 
     Parameters
     ----------
     left_degrees, right_degrees : (n_left,) and (n_right,) int64
-        With the same sum `E`, above 0.
+        Degrees of both sides, with the same sum `E` above 0.
 
     Returns
     -------
     (n_left,) and (n_right,) float64
-        Vertices without edges have the value of the lowest degree.
+        Vertices without edges get the value of the lowest degree.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def effective_log_degrees(left_degrees: np.ndarray, right_degrees: np.ndarray) -
 
 
 def _classes(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The mean degree and the number of vertices of each class; and the class of each distinct degree above 0."""
+    """Return the mean degree and size of each class; and the class of each distinct degree above 0."""
     distinct, counts = np.unique(degrees[degrees > 0], return_counts=True)
     places = distinct.astype(np.float64)
     if distinct.size > MOST_CLASSES:
@@ -69,7 +69,7 @@ def _classes(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _of_vertices(values: np.ndarray, means: np.ndarray, classes: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    """The value of each vertex: that of its class, moved by the ratio of its degree to the mean of the class."""
+    """Return the value of each vertex: its class's value, shifted by the log ratio of its degree to the class mean."""
     distinct = np.unique(degrees[degrees > 0])
     return (values[classes] + np.log(distinct / means[classes]))[np.searchsorted(distinct, degrees)]
 
@@ -77,7 +77,7 @@ def _of_vertices(values: np.ndarray, means: np.ndarray, classes: np.ndarray, deg
 def _solved(
     left: np.ndarray, n_left: np.ndarray, right: np.ndarray, n_right: np.ndarray, half: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """``ln x`` and ``ln y`` of the classes; the right side has no more of them than the left one."""
+    """Return ``ln x`` and ``ln y`` of the classes; the right side must not have more classes than the left side."""
     x, y = np.log(left) - half, np.log(right) - half
     value = _loss(x, y, left, n_left, right, n_right)
     for _ in range(_MOST_ROUNDS):
@@ -88,7 +88,7 @@ def _solved(
         curvature = n_left[:, None] * n_right * p * (1 - p)
         diagonal = curvature.sum(axis=1) + RIDGE * n_left
         schur = np.diag(curvature.sum(axis=0) + RIDGE * n_right) - curvature.T @ (curvature / diagonal[:, None])
-        # Only sums of `x` and `y` count: what both sides could exchange is held at 0 here, and settled below.
+        # Only sums of `x` and `y` matter. A shift between the sides is fixed at 0 here, and chosen below.
         schur += np.outer(n_right, n_right) * (np.trace(schur) / (n_right @ n_right))
         step_y = np.linalg.solve(schur, of_right - curvature.T @ (of_left / diagonal))
         step_x = (of_left - curvature @ step_y) / diagonal
@@ -109,13 +109,13 @@ def _solved(
 def _loss(
     x: np.ndarray, y: np.ndarray, left: np.ndarray, n_left: np.ndarray, right: np.ndarray, n_right: np.ndarray
 ) -> float:
-    """The negative logarithm of the likelihood, and the ridge."""
+    """Return the negative log-likelihood plus the ridge."""
     edges = n_left @ np.logaddexp(0, x[:, None] + y) @ n_right
     ridge = RIDGE / 2 * (n_left @ x**2 + n_right @ y**2)
     return float(edges - (n_left * left) @ x - (n_right * right) @ y + ridge)
 
 
 def _balanced(x: np.ndarray, y: np.ndarray, n_left: np.ndarray, n_right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same sums of `x` and `y` with the least ridge: both sides have the same total."""
+    """Shift `x` and `y` to the least ridge with the same sums: both sides get the same total."""
     shift = (n_right @ y - n_left @ x) / (n_left.sum() + n_right.sum())
     return x + shift, y - shift

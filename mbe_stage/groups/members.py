@@ -1,4 +1,4 @@
-"""The members of some groups, as two ragged arrays."""
+"""The members of groups, as two ragged arrays."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mbe_stage.splitmix import finalised
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupMembers(BicliqueTable):
-    """Some groups of left and right vertices."""
+    """Groups of left and right vertices."""
 
     @classmethod
     def of(cls, groups: Iterable[tuple[Sequence[int], Sequence[int]]]) -> GroupMembers:
-        """Groups as pairs of ascending ids: for examples, tests and small numbers of them.
+        """Return groups from pairs of ascending ids, for examples, tests and small numbers of groups.
 
         Examples
         --------
@@ -34,7 +34,7 @@ class GroupMembers(BicliqueTable):
 
     @classmethod
     def joined(cls, parts: Sequence[BicliqueTable]) -> GroupMembers:
-        """The groups of several, one behind the other."""
+        """Concatenate groups."""
         none = np.empty(0, np.int32)
         return cls(
             long_offsets(np.concatenate([none, *(part.left_sizes for part in parts)])),
@@ -56,12 +56,12 @@ class GroupMembers(BicliqueTable):
         )
 
     def take(self, indices: np.ndarray) -> GroupMembers:
-        """Some of the groups, in the order of `indices`.
+        """Return groups in the order of `indices`.
 
         Parameters
         ----------
         indices : (m,) integers
-            Rows, 0 to n - 1; the same one may come twice.
+            Rows from 0 to n - 1, possibly repeated.
 
         Examples
         --------
@@ -76,7 +76,7 @@ class GroupMembers(BicliqueTable):
 
 
 def group_hashes(members: GroupMembers) -> np.ndarray:
-    """Return a hash of each group's members; equal ones are taken for the same group."""
+    """Return a hash of each group's members; groups with equal hashes are taken to be the same."""
     left, right = (
         np.diff(np.append(np.uint64(0), np.cumsum(finalised(ids.astype(np.uint64) + salt)))[offsets])
         for ids, offsets, salt in (
@@ -93,7 +93,7 @@ def _joined(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile what `GroupMembers.take` needs."""
+    """Return the steps to compile for `GroupMembers.take`."""
     return steps_of(_gather)
 
 
@@ -107,16 +107,16 @@ def _taken(offsets: np.ndarray, members: np.ndarray, indices: np.ndarray) -> tup
 
 @compiled(LONGS, INTS, LONGS, INTS, nrt=False)
 def _gather(offsets, members, rows, gathered):
-    """The members of some groups, one behind the other.
+    """Concatenate the members of some groups.
 
-    A position for each member, as NumPy would need it, is three times as many bytes as the members are.
+    An index array for NumPy would take three times the bytes of the members.
 
     Parameters
     ----------
     offsets, members : (n + 1,) int64 and int32
     rows : (m,) int64
     gathered : int32
-        Written.
+        Receives the members.
     """
     place = np.int64(0)
     for i in range(rows.size):
@@ -127,7 +127,7 @@ def _gather(offsets, members, rows, gathered):
 
 @compiled(nrt=False)
 def first_not_below(ascending, start, end, value):
-    """Position of the first entry from `start` on not below `value`: in doubling strides, then by halves."""
+    """Return the position of the first entry from `start` on that is not below `value`, by galloping search."""
     stride = np.int64(1)
     low = start
     high = start

@@ -1,14 +1,14 @@
-"""Leave out near copies: groups whose left members are nearly those of a better one that stays.
+"""Leave out near copies: groups whose left members are nearly those of a better group that stays.
 
-The Jaccard similarity of the left sides is at least a threshold `t`. An inverted list, left vertex -> groups that stay,
-gives the groups to compare. Two known facts leave few of them (Bayardo, Ma and Srikant, WWW 2007; Xiao et al., PPJoin,
-WWW 2008):
+A near copy has a Jaccard similarity of left sides of at least a threshold `t`. An inverted list from left vertices to
+remaining groups gives the groups to compare. Two known filters leave few of them (Bayardo, Ma and Srikant, WWW 2007;
+Xiao et al., PPJoin, WWW 2008):
 
-- Sets `x` and `y` of similarity `t` or more share one of the first ``|x| - ceil(t |x|) + 1`` members of `x`, and one of
-  as many of `y`, for any common order of members. Rare ones come first here, which keeps lists short.
+- Order all members. If sets `x` and `y` have similarity `t` or more, the first ``|x| - ceil(t |x|) + 1`` members of `x`
+  and the first ``|y| - ceil(t |y|) + 1`` of `y` have one in common. Rare members come first, to keep lists short.
 - The smaller set has at least `t` times as many members as the larger one.
 
-All comparisons are of integers: the threshold is a fraction.
+All comparisons are of integers, since the threshold is a fraction.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ from mbe_stage.groups.members import GroupMembers
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-# Larger denominators would leave 64 bits beside sizes of sides.
+# With larger denominators, products with sizes of sides could exceed 64 bits.
 _MOST_DENOMINATOR = 1_000_000
 
 
 def without_near_copies(
     members: GroupMembers, *, max_overlap: float = 0.5, worth: np.ndarray | None = None
 ) -> np.ndarray:
-    """Rows of the groups that are no near copy of an earlier one that stays.
+    """Return the rows of groups that are not near copies of an earlier group that stays.
 
     Parameters
     ----------
     members : GroupMembers
-        Best first; each with at least one left member.
+        Groups, best first; each with at least one left member.
     max_overlap : float
-        The threshold, above 0 and at most 1; taken as the nearest fraction whose denominator is at most a million.
+        The threshold, above 0 and at most 1; rounded to the nearest fraction with a denominator of at most a million.
     worth : (n,) int64, optional
-        A group stays beside earlier ones of less worth. One with the same left members gives them its worth instead.
+        A group with more worth than its earlier near copies stays, unless one has the same left members and gets its
+        worth.
 
     Returns
     -------
     (m,) int64
-        Ascending.
+        Row numbers, ascending.
 
     Raises
     ------
@@ -64,7 +65,7 @@ def without_near_copies(
 
 
 def count_near_copies(groups: GroupMembers, others: GroupMembers, max_overlap: float) -> np.ndarray:
-    """Count the other groups that are near copies of each group and of none before it; ``(n,) int64``.
+    """Count, for each group, the other groups that are near copies of it and of no group before it; ``(n,) int64``.
 
     Examples
     --------
@@ -90,50 +91,50 @@ def count_near_copies(groups: GroupMembers, others: GroupMembers, max_overlap: f
 
 
 def overlap_fraction(max_overlap: float) -> Fraction:
-    """The threshold as it is compared.
+    """Return the threshold as a fraction.
 
     Raises
     ------
     InvalidArgument
-        It is not above 0 and at most 1.
+        The threshold is not above 0 and at most 1.
     """
     if not 0 < max_overlap <= 1:
         raise InvalidArgument(f"max_overlap is {max_overlap}: expected a share above 0 and at most 1")
-    # The smallest that there is stands for what is smaller still.
+    # Smaller thresholds become the smallest fraction.
     return max(Fraction(max_overlap).limit_denominator(_MOST_DENOMINATOR), Fraction(1, _MOST_DENOMINATOR))
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_keep)
 
 
 def _rare_first(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """The members of each group as ranks, ascending: 0 is the vertex in the fewest groups; ``int32``."""
+    """Return the members of each group as ranks, ascending, ``int32``; rank 0 is the vertex in the fewest groups."""
     if members.size == 0:
         return members
     n_groups_of = np.bincount(members)
     ranks = np.empty(n_groups_of.size, np.int64)
     ranks[np.argsort(n_groups_of, kind="stable")] = np.arange(n_groups_of.size)
     of_group = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
-    # One sort of all: the group in the upper half.
+    # Sort all members at once, with the group in the upper half of each code.
     return (np.sort(of_group << 32 | ranks[members]) & 0xFFFFFFFF).astype(np.int32)
 
 
 @compiled(LONGS, INTS, int64, types.UniTuple(int64, 2), LONGS, seconds=1.0)
 def _keep(offsets, members, n_vertices, threshold, worth):
-    """Rows of the groups that are no near copy of an earlier one that stays.
+    """Return the rows of groups that are not near copies of an earlier group that stays.
 
     Parameters
     ----------
     offsets, members : (n + 1,) int64 and int32
-        Members of each group ascending; small ids are the rare ones.
+        Members of each group, ascending; rare ones have small ids.
     n_vertices : int
-        Ids are below.
+        All ids are below it.
     threshold : (int, int)
-        The similarity that a near copy has, as a fraction.
+        The least similarity of near copies, as a fraction.
     worth : (n,) int64
-        See `without_near_copies`; changed.
+        As in `without_near_copies`; changed in place.
 
     Returns
     -------
@@ -141,7 +142,7 @@ def _keep(offsets, members, n_vertices, threshold, worth):
     """
     n = offsets.size - 1
     numerator, denominator = threshold
-    # Inverted lists of prefixes: of each vertex the last entry, of each entry the group and the entry before.
+    # Inverted lists of prefixes: the last entry of each vertex; the group and the previous entry of each entry.
     last, before = np.full(n_vertices, -1, np.int64), np.empty(members.size, np.int64)
     groups, places = np.empty(members.size, np.int64), np.empty(members.size, np.int64)
     seen_by = np.full(n, -1, np.int64)
@@ -160,7 +161,7 @@ def _keep(offsets, members, n_vertices, threshold, worth):
                 if seen_by[other] == row or (worth[other] < worth[row] and other_size != size):
                     continue
                 seen_by[other] = row
-                # Nothing before these two places is in both: it would have been met before.
+                # No earlier member is in both sets: it would have been found before.
                 # shared / (both - shared) >= t  <=>  shared >= t both / (1 + t)
                 needed = (numerator * (size + other_size) + numerator + denominator - 1) // (numerator + denominator)
                 if worth[other] >= worth[row]:
@@ -184,9 +185,9 @@ def _keep(offsets, members, n_vertices, threshold, worth):
 
 @compiled()
 def _shares(members, i, i_end, k, k_end, needed):
-    """True if two ascending pieces of `members` share so many."""
+    """Return True if two ascending parts of `members` have at least `needed` members in common."""
     while needed > 0:
-        # What is left of the shorter piece would not do.
+        # The rest of one part is too short.
         if i_end - i < needed or k_end - k < needed:
             return False
         if members[i] == members[k]:

@@ -1,18 +1,19 @@
-"""The null model that groups are measured against: edges between some vertices by chance.
+"""The null model for groups: the expected number of edges between vertices by chance.
 
-The null is the configuration model: an edge between `u` and `v` is expected ``d_u d_v / E`` times. Where that passes
-.1 for some pair of a graph, it is no probability any more, and the model is *fitted*: effective degrees (those of
-`maximum_entropy`) stand in the place of `d`, and a pair that is expected ``z = d_u d_v / E`` times has an edge with the
-probability ``z / (1 + z)``. The **weight** of an edge is ``-ln z``, or from ``z = .1`` on ``-ln`` of its probability.
+It is the configuration model: an edge between `u` and `v` is expected ``d_u d_v / E`` times. If this exceeds 0.1 for
+some pair of the graph, it is no longer close to a probability, and the model is *fitted*. Then effective degrees (of
+`maximum_entropy`) replace `d`, and a pair with ``z = d_u d_v / E`` has an edge with probability ``z / (1 + z)``. The
+**weight** of an edge is ``-ln z``, or ``-ln`` of its probability if ``z`` is at least 0.1.
 
-The evidence of a group of `a` left and `b` right vertices with every edge present is the sum of the weights of its
-edges. Naming it costs ``ln C(#{left: degree >= b}, a) + ln C(#{right: degree >= a}, b)`` for the members, as no others
-can be, and ``ln n_left + ln n_right`` for `a` and `b`. The difference is its **surprise** (the block surprise of
-CrossSpot, Jiang et al., ICDM 2015, with degrees in the place of one density, less a description cost as in KRIMP,
-Vreeken et al., DMKD 2011). The chance that any group of a random graph has a surprise of `s` is at most ``exp(-s)``.
+The evidence of a group of `a` left and `b` right vertices with all edges present is the sum of their weights. Naming
+the group costs ``ln C(#{left: degree >= b}, a) + ln C(#{right: degree >= a}, b)`` for the members, since only these
+vertices are possible, and ``ln n_left + ln n_right`` for `a` and `b`. The difference is its **surprise**: the block
+surprise of CrossSpot (Jiang et al., ICDM 2015) with degrees instead of a single density, minus a description cost as in
+KRIMP (Vreeken et al., DMKD 2011). The probability of any group with surprise `s` in a random graph is at most
+``exp(-s)``.
 
-A logarithm is an int64 in units of ``1 / UNIT`` nat: sums do not depend on their order, so a score is the same on every
-engine and in every run, and equal scores are ties. The weights of pairs above .1 come from a table, `PAIR_WEIGHTS`.
+Logarithms are int64 in units of ``1 / UNIT`` nat. So sums do not depend on their order, scores are the same on every
+engine and in every run, and equal scores are ties. For pairs above 0.1, weights come from the table `PAIR_WEIGHTS`.
 """
 
 from __future__ import annotations
@@ -29,54 +30,54 @@ from mbe_stage.groups.maximum_entropy import effective_log_degrees
 from mbe_stage.groups.members import GroupMembers
 
 UNIT = 1 << 24
-"""Units of one nat."""
+"""Number of units in a nat."""
 
 MOST_EDGES = 20_000_000_000
-"""``E ln E`` in units stays below 2^63 up to here, and it bounds every sum: a biclique has at most `E` edges."""
+"""Up to this number, ``E ln E`` in units is below 2^63. It bounds every sum, since a biclique has at most `E` edges."""
 
 SIGNIFICANT = round(math.log(20) * UNIT)
-"""A group of more surprise is significant: the bound of its chance is below .05."""
+"""A group with more surprise is significant: its probability by chance is below 0.05."""
 
 LEAST_EXPECTED = 0.1
-"""With a pair that is expected more often the model is fitted."""
+"""The model is fitted if some pair is expected more often."""
 
 FIRST_PAIR = round(math.log(LEAST_EXPECTED) * UNIT)
 """``ln z`` of the first entry of `PAIR_WEIGHTS`, in units."""
 
 PAIR_BITS = 16
-"""Entries of `PAIR_WEIGHTS` are ``2^PAIR_BITS`` units of ``ln z`` apart, 1/256 of a nat."""
+"""Distance of entries in `PAIR_WEIGHTS`: ``2^PAIR_BITS`` units of ``ln z``, 1/256 nat."""
 
 PAIR_WEIGHTS = np.rint(
     np.log1p(np.exp(-(FIRST_PAIR + (np.arange(4_800, dtype=np.int64) << PAIR_BITS)) / UNIT)) * UNIT
 ).astype(np.int64)
-"""``ln(1 + 1 / z)`` in units. Between two entries it is interpolated, too high by at most 5e-7 nats."""
+"""``ln(1 + 1 / z)`` in units. Interpolated values are too high by at most 5e-7 nats."""
 
 LAST_PAIR = ((PAIR_WEIGHTS.size - 1) << PAIR_BITS) - 1
-"""The end of `PAIR_WEIGHTS`, in units of ``ln z`` from `FIRST_PAIR` on; an edge weighs next to nothing there."""
+"""End of `PAIR_WEIGHTS`, in units of ``ln z`` from `FIRST_PAIR` on; edges beyond it weigh almost nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NullModel:
-    """The degree-corrected null of a graph; logarithms in units of ``1 / UNIT`` nat.
+    """The degree-corrected null model of a graph; logarithms are in units of ``1 / UNIT`` nat.
 
     Attributes
     ----------
     n_edges : int
     log_edges : int
-        ``ln E``; 0 of a graph without edges.
+        ``ln E``; 0 for a graph without edges.
     left_log_degrees : (n_left,) int64
-        ``ln d`` of each left vertex, effective degrees if the model is fitted, rounded half to even; 0 of one without
+        ``ln d`` of each left vertex, or of its effective degree if the model is fitted, rounded half to even; 0 without
         edges.
     right_log_degrees : (n_right,) int64
     left_at_least : (largest left degree + 1,) int64
-        Number of left vertices of degree 0, 1, ... or more.
+        Number of left vertices with at least degree 0, 1, ...
     right_at_least : (largest right degree + 1,) int64
     log_factorials : (larger side + 1,) int64
         ``ln k!`` for ``k = 0, 1, ...``.
     class_cost : int
-        ``ln n_left + ln n_right``, and the logarithm of the number of graphs that are searched for the same groups.
+        ``ln n_left + ln n_right``, plus the logarithm of the number of graphs searched for the same groups.
     is_fitted : bool
-        True with effective degrees.
+        True if effective degrees are used.
     """
 
     n_edges: int
@@ -91,20 +92,20 @@ class NullModel:
 
     @classmethod
     def of(cls, graph: BipartiteCSR, n_graphs: int = 1) -> NullModel:
-        """The null of a graph.
+        """Return the null model of a graph.
 
         Parameters
         ----------
         graph : BipartiteCSR
-            On the host.
+            The graph, on the host.
         n_graphs : int
-            Graphs that are searched for the same groups, such as those of several keys: the more, the more a group has
-            to say.
+            Number of graphs searched for the same groups, such as those of several keys. With more graphs, a group
+            needs more evidence.
 
         Raises
         ------
         InvalidArgument
-            It has more than `MOST_EDGES` edges.
+            The graph has more than `MOST_EDGES` edges.
 
         Examples
         --------
@@ -118,17 +119,17 @@ class NullModel:
 
     @classmethod
     def of_degrees(cls, left_degrees: np.ndarray, right_degrees: np.ndarray, n_graphs: int = 1) -> NullModel:
-        """The null of any graph with these degrees, all that it depends on.
+        """Return the null model of any graph with these degrees; it depends on nothing else.
 
         Parameters
         ----------
         left_degrees, right_degrees : (n_left,) and (n_right,) int64
-            On the host; their sums are the same.
+            Degrees with equal sums, on the host.
 
         Raises
         ------
         InvalidArgument
-            As `of`.
+            As in `of`.
         """
         n_edges = int(left_degrees.sum())
         if n_edges > MOST_EDGES:
@@ -155,48 +156,48 @@ class NullModel:
         )
 
     def is_same(self, other: NullModel) -> bool:
-        """True if it is that of a graph of the same degrees."""
+        """Return True if the models are equal, as for graphs with the same degrees."""
         return all(np.array_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
 
     def naming_costs(self, left_sizes: Any, right_sizes: Any) -> Any:
-        """Cost of naming complete groups of these sizes, in units; arrays of one shape or numbers."""
+        """Return the cost of naming complete groups of these sizes, in units; for numbers or arrays of one shape."""
         return self.costs_of_members(left_sizes, right_sizes, right_sizes, left_sizes) + self.class_cost
 
     def costs_of_grown(self, left_sizes: Any, right_sizes: Any, left_least: Any, right_least: Any) -> Any:
-        """Cost of naming groups with missing edges, in units.
+        """Return the cost of naming groups with missing edges, in units.
 
         Parameters
         ----------
         left_least, right_least : array or int
-            Each left member has at least so many edges in the group, and each right one.
+            Fewest edges of a left and of a right member inside each group.
         """
         members = self.costs_of_members(left_sizes, right_sizes, left_least, right_least)
         cells = np.asarray(left_sizes * right_sizes, np.float64)
         return members + self.class_cost + _rounded(np.log(cells * (cells + 1)))
 
     def costs_of_members(self, left_sizes: Any, right_sizes: Any, left_least: Any, right_least: Any) -> Any:
-        """Cost of naming the members of groups among all vertices of these degrees or more, in units."""
+        """Return the cost of naming the members among all vertices with at least these degrees, in units."""
         logs = self.log_factorials
         left, right = self.left_at_least[left_least], self.right_at_least[right_least]
         return _choices(logs, left, left_sizes) + _choices(logs, right, right_sizes)
 
     def is_strong(self, members: GroupMembers, evidence: np.ndarray, *, is_grown: np.ndarray) -> np.ndarray:
-        """True for groups whose evidence also pays for naming their members among all vertices of the graph."""
+        """Return True for groups whose evidence also pays for naming their members among all vertices of the graph."""
         costs = self.costs_of_members(members.left_sizes, members.right_sizes, 0, 0)
         return evidence > costs + self.class_cost * is_grown
 
     def log_expected(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """``ln z`` of pairs of vertices, in units; arrays that broadcast."""
+        """Return ``ln z`` of pairs of vertices, in units, for arrays that broadcast."""
         return self.left_log_degrees[left] + self.right_log_degrees[right] - self.log_edges
 
     def expected_edges(self, left: np.ndarray, right: np.ndarray) -> float:
-        """Edges between some left and some right vertices that are expected by chance: the sum of ``z / (1 + z)``."""
+        """Return the number of edges between these vertices expected by chance: the sum of ``z / (1 + z)``."""
         odds = np.exp(np.minimum(self.log_expected(left[:, None], right) / UNIT, 64))
         return float((odds / (1 + odds)).sum())
 
 
 def log_units(values: np.ndarray) -> np.ndarray:
-    """``ln`` of each value in units, rounded half to even; 0 for what is below 1.
+    """Return ``ln`` of each value in units, rounded half to even; 0 for values below 1.
 
     Parameters
     ----------
@@ -210,10 +211,9 @@ def log_units(values: np.ndarray) -> np.ndarray:
 
 
 def log_factorials(n: int) -> np.ndarray:
-    """``ln k!`` in units for ``k = 0 .. n``.
+    """Return ``ln k!`` in units for ``k = 0 .. n``.
 
-    Right to one unit: the terms ``ln k`` are summed up in whole units, exactly, and what rounding took from each is
-    summed up beside them.
+    It is accurate to one unit: the terms ``ln k`` are summed exactly in whole units, and rounding errors separately.
 
     Returns
     -------
@@ -230,7 +230,7 @@ def log_factorials(n: int) -> np.ndarray:
 
 
 def pair_weights(log_expected: np.ndarray) -> np.ndarray:
-    """Weight of an edge of each pair, ``-ln`` of its probability, given its ``ln z``; int64 in units."""
+    """Return the weight of an edge of each pair, ``-ln`` of its probability, from its ``ln z``; int64 in units."""
     above = np.clip(log_expected - FIRST_PAIR, 0, LAST_PAIR)
     place, part = above >> PAIR_BITS, above & ((1 << PAIR_BITS) - 1)
     first, then = PAIR_WEIGHTS[place], PAIR_WEIGHTS[place + 1]
@@ -244,7 +244,7 @@ def surprise_of(members: GroupMembers, model: NullModel) -> np.ndarray:
     Parameters
     ----------
     members : GroupMembers
-        Each with at least one member a side, and complete.
+        Complete groups, each with at least one member on each side.
     model : NullModel
 
     Returns
@@ -264,15 +264,15 @@ def surprise_of(members: GroupMembers, model: NullModel) -> np.ndarray:
 
 
 def _rounded(nats: np.ndarray) -> np.ndarray:
-    """Convert to units, rounded half to even."""
+    """Convert nats to units, rounded half to even."""
     return np.rint(nats * UNIT).astype(np.int64)
 
 
 def _at_least(degrees: np.ndarray) -> np.ndarray:
-    """Number of vertices of degree 0, 1, ... or more."""
+    """Return the number of vertices with at least degree 0, 1, ..."""
     return np.cumsum(np.bincount(degrees, minlength=1)[::-1])[::-1].astype(np.int64)
 
 
 def _choices(log_factorials: np.ndarray, n: Any, k: Any) -> Any:
-    """``ln C(n, k)`` in units."""
+    """Return ``ln C(n, k)`` in units."""
     return log_factorials[n] - log_factorials[k] - log_factorials[n - k]

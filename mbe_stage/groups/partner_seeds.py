@@ -1,14 +1,14 @@
-"""Seeds of vertices with their best partners; no enumeration is needed.
+"""Seeds made of vertices and their best partners, without any enumeration.
 
-A loose group holds no large biclique, but its members still share more with each other than others do. The best partner
-of a vertex is the vertex of its side with the largest ``shared / sqrt(degree)``, where `shared` counts common
-neighbours, and `degree` is the partner's. A *pair* is a left vertex with one of its two best partners, of those that
-share two neighbours or more. A *star* is a vertex of either side with its eight best partners. A seed has those
-neighbours of its vertex that a partner has too.
+A loose group contains no large biclique, but its members still share more with each other than with other vertices. The
+best partner of a vertex is the vertex on the same side with the largest ``shared / sqrt(degree)``, where `shared` is
+the number of common neighbours and `degree` is the partner's. A *pair* is a left vertex with one of its two best
+partners, among those with at least two common neighbours. A *star* is a vertex of either side with its eight best
+partners. A seed also has the neighbours that its vertex shares with a partner.
 
 The walk from a vertex to its neighbours and on to theirs takes ``sum of d_v^2`` steps over the other side. Vertices of
-huge degree make nearly all of them and say least. So the walk leaves out those of the highest degrees, until the rest
-fits a limit that depends on degrees only.
+huge degree cause nearly all of these steps and say the least. So the walk omits the vertices of highest degree, until
+the rest is within a limit that depends on degrees only.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 LEAST_STEPS, STEPS_PER_EDGE = 100_000_000, 20
-"""A walk takes at most so many steps, or so many per edge if that is more: half a second of one core, or more."""
+"""Most steps of a walk: the larger of this number and this number per edge; half a second of one core, or more."""
 IN_PAIRS, IN_STAR = 2, 8
-"""Partners of each vertex."""
+"""Number of partners of each vertex."""
 
 
 def partner_seeds(graph: BipartiteCSR, model: NullModel, *, threads: int = 1) -> GroupMembers:
-    """Return pairs, stars of left vertices and stars of right ones in turn, the best of each first.
+    """Return pairs, stars of left vertices and stars of right vertices in turn, the best of each first.
 
-    Pairs are in the order of their surprise, stars in that of ``shared^2 / degree``, where `shared` counts the
-    neighbours of their vertex in the star.
+    Pairs are ordered by surprise, and stars by ``shared^2 / degree``, where `shared` counts the right members of the
+    star and `degree` is that of its vertex.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        On the host.
+        The graph, on the host.
     model : NullModel
-        Of the graph.
+        Model of the graph.
     threads : int
-        0 is every core. Each takes 24 bytes a vertex.
+        0 means every core. Each thread takes 24 bytes per vertex.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def partner_seeds(graph: BipartiteCSR, model: NullModel, *, threads: int = 1) ->
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_find_partners, _mark_shared)
 
 
@@ -77,7 +77,7 @@ _Lists = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def _pairs(partners: np.ndarray, lists: _Lists) -> GroupMembers:
-    """Return each pair once, in the order of its members."""
+    """Return the pairs without duplicates, sorted by members."""
     vertices, places = np.nonzero(partners >= 0)
     ends = np.sort(np.column_stack([vertices, partners[vertices, places]]))
     codes = np.unique(ends[:, 0] << 32 | ends[:, 1])
@@ -85,7 +85,7 @@ def _pairs(partners: np.ndarray, lists: _Lists) -> GroupMembers:
 
 
 def _stars(partners: np.ndarray, lists: _Lists) -> GroupMembers:
-    """Return the stars of one side, as left ones, the best first."""
+    """Return the stars of one side, as left members, the best first."""
     vertices = np.flatnonzero(partners[:, 0] >= 0).astype(np.int32)
     stars = _with_shared(np.column_stack([vertices, partners[vertices]]), lists)
     values = stars.right_sizes**2 / np.diff(lists[0])[vertices]
@@ -98,17 +98,17 @@ def _partners(lists: _Lists, threads: int, n_in_pairs: int) -> tuple[np.ndarray,
     Returns
     -------
     in_pairs : (n, n_in_pairs) int32
-        -1 for none.
+        Partners; -1 for none. The same for `in_stars`.
     in_stars : (n, IN_STAR) int32
     """
     offsets, degrees = lists[0], np.diff(lists[2])
     kinds, counts = np.unique(degrees, return_counts=True)
     most_steps = max(LEAST_STEPS, STEPS_PER_EDGE * lists[1].size)
-    # In floating point: squares may leave 64 bits, far above any limit.
+    # In floating point, because squares may exceed 64 bits, far above any limit.
     largest = kinds[np.cumsum(counts * kinds.astype(np.float64) ** 2) <= most_steps].max(initial=0)
     partners = [np.full((offsets.size - 1, n), -1, np.int32) for n in (n_in_pairs, IN_STAR)]
     n_threads = Execution(threads=threads).worker_count
-    # Parts with equal numbers of edges, so that hubs are spread.
+    # Parts with equal numbers of edges, to spread the hubs.
     edges = np.linspace(0, offsets[-1], 4 * n_threads + 1)[1:-1]
     bounds = [0, *np.searchsorted(offsets[:-1], edges).tolist(), offsets.size - 1]
     with ThreadPoolExecutor(n_threads) as pool:
@@ -118,7 +118,7 @@ def _partners(lists: _Lists, threads: int, n_in_pairs: int) -> tuple[np.ndarray,
 
 
 def _with_shared(rows: np.ndarray, lists: _Lists) -> GroupMembers:
-    """Return groups with those neighbours of the first left member that another has.
+    """Return groups with the neighbours that the first left member shares with another member.
 
     Parameters
     ----------
@@ -145,33 +145,33 @@ def _find_partners(part, largest, lists, in_pairs, in_stars):
     part : (int, int)
         First and end of the vertices.
     largest : int
-        Right vertices of higher degree are left out of the walk.
+        Right vertices of higher degree are omitted from the walk.
     lists : tuple
-        Neighbours of the left and of the right vertices: offsets and members.
+        Offsets and members of the neighbour lists of left and of right vertices.
     in_pairs, in_stars : (n_best * n_left,) int32
-        Written: the partners of a vertex for pairs, or nothing if this is empty, and for stars. The best come first,
-        ties by id; entries are unchanged where there are none.
+        Receive each vertex's partners for pairs (unless empty) and for stars, the best first, ties by id. Entries
+        without a partner stay unchanged.
     """
     offsets, members, other_offsets, other_members = lists
     n = offsets.size - 1
     n_in_pairs, n_in_stars = in_pairs.size // max(1, n), in_stars.size // max(1, n)
-    # Of each left vertex: the shared neighbours, and the degree beside them in the cache.
+    # For each left vertex: the number of shared neighbours, and the degree beside it in the cache.
     counts = np.zeros((n, 2), np.int32)
     for vertex in range(n):
         counts[vertex, 1] = offsets[vertex + 1] - offsets[vertex]
-    # One more entry is scratch.
+    # The last entry is scratch space.
     met, values, often = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64), np.empty(n + 1, np.int32)
     kept = np.empty(max(n_in_pairs, n_in_stars), np.float64)
     for vertex in range(part[0], part[1]):
         n_met, n_often, seen = 0, 0, np.int32(0)
-        # Loads without anything between them overlap. They are kept, or the compiler would leave them out.
+        # Loads without other work between them overlap. Their result is used, so that the compiler keeps them.
         for v in members[offsets[vertex] : offsets[vertex + 1]]:
             seen ^= other_members[other_offsets[v]]
         often[n] = seen
         for v in members[offsets[vertex] : offsets[vertex + 1]]:
             if other_offsets[v + 1] - other_offsets[v] <= largest:
                 for other in other_members[other_offsets[v] : other_offsets[v + 1]]:
-                    # No branch here and below, since it would be unpredictable.
+                    # No branch here and below: it would be unpredictable.
                     met[n_met] = other
                     n_met += counts[other, 0] == 0
                     counts[other, 0] += 1
@@ -179,7 +179,7 @@ def _find_partners(part, largest, lists, in_pairs, in_stars):
         for i in range(n_met):
             other, common = met[i], np.float64(counts[met[i], 0])
             counts[other, 0] = 0
-            # Squared: one division of exact numbers is rounded alike everywhere.
+            # Squared, because a single division of exact numbers is rounded the same everywhere.
             values[i] = common * common / np.float64(counts[other, 1])
             often[n_often] = i
             n_often += int(common > 1)
@@ -192,16 +192,16 @@ def _find_partners(part, largest, lists, in_pairs, in_stars):
 
 @compiled()
 def _keep_best(met, values, n_met, best, kept):
-    """Write the best partners, ties by id; unchanged where there are none.
+    """Write the best partners, ties by id; entries without a partner stay unchanged.
 
     Parameters
     ----------
     met, values : int32 and float64
-        Of the first `n_met`; the vertex itself has no value.
+        Ids and values of the `n_met` vertices; the vertex itself has value 0.
     best : (n_best,) int32
-        Written.
+        Receives the partners.
     kept : float64
-        Scratch: the values of these.
+        Scratch space for their values.
     """
     n, worst = 0, 0.0
     for k in range(n_met):
@@ -222,29 +222,29 @@ def _keep_best(met, values, n_met, best, kept):
 
 @compiled(INTS, LONGS, _LISTS, INTS, seconds=0.5)
 def _mark_shared(rows, starts, lists, shared):
-    """Write the neighbours of the first member of each row that another member has.
+    """Write the neighbours of each row's first member that another member shares.
 
     Parameters
     ----------
     rows : (k * n,) int32
         As in `_with_shared`.
     starts : (n + 1,) int64
-        Where the neighbours of each first member begin in `shared`.
+        Offset of the neighbours of each first member in `shared`.
     shared : int32
 
     Returns
     -------
     int32
-        Of no use: it keeps loads that the compiler would leave out.
+        Of no meaning; it keeps the compiler from removing loads.
     """
     offsets, members = lists[0], lists[1]
     n, seen = starts.size - 1, np.int32(0)
     k = rows.size // max(1, n)
     for row in range(n):
         start, end = offsets[rows[k * row]], offsets[rows[k * row] + 1]
-        # Where a neighbour has its entry in `shared`, less its place.
+        # Distance from a neighbour's position in `members` to its entry in `shared`.
         ahead = starts[row] - start
-        # As in `_find_partners`: loads that overlap.
+        # Overlapping loads, as in `_find_partners`.
         for member in rows[k * row : k * (row + 1)]:
             if member >= 0:
                 seen ^= members[offsets[member]]

@@ -1,15 +1,15 @@
-"""Score of a quasi-biclique: a group with missing edges.
+"""The score of a quasi-biclique: a group with missing edges.
 
-A group of ``a`` by ``b`` vertices has `e` of the ``a b`` possible edges, a share ``q = e / (a b)``. Each left member
-has at least `p` of them, and each right one at least `r`. Its score is
+A group of ``a`` by ``b`` vertices has `e` of ``a b`` possible edges, a share ``q = e / (a b)``. Each left member has at
+least `p` of them, and each right member at least `r`. Its score is
 
 ``sum of the weights of the present edges + e ln q + (a b - e) ln(1 - q)
 - ln C(#{left: degree >= p}, a) - ln C(#{right: degree >= r}, b)
 - ln n_left - ln n_right - ln a - ln b - ln(a b + 1)``
 
-A present edge counts for as much as it is unlikely by the degrees of its ends (`null_model`), every possible edge
-costs what naming it costs where a share `q` is present, and the members, both sizes, `p`, `r` and `e` have to be named.
-All of it in units of ``1 / UNIT`` nat, so that sums of edges do not depend on their order.
+A present edge counts more the less likely it is by the degrees of its ends (`null_model`). Every possible edge costs
+its description length at a density of `q`. The members, both sizes, `p`, `r` and `e` must be named. All terms are in
+units of ``1 / UNIT`` nat, so that sums do not depend on their order.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import numpy as np
 from mbe_stage.groups.null_model import FIRST_PAIR, LAST_PAIR, PAIR_BITS, UNIT
 from mbe_stage.runtime.jit import compiled
 
-# Where a sum would leave 64 bits: only for groups of nearly all edges at next to no density, which are not positive.
+# Bound to keep sums within 64 bits, reached only by groups of nearly all edges at almost no density: scores below 0.
 _LOWEST = -4.0e18
 
 
 @compiled(nrt=False)
 def pair_weight(log_expected, weights):
-    """Weight of an edge: ``-ln`` of its probability.
+    """Return the weight of an edge: ``-ln`` of its probability.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def pair_weight(log_expected, weights):
     Returns
     -------
     int64
-        In units.
+        The weight, in units.
     """
     if log_expected < FIRST_PAIR:
         return -log_expected
@@ -50,22 +50,22 @@ def pair_weight(log_expected, weights):
 
 @compiled(nrt=False)
 def log_choices(factorials, n, k):
-    """``ln C(n, k)``, given the logarithms of factorials in units; int64."""
+    """Return ``ln C(n, k)`` in units, int64, from the logarithms of factorials."""
     return factorials[n] - factorials[k] - factorials[n - k]
 
 
 @compiled()
 def class_cost_of(n_left, n_right):
-    """Cost of the smallest degrees inside and of the number of edges, in units."""
+    """Return the cost of naming the smallest degrees inside and the number of edges, in units."""
     n_cells = np.float64(n_left * n_right)
     return np.int64(np.rint(math.log(n_cells * (n_cells + 1.0)) * UNIT))
 
 
 @compiled()
 def density_term(n_present, n_cells):
-    """``e ln q + (n - e) ln(1 - q)`` of `e` present edges of `n` possible ones, in units; 0 where all or none are.
+    """Return ``e ln q + (n - e) ln(1 - q)`` for `e` of `n` possible edges, in units; 0 if all or none are present.
 
-    One rounding of the whole, so that it is right for large groups too.
+    Only the result is rounded, so that it is accurate for large groups too.
     """
     n_missing = n_cells - n_present
     if n_present == 0 or n_missing == 0:

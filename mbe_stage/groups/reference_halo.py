@@ -1,4 +1,4 @@
-"""The specification of halos (`halo`), in plain Python numbers and sets; it shares no code with what makes them."""
+"""The specification of halos (`halo`), in plain Python numbers and sets; it shares no code with the implementation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LEAST_DENSITY, MOST_DENSITY = 0.15, 0.95
 def halo(
     null: Null, neighbours: tuple[Mapping[int, Iterable[int]], Mapping[int, Iterable[int]]], group: Group
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Vertices of a group's halo on the left and on the right, best first, and the gain of each in units.
+    """Return the vertices of a group's halo on the left and on the right, best first, with their gains in units.
 
     Parameters
     ----------
     neighbours : (mapping, mapping)
-        Those of each left and of each right vertex with edges.
+        The neighbours of each left and of each right vertex with edges.
     """
     near: tuple[dict[int, int], dict[int, int]] = {}, {}
     for most in ROUNDS:

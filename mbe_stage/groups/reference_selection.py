@@ -1,7 +1,7 @@
 """The specification of the list, in plain Python numbers and sets.
 
 Engines must equal it, and `mbe verify` recomputes published groups with it, so it shares no code with an engine. A
-group is a pair of ascending tuples of left and right ids. Logarithms are whole numbers of units, as in `reference`.
+group is a pair of ascending tuples of left and right ids. Logarithms are whole units, as in `reference`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Edges = set[tuple[int, int]]
 
 
 class NullOfEdges:
-    """Edges of a graph as a set, what each is worth, and what naming costs.
+    """The edges of a graph as a set, their weights, and the costs of naming.
 
     Parameters
     ----------
@@ -42,17 +42,17 @@ class NullOfEdges:
         self.null = null
 
     def present(self, group: Group) -> Edges:
-        """The edges of a group that there are."""
+        """Return the present edges of a group."""
         return {(u, v) for u in group[0] for v in self.neighbours[0].get(u, set()).intersection(group[1])}
 
     def score(self, group: Group) -> int:
-        """The score of a quasi-biclique."""
+        """Return the score of a quasi-biclique."""
         present = self.present(group)
         weight = sum(self.weights[edge] for edge in present)
         return weight + density_term(len(present), len(group[0]) * len(group[1])) - self.cost(group)
 
     def cost(self, group: Group) -> int:
-        """Cost of naming its members, their numbers, the fewest edges of a member of each side, and its edges."""
+        """Return the cost of naming a group's members, sizes, least degrees inside, and number of edges."""
         names = self.cost_of_class(group)
         for side in (0, 1):
             others = set(group[1 - side])
@@ -61,22 +61,22 @@ class NullOfEdges:
         return names
 
     def cost_of_class(self, group: Group) -> int:
-        """Cost of all of these but the members."""
+        """Return the part of `cost` that is not for the members."""
         n_cells = len(group[0]) * len(group[1])
         return round(math.log(n_cells * (n_cells + 1)) * UNIT) + self.null.class_cost
 
     def has_more_than_expected(self, group: Group) -> bool:
-        """True if the group has more edges than are expected by chance."""
+        """True if the group has more edges than expected by chance."""
         return len(self.present(group)) > self.null.expected_edges(*map(np.array, group))
 
 
 def units(value: float) -> int:
-    """``ln`` of a number, in units."""
+    """Return ``ln`` of a number, in units."""
     return round(math.log(value) * UNIT)
 
 
 def density_term(n_present: int, n_cells: int) -> int:
-    """``e ln q + (n - e) ln(1 - q)`` in units."""
+    """Return ``e ln q + (n - e) ln(1 - q)`` in units."""
     n_missing = n_cells - n_present
     if n_present == 0 or n_missing == 0:
         return 0
@@ -85,7 +85,7 @@ def density_term(n_present: int, n_cells: int) -> int:
 
 
 def ranked(keys: Sequence[int], values: Sequence[int], parts: Sequence[int] | None = None) -> list[int]:
-    """Rows by value, or by value per part, best first; ties by key."""
+    """Return rows by value, or by value per part, best first; ties by key."""
 
     def rank(row: int) -> tuple[Fraction | int, int]:
         return -(values[row] if parts is None else Fraction(values[row], parts[row])), keys[row]
@@ -94,12 +94,12 @@ def ranked(keys: Sequence[int], values: Sequence[int], parts: Sequence[int] | No
 
 
 def overlap_fraction(max_overlap: float) -> Fraction:
-    """A decimal as the nearest fraction of a small denominator: 0.3 for 3/10, and not what is next to it."""
+    """Return a decimal as the nearest fraction with a small denominator, such as 3/10 for 0.3."""
     return Fraction(max_overlap).limit_denominator(1_000_000)
 
 
 class NearCopies:
-    """Sets that are kept, and the first of them whose Jaccard similarity with another set is at least a threshold."""
+    """Kept sets, to find the first with a Jaccard similarity to another set of at least a threshold."""
 
     def __init__(self, max_overlap: Fraction) -> None:
         self._max_overlap = max_overlap
@@ -107,14 +107,14 @@ class NearCopies:
         self._of_member: defaultdict[int, list[int]] = defaultdict(list)
 
     def first(self, members: Collection[int], but: Collection[int] = ()) -> int | None:
-        """The first set kept, but for some by number, that this one is a near copy of."""
+        """Return the number of the first kept set, except those in `but`, that is a near copy of this set; or None."""
         common = Counter(row for member in members for row in self._of_member.get(member, ()))
         least, whole = self._max_overlap.as_integer_ratio()
         near = (row for row, n in common.items() if n * whole >= least * (len(members) + self._sizes[row] - n))
         return min((row for row in near if row not in but), default=None)
 
     def keep(self, members: Iterable[int]) -> None:
-        """Keep a set."""
+        """Add a set to the kept ones."""
         members = set(members)
         for member in members:
             self._of_member[member].append(len(self._sizes))
@@ -130,23 +130,23 @@ def listed(
     limit: int,
     is_muted: Callable[[int], bool],
 ) -> list[tuple[int, int | None, int]]:
-    """The list of groups: for each its row, that of its core, and the number of bicliques that it stands for.
+    """Return the list of groups: for each its row, its core's row, and the number of bicliques that it represents.
 
-    The pool is walked in its order. Near copies of an earlier and better group that is none are left out. So are groups
-    with the left members of an earlier one that is none, which takes their rank, and bicliques inside a listed grown
-    group. The list ends with the `limit`-th group that is not muted. The core of a grown group is the best biclique
-    inside it. Each other biclique counts for the first listed group that it is a near copy of.
+    The pool is processed in order. A group is left out if it is a near copy of an earlier, better remaining group. It
+    is also left out if it has the same left members as an earlier remaining group, which gets its rank, or if it is a
+    biclique inside a listed grown group. The list ends with the `limit`-th group that is not muted. The core of a grown
+    group is the best biclique inside it. Other bicliques count for the first listed near copy.
 
     Parameters
     ----------
     groups : sequence of Sets
-        The grown ones, then the significant candidates; graphs have no right ids in common.
+        Grown groups, then significant candidates; different graphs have different right ids.
     best_first : sequence of int
-        All rows.
+        All rows, best first.
     pool : iterable of int
-        The rows to choose from.
+        Rows to choose from.
     is_muted : callable
-        Takes a row.
+        Takes a row; returns True if its group is muted.
     """
     seen, rows, n_heard = NearCopies(max_overlap), list[int](), 0
     places: dict[frozenset[int], int] = {}
@@ -185,7 +185,7 @@ def _is_inside(one: Sets, other: Sets) -> bool:
 def arranged(
     order: Sequence[int], groups: Sequence[Sets], n_grown: int, graphs: Sequence[int], n_right: Sequence[int] | None
 ) -> list[int]:
-    """Groups in the order of the list; see `mbe_stage.groups.listing.arranged`."""
+    """Arrange groups for the list; see `mbe_stage.groups.listing.arranged`."""
     if n_right is None:
         return sorted(order, key=lambda row: (len(groups[row][0]) <= 2, row >= n_grown))
     narrowest: dict[frozenset[int], int] = {}

@@ -1,32 +1,32 @@
-"""Random copies of edges that keep every degree: groups found in one are due to chance."""
+"""Random copies of edges that keep every degree; groups found in such a copy are due to chance."""
 
 from __future__ import annotations
 
 import numpy as np
 
 ROUNDS = 30
-"""Each edge tries to exchange its left end in every second round."""
+"""Each edge tries to exchange its left end in half of the rounds, on average."""
 
 
 def rewired(left: np.ndarray, right: np.ndarray, n_right: int, seed: int) -> tuple[np.ndarray, float, float]:
     """Exchange left ends between edges at random; each vertex keeps its degree.
 
-    In each round, edges are paired at random, and half of the pairs try to exchange. They do not if one of their new
-    pairs of ends is there already or is proposed twice. Steps are as likely backward as forward, so in the end each
-    arrangement is as likely as any other (as in Allendorf et al. 2022).
+    In each round, edges are paired at random, and half of the pairs try to exchange. A pair does not exchange if one of
+    its new edges exists already or is proposed twice. Steps are as likely backward as forward, so in the end all
+    arrangements are equally likely (as in Allendorf et al. 2022).
 
     Parameters
     ----------
     left, right : (n,) int32
-        Ends of each edge; no two edges are the same.
+        Ends of each edge; the edges are distinct.
 
     Returns
     -------
     left : (n,) int32
     swaps : float
-        Exchanges for each edge.
+        Number of exchanges per edge.
     acceptance : float
-        Share of the tries that were exchanges.
+        Share of successful tries.
 
     Examples
     --------

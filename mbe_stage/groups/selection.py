@@ -1,10 +1,10 @@
-"""Grown groups as a run publishes them, and as the benchmark measures them.
+"""Grown groups as a run publishes them and as the benchmark measures them.
 
-Seeds are grown (`growth`), and those who do little in a group leave it (`bystanders`). Seeds are the best candidates,
-the best of each vertex, whatever its surprise, and vertices with their best partners (`partner_seeds`). A vertex in a
-sparse ring is in no biclique that stands out, but its best one still leads to the ring. With the best of all alone, a
-ring of 15 x 15 with a third of its edges is not found. Partners need no enumeration, so there are groups even if a
-limit ends it at once.
+Seeds are grown (`growth`), and members with little activity in a group are removed (`bystanders`). Seeds are the best
+candidates, the best candidate of each vertex whatever its surprise, and vertices with their best partners
+(`partner_seeds`). A vertex in a sparse ring has no outstanding biclique, but its best one still leads to the ring. With
+only the best candidates of all, a ring of 15 x 15 with a third of its edges is not found. Partners need no enumeration,
+so there are groups even if a limit ends it at once.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from mbe_stage.groups.partner_seeds import partner_seeds
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 N_BEST = 2_000
-"""Number of best candidates that are seeds, in addition to the best of each vertex."""
+"""Number of the best candidates used as seeds, in addition to the best of each vertex."""
 
 LEAST_PARTNER_STEPS, PARTNER_STEPS_PER_EDGE = 10_000_000, 250
-"""Seeds of partners are grown for so many steps, or so many per edge if that is more: some two seconds of one core a
-million edges. The first lead to nearly all groups that all lead to."""
+"""Limit on steps to grow partner seeds, the larger of this number and this number per edge: about two seconds of a core
+per million edges. The first seeds lead to nearly all groups that all seeds lead to."""
 
 LEAST_MEMBERS = 2
-"""A grown group has so many members on each side. With one on a side no edge is missing, so it would be a biclique."""
+"""Fewest members of a grown group on each side. With one member on a side no edge is missing: it is a biclique."""
 
 SCHEDULE = GrowthSchedule(min_density=0.15)
-"""No group is sparser than growth itself reckons with."""
+"""Groups are not sparser than the least density that growth assumes."""
 
 
 def grown_partners(
@@ -47,14 +47,14 @@ def grown_partners(
     threads: int = 1,
     most_seconds: float = math.inf,
 ) -> Grown:
-    """Grow vertices with their best partners (`partner_seeds`), bystanders included.
+    """Grow vertices with their best partners (`partner_seeds`); bystanders stay.
 
     Parameters
     ----------
     graph, model, min_left, min_right, threads
-        As for `grown_above_chance`.
+        As in `grown_above_chance`.
     most_seconds : float
-        Seeds that are not grown by then are left out. Without such a limit the result depends on the graph alone.
+        Time limit; seeds not grown by then are left out. Without a limit the result depends on the graph alone.
     """
     begun = time.perf_counter()
     seeds = partner_seeds(graph, model, threads=threads)
@@ -72,14 +72,14 @@ def grown_partners(
 
 
 def seed_rows(n_candidates: int, left_best: np.ndarray, right_best: np.ndarray) -> np.ndarray:
-    """Rows of the candidates that groups are grown from, ascending; ``(m,) int64``.
+    """Return the rows of the candidates to use as seeds, ascending; ``(m,) int64``.
 
     Parameters
     ----------
     n_candidates : int
-        Best first.
+        Number of candidates, which are sorted best first.
     left_best, right_best : (n,) int64
-        Row of each vertex's best, -1 where there is none: those of `CandidateSink`.
+        Row of each vertex's best, -1 for none, from `CandidateSink`.
 
     Examples
     --------
@@ -103,26 +103,26 @@ def grown_above_chance(
     most_seconds: float = math.inf,
     partners: Grown | None = None,
 ) -> GrownGroups:
-    """Grow seeds, without bystanders, to groups better than chance; best first, near copies included.
+    """Grow seeds to groups better than chance, and remove bystanders; return them best first, with near copies.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        On the host.
+        The graph, on the host.
     candidates : Candidates
         Bicliques of the graph, best first.
     seeds : (m,) int64
-        Rows of some, ascending (`seed_rows`).
+        Rows of the candidates to grow, ascending (`seed_rows`).
     model : NullModel
-        Of the graph.
+        Model of the graph.
     min_left, min_right : int
-        Least members of a side of a group; two at least.
+        Fewest members on each side of a group; at least two.
     threads : int
-        0 is every core.
+        0 means every core.
     most_steps, most_seconds
-        Of growing; what does not fit is counted. See `growth.grow`.
+        Limits of growing; seeds beyond them are counted. See `growth.grow`.
     partners : Grown, optional
-        Those of `grown_partners`: their groups come along.
+        Result of `grown_partners`; its groups are added.
 
     Examples
     --------
@@ -154,5 +154,5 @@ def grown_above_chance(
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile what growing needs."""
+    """Return the steps to compile for growing."""
     return *growth.compile_steps(), *pairing.compile_steps(), *members.compile_steps()

@@ -15,7 +15,7 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 MOST_STEPS = 500_000_000
-"""Default limit of `edge_sqrt`: a few seconds."""
+"""Default limit on steps of `edge_sqrt`: a few seconds."""
 
 
 class EdgeScores(NamedTuple):
@@ -24,11 +24,11 @@ class EdgeScores(NamedTuple):
     Attributes
     ----------
     left, right : (n_left,) and (n_right,) float64
-        `edge_sqrt`: strongest of vertices in strong groups, however much else they do.
+        `edge_sqrt`: highest for vertices in strong groups, whatever else they do.
     left_share, right_share : (n_left,) and (n_right,) float64
-        `edge_share`: strongest of vertices that do little else.
+        `edge_share`: highest for vertices that do little else.
     n_left_out : int
-        Candidates of positive evidence that there were no steps left for; their edges count only where a better
+        Number of candidates with positive evidence beyond the limit on steps; their edges count only if a better
         candidate covers them.
     """
 
@@ -40,20 +40,20 @@ class EdgeScores(NamedTuple):
 
 
 def share_size(best_numerators: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    """The largest ``b sqrt(a) / sqrt(d)`` of each vertex, over the bicliques of `a` vertices of its side that hold it.
+    """Return the largest ``b sqrt(a) / sqrt(d)`` of each vertex, over its bicliques with `a` vertices on its side.
 
-    Its square is the share of the vertex's own edges that the biclique has, times the biclique's edges.
+    Its square is the share of the vertex's own edges in the biclique, times the biclique's number of edges.
 
     Parameters
     ----------
     best_numerators : (n,) int64
-        The largest ``b b a``: `left_share` or `right_share` of `CandidateSink`.
+        Largest ``b b a``: `left_share` or `right_share` of `CandidateSink`.
     degrees : (n,) int64
 
     Returns
     -------
     (n,) float64
-        0 for a vertex that no biclique holds.
+        0 for a vertex without bicliques.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def share_size(best_numerators: np.ndarray, degrees: np.ndarray) -> np.ndarray:
 
 
 def degree_percentiles(degrees: np.ndarray) -> np.ndarray:
-    """The share of a side's vertices with a smaller degree, plus half of those with the same, itself among them.
+    """Return the share of a side's vertices with a smaller degree, plus half of those with the same (including itself).
 
     Parameters
     ----------
@@ -84,14 +84,14 @@ def degree_percentiles(degrees: np.ndarray) -> np.ndarray:
 
 
 def best_score(members: np.ndarray, owners: np.ndarray, scores: np.ndarray, n_vertices: int) -> np.ndarray:
-    """The highest score of a group that holds the vertex; 0 without one; ``(n_vertices,) int64``.
+    """Return the highest score of each vertex's groups; 0 without groups; ``(n_vertices,) int64``.
 
     Parameters
     ----------
     members, owners : integers
-        `GroupMembers.side`.
+        Result of `GroupMembers.side`.
     scores : (n,) int64
-        Positive, of each group.
+        Positive score of each group.
 
     Examples
     --------
@@ -104,19 +104,19 @@ def best_score(members: np.ndarray, owners: np.ndarray, scores: np.ndarray, n_ve
 
 
 def rank_score(*parts: np.ndarray) -> np.ndarray:
-    """The percentile of the mean of a vertex's ranks by several scores, among the vertices of its side.
+    """Return the percentile of each vertex's mean rank by several scores, among the vertices of its side.
 
-    Vertices of equal score share the mean of their ranks. So no part outweighs another by its unit or its tail.
+    Vertices with equal scores share their mean rank. So no score outweighs another by its unit or its tail.
 
     Parameters
     ----------
     parts : (n,) float64 each
-        Not negative.
+        Scores, not negative.
 
     Returns
     -------
     (n,) float64
-        As `degree_percentiles`; 0 for a vertex that all parts score 0.
+        Percentiles as in `degree_percentiles`; 0 for a vertex whose scores are all 0.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def rank_score(*parts: np.ndarray) -> np.ndarray:
 
 
 def _doubled_ranks(values: np.ndarray) -> np.ndarray:
-    """Count the smaller values, and those that are not larger."""
+    """Return the number of smaller values plus the number of values not larger, for each value."""
     ascending = np.sort(values)
     return np.searchsorted(ascending, values, side="left") + np.searchsorted(ascending, values, side="right")
 
@@ -136,18 +136,17 @@ def _doubled_ranks(values: np.ndarray) -> np.ndarray:
 def edge_sqrt(
     graph: BipartiteCSR, candidates: Candidates, model: NullModel, *, most_steps: int = MOST_STEPS
 ) -> EdgeScores:
-    """The evidence for each vertex, edge by edge: what the best group that covers an edge says for it.
+    """Return the evidence for each vertex, edge by edge, from the best group that covers each edge.
 
-    The evidence of a candidate is its log-likelihood ratio in nats: its surprise without what naming it costs. Each
-    edge takes the largest of the candidates that cover it, 0 where none does, and a vertex of degree `d` has
+    The evidence of a candidate is its log-likelihood ratio in nats: its surprise without the cost of naming. Each edge
+    gets the largest evidence of the candidates that cover it, or 0. A vertex of degree `d` has
 
-    - ``edge_sqrt``: the sum over its edges of the root of that, divided by ``d^(3/4)``;
-    - ``edge_share``: the same, where a candidate's evidence counts for a vertex only by the share of the vertex's edges
-      that the candidate has.
+    - ``edge_sqrt``: the sum over its edges of the square root of that, divided by ``d^(3/4)``;
+    - ``edge_share``: the same, with a candidate's evidence multiplied by the share of the vertex's edges in it.
 
-    The root, because evidence twice as strong does not make a vertex twice as suspicious; ``d^(3/4)`` stands between
-    the mean over the edges, which favours vertices of one edge, and their sum by the root of their number, which
-    favours those of many. Candidates that are not significant count too, with what evidence they have.
+    The square root, because twice the evidence does not make a vertex twice as suspicious. The divisor ``d^(3/4)`` is a
+    compromise: the mean over the edges favours vertices with one edge, and the sum over ``d^(1/2)`` favours those with
+    many. Candidates that are not significant count too, with their evidence.
 
     Parameters
     ----------
@@ -155,11 +154,11 @@ def edge_sqrt(
     candidates : Candidates
         Bicliques of the graph, best first.
     model : NullModel
-        Of the graph.
+        Model of the graph.
     most_steps : int
-        Candidates are taken best first. One of `b` right members counts as ``b (1 + bits of d // b)`` steps for each
-        left member of degree `d`: so long is the search. The first that does not fit any more is left out, with all
-        behind it, and they are counted. That depends on the graph and the candidates alone, not on the machine.
+        Limit on steps; candidates are taken best first. A candidate with `b` right members takes ``b (1 + bits of d //
+        b)`` steps for each left member of degree `d`, as its search does. The first one that exceeds the limit and all
+        later ones are left out and counted. The result does not depend on the machine.
 
     Returns
     -------
@@ -205,13 +204,13 @@ def edge_sqrt(
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile what `edge_sqrt` needs."""
+    """Return the steps to compile for `edge_sqrt`."""
     return steps_of(_cover_edges)
 
 
 def _summed(evidence: np.ndarray, ids: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    """Roots of the evidence of edges, in units, summed up by vertex, over ``d^(3/4)``."""
-    # Whole numbers: their sums are exact up to 2^53, whatever the order of the edges.
+    """Sum the square roots of the edges' evidence by vertex, in units, and divide by ``d^(3/4)``."""
+    # Sums of whole numbers are exact up to 2^53, in any order of the edges.
     roots = np.rint(np.sqrt(evidence / UNIT) * UNIT)
     some = np.maximum(degrees, 1)
     return np.bincount(ids, roots, degrees.size) / (UNIT * np.sqrt(some * np.sqrt(some)))
@@ -221,17 +220,17 @@ def _summed(evidence: np.ndarray, ids: np.ndarray, degrees: np.ndarray) -> np.nd
 def _cover_edges(
     offsets, neighbours, left_offsets, left_members, right_offsets, right_members, ratios, best, most_steps
 ):
-    """Take candidates into what is the best of each edge, until the steps are spent; how many were taken.
+    """Update the best values of each edge with candidates until the steps are used up; return the number of candidates.
 
     Parameters
     ----------
     offsets, neighbours : (n_left + 1,) int64 and (n_edges,) int32
-        Of the graph's left vertices.
+        Neighbours of the graph's left vertices.
     left_offsets, left_members, right_offsets, right_members
-        Of the candidates.
+        Members of the candidates.
     ratios : (n_candidates,) int64
     best : (3, n_edges) float64
-        Changed in place: the largest ratio, ratio times right members, ratio times left members.
+        Changed in place: largest ratio, largest ratio times right members, and largest ratio times left members.
     """
     n_steps = np.int64(0)
     for i in range(ratios.size):
@@ -258,7 +257,7 @@ def _cover_edges(
 
 @compiled(nrt=False)
 def _steps_of_one(degree, n_right):
-    """Steps to find one of `n_right` neighbours among `degree`, with all others in between evenly spread."""
+    """Return the steps to find one of `n_right` neighbours among `degree`, if they are evenly spread."""
     steps = np.int64(1)
     ratio = degree // n_right
     while ratio > 0:

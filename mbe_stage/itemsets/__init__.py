@@ -1,1 +1,1 @@
-"""Closed itemsets as maximal bicliques of transactions (left) and items (right): which of them cover which."""
+"""Closed itemsets, as maximal bicliques of transactions (left) and items (right), and their cover relation."""

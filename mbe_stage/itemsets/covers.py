@@ -1,8 +1,8 @@
-"""Closed itemsets that one more item leads to: maximal ones, and the cover relation.
+"""Maximal closed itemsets, and the cover relation of closed itemsets.
 
-A closed set C has the transactions T. With an item i outside C, the transactions with i, a part of T, are those of the
-smallest closed superset that holds i. One pass over T gives the number of these transactions for every item, and the
-sum of their random numbers, by which the superset is found: no closure is computed.
+Let a closed set C have the transactions T, and let i be an item outside C. The transactions in T that contain i are
+exactly those of the smallest closed superset of C with i. One pass over T counts these transactions for every item, and
+sums random numbers that identify them. So the superset is looked up by its sum, and no closure is computed.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from mbe_stage.ragged import long_offsets
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
 
-# Closed sets in one call of compiled code, or product of matrices: Ctrl-C takes effect after it.
+# Closed sets per call of compiled code or matrix product; Ctrl-C takes effect between calls.
 _AT_ONCE = 256
 
 
 def rows_of(offsets: np.ndarray, members: np.ndarray, n: int) -> csr_array:
-    """Return lists of members, of `n` possible ones, as rows of ones, int32."""
+    """Return lists of members below `n` as the rows of a matrix of ones, int32."""
     return csr_array((np.ones(members.size, np.int32), members, offsets), (offsets.size - 1, n))
 
 
 def maximal_of(items: csr_array, block: Any, least: int) -> BicliqueBlock:
-    """Return the closed sets of a block without a superset that has `least` transactions, without their transactions.
+    """Return the closed sets of a block that have no superset with `least` transactions, without their transactions.
 
     Parameters
     ----------
     items : csr_array
-        The items of each transaction, as of `rows_of`.
+        The items of each transaction, from `rows_of`.
     block : BicliqueBlock
-        With all members.
+        Closed sets with all members.
     """
     offsets, kept = long_offsets(block.left_sizes), np.zeros(len(block), np.bool_)
     for first in range(0, kept.size, _AT_ONCE):
         part = offsets[first : first + _AT_ONCE + 1]
         rows = block.left_members[part[0] : part[-1]]
         counts = rows_of(part - part[0], rows, items.shape[0]) @ items
-        # The items of a closed set are in all of its transactions; a maximal one has no others in enough of them.
+        # The items of a closed set are in all its transactions. A maximal set has no others in enough of them.
         n_enough = np.add.reduceat(counts.data >= least, counts.indptr[:-1], dtype=np.int64)
         kept[first : first + _AT_ONCE] = n_enough == block.right_sizes[first : first + _AT_ONCE]
     sizes, members = block.right_sizes, block.right_members[np.repeat(kept, block.right_sizes)]
@@ -52,15 +52,15 @@ def maximal_of(items: csr_array, block: Any, least: int) -> BicliqueBlock:
 
 
 def covers(graph: BipartiteCSR, closed: BicliqueTable, least: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cover relation of closed sets: for each pair the smaller and the larger set, by row, in this order.
+    """Return the cover relation of closed sets: rows of the smaller and of the larger set of each pair.
 
     Parameters
     ----------
     graph : BipartiteCSR
         Transactions are left, items right.
     closed : BicliqueTable
-        All closed sets with at least `least` transactions, in any order; also those with no items or no transactions,
-        if they are wanted.
+        All closed sets with at least `least` transactions, in any order. It may also have the sets with no items or no
+        transactions, to include them.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def covers(graph: BipartiteCSR, closed: BicliqueTable, least: int = 1) -> tuple[
         order = np.argsort(hashes)
         if not (hashes[order][1:] == hashes[order][:-1]).any():
             break
-        # Two sets of transactions with one sum: with other numbers they differ.
+        # Two sets have the same sum by chance: try other random numbers.
         seed += 1
     sizes = np.diff(closed.right_offsets)
     known = numbers, hashes[order], sizes[order], graph.n_right
@@ -94,13 +94,13 @@ def covers(graph: BipartiteCSR, closed: BicliqueTable, least: int = 1) -> tuple[
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_covers)
 
 
 @compiled(LONGS, INTS, LONGS, INTS, LONGS, int64, WORDS, WORDS, LONGS, int64)
 def _covers(row_offsets, row_items, starts, transactions, own_sizes, least, numbers, hashes, sizes, n_items):
-    """Return the covers of some sets: the number of the set and the rank of its cover by hash, one after the other.
+    """Return the covers of some sets, as alternating numbers of the set and ranks of its cover by hash.
 
     Parameters
     ----------
@@ -109,11 +109,11 @@ def _covers(row_offsets, row_items, starts, transactions, own_sizes, least, numb
     starts, transactions : int64, int32
         The transactions of each set.
     own_sizes : int64
-        Its items.
+        Number of items of each set.
     least : int
     numbers : (n_rows,) uint64
     hashes, sizes : (n,) uint64, int64
-        The sums of the numbers of all sets, ascending, and their items.
+        The sums of the random numbers of all sets, ascending, and their numbers of items.
     n_items : int
     """
     counts, sums, n_more = np.zeros(n_items, np.int64), np.zeros(n_items, np.uint64), np.zeros(sizes.size, np.int64)
@@ -136,7 +136,7 @@ def _covers(row_offsets, row_items, starts, transactions, own_sizes, least, numb
                     touched[n_touched] = larger
                     n_touched += n_more[larger] == 0
                     n_more[larger] += 1
-                    # The last of the items that the superset has more: it covers the set.
+                    # The superset covers the set if all its additional items have this same sum.
                     if n_more[larger] == sizes[larger] - own_sizes[i]:
                         if n_pairs == pairs.size:
                             grown = np.empty(2 * n_pairs, np.int64)

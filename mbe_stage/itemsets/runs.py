@@ -1,6 +1,6 @@
-"""The problem of closed itemsets: maximal bicliques without the members of their left sides, which are transactions.
+"""The problem of closed itemsets: maximal bicliques without their left members, the transactions.
 
-Imported to list the installed problems, so engines import arrays later.
+This module is imported to list the installed problems, so it must not import arrays.
 """
 
 from __future__ import annotations

@@ -22,16 +22,16 @@ from mbe_stage.tasks import Task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PqLocalCounts:
-    """Numbers of (p, q)-bicliques that contain each vertex, and each edge.
+    """Numbers of (p, q)-bicliques that contain each vertex, and of those that contain each edge.
 
     Attributes
     ----------
     total : int
-        Number of all of them.
+        Number of all (p, q)-bicliques.
     left, right : (n_left,) and (n_right,) int64, or objects
-        Python integers if a number of the side does not fit in 64 bits.
+        Number for each vertex; Python integers if a number of the side exceeds 64 bits.
     edges : (n_edges,) int64, or objects, or None
-        In the order of `BipartiteCSR.edges`; None if not requested.
+        Number for each edge, in the order of `BipartiteCSR.edges`; None if not requested.
     """
 
     total: int
@@ -55,25 +55,25 @@ def count_pq_bicliques(
     Parameters
     ----------
     graph : BipartiteCSR, or a pair of integer arrays
-        Dense ids; a pair is ``(left_ids, right_ids)``, one edge a position.
+        Dense ids. A pair is ``(left_ids, right_ids)``, the ends of each edge.
     p, q : int
-        At least 1.
+        Numbers of left and right vertices, at least 1.
     containing_left, containing_right : tuple of int
         Count only bicliques that contain all of these vertices.
     engine : str
         ``auto``, ``cpu``, ``cuda`` or ``reference``.
     threads : int
-        0 is every core.
+        0 means every core.
 
     Returns
     -------
     int
-        Exact, of any size.
+        The exact count, of any size.
 
     Raises
     ------
     InvalidArgument
-        A size below 1, a vertex outside the graph, or an unknown engine.
+        A size is below 1, a vertex is outside the graph, or the engine is unknown.
     EngineUnavailable
         The engine cannot run here.
     MemoryBudgetExceeded
@@ -136,28 +136,28 @@ def pq_local_counts(
     engine: str = AUTO,
     execution: Execution | None = None,
 ) -> PqLocalCounts:
-    """Count, for each vertex and on request for each edge, the (p, q)-bicliques that contain it.
+    """Count, for each vertex and optionally for each edge, the (p, q)-bicliques that contain it.
 
     Parameters
     ----------
     graph, p, q, containing_left, containing_right, engine
         As in `count_pq_bicliques`.
     edges : bool
-        True to count for each edge, too. A number for each edge and thread takes 8 bytes or more.
+        True to count for each edge too. This takes at least 8 bytes per edge and thread.
     execution : Execution, optional
-        Threads and the memory budget. A time limit is refused, since partial numbers would be meaningless here.
+        Threads and the memory budget. A time limit is refused, because partial numbers would be meaningless.
 
     Returns
     -------
     PqLocalCounts
-        Exact: `left` sums up to p times the count, `right` to q times, `edges` to p q times.
+        Exact counts: the sum of `left` is p times the total, of `right` q times, and of `edges` p q times.
 
     Raises
     ------
     InvalidArgument, EngineUnavailable
-        As in `count_pq_bicliques`; or a time limit is given.
+        As in `count_pq_bicliques`; also if there is a time limit.
     MemoryBudgetExceeded
-        The tables do not fit the budget; the message says how much they take.
+        The tables exceed the budget; the message names their size.
 
     Examples
     --------
@@ -190,15 +190,16 @@ def count_pq_into(
     chosen_by_auto: bool = False,
     tasks: Iterable[Task] | None = None,
 ) -> stream.StreamFacts:
-    """Count the bicliques of `sink.query`, in the detail of `sink.detail`.
+    """Count the bicliques of `sink.query`, with the detail `sink.detail`.
 
     Parameters
     ----------
     sink : PqSink
     graph : BipartiteCSR
-        Its arrays may be CuPy's for the CUDA engine.
+        The arrays may be CuPy's for the CUDA engine.
     execution : Execution, optional
-        Threads, budgets, time limit. If that ends the search, the counts are lower bounds, and the facts say so.
+        Threads, budgets, time limit. If the time limit ends the search, the counts are lower bounds, and the facts say
+        so.
     engine, on_progress, chosen_by_auto, tasks
         As in `mbe_stage.stream.stream`.
 
@@ -234,7 +235,7 @@ def _counts(
 
 
 def _numbers(digits: np.ndarray) -> np.ndarray:
-    """Return an int64 array if all numbers fit, else Python integers."""
+    """Return an int64 array if all numbers fit, otherwise Python integers."""
     numbers = integers(digits)
     fits = max(numbers, default=0) < 1 << 63
     return np.array(numbers, np.int64 if fits else object)

@@ -1,9 +1,9 @@
 """Integers of any size in arrays: digits of 32 bits, the lowest first, each in a uint64 with room for sums.
 
-Counts for each vertex or edge outgrow 64 bits. Arrays of Python integers take 60 bytes an entry, and compiled code
-cannot use them. The sufficient number of digits follows in advance from an upper bound of the count (`n_digits`).
+Counts for each vertex or edge exceed 64 bits. Arrays of Python integers take 60 bytes per entry, and compiled code
+cannot use them. An upper bound on the count gives the sufficient number of digits in advance (`n_digits`).
 
-Kernels that add 64 bits compute larger numbers modulo as many primes as needed (`moduli`). The digits follow from the
+Kernels that add 64-bit numbers compute larger numbers modulo several primes (`moduli`). The digits follow from the
 residues by the Chinese remainder theorem, in mixed radix (Garner 1959).
 """
 
@@ -14,13 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 
 BITS = 32
-"""Bits of a digit. The other 32 bits of its word take the carries of up to 2^32 sums."""
+"""Bits of a digit. The other 32 bits of its word have room for the carries of up to 2^32 sums."""
 _FITS = 63
 _LOW = np.uint64((1 << BITS) - 1)
 
 
 def n_digits(largest: int) -> int:
-    """Return the digits that hold every number up to `largest`, at least one.
+    """Return the number of digits for every number up to `largest`, at least one.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def n_digits(largest: int) -> int:
 
 
 def carried(digits: np.ndarray) -> np.ndarray:
-    """Return the same numbers with every digit below 2^32; a new array.
+    """Return the same numbers with every digit below 2^32, as a new array.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def carried(digits: np.ndarray) -> np.ndarray:
     result = digits.copy()
     carry = np.zeros(digits.shape[0], np.uint64)
     for place in range(digits.shape[1]):
-        # Below 2^64 - 2^32 before the carry: at most 2^32 - 1 numbers are added without carrying.
+        # The sum is below 2^64 - 2^32 before the carry: at most 2^32 - 1 numbers are added without carrying.
         total = digits[:, place] + carry
         result[:, place] = total & np.uint64((1 << BITS) - 1)
         carry = total >> np.uint64(BITS)
@@ -49,7 +49,7 @@ def carried(digits: np.ndarray) -> np.ndarray:
 
 
 def sums_of_digits(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the sums of two columns of numbers, with one digit more than the wider column if needed.
+    """Return the sums of two columns of numbers; if needed, with one digit more than the wider column.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def sums_of_digits(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """
     narrow, wide = sorted((carried(one), carried(other)), key=lambda digits: digits.shape[1])
     wide[:, : narrow.shape[1]] += narrow
-    # The carry into the highest digit is at most 1.
+    # The carry into the highest digit is at most 1, so this bound is enough.
     if int(wide[:, -1].max(initial=0)) >= (1 << BITS) - 1:
         wide = np.pad(wide, ((0, 0), (0, 1)))
     return carried(wide)
@@ -78,7 +78,7 @@ def digits_of(numbers: list[int], n: int) -> np.ndarray:
 
 
 def integers(digits: np.ndarray) -> list[int]:
-    """Return Python integers, row by row. Digits need not be carried."""
+    """Return Python integers, row by row. Digits may have pending carries."""
     numbers = [0] * digits.shape[0]
     for place in range(digits.shape[1] - 1, -1, -1):
         numbers = [(number << BITS) + digit for number, digit in zip(numbers, digits[:, place].tolist(), strict=True)]
@@ -86,7 +86,7 @@ def integers(digits: np.ndarray) -> list[int]:
 
 
 def moduli(largest: int) -> list[int]:
-    """Return moduli that determine every number up to `largest`; ``[0]`` if one search without modulus suffices.
+    """Return moduli that determine every number up to `largest`; ``[0]`` if one search without modulus is enough.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def moduli(largest: int) -> list[int]:
 
 
 def _is_prime(n: int) -> bool:
-    """Miller and Rabin's test; these bases are enough below 3,215,031,751."""
+    """Apply the Miller-Rabin test; these bases are sufficient below 3,215,031,751."""
     odd, twos = n - 1, 0
     while odd % 2 == 0:
         odd, twos = odd // 2, twos + 1
@@ -117,9 +117,9 @@ def _is_prime(n: int) -> bool:
 
 
 def ways_modulo(most: int, size: int, modulus: int) -> np.ndarray:
-    """Return C(n, k) for n up to `most` and k up to `size`, modulo a prime below 2^31: ``(n * (size + 1) + k,)``.
+    """Return C(n, k) for n up to `most` and k up to `size`, modulo a prime below 2^31, at ``n * (size + 1) + k``.
 
-    With a modulus of 0 they are modulo 2^64: exact for all that make up a number below 2^63.
+    With modulus 0 they are modulo 2^64, which is exact for all terms of a number below 2^63.
     """
     table = np.zeros((most + 1, size + 1), np.uint64)
     table[:, 0] = 1
@@ -131,14 +131,14 @@ def ways_modulo(most: int, size: int, modulus: int) -> np.ndarray:
 
 
 def digits_of_residues(residues: Sequence[np.ndarray], primes: Sequence[int], largest: int) -> np.ndarray:
-    """The numbers up to `largest` that leave these residues: ``(n, n_digits) uint64``, digits of 32 bits.
+    """Return the numbers up to `largest` with these residues: ``(n, n_digits) uint64``, digits of 32 bits.
 
     Parameters
     ----------
     residues : sequence of (n,) int64
-        One for each of `moduli`.
+        Residues for each of the `primes`.
     primes : sequence of int
-        What `moduli` gave.
+        Result of `moduli`.
     largest : int
     """
     if list(primes) == [0]:
@@ -149,18 +149,18 @@ def digits_of_residues(residues: Sequence[np.ndarray], primes: Sequence[int], la
     for place, prime in zip(reversed(places), reversed(primes), strict=True):
         carry = place
         for k in range(digits.shape[1]):
-            # A digit times a prime below 2^31, and a carry below 2^32.
+            # The product of a digit and a prime below 2^31, plus a carry below 2^32, fits into 64 bits.
             product = digits[:, k] * np.uint64(prime) + carry
             digits[:, k], carry = product & _LOW, product >> np.uint64(BITS)
     return digits
 
 
 def _mixed_radix(residues: list[np.ndarray], primes: Sequence[int]) -> list[np.ndarray]:
-    """The numbers as ``v0 + v1 p0 + v2 p0 p1 + ...``, each v below its prime."""
+    """Return the numbers as ``v0 + v1 p0 + v2 p0 p1 + ...``, with each v below its prime."""
     places: list[np.ndarray] = []
     for k, (residue, prime) in enumerate(zip(residues, primes, strict=True)):
         modulus = np.uint64(prime)
-        # What the places so far amount to, and the product of their primes.
+        # The value of the places so far, and the product of their primes.
         known, radix = np.zeros_like(residue), 1
         for place, before in zip(places, primes[:k], strict=True):
             known = (known + place % modulus * np.uint64(radix)) % modulus

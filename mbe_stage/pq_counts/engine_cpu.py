@@ -1,9 +1,9 @@
 """The CPU engine: leaves of a search tree with pivots, counted by all cores.
 
-The order of work: leave out what follows from degrees (`pq_counts.reduction`), take the core, choose the side of the
-roots and their order (`pq_counts.ordering`), cut the roots into task ranges of similar cost, and let threads count them
-(`cpu.workers`, `cpu.tree`, `cpu.frame_walk`). For local counts, each cell is searched once more (`cpu.local`): the
-counts show how large the numbers get.
+The steps: count what follows from degrees (`pq_counts.reduction`); take the core; choose the side of the roots and
+their order (`pq_counts.ordering`); cut the roots into task ranges of similar cost; count these with threads
+(`cpu.workers`, `cpu.tree`, `cpu.frame_walk`). For local counts, each cell is searched a second time (`cpu.local`),
+because the counts show how large the numbers get.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ __all__ = [
 
 ENDS_ITSELF = TAKES_BARRIER = True
 
-# If barriers may be requested, the roots are counted in this many parts, one after the other. Threads are idle at the
-# end of each part, so there are few parts.
+# If barriers may be requested, the roots are counted in about this many parts, one after the other. Threads are idle at
+# the end of each part, so there are few parts.
 _N_PARTS = 16
-# Only the empty block at the end reports that all is done.
+# Only the empty block at the end reports that all work is done.
 _BEFORE_THE_END = 0.999
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """Compile the code that `run` needs for any query; only that for counts if `detail` is `Detail.COUNTS`."""
+    """Return the steps to compile for `run` and any query; without local counts if `detail` is `Detail.COUNTS`."""
     local = () if detail == Detail.COUNTS else cells.compile_steps()
     return (*tree.compile_steps(), *leaves.compile_steps(), *reduction.compile_steps(), *local)
 
@@ -71,25 +71,25 @@ def run(
     Parameters
     ----------
     detail : Detail
-        Beyond `Detail.COUNTS`, each cell has at least one block with the numbers of all vertices (and edges).
+        Above `Detail.COUNTS`, each cell has at least one block with the numbers of all vertices (and edges).
     tasks : iterable of Task, optional
-        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
+        The part to search, made by `tasks_of` for the same graph and query; all by default.
     prepared : PlannedSearch, optional
         Result of `prepare` for the same graph and query.
     barrier : Barrier, optional
-        A request is answered by an empty block with the remaining tasks (`PqBlock.remaining`).
+        If a barrier is requested, an empty block with the remaining tasks is yielded (`PqBlock.remaining`).
     on_visited : callable, optional
-        Receives the number of visited nodes at the end.
+        Called at the end with the number of visited nodes.
 
     Raises
     ------
     InvalidArgument
-        Tasks of another graph or query, or that overlap.
+        Tasks belong to another graph or query, or overlap.
     MemoryBudgetExceeded
-        Working memory does not fit the budget. The tables of all vertices and edges are checked in advance, except for
+        Working memory exceeds the budget. The tables of all vertices and edges are checked in advance, except for
         numbers above 64 bits.
     """
-    # As early as the caller's own clock starts: the results of the workers come before the end.
+    # Measured from here, like the caller's limit: workers deliver their results before it is reached.
     deadline = time.perf_counter() + (execution.time_limit_seconds or math.inf)
     search = prepare(graph, query) if prepared is None else prepared
     ranges = ranges_of(tasks, search.roots(graph, query))
@@ -104,7 +104,7 @@ def run(
         done += cost
         left = [each for later in parts[k + 1 :] for each in later]
         if left and time.perf_counter() > deadline:
-            # By this the caller knows that work was left.
+            # An unfinished share tells the caller that work was left.
             yield PqBlock(Leaves.none(), work_done=min(_BEFORE_THE_END, done / total))
             break
         if barrier is not None and barrier.is_requested and left:
@@ -118,7 +118,7 @@ def run(
 
 
 def _parts(costs: np.ndarray, ranges: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Cut some ranges of roots into about `_N_PARTS` parts of similar cost."""
+    """Cut ranges of roots into about `_N_PARTS` parts of similar cost."""
     total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
     parts = []
     for first, end in ranges:
@@ -139,10 +139,10 @@ class _Counted:
     n_nodes: int = 0
 
     def blocks(self, ranges: Sequence[tuple[int, int]]) -> Iterator[PqBlock]:
-        """Yield the leaves below some roots; each block reports the share of them that is done."""
+        """Yield the leaves below some roots; each block reports the finished share of these roots."""
         search, execution, local = self.search, self.execution, self.local
         is_first = bool(ranges) and ranges[0][0] == 0
-        # Each cell takes about as long as all counts together.
+        # Each cell of local counts takes about as long as all counts together.
         share = 1.0 if local is None else 1.0 / (1 + local.n_searched)
         for known in search.known if is_first else ():
             yield PqBlock(known)
@@ -161,12 +161,12 @@ class _Counted:
 
 
 def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
-    """Divide all work into at most `n` tasks of similar cost: a biclique belongs to its first row."""
+    """Divide the whole work into at most `n` tasks of similar cost; a biclique belongs to its first row."""
     compile_ahead(compile_steps(query, Detail.COUNTS))
     search = prepare(graph, query)
     return cut(search.roots(graph, query), search.costs, n)
 
 
 def prepare(graph: BipartiteCSR, query: PqQuery) -> PlannedSearch:
-    """Prepare any task."""
+    """Prepare the search for any task."""
     return PlannedSearch(graph, query)

@@ -1,9 +1,9 @@
 """The CUDA engine: persistent warps of one GPU count the leaves of a search tree with pivots.
 
-The order of work: leave out what follows from degrees; take the core and choose the roots' side on the device
-(`cuda.prepare`), or, if that does not fit the budget, on the host and in parts (`cuda.searches`, `partition`); plan the
-memory (`cuda.memory_plan`); count in bounded quanta (`cuda.session`, `cuda.kernels`). Importing this module needs
-neither numba-cuda nor a GPU.
+The steps: count what follows from degrees; take the core and choose the roots' side on the device (`cuda.prepare`), or,
+if that exceeds the budget, on the host and in parts (`cuda.searches`, `partition`); plan the memory
+(`cuda.memory_plan`); count in bounded quanta (`cuda.session`, `cuda.kernels`). Importing this module needs neither
+numba-cuda nor a GPU.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _EVERYTHING = Techniques()
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:  # noqa: ARG001
-    """Return the kernels of any run, and the host's code; those of local counts unless `detail` is counts."""
+    """Return the kernels and host code for any run; without local counts if `detail` is `Detail.COUNTS`."""
     from mbe_stage.device.copying import copy_pieces_block_per_piece
     from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
     from mbe_stage.device.jit import compile_steps_of
@@ -78,7 +78,7 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
             copy_pieces_block_per_piece,
         ),
     )
-    # For graphs larger than the budget.
+    # The host code is for graphs larger than the budget.
     steps = (*on_the_device, *reduction.compile_steps(), *partition.compile_steps())
     if detail == Detail.COUNTS:
         return steps
@@ -91,12 +91,12 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
 
 
 def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
-    """Divide all work into at most `n` tasks of similar cost, as the CPU engine, in the same order of rows.
+    """Divide the whole work into at most `n` tasks of similar cost, with the CPU engine's order of rows.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        Its arrays may be CuPy's; the host makes the tasks.
+        The arrays may be CuPy's; the tasks are made on the host.
     """
     from mbe_stage.pq_counts import engine_cpu
 
@@ -120,18 +120,18 @@ def run(
     Parameters
     ----------
     graph : BipartiteCSR
-        Its arrays may be CuPy's.
+        The arrays may be CuPy's.
     execution : Execution
-        Its memory budget is the device's.
+        The memory budget is the device's.
     detail : Detail
-        Beyond `Detail.COUNTS`, each cell has at least one block with the numbers of all vertices (and edges).
+        Above `Detail.COUNTS`, each cell has at least one block with the numbers of all vertices (and edges).
     tasks : iterable of Task, optional
-        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
+        The part to search, made by `tasks_of` for the same graph and query; all by default.
     barrier : Barrier, optional
-        A request is answered by an empty block with the remaining tasks (`PqBlock.remaining`). No further root begins
-        until the begun ones are finished.
+        If a barrier is requested, the roots in progress are finished, no others begin, and an empty block with the
+        remaining tasks is yielded (`PqBlock.remaining`).
     sizes : dict, optional
-        Fields of the `MemoryPlan` to override. For tests.
+        Fields of the `MemoryPlan` to override; for tests.
     statistics : dict, optional
         Receives statistics of the warps, the number of parts, and times.
     techniques : Techniques
@@ -140,9 +140,9 @@ def run(
     Raises
     ------
     InvalidArgument
-        Tasks of another graph or query, or that overlap.
+        Tasks belong to another graph or query, or overlap.
     MemoryBudgetExceeded
-        The subtree of one vertex does not fit the budget; or, beyond `Detail.COUNTS`, tables, or the whole graph.
+        The subtree of one vertex exceeds the budget; above `Detail.COUNTS`, also if the tables or the whole graph do.
     """
     deadline = time.perf_counter() + (execution.time_limit_seconds or math.inf)
     wanted = None if tasks is None else tuple(tasks)
@@ -175,7 +175,7 @@ def _local_search(
     detail: Detail,
     sizes: dict[str, Any],
 ) -> DeviceLocalSearch:
-    """Plan the second search, cell by cell. Raises if it does not fit.
+    """Plan the second search, cell by cell; raise an error if it exceeds the budget.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _counted(
     tasks: tuple[Task, ...] | None,
     barrier: Barrier | None,
 ) -> Generator[PqBlock]:
-    """Yield the counts known from degrees, then those of each quantum; device memory is held from first to last.
+    """Yield the counts known from degrees, then those of each quantum; device memory is held until the end.
 
     Parameters
     ----------
@@ -214,14 +214,14 @@ def _counted(
     part, known = _part(graph, query)
     budget = device_budget(execution)
     job = Job(part, budget, sizes, techniques)
-    # Tasks refer to roots in the order of a core.
+    # Tasks refer to the core's order of roots, so only a search without tasks can use the graph as given.
     given = as_given(job, in_brief=barrier is not None) if job.is_searched and tasks is None else None
     left: RowTasks | None = None
     core: WholeCore | CoreInParts | None = None
     if given is None:
         core, known, roots, rows = _wanted(graph, query, job, known, tasks)
     if given is not None:
-        # It is over in seconds if the caller may request a barrier.
+        # If the caller may request a barrier, only a search of seconds is done this way.
         begun, rows_are_left = given.searches(), given.rows_are_left
     elif core is not None:
         begun, rows_are_left = core.searches(rows), core.rows_are_left
@@ -231,14 +231,14 @@ def _counted(
         return
     with closing(begun) as searches:
         search = next(searches, None)
-        # After the memory is planned: behind the first block no other engine takes over.
+        # Only after planning the memory: after the first block no other engine can take over.
         yield from map(PqBlock, known)
         while search is not None:
             counting = Counting(search, left, budget)
             for quantum in with_barriers(counting, barrier):
                 yield _block(quantum, part, rows_are_left)
             job.add_session_facts(counting.session)
-            # The next session needs its memory.
+            # Free the memory for the next session.
             del search, counting
             search = next(searches, None)
     if statistics is not None:
@@ -255,17 +255,17 @@ def device_search(
     is_requested: bool,
     sizes: dict[str, Any] | None = None,
 ) -> SharedSearch:
-    """A search on the current device that shares its work with those on others (`mbe_stage.runners.devices`).
+    """Return a search on the current device that shares its work with other devices (`mbe_stage.runners.devices`).
 
-    Parameters are those of `run`. With `is_requested` the caller may ask for the remaining tasks. A graph on another
+    Parameters are those of `run`. With `is_requested`, the caller may request the remaining tasks. A graph on another
     device is copied to this one.
 
     Raises
     ------
     InvalidArgument
-        Local counts, bicliques of two vertices of a side; or tasks as in `run`.
+        Local counts, or bicliques with two vertices on a side, are requested; or tasks are wrong as in `run`.
     MemoryBudgetExceeded
-        The graph does not fit the budget.
+        The graph exceeds the budget.
     """
     from mbe_stage.device.graph import on_this_device
     from mbe_stage.device.memory_budget import device_budget
@@ -296,7 +296,7 @@ def device_search(
 
 
 def _check_shared(part: Reduced, detail: Detail, *, is_searched: bool) -> None:
-    """Refuse counts that only one device makes."""
+    """Raise an error for counts that several devices cannot share."""
     what = None
     if detail != Detail.COUNTS:
         what = "counts of each vertex or edge (local counts)"
@@ -309,7 +309,7 @@ def _check_shared(part: Reduced, detail: Detail, *, is_searched: bool) -> None:
 def _wanted(
     graph: BipartiteCSR, query: PqQuery, job: Job, known: list[Leaves], tasks: tuple[Task, ...] | None
 ) -> tuple[WholeCore | CoreInParts | None, list[Leaves], Callable[[], Roots], np.ndarray | None]:
-    """Return the core if it has to be searched, the wanted known counts, the roots, and the wanted rows or None."""
+    """Return the core if it must be searched, the wanted known counts, the roots, and the wanted rows or None."""
     from mbe_stage.pq_counts.cuda.searches import core_within
 
     core = core_within(job) if job.is_searched else None
@@ -329,9 +329,9 @@ def _block(quantum: Quantum[Counted], part: Reduced, rows_are_left: bool) -> PqB
 
 
 def _part(graph: BipartiteCSR, query: PqQuery) -> tuple[Reduced, list[Leaves]]:
-    """Return the part from which vertices can be chosen, and the counts known from degrees.
+    """Return the part of the graph to choose vertices from, and the counts known from degrees.
 
-    Vertices that every biclique has to contain are removed on the host: few queries have any.
+    Required vertices are removed on the host, since few queries have any.
     """
     if query.containing_left or query.containing_right:
         host = _on_host(graph)
@@ -356,7 +356,7 @@ def _on_host(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def _degrees_of(graph: BipartiteCSR) -> BipartiteCSR:
-    """Make a graph on the host with the degrees of another graph, without its members."""
+    """Return a host graph with the degrees of another graph, without members."""
     if graph.is_on_host:
         return graph
     import cupy as cp
@@ -367,7 +367,7 @@ def _degrees_of(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def _roots(graph: BipartiteCSR, query: PqQuery, part: Reduced, core: WholeCore | CoreInParts | None) -> Roots:
-    """Return the identity of the roots: the user's vertices of the rows, after the counts known from degrees."""
+    """Return the identity of the roots: the counts known from degrees, then the user's vertices of the rows."""
     vertices, are_left = np.empty(0, np.int64), False
     if core is not None:
         are_left, vertices = core.rows_are_left, core.vertices
@@ -378,7 +378,7 @@ def _roots(graph: BipartiteCSR, query: PqQuery, part: Reduced, core: WholeCore |
 
 
 def _leaves(counted: Counted, part: Reduced, rows_are_left: bool) -> Leaves:
-    """Turn signatures of rows and columns into those of the user's sides."""
+    """Convert signatures of rows and columns to those of the user's sides."""
     held = (part.held_left, part.held_right) if rows_are_left else (part.held_right, part.held_left)
     leaves = Leaves(
         counted.held_rows + held[0],

@@ -1,6 +1,6 @@
-"""Tables of local counts of the user's vertices and edges, from those of a part of the graph.
+"""Tables of local counts for the user's vertices and edges, from those for a part of the graph.
 
-Local counts of a cell with at most one vertex to choose on a side: they follow from degrees, without a search.
+For a cell with at most one vertex to choose on a side, the local counts follow from degrees, without a search.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mbe_stage.pq_counts.results import LocalCounts
 
 
 class FromDegrees(NamedTuple):
-    """Numbers of bicliques that contain each vertex and edge of a graph: digits of 32 bits.
+    """Numbers of bicliques that contain each vertex and each edge of a graph, as digits of 32 bits.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class FromDegrees(NamedTuple):
         Number of all bicliques.
     left, right : (n_left, n_digits) and (n_right, n_digits) uint64
     edges : (n_edges, n_digits) uint64
-        By left vertex.
+        Numbers for the edges, by left vertex.
     """
 
     total: np.ndarray
@@ -35,7 +35,7 @@ class FromDegrees(NamedTuple):
     edges: np.ndarray
 
     def swapped(self, graph: BipartiteCSR) -> FromDegrees:
-        """Return the same for the graph with its sides exchanged; `graph` is the one of these numbers."""
+        """Return the numbers for the graph with its sides exchanged; `graph` is the graph of these numbers."""
         by_right = np.argsort(graph.left_members, kind="stable")
         return FromDegrees(self.total, self.right, self.left, self.edges[by_right])
 
@@ -43,13 +43,13 @@ class FromDegrees(NamedTuple):
 def from_degrees(graph: BipartiteCSR, p: int, q: int) -> FromDegrees:
     """Compute the local counts of a graph for p left and q right vertices, one of them at most 1.
 
-    With one left vertex u to choose there are C(d(u), q) bicliques, and C(d(u) - 1, q - 1) with a given neighbour. With
-    none, all right vertices may be chosen, since `graph` is the common neighbourhood of the held vertices.
+    With one left vertex u, there are C(d(u), q) bicliques, and C(d(u) - 1, q - 1) with a given neighbour. With none,
+    all right vertices may be chosen, because `graph` is the common neighbourhood of the held vertices.
 
     Parameters
     ----------
     p, q : int
-        At least 0.
+        Numbers of vertices to choose, at least 0.
     """
     if p > 1:
         return from_degrees(graph.swapped(), q, p).swapped(graph.swapped())
@@ -70,20 +70,20 @@ def from_degrees(graph: BipartiteCSR, p: int, q: int) -> FromDegrees:
 
 
 def _others(n: int, size: int) -> int:
-    """Ways to choose `size` of `n`, including a given one."""
+    """Return the number of ways to choose `size` of `n`, including a given one."""
     return comb(n - 1, size - 1) if n >= 1 and size >= 1 else 0
 
 
 def _sums(digits: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Sum ranges of numbers; each sum fits the digits, and fewer than 2^31 numbers are added."""
     before = np.zeros((digits.shape[0] + 1, digits.shape[1]), np.uint64)
-    # Differences are right even if sums wrap around at 2^64, since each sum of digits is below.
+    # Differences are right even if running sums wrap around at 2^64, because each range's sum is below that.
     np.cumsum(digits, axis=0, out=before[1:])
     return carried(before[offsets[1:]] - before[offsets[:-1]])
 
 
 def table_bytes(graph: BipartiteCSR, n_digits: int, *, edges: bool) -> int:
-    """Bytes of the tables of one cell, and of the edges' positions."""
+    """Return the bytes of the tables of one cell, and of the edges' positions."""
     return 8 * n_digits * (graph.n_left + graph.n_right) + (8 * n_digits + 8) * graph.n_edges * edges
 
 
@@ -97,7 +97,7 @@ class Places:
     part : Reduced
         An induced subgraph, without the vertices that all bicliques contain.
     edges : bool
-        True if they are requested.
+        True if counts of edges are requested.
     """
 
     def __init__(self, graph: BipartiteCSR, query: PqQuery, part: Reduced, *, edges: bool) -> None:
@@ -115,17 +115,17 @@ class Places:
         right: np.ndarray,
         edges: np.ndarray | None,
     ) -> LocalCounts:
-        """Return the table of some bicliques of a cell.
+        """Return the table for the user's graph of bicliques of a cell.
 
         Parameters
         ----------
         cell : (p, q)
         total : (1, n_digits) uint64
-            Number of bicliques; a vertex that all contain gets this number.
+            Number of bicliques; it is the count of each vertex that all bicliques contain.
         left, right : (n, n_digits) uint64
-            Numbers for the vertices of the part.
+            Numbers for the part's vertices.
         edges : (n_edges, n_digits) uint64 or None
-            Numbers for the edges of the part, by left vertex.
+            Numbers for the part's edges, by left vertex.
         """
         graph, n_digits = self._graph, total.shape[1]
         of_left, of_right = (np.zeros((n, n_digits), np.uint64) for n in (graph.n_left, graph.n_right))
@@ -135,7 +135,7 @@ class Places:
             return LocalCounts(*cell, of_left, of_right)
         of_edges = np.zeros((graph.n_edges, n_digits), np.uint64)
         of_edges[self._edges] = edges
-        # An edge of a vertex that all bicliques contain is in those of its other vertex.
+        # If all bicliques contain a vertex, its edges have the counts of their other vertices.
         for u in self._held_left:
             of_edges[graph.left_offsets[u] : graph.left_offsets[u + 1]] = of_right[graph.neighbours_of_left(u)]
         for v in self._held_right:
@@ -143,7 +143,7 @@ class Places:
         return LocalCounts(*cell, of_left, of_right, of_edges)
 
     def _edges_of_part(self) -> np.ndarray:
-        """Find the user's edges of the part, in their order: the part is induced, and its ids ascend."""
+        """Return the positions of the part's edges in the user's graph; ids ascend in both: same order."""
         graph = self._graph
         is_left, is_right = np.zeros(graph.n_left, np.bool_), np.zeros(graph.n_right, np.bool_)
         is_left[self._part.left_ids] = is_right[self._part.right_ids] = True

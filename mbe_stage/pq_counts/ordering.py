@@ -1,4 +1,4 @@
-"""Choose the side of the roots of the count, and their order."""
+"""Choose the side of the roots for counting, and their order."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ RowLists = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 _TRIPLES = 3
 _PATHS_PER_PATH = 16
-"""Factor of paths that the side with triples may have more. On youtube, lastfm_tag_artist, actor_movies and
-bookcrossing, (3, 5) and (3, 8) take a half to a sixth of the time from it, with up to ten times the paths, or as
-long as from the other side."""
+"""Factor by which the side of the triples may have more paths and still have the roots.
+
+On youtube, lastfm_tag_artist, actor_movies and bookcrossing, (3, 5) and (3, 8) with roots on that side take a sixth to
+a half of the time, with up to ten times the paths, or as long as from the other side.
+"""
 
 
 def left_vertices_are_roots(left_paths: int, right_paths: int, max_p: int, max_q: int) -> bool:
     """Return True if left vertices are the roots: usually the side with fewer two-step paths.
 
-    Building the nodes below the roots walks these paths, and a side with few of them has small nodes, too. If three
-    vertices are chosen of one side, and more of the other, a root of that side leaves pairs, which are listed at once.
+    Building the nodes below the roots walks these paths, and fewer paths also mean smaller nodes. If three vertices are
+    chosen on one side, and more on the other, each root on that side leaves pairs, which are listed directly.
 
     Parameters
     ----------
     left_paths, right_paths : int
-        Paths between left vertices, and between right ones.
+        Number of paths between left vertices, and between right vertices.
     max_p, max_q : int
         Sizes of the largest wanted bicliques.
     """
@@ -46,22 +48,22 @@ def roots_are_left(part: Reduced) -> bool:
 
 
 def row_lists(part: Reduced) -> tuple[RowLists, np.ndarray]:
-    """Return the graph with left vertices as rows, in the order of the roots: ascending degree, then id.
+    """Return the graph with left vertices as rows, in the order of the roots: by ascending degree, then by id.
 
-    A root with many neighbours comes late, when few rows come after it (vertex priority: GBC, definition 2, with
-    two-step neighbours instead of neighbours).
+    A root with many neighbours comes late, when few rows follow (vertex priority: GBC, definition 2, with two-step
+    neighbours instead of neighbours).
 
     Parameters
     ----------
     part : Reduced
-        With swapped sides if the roots are right vertices.
+        The part, with sides exchanged if the roots are right vertices.
 
     Returns
     -------
     lists : row offsets, columns, column offsets, rows
-        int64, int32, int64, int32; entries ascend.
+        int64, int32, int64, int32; lists ascend.
     order : (n_rows,) int64
-        The left vertex of each row.
+        The left vertex for each row.
     """
     graph = part.graph
     order = np.argsort(graph.left_degrees, kind="stable")

@@ -1,9 +1,9 @@
-"""Partition a core into parts that are searched one by one within a budget: sets of roots with their data.
+"""Cut a core into parts that are searched one by one within a budget: sets of roots with their data.
 
 A biclique belongs to its first row, so disjoint sets of roots have disjoint bicliques. The subtree of a root needs only
 its columns and their later rows. A *part* has the columns of some roots, and for each column the rows from the first of
-these roots on. So a part needs no data of others (BCPar: GBC, section VI). Data that cannot be in a wanted biclique is
-left out: columns with too few rows from the root on, and rows with too few of the part's columns.
+these roots on. So a part needs no data of other parts (BCPar: GBC, section VI). Data that no wanted biclique can
+contain is left out: columns with too few rows from the root on, and rows with too few of the part's columns.
 
 All arrays are on the host. For the choice of a part's roots see `docs/decisions/parts-of-a-graph.md`.
 """
@@ -33,27 +33,28 @@ _NUMBER_BITS = 32
 
 
 class Fewest(NamedTuple):
-    """Rows and columns of the smallest wanted biclique, at least two."""
+    """Numbers of rows and columns of the smallest wanted biclique, at least two."""
 
     rows: int
     columns: int
 
 
 class Core(NamedTuple):
-    """Rows and columns in ascending degree, as the CUDA engine numbers them.
+    """A core with rows and columns in ascending degree, as the CUDA engine numbers them.
 
     Attributes
     ----------
     row_offsets : (n_rows + 1,) int64
     columns : (n_edges,) int32
-        Of each row, ascending.
+        Columns of each row, ascending.
     positions : (n_edges,) int32
-        Position of the row in `rows`, for each entry of `columns`.
+        For each entry of `columns`, the position of its row in `rows`.
     column_offsets : (n_columns + 1,) int64
     rows : (n_edges,) int32
         Rows of each column, ascending.
     paths : (n_rows,) int64
-        Two-step paths from each row to later ones, through columns with enough later rows; 0 if no biclique begins.
+        Number of two-step paths from each row to later rows, through columns with enough later rows; 0 if no wanted
+        biclique begins there.
     """
 
     row_offsets: np.ndarray
@@ -66,24 +67,24 @@ class Core(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Device memory that the search of a part takes besides its lists, in bytes, and the cost of a part.
+    """Device memory for searching a part besides its lists, in bytes, and the cost of a part.
 
     Attributes
     ----------
     fixed : int
-        For any part.
+        Bytes for any part.
     reserve : int
-        Memory that makes the search faster: this much, or half of the memory left after all necessary data.
+        Memory that speeds up the search: this much, or half of the memory left after all necessary data.
     degree : int
-        For each column of the root with most columns, or for each row of the largest matrix, whichever are fewer: the
-        most leaf signatures of one node.
+        Bytes for each column of the longest root, or for each row of the largest matrix, whichever are fewer: this
+        bounds the leaf signatures of a node.
     node_word : int
-        For each word of the largest node.
+        Bytes for each word of the largest node.
     warp, warp_row, warp_matrix_row, warp_word : int
-        For each warp, for each of its rows, for each row of the largest matrix of a root, and for each word of a column
-        mask.
+        Bytes for each warp; and, for each warp, bytes per row, per row of the largest matrix of a root, and per word of
+        a column mask.
     paths : int
-        Two-step paths that one warp walks in the fixed time of a part.
+        Number of two-step paths that a warp walks in the time that a part costs.
     """
 
     budget: int
@@ -101,15 +102,15 @@ class Prices(NamedTuple):
 
 
 class PartLists(NamedTuple):
-    """Lists of a part, with new numbers of rows and columns in the order of the core.
+    """Lists of a part; rows and columns have new numbers in the order of the core.
 
     Attributes
     ----------
     row_offsets : (n_rows + 1,) int64
-        Rows that are no roots have no columns.
+        Offsets of the rows' columns; rows that are not roots have none.
     row_members : (n_root_entries,) int32
     positions : (n_root_entries,) int64
-        Position of the row in `column_members`.
+        For each entry of `row_members`, the position of its row in `column_members`.
     column_offsets : (n_columns + 1,) int64
     column_members : (n_column_entries,) int32
     order : (n_roots,) int32
@@ -135,12 +136,12 @@ _PRICES = types.NamedUniTuple(int64, 12, Prices)
 
 @compiled(_CORE)
 def places_and_paths(core):
-    """Compute the positions and the paths of a core.
+    """Compute the positions and paths of a core.
 
     Parameters
     ----------
     core : Core
-        Its positions are empty, and its paths zeros.
+        A core with uninitialised positions and zero paths.
     """
     n_rows = core.paths.size
     ends, degrees = core.row_offsets[:-1].copy(), np.zeros(n_rows, np.int32)
@@ -160,18 +161,18 @@ def places_and_paths(core):
 
 @njit(nogil=True, inline="always")
 def _add_root(core, root, part, seen, owners, firsts, sizes):
-    """Add a root, and the data to be read for it, to the sizes of a part.
+    """Add a root, and the data that it needs, to the sizes of a part.
 
     Parameters
     ----------
     part : int
-        Number of the part, above those of all earlier parts.
+        Number of the part, larger than those of earlier parts.
     seen : (n_rows,) int64
         The last part that loaded entries of a row, in the bits above the number of entries.
     owners : (n_columns,) int32
         The last part that loaded a column.
     firsts : (n_columns,) int32
-        First entry of the column that it loaded.
+        First entry of the column loaded by that part.
     sizes : (N_SIZES,) int64
     """
     fewest = core.fewest
@@ -198,7 +199,7 @@ def _add_root(core, root, part, seen, owners, firsts, sizes):
             row = core.rows[j]
             number = max(seen[row], none) + 1
             seen[row] = number
-            # Rows with too few entries in the end are left out.
+            # Rows with too few entries are left out in the end.
             if number - none == fewest.columns:
                 sizes[ROWS] += 1
                 sizes[COLUMN_ENTRIES] += fewest.columns
@@ -221,7 +222,7 @@ def _whole_lines(n):
 
 @njit(nogil=True, inline="always")
 def _warps_and_bytes(sizes, prices):
-    """Number of warps that can search a part, and the bytes of the fewest."""
+    """Return the number of warps that can search a part, and the bytes for the fewest warps."""
     lists = 8 * (sizes[ROWS] + sizes[COLUMNS] + 2) + 12 * sizes[ROOT_ENTRIES] + 4 * sizes[COLUMN_ENTRIES]
     shared = lists + 4 * sizes[ROOTS] + prices.fixed + prices.degree * min(sizes[ROW_DEGREE], sizes[MATRIX_ROWS])
     shared += prices.node_word * _whole_lines(sizes[NODE_WORDS])
@@ -239,8 +240,8 @@ def _warps_and_bytes(sizes, prices):
 def assign_parts(core, order, prices):
     """Assign every root to a part, one part after the other.
 
-    Few warps fit beside lists of many rows. So a part ends when its roots would have been faster without the later
-    ones, by more than another part costs; or when the next root does not fit.
+    Few warps fit beside lists of many rows. So a part ends if its roots would be searched faster without later ones, by
+    more than another part costs, or if the next root does not fit.
 
     Parameters
     ----------
@@ -252,7 +253,7 @@ def assign_parts(core, order, prices):
         End of each part in `order`.
     sizes : (n_parts, N_SIZES) int64
     needed : int64
-        Bytes of the largest root that does not fit the budget, 0 if there is none.
+        Bytes of the largest root that exceeds the budget, 0 if there is none.
     """
     seen = np.zeros(core.paths.size, np.int64)
     owners, firsts = np.zeros(core.column_offsets.size - 1, np.int32), np.empty(core.column_offsets.size - 1, np.int32)
@@ -291,7 +292,7 @@ def lists_of_part(core, roots):
     Parameters
     ----------
     roots : (n_roots,) int32
-        In the order of their search.
+        Roots in the order of their search.
     """
     fewest = core.fewest
     n_rows, n_columns = core.paths.size, core.column_offsets.size - 1
@@ -351,16 +352,16 @@ class PartSizes:
     Attributes
     ----------
     n_root_entries, n_column_entries : int
-        Entries in the lists of its roots, and in those of its columns.
+        Number of entries in the lists of its roots, and in those of its columns.
     max_row_degree, max_column_degree : int
-        Longest list of a root and of a column. No node has more columns than `max_row_degree`.
+        Longest list of a root, and of a column. No node has more columns than `max_row_degree`.
     max_matrix_rows : int
-        Most rows that share enough columns with one of the roots, so the most rows of a node. If many short columns
-        meet in a root, this is far above `max_column_degree`.
+        Most rows that share enough columns with one root, and so the most rows of a node. If many short columns meet in
+        a root, this is far above `max_column_degree`.
     max_node_words : int
         Most 32-bit words of a root's matrix, with its rows and its columns as bits.
     paths : int
-        Two-step paths from its roots to later rows.
+        Number of two-step paths from its roots to later rows.
     """
 
     n_roots: int
@@ -383,7 +384,7 @@ class PartSizes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphPart:
-    """Some roots, and the sizes of the data read for them.
+    """A set of roots, and the sizes of their data.
 
     Attributes
     ----------
@@ -396,7 +397,7 @@ class GraphPart:
 
 
 def core_of(lists: RowLists, fewest: Fewest) -> Core:
-    """Prepare a core to be cut, with its columns in ascending degree, too.
+    """Prepare a core for cutting, with its columns in ascending degree too.
 
     Parameters
     ----------
@@ -414,17 +415,17 @@ def core_of(lists: RowLists, fewest: Fewest) -> Core:
 
 
 def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[GraphPart]:
-    """Cut a core into parts that fit a budget; a part keeps half of the warps that its first root alone would have.
+    """Cut a core into parts that fit a budget; a part keeps at least half of the warps of its first root alone.
 
     Parameters
     ----------
     wanted : integers, optional
-        The roots, by default all. Roots without paths are in no part.
+        The roots to cover, all by default. Roots without paths are in no part.
 
     Raises
     ------
     MemoryBudgetExceeded
-        A root alone does not fit; `needed_bytes` is enough for each of them.
+        A single root exceeds the budget; `needed_bytes` is enough for each root.
     """
     roots = np.flatnonzero(core.paths)
     if wanted is not None:
@@ -445,11 +446,11 @@ def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[Gr
 
 
 def lists_of(core: Core, part: GraphPart) -> PartLists:
-    """Collect the lists read for the roots of a part, which `cut` made of the same core."""
+    """Collect the lists for the roots of a part from `cut` of the same core."""
     busiest_first = part.roots[np.argsort(-core.paths[part.roots], kind="stable")]
     return PartLists(*lists_of_part(core, busiest_first))
 
 
 def compile_steps() -> Sequence[CompileStep]:
-    """Everything here."""
+    """Return the steps to compile the functions of this module."""
     return (*csr.compile_steps(), *steps_of(places_and_paths, assign_parts, lists_of_part))

@@ -8,26 +8,26 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.integers import set_integers, set_vertices
 
 LARGEST_SIZE = 1 << 20
-"""Largest size of a side; larger ones are typing errors."""
+"""Largest size of a side; a larger one is a typing error."""
 
 
 @dataclass(frozen=True, slots=True)
 class PqQuery:
-    """The cells of a table of counts: every p from `min_p` to `max_p` with every q from `min_q` to `max_q`.
+    """A query for a table of counts: every p from `min_p` to `max_p` with every q from `min_q` to `max_q`.
 
     Attributes
     ----------
     min_p, max_p : int
-        Left vertices of a biclique, at least 1.
+        Number of left vertices of a biclique, at least 1.
     min_q, max_q : int
-        Right vertices of a biclique, at least 1.
+        Number of right vertices of a biclique, at least 1.
     containing_left, containing_right : tuple of int
-        Dense ids that must all be members; they count among the p and the q.
+        Dense ids of vertices that must all be members; they count towards p and q.
 
     Raises
     ------
     InvalidArgument
-        A value is no integer, a size is below 1 or above `LARGEST_SIZE`, or a largest size is below its smallest.
+        A value is not an integer, a size is below 1 or above `LARGEST_SIZE`, or a maximum is below its minimum.
     """
 
     min_p: int
@@ -57,15 +57,15 @@ class PqQuery:
 
     @property
     def cells(self) -> list[tuple[int, int]]:
-        """All ``(p, q)``, p by p."""
+        """All cells ``(p, q)``, p by p."""
         return [(p, q) for p in range(self.min_p, self.max_p + 1) for q in range(self.min_q, self.max_q + 1)]
 
     @property
     def identity(self) -> tuple[list[int], list[list[int]]]:
-        """Bounds and members, by which `mbe_stage.tasks.Roots` distinguishes searches."""
+        """Bounds and required members, which `mbe_stage.tasks.Roots` uses to distinguish searches."""
         sizes = [self.min_p, self.max_p, self.min_q, self.max_q]
         return sizes, [sorted(set(side)) for side in (self.containing_left, self.containing_right)]
 
     def swapped(self) -> PqQuery:
-        """The same query for the graph with its sides exchanged."""
+        """Return the query for the graph with its sides exchanged."""
         return PqQuery(self.min_q, self.max_q, self.min_p, self.max_p, self.containing_right, self.containing_left)

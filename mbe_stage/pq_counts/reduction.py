@@ -1,10 +1,10 @@
 """Make the graph smaller without losing or adding a counted biclique.
 
-- `containing`: in bicliques that contain the left vertices A and the right vertices B, the other vertices are chosen:
-  p - |A| left ones of N(B) and q - |B| right ones of N(A), on the induced subgraph;
-- bicliques with at most one vertex to choose on a side are known from degrees (`without_search`): the search needs at
-  least two on each;
-- the (p, q)-core: then a left vertex needs as many neighbours as the smallest q, a right one as the smallest p.
+- `containing`: if bicliques must contain the left vertices A and the right vertices B, choose p - |A| left vertices of
+  N(B) and q - |B| right vertices of N(A), on the induced subgraph;
+- bicliques with at most one vertex to choose on a side are counted from degrees (`without_search`), so the search has
+  at least two to choose on each side;
+- the (p, q)-core: then a left vertex needs as many neighbours as the smallest q, and a right vertex as the smallest p.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Reduced:
     left_ids, right_ids : (graph.n_left,) and (graph.n_right,) int64
         The user's vertices, ascending.
     held_left, held_right : int
-        Vertices that every biclique contains besides those of `graph`.
+        Numbers of vertices outside `graph` that every biclique contains.
     min_p, max_p, min_q, max_q : int
-        Wanted numbers of vertices of `graph`, at least two. No graph is left if a largest one is below two.
+        Wanted numbers of vertices of `graph`, at least two. The graph is empty if a maximum is below two.
     """
 
     graph: BipartiteCSR
@@ -46,7 +46,7 @@ class Reduced:
     max_q: int
 
     def swapped(self) -> Reduced:
-        """Return the same part with its sides exchanged."""
+        """Return the part with its sides exchanged."""
         return Reduced(
             self.graph.swapped(),
             self.right_ids,
@@ -61,12 +61,12 @@ class Reduced:
 
 
 def to_choose(graph: BipartiteCSR, query: PqQuery) -> Reduced:
-    """Return the part of the graph that vertices can be chosen from, before its core is taken.
+    """Return the part of the graph to choose vertices from, before its core is taken.
 
     Parameters
     ----------
     query : PqQuery
-        No vertex can be chosen if it is not possible.
+        If no biclique can match, the part is empty.
     """
     left, right = set(query.containing_left), set(query.containing_right)
     left_free, right_free = common_neighbours(graph, left, right)
@@ -90,14 +90,14 @@ def to_choose(graph: BipartiteCSR, query: PqQuery) -> Reduced:
 
 
 def is_possible(graph: BipartiteCSR, query: PqQuery) -> bool:
-    """True if all vertices that must be members are adjacent, and some cell has room for them."""
+    """Return True if all required vertices are adjacent, and some cell is large enough for them."""
     left, right = sorted(set(query.containing_left)), set(query.containing_right)
     adjacent = all(right <= set(graph.neighbours_of_left(u).tolist()) for u in left)
     return adjacent and len(left) <= query.max_p and len(right) <= query.max_q
 
 
 def reduced(part: Reduced) -> Reduced:
-    """Return the core of the result of `to_choose`, for at least two vertices to choose on each side."""
+    """Return the core of the result of `to_choose`, with at least two vertices to choose on each side."""
     graph = part.graph
     min_p, min_q = max(2, part.min_p), max(2, part.min_q)
     left_alive, right_alive = np.ones(graph.n_left, np.bool_), np.ones(graph.n_right, np.bool_)
@@ -140,7 +140,7 @@ def without_search(part: Reduced) -> list[Leaves]:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile for this module."""
     return subgraphs.compile_steps()
 
 
@@ -151,7 +151,7 @@ def _degrees(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _leaves(
     held_left: int, optional_left: int, held_right: int, optional_right: object, times: object, *, min_q: int
 ) -> Leaves:
-    """Make leaves that differ in their optional right vertices.
+    """Return leaves that differ only in their optional right vertices.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ __all__ = ["compile_steps", "device", "left_sets", "run", "tasks_of", "unavailab
 
 
 def left_sets(graph: BipartiteCSR, query: PqQuery, p: int) -> Iterator[tuple[tuple[int, ...], list[int]]]:
-    """Yield every p left vertices admitted by `query`, ascending, and their common right vertices, ascending."""
+    """Yield every set of p left vertices that `query` admits, and its common right vertices; both ascending."""
     neighbours = [set(graph.neighbours_of_left(u).tolist()) for u in range(graph.n_left)]
     wanted_left, wanted_right = set(query.containing_left), set(query.containing_right)
     for members in combinations(range(graph.n_left), p):
@@ -31,7 +31,7 @@ def left_sets(graph: BipartiteCSR, query: PqQuery, p: int) -> Iterator[tuple[tup
 
 
 def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
-    """Divide all work into at most `n` tasks: a biclique belongs to its first left vertex."""
+    """Divide the whole work into at most `n` tasks; a biclique belongs to its first left vertex."""
     return cut(_roots(graph, query), np.diff(graph.left_offsets) + 1.0, n)
 
 
@@ -73,11 +73,11 @@ def _roots(graph: BipartiteCSR, query: PqQuery) -> Roots:
 def _local(
     graph: BipartiteCSR, query: PqQuery, sets: list[tuple[tuple[int, ...], list[int]]], p: int, q: int, detail: Detail
 ) -> LocalCounts:
-    """Count locally for each vertex and edge, over the bicliques whose left side is one of these sets.
+    """Count for each vertex and edge, over the bicliques with one of these sets as left side.
 
     Parameters
     ----------
-    sets : list of (left members, what they have in common)
+    sets : list of (left members, common right vertices)
     """
     left, right, edges = [0] * graph.n_left, [0] * graph.n_right, [0] * graph.n_edges
     wanted = set(query.containing_right)

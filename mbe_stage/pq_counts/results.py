@@ -1,11 +1,11 @@
 """Blocks of a search for (p, q)-bicliques, and the sinks that turn them into counts.
 
-The search does not visit each biclique. A leaf of its tree stands for many at once: all of its held vertices, with any
-of its optional ones. (Node pivots: Ye et al., arXiv 2412.16485, section 3. For cliques, Jain and Seshadhri, WSDM 2020,
+The search does not visit each biclique. A leaf of its tree represents many: all of its held vertices, with any of its
+optional vertices. (Node pivots: Ye et al., arXiv 2412.16485, section 3. For cliques, Jain and Seshadhri, WSDM 2020,
 call them hold and pivot vertices.) A leaf with h held and o optional left vertices, and g held and r optional right
-ones, is ``C(o, p - h) * C(r, q - g)`` bicliques of p left and q right vertices. These four numbers are its *signature*.
-Engines only count equal leaves, in 64 bits. The counts of bicliques are computed here, in integers of any size, so no
-count overflows.
+vertices, represents ``C(o, p - h) * C(r, q - g)`` bicliques of p left and q right vertices. These four numbers are its
+*signature*. Engines only count equal leaves, in 64 bits. This module computes the counts of bicliques in integers of
+any size, so they never overflow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.tasks import Task
 
 _MOST_IN_64_BITS = int(np.iinfo(np.int64).max)
-# Blocks, and leaf signatures, that wait at most before equal ones are merged.
+# Most blocks, and most leaf signatures, that wait before equal ones are merged.
 _NEW_PARTS, _NEW_LEAVES = 64, 1 << 16
 _OF_LEAVES = ("held_left", "optional_left", "held_right", "optional_right", "times")
 _OF_LOCAL = ("left", "right", "edges")
@@ -36,11 +36,11 @@ class Leaves:
     Attributes
     ----------
     held_left, optional_left, held_right, optional_right : (n,) int64
-        Vertices of each leaf: its *signature*.
+        Numbers of vertices of each leaf: its *signature*.
     times : (n,) int64
-        Number of such leaves.
+        Number of leaves with this signature.
     min_p, min_q : int
-        Smallest sizes that they count for. A leaf does not count for smaller bicliques, though it may contain some.
+        Smallest sizes that the leaves count for; a leaf may contain smaller bicliques, but does not count for them.
     """
 
     held_left: np.ndarray
@@ -53,7 +53,7 @@ class Leaves:
 
     @classmethod
     def none(cls) -> Leaves:
-        """No leaf."""
+        """Return no leaves."""
         nothing = np.empty(0, np.int64)
         return cls(nothing, nothing, nothing, nothing, nothing)
 
@@ -61,16 +61,16 @@ class Leaves:
         return self.times.size
 
     def swapped(self) -> Leaves:
-        """Return the same leaves for the graph with its sides exchanged."""
+        """Return the leaves for the graph with its sides exchanged."""
         return Leaves(
             self.held_right, self.optional_right, self.held_left, self.optional_left, self.times, self.min_q, self.min_p
         )
 
 
 def together(parts: Sequence[Leaves]) -> Leaves:
-    """Merge equal leaves, among leaves with the same smallest sizes, in the order of their left sides.
+    """Merge equal leaves, for leaves with the same minimum sizes; sort them by left sides.
 
-    Each leaf was visited, or a vertex was counted for it, so sums of `times` stay far below 2^64.
+    Each leaf took a visit or the count of a vertex, so sums of `times` stay far below 2^64.
     """
     names = ("held_left", "optional_left", "held_right", "optional_right", "times")
     *columns, times = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
@@ -87,13 +87,13 @@ def together(parts: Sequence[Leaves]) -> Leaves:
 
 
 def _packed(columns: Sequence[np.ndarray], widths: Sequence[int]) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Return the order of leaves, and where others begin: sorting one word per leaf is faster than sorting four.
+    """Return the order of leaves, the first of each kind, and the kinds, by sorting one packed word per leaf.
 
     Parameters
     ----------
     columns : sequence of (n,) int64
     widths : sequence of int
-        Bits that each column takes, together below 64.
+        Bits for each column, in total below 64.
     """
     words = np.zeros(columns[0].size, np.int64)
     for column, width in zip(columns, widths, strict=True):
@@ -109,9 +109,9 @@ def _packed(columns: Sequence[np.ndarray], widths: Sequence[int]) -> tuple[np.nd
 
 
 def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
-    """Count the bicliques of leaves, for each of `ps` left vertices with each of `qs` right ones.
+    """Count the bicliques of leaves, for each of `ps` left vertices with each of `qs` right vertices.
 
-    Leaves are summed by their left sides first, since many differ on the right side only.
+    Leaves with the same left side are summed first, since many differ on the right side only.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
         return [[0] * len(qs) for _ in ps]
     firsts = _firsts(np.stack([leaves.held_left, leaves.optional_left]))
     left = list(zip(leaves.held_left[firsts].tolist(), leaves.optional_left[firsts].tolist(), strict=True))
-    # Both are numbers of vertices, below 2^31.
+    # Both numbers of vertices are below 2^31.
     keys, of_leaf = np.unique(leaves.held_right << 32 | leaves.optional_right, return_inverse=True)
     right = list(zip((keys >> 32).tolist(), (keys & 0xFFFFFFFF).tolist(), strict=True))
     total = sum(leaves.times.tolist())
@@ -140,19 +140,19 @@ def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
 
 
 def _firsts(kinds: np.ndarray) -> np.ndarray:
-    """Positions of the columns of a (n_rows, n) array that differ from the one before."""
+    """Return the positions of columns of a (n_rows, n) array that differ from the column before."""
     is_first = np.ones(kinds.shape[1], np.bool_)
     is_first[1:] = (kinds[:, 1:] != kinds[:, :-1]).any(axis=0)
     return np.flatnonzero(is_first)
 
 
 def _ways(sides: Sequence[tuple[int, int]], size: int) -> list[int]:
-    """Count the sets of `size` with all held vertices and some optional ones."""
+    """Return, for each side, the number of sets of `size` vertices with all held and some optional ones."""
     return [comb(optional, size - held) if size >= held else 0 for held, optional in sides]
 
 
 class Detail(enum.IntEnum):
-    """Amount of detail that an engine reports; the less, the faster."""
+    """Amount of detail that an engine reports; less is faster."""
 
     COUNTS = 0
     VERTICES = 1
@@ -161,15 +161,16 @@ class Detail(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalCounts:
-    """Numbers of (p, q)-bicliques that contain each vertex and each edge, among all or among the searched ones.
+    """Numbers of (p, q)-bicliques that contain each vertex and each edge, among all or among those searched.
 
     Attributes
     ----------
     left : (n_left, n_digits) uint64
-        Digits of 32 bits, the lowest first, for each left vertex of the user's graph (`mbe_stage.pq_counts.digits`).
+        Number for each left vertex of the user's graph, in digits of 32 bits, the lowest first
+        (`mbe_stage.pq_counts.digits`).
     right : (n_right, n_digits) uint64
     edges : (n_edges, n_digits) uint64 or None
-        In the order of `BipartiteCSR.left_members`; None below `Detail.EDGES`.
+        Number for each edge, in the order of `BipartiteCSR.left_members`; None below `Detail.EDGES`.
     """
 
     p: int
@@ -181,17 +182,17 @@ class LocalCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PqBlock:
-    """A block of results, as an engine delivers it.
+    """A block of results from an engine.
 
     Attributes
     ----------
     leaves : Leaves
-        Leaves in no other block.
+        Leaves that are in no other block.
     local : LocalCounts or None
-        Bicliques of some leaves for each vertex or edge; None if there are no new numbers. Those of several blocks add
-        up.
+        Numbers of bicliques for each vertex or edge, over some leaves; None if there are no new numbers. The numbers of
+        several blocks add up.
     work_done : float
-        Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+        Estimated share of the whole work finished with this block, 0 to 1.
     remaining : tuple of Task or None
         The remaining tasks, in an empty block that marks a barrier after all other results. None in other blocks.
     """
@@ -224,7 +225,7 @@ class PqTotals:
     _local: dict[tuple[int, int], LocalCounts] = field(default_factory=dict, init=False)
 
     def accept(self, block: PqBlock) -> None:
-        """Take one block in."""
+        """Add a block to the sums."""
         if len(block):
             self._keep(block.leaves)
         if block.local is not None:
@@ -240,7 +241,7 @@ class PqTotals:
             yield PqBlock(Leaves.none())
 
     def merge(self, other: PqTotals) -> None:
-        """Add other sums, of other tasks."""
+        """Add the sums of other tasks."""
         for leaves in itertools.chain.from_iterable(other._leaves.values()):
             self._keep(leaves)
         for local in other._local.values():
@@ -270,11 +271,11 @@ class PqTotals:
 
     @property
     def n_signatures(self) -> int:
-        """Number of leaf signatures kept, some perhaps more than once."""
+        """Number of leaf signatures kept; equal signatures may be counted more than once."""
         return sum(len(part) for parts in self._leaves.values() for part in parts)
 
     def _keep(self, leaves: Leaves) -> None:
-        """Merge equal leaves now and then, so that memory does not grow with the number of blocks."""
+        """Keep leaves; merge equal ones from time to time, so that memory does not grow with every block."""
         parts = self._leaves.setdefault((leaves.min_p, leaves.min_q), [])
         parts.append(leaves)
         if len(parts) > _NEW_PARTS or sum(map(len, parts[1:])) > max(_NEW_LEAVES, len(parts[0])):
@@ -308,7 +309,7 @@ class PqSink(PqTotals):
     detail: Detail = Detail.COUNTS
 
     def counts(self) -> dict[tuple[int, int], int]:
-        """Number of bicliques of each cell, ``(p, q) -> count``; lower bounds while blocks are missing."""
+        """Return the number of bicliques of each cell, ``(p, q) -> count``; lower bounds while blocks are missing."""
         wanted = self.query
         ps, qs = range(wanted.min_p, wanted.max_p + 1), range(wanted.min_q, wanted.max_q + 1)
         found = [bicliques_of(together(parts), ps, qs) for parts in self._leaves.values()]

@@ -1,6 +1,6 @@
-"""Dask's scheduler and workers without their HTTP servers, which answer everybody on the machine.
+"""Dask's scheduler and workers without their HTTP servers, which every user of the machine could reach.
 
-A module of its own: worker processes import its classes by name.
+This is a separate module because worker processes import its classes by name.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ _distributed: Any = importlib.import_module("distributed")
 
 class _Closed:
     def start_http_server(self, *_: Any, **__: Any) -> None:
-        """Open nothing; Dask has no setting for that."""
+        """Open nothing; Dask has no setting to turn it off."""
 
 
 class ClosedScheduler(_Closed, _distributed.Scheduler):  # type: ignore[misc]  # Dask's, without types here
-    """A scheduler that opens no HTTP port."""
+    """A scheduler without an HTTP port."""
 
 
 class ClosedWorker(_Closed, _distributed.Worker):  # type: ignore[misc]
-    """A worker that opens no HTTP port."""
+    """A worker without an HTTP port."""
 
 
 class ClosedNanny(_distributed.Nanny):  # type: ignore[misc]
@@ -32,7 +32,7 @@ class ClosedNanny(_distributed.Nanny):  # type: ignore[misc]
 
 
 def without_http(kind: Any) -> Any:
-    """Return that class of clusters of this machine with a `ClosedScheduler`."""
+    """Return a subclass of this class of local clusters, with a `ClosedScheduler`."""
 
     class Closed(kind):  # type: ignore[misc]
         async def _start(self) -> None:

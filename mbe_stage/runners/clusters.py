@@ -1,6 +1,6 @@
-"""Dask clusters: the one at an address, or one of processes of this machine.
+"""Dask clusters: an external one at an address, or local processes.
 
-Silence Dask's tracebacks about a lost scheduler, which `ClusterLost` reports in one line.
+Dask's tracebacks about a lost scheduler are silenced; `ClusterLost` reports it in one line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.dask_runner import DaskRunner
 
-# Loggers of a client, and of its event loops. A filter applies to records of the logger itself, not of those below it.
+# Loggers of a client and of its event loops. A filter applies to its own logger only, not to child loggers.
 _LOGGERS = (
     "asyncio",
     "distributed.batched",
@@ -28,19 +28,19 @@ _LOGGERS = (
     "distributed.utils",
     "tornado.application",
 )
-# Logged by a scheduler in this process when it loses a worker during a request. The caller handles the loss.
+# Prefix of a scheduler's log line when it loses a worker during a request. The caller handles the loss.
 _NOT_ANSWERED = "broadcast to "
 log = logging.getLogger(__name__)
-# A worker that ends during its start is reported in one line; Dask would log a traceback for each process.
+# A worker that ends during its start is reported in one line; Dask would log a traceback per process.
 _QUIET = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-# Dask samples every process for a dashboard that is never opened here. With its own settings that takes 4.5 % of a core
-# per worker and for this process, with these 1.5 % (distributed 2026.8). A search needs all cores.
+# Dask samples every process for a dashboard that is never opened here. That takes 4.5 % of a core per process by
+# default, and 1.5 % with these settings (distributed 2026.8).
 _SAMPLED_SELDOM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
 
 
 @contextmanager
 def quiet_without_scheduler(client: Any) -> Iterator[Any]:
-    """Log at debug level what Dask logs while the client has no scheduler, and about lost connections and answers.
+    """Demote Dask's messages about a lost scheduler, lost connections and missing answers to debug level.
 
     Leave the context only when the client is closed: closing logs its pending requests.
     """
@@ -72,18 +72,18 @@ def dask_cluster(
     gpus: bool = False,
     problem: str | None = None,
 ) -> Iterator[DaskRunner]:
-    """A runner of a cluster: the one at an address, or one of processes of this machine, which ends with the context.
+    """Yield a runner of a cluster: an external one at an address, or local processes that end with the context.
 
     Parameters
     ----------
     address : str, optional
         Address of a scheduler, such as ``tcp://host:8786`` or ``tls://host:8786``, or the path of its scheduler file.
     workers : int, optional
-        Number of local processes; by default one for each core. Not with an address.
+        Number of local processes; by default one per core. Not with an address.
     threads : int, optional
-        Threads of each process; by default the cores are shared out. Not with GPUs.
+        Threads of each process; by default the cores are divided among the processes. Not with GPUs.
     gpus : bool
-        True for a worker for each local GPU, by default all, for the engine ``cuda``. Ignored with an address.
+        True for one worker per local GPU, at most `workers`, for the engine ``cuda``. Ignored with an address.
     problem : str, optional
         Problem whose engine ``cpu`` the local processes load before the context begins (`DaskRunner.load`). Ignored
         with an address or GPUs.
@@ -91,11 +91,11 @@ def dask_cluster(
     Raises
     ------
     EngineUnavailable
-        Dask is not installed, or dask-cuda where GPUs are asked for.
+        Dask is not installed, or GPUs are requested and dask-cuda is not installed.
     ClusterLost
-        There is no scheduler at the address, or a worker of this machine ended while it started.
+        No scheduler answers at the address, or a local worker ended while it started.
     InvalidArgument
-        Numbers with an address, or below 1; no such problem, or it has no engine ``cpu``.
+        `workers` or `threads` with an address or below 1; an unknown problem, or one without an engine ``cpu``.
     """
     try:
         distributed = _distributed()
@@ -134,19 +134,19 @@ def dask_cluster(
 
 
 def _distributed() -> Any:
-    """The library, as Any: it has no types."""
+    """Import the library; Any, because it has no types."""
     return importlib.import_module("distributed")
 
 
 def _dask_cuda() -> Any:
-    """The library, which only a cluster of GPUs needs."""
+    """Import the library; only a cluster of GPUs needs it."""
     return importlib.import_module("dask_cuda")
 
 
 def _own_room() -> tempfile.TemporaryDirectory[str]:
-    """Return a directory that only this user may enter, below the user's own directory for Dask.
+    """Return a directory that only this user may enter, below the user's directory for Dask.
 
-    Dask's own is shared by all users, and is a place that Python imports modules from.
+    Dask's own directory is shared by all users, and Python imports modules from it.
     """
     config = importlib.import_module("dask").config
     below = config.get("temporary-directory", None)
@@ -155,7 +155,7 @@ def _own_room() -> tempfile.TemporaryDirectory[str]:
 
 @contextmanager
 def _settings(room: str) -> Iterator[None]:
-    """Apply our settings to present and future processes. Settings that the user changed take precedence."""
+    """Apply our settings to present and future processes, except where the user has changed the defaults."""
     config = importlib.import_module("dask").config
     defaults = config.merge(*config.defaults)
     ours = {key: value for key, value in _SAMPLED_SELDOM.items() if config.get(key) == config.get(key, config=defaults)}
@@ -171,7 +171,7 @@ def _of_cores(workers: int | None, threads: int | None) -> Any:
 
 
 def _private(kind: Any, **given: Any) -> Any:
-    """Start a cluster that only its own processes can talk to: certificates stay in memory, and there is no HTTP."""
+    """Start a cluster that only its own processes can reach: certificates stay in memory, and there is no HTTP."""
     try:
         security = _distributed().Security.temporary()
     except ImportError as error:
@@ -181,7 +181,7 @@ def _private(kind: Any, **given: Any) -> Any:
 
 
 def _of_gpus(workers: int | None) -> Any:
-    """Start a worker for each GPU, which sees that GPU first."""
+    """Start one worker per GPU; it sees that GPU first."""
     try:
         dask_cuda = _dask_cuda()
     except ImportError as error:
@@ -189,7 +189,7 @@ def _of_gpus(workers: int | None) -> Any:
             f"a cluster of this machine's GPUs cannot be made ({error}): pip install dask-cuda; or take engine cpu, "
             "the runner local, or a cluster whose workers have GPUs, by its address"
         ) from None
-    # Most time is spent on the device: one thread feeds it.
+    # Most time is spent on the device: one thread is enough to feed it.
     given = {} if workers is None else {"n_workers": workers}
     return _private(dask_cuda.LocalCUDACluster, threads_per_worker=1, **given)
 
@@ -200,7 +200,7 @@ def _connected(address: str) -> Iterator[Any]:
     log.info("connecting to the scheduler at %s", address)
     try:
         client = _distributed().Client(**given)
-    # The last two are Dask's messages if one side speaks TLS, and the other has no certificate or insists on TLS.
+    # Dask raises the last two if one side speaks TLS and the other has no certificate, or the reverse.
     except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
         raise ClusterLost(
             f"{address}: no scheduler answers there ({error}); expected tcp://host:port, tls://host:port or a "

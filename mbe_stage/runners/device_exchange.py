@@ -1,15 +1,14 @@
-"""State shared by the threads of several devices: idle devices, transferred work, results.
+"""State shared by the threads of several devices: idle devices, transferred work and results.
 
-Roots are dealt to all devices, the heaviest first. An idle device interrupts the one with most work left, which then
-hands over a share. A *round* is over when all devices are idle.
+Roots are dealt to all devices, the heaviest first. An idle device interrupts the device with the most remaining work,
+which then hands over a share. A *round* ends when all devices are idle.
 
-An *epoch* ends when every device has saved its work between two quanta. No work changes hands meanwhile. Results of a
-device that has saved already belong to the next epoch. Searches that cannot save, or have too much to save, begin no
-more roots, and the epoch ends with the round: then the results below some roots are complete, and there are none of
-other roots.
+An *epoch* ends when every device has saved its work between two quanta. Meanwhile no work changes hands. Later results
+of a device that has saved already belong to the next epoch. If a search cannot save, or has too much to save, devices
+begin no more roots, and the epoch ends with the round: then the results below each root are complete or absent.
 
-Only complete epochs are handed on. If a device is lost, all devices drop the current epoch, and what it began with,
-saved work or roots, is dealt to the others. So nothing is lost, and nothing comes twice. This module knows neither
+Only complete epochs are delivered. If a device is lost, all devices drop the current epoch and start it again without
+that device, from the same saved work or roots. So no result is lost or delivered twice. This module knows neither
 devices nor problems.
 """
 
@@ -33,33 +32,32 @@ log = logging.getLogger(__name__)
 
 # Poll interval of waiting threads.
 _LOOK_SECONDS = 0.005
-# A device that does not answer a request is asked again. One that answers rests for a while, and longer if it had
-# nothing to give.
+# Wait before a device without an answer is asked again; rest of a device that gave work, and of one that had none.
 _AGAIN_SECONDS = 0.05
 _REST_SECONDS = 0.01
 _LONG_REST_SECONDS = 0.05
-# An epoch lasts this many times as long as its end takes, even if it finds more than is held back.
+# Shortest epoch in multiples of the time that ending one takes, even if it exceeds the budget for held results.
 _TIMES_ITS_END = 50.0
 _PROGRESS_SECONDS = 0.1
-# It lasts this many times as long as saving takes.
+# The same for the time that saving takes.
 _TIMES_SAVING = 10.0
 
 
 class DeviceSearch(Protocol):
-    """One device's part of a search. One thread calls it, except `stop_soon` and the methods that need no device.
+    """One device's part of a search. One thread calls it, except `stop_soon` and methods that need no device.
 
     Attributes
     ----------
     rows : (n,) integers
-        All roots that are wanted, the heaviest first; the same on each device.
+        All roots to search, the heaviest first; the same on each device.
     is_done : bool
-        True if nothing is left on this device.
+        True if this device has no work left.
     capacity : object
-        Its capacity for more work then.
+        Its capacity for more work once it is done.
     can_save : bool
-        True if it has `save`.
+        True if `save` works for this search.
     works : sequence
-        Saved work that the search begins with, as of `save`; the rows are in it.
+        Saved work, made by `save`, that the search begins with; `rows` includes its roots.
     """
 
     rows: np.ndarray
@@ -69,70 +67,70 @@ class DeviceSearch(Protocol):
 
     @property
     def capacity(self) -> Any:
-        """Capacity for more work once all is done."""
+        """Capacity for more work once `is_done`."""
 
     def begin(self, rows: np.ndarray, works: Sequence[Any]) -> None:
-        """Drop the work in progress, and begin with these roots and saved works."""
+        """Drop the current work, and begin with these roots and saved works."""
 
     def save(self) -> Any:
-        """A copy of all work on this device, on the host; None if it is too large."""
+        """Return a copy of all work on this device, on the host; None if it is too large."""
 
     def rows_in(self, works: Sequence[Any]) -> np.ndarray:
-        """The roots in saved works that have not begun. Needs no device."""
+        """Return the roots in saved works that have not begun. Needs no device."""
 
     def work(self, block_bytes: int) -> Iterator[list[Any]]:
-        """Blocks found within a while, in parts. The search has paused once the first arrives."""
+        """Search for a quantum and yield its blocks in parts; the search is paused when the first part arrives."""
 
     def stop_soon(self) -> None:
-        """Make `work` end soon; from any thread."""
+        """Make `work` end soon; callable from any thread."""
 
     def hold(self) -> np.ndarray:
-        """Take away and return the roots that have not begun."""
+        """Remove and return the roots that have not begun."""
 
     def split(self, capacities: Sequence[Any]) -> list[Any]:
-        """A share of the remaining work for each of some others, each with the attribute `n_items`."""
+        """Take a share of the remaining work for each of the other devices; each has the attribute `n_items`."""
 
     def take_in(self, transfer: Any) -> None:
-        """Begin with work from another device; this one has none left."""
+        """Begin with work from another device, when this one has none left."""
 
     def progress(self) -> Any:
-        """Progress; its attribute `ahead` is the remaining work, and compares with that of another device."""
+        """Return the progress; its attribute `ahead` is the remaining work, comparable between devices."""
 
     def share(self, remaining: np.ndarray, progresses: Sequence[Any]) -> float:
-        """Share of all work that is done, if these rows remained at the start. Needs no device."""
+        """Return the share of all work done, if these rows remained at the start. Needs no device."""
 
     def in_order(self, rows: np.ndarray) -> np.ndarray:
-        """The heaviest first. Needs no device."""
+        """Return the roots, the heaviest first. Needs no device."""
 
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
-        """Roots to finish before a barrier, (n,) bool. Needs no device."""
+        """Mark the roots to finish before a barrier, (n,) bool. Needs no device."""
 
     def empty(
         self, share: float, remaining: np.ndarray | None = None, works: Sequence[Any] = (), seconds: float = 0.0
     ) -> Any:
-        """An empty block that reports progress, or marks a barrier with the remaining roots or saved works.
+        """Return an empty block that reports progress, or marks a barrier with the remaining roots or saved works.
 
-        Saving the works took these seconds. Needs no device.
+        Saving the works took `seconds`. Needs no device.
         """
 
     def brought_here(self, block: Any) -> Any:
-        """A block of any of the devices, or an empty one, in the memory of the current device."""
+        """Return a block of any device in the memory of the current device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Conditions on which results are handed on.
+    """Conditions for delivering results.
 
     Attributes
     ----------
     most_bytes : int
-        Bytes of results held back; as many again may wait for the consumer.
+        Bytes of results that may be held back; as many again may wait for the consumer.
     epoch_seconds : float
-        Shortest epoch.
+        Shortest duration of an epoch.
     holds : bool
         True if results are held back. Otherwise a lost device ends the search.
     remedy : str
-        Advice for the user if a device is lost after part of its work was handed on.
+        Advice for the user if a device is lost after part of its work was delivered.
     """
 
     most_bytes: int
@@ -143,18 +141,18 @@ class Terms:
 
 @dataclass(slots=True)
 class _Member:
-    """A device, as the others see it.
+    """A device, as seen by the others.
 
     Attributes
     ----------
     facts : DeviceFacts
-        Its statistics, counted here.
+        Statistics of the device; this module counts them.
     rows : array or None
-        Roots to begin with in this round, until it does.
+        Roots that the device should begin this round with; None once it has begun.
     works : list
         Saved works to begin with.
     is_saved : bool
-        True if its work, `saved`, is that at the end of the epoch; None for no work.
+        True if `saved` holds its work at the end of the epoch; `saved` is None if there was no work.
     """
 
     search: DeviceSearch
@@ -175,12 +173,12 @@ class _Member:
 
 
 class Exchange:
-    """State that the threads share.
+    """State shared by the threads.
 
     Attributes
     ----------
     warnings : list of str
-        One for each lost device.
+        One line for each lost device.
     """
 
     def __init__(self, terms: Terms, barrier: Barrier | None) -> None:
@@ -206,10 +204,10 @@ class Exchange:
         self._error: BaseException | None = None
         self.warnings: list[str] = []
 
-    # Called by the consumer's thread.
+    # Methods for the consumer's thread.
 
     def start(self, searches: dict[int, tuple[DeviceSearch, str, Any]]) -> None:
-        """Deal the roots to devices that are ready; each comes with its name and facts."""
+        """Deal the roots to the devices that are ready; each comes with its name and facts."""
         with self._changed:
             self._members = {k: _Member(*each) for k, each in searches.items()}
             self._lead = next(iter(self._members.values())).search
@@ -219,7 +217,7 @@ class Exchange:
             self._deal(*self._begun_with)
 
     def blocks(self) -> Iterator[Any]:
-        """Yield results as they are handed on.
+        """Yield results as they are delivered.
 
         Raises
         ------
@@ -241,25 +239,25 @@ class Exchange:
                 self._changed.notify_all()
             if callable(taken[0]):
                 taken[0] = taken[0]()
-            # No reference is kept: it may be memory of a device.
+            # Keep no reference: it may be device memory.
             yield taken.pop()
 
     def interrupt(self, ks: Sequence[int]) -> None:
-        """Make some devices end their work soon, without further action."""
+        """Make some devices end their quantum soon, without further action."""
         with self._changed:
             self._interrupt([self._members[k] for k in ks if k in self._members])
 
     def stop(self) -> None:
-        """Have all threads end soon."""
+        """Make all threads end soon."""
         with self._changed:
             self._is_stopped = True
             self._interrupt(self._members.values())
             self._changed.notify_all()
 
-    # Called by the thread of a device.
+    # Methods for the thread of a device.
 
     def next_round(self, k: int) -> tuple[int, np.ndarray, list[Any]] | None:
-        """The generation, and the roots and saved works that a device is to begin with; None at the end."""
+        """Return the generation, and the roots and saved works for a device to begin with; None at the end."""
         with self._changed:
             while not (self._is_over or self._is_stopped or self._error is not None):
                 member = self._members.get(k)
@@ -272,23 +270,26 @@ class Exchange:
         return None
 
     def goes_on(self, generation: int) -> bool:
-        """True if the work begun in a generation is still wanted."""
+        """True if the work begun in this generation is still wanted."""
         return generation == self._generation and not self._is_stopped and self._error is None
 
     def wants_roots_back(self, k: int, generation: int) -> bool:
-        """True if a device is to begin no other root."""
+        """True if a device should begin no other root."""
         with self._changed:
             is_asked = self._is_closing and not self._is_saving
             return generation == self._generation and is_asked and not self._members[k].has_held
 
     def wants_saved(self, k: int, generation: int) -> bool:
-        """True if a device is to save its work."""
+        """True if a device should save its work."""
         with self._changed:
             is_asked = self._is_closing and self._is_saving
             return generation == self._generation and is_asked and not self._members[k].is_saved
 
     def save(self, k: int, generation: int, work: Any, seconds: float) -> None:
-        """Note a device's saved work, and how long saving took; None if it is too large: then roots are held back."""
+        """Note a device's saved work and the duration of saving.
+
+        `work` is None if it is too large; then devices begin no more roots instead.
+        """
         with self._changed:
             if generation != self._generation or not self._is_saving:
                 return
@@ -319,18 +320,18 @@ class Exchange:
                 self._tell(time.perf_counter())
 
     def report(self, k: int, generation: int, blocks: list[Any], seconds: float) -> None:
-        """Report results of a device and their seconds, taken out of the list; waits while the consumer has enough."""
+        """Take a device's results out of the list, with its seconds of work; wait while the consumer has enough."""
         with self._changed:
             if generation != self._generation:
                 return
             member = self._members[k]
             member.facts.busy_seconds += seconds
-            # Empty blocks are not handed on: no consumer would release their bytes.
+            # Empty blocks are not delivered: no consumer would release their bytes.
             found = [block for block in blocks if len(block)]
             blocks.clear()
             (self._later if member.is_saved else self._held).extend((member, block) for block in found)
             self._held_bytes += sum(map(_nbytes, found))
-            # The consumer may release them while this thread waits.
+            # Keep no reference: the consumer may release the blocks while this thread waits.
             del found
             now = time.perf_counter()
             seconds, is_full = now - self._began, self._held_bytes > self._terms.most_bytes // 2
@@ -339,7 +340,7 @@ class Exchange:
                 self._close()
             is_too_much = self._has_flushed or self._held_bytes > self._terms.most_bytes
             if not self._terms.holds or len(self._members) == 1 or is_too_much:
-                # From here on the results of this epoch cannot be taken back.
+                # From here on the results of this epoch cannot be withdrawn.
                 self._has_flushed = self._has_flushed or bool(self._held)
                 self._flush()
             self._changed.notify_all()
@@ -347,7 +348,7 @@ class Exchange:
                 self._changed.wait(timeout=_LOOK_SECONDS * 10)
 
     def requests(self, k: int, generation: int) -> list[tuple[int, Any]]:
-        """The devices that wait for work, with their capacity. The caller then hands some over, or nothing."""
+        """Return the devices waiting for work, with their capacity. The caller must then call `hand_over`."""
         with self._changed:
             member = self._members.get(k)
             if member is None or generation != self._generation:
@@ -365,7 +366,7 @@ class Exchange:
             return [(j, other.capacity) for j, other in waiting.items()]
 
     def hand_over(self, k: int, generation: int, transfers: Sequence[tuple[int, Any]]) -> None:
-        """Give work to devices that waited."""
+        """Give work, or nothing, to devices from `requests`."""
         with self._changed:
             if generation != self._generation:
                 return
@@ -437,10 +438,10 @@ class Exchange:
                 self._deal(self._lead.in_order(rows), works)
             self._changed.notify_all()
 
-    # Called with the lock held.
+    # Methods that need the lock.
 
     def _deal(self, ordered: np.ndarray, works: Sequence[Any] = ()) -> None:
-        """Give each device a share of the roots, the heaviest first, and of saved works."""
+        """Deal the roots, the heaviest first, and saved works to the devices."""
         n = len(self._members)
         for k, member in enumerate(self._members.values()):
             member.rows, member.works = ordered[k::n], list(works[k::n])
@@ -450,7 +451,7 @@ class Exchange:
         self._changed.notify_all()
 
     def _close(self) -> None:
-        """Make all devices save their work, or begin no more roots."""
+        """Begin to end the epoch: make all devices save their work, or begin no more roots."""
         if not self._is_closing and self._members:
             assert self._lead is not None
             self._is_closing, self._closed, self._saving_seconds = True, time.perf_counter(), 0.0
@@ -459,7 +460,7 @@ class Exchange:
             self._interrupt(each for each in self._members.values() if not each.is_dry)
 
     def _end_if_saved(self) -> None:
-        """End an epoch once all devices have saved their work, and let them continue it."""
+        """End the epoch once all devices have saved their work."""
         if not all(each.is_saved for each in self._members.values()):
             return
         assert self._lead is not None
@@ -471,14 +472,14 @@ class Exchange:
         for member in self._members.values():
             member.is_saved, member.saved = False, None
         if self._barrier.is_requested and self._barrier.takes_open_work:
-            # Works are merged without the lock: it takes seconds for some GB.
+            # Works are merged later, without the lock: it takes seconds for some GB.
             self._ready.append(partial(self._lead.empty, self._share(), works=works, seconds=self._saving_seconds))
             self._barrier.reached()
         self._began, self._least_seconds = time.perf_counter(), _TIMES_SAVING * self._saving_seconds
         self._epoch_seconds = max(self._terms.epoch_seconds, self._least_seconds)
 
     def _end_round(self) -> None:
-        """End a round: all begun work is done."""
+        """End a round: all roots in progress are finished."""
         assert self._lead is not None
         self._held, self._later = self._held + self._later, []
         rows = np.concatenate([self._remaining[:0], *self._back])
@@ -486,7 +487,7 @@ class Exchange:
         if self._is_closing and self._barrier.is_requested and rows.size:
             is_begun = self._lead.begun_all_the_same(rows)
             if is_begun.any():
-                # Another round of the same epoch.
+                # Another round of the same epoch, to finish these roots.
                 self._deal(self._lead.in_order(rows[is_begun]))
                 self._back = [rows[~is_begun]]
                 for member in self._members.values():
@@ -520,7 +521,7 @@ class Exchange:
         self._held = []
 
     def _tell(self, now: float) -> None:
-        """Report progress if nothing is handed on for long."""
+        """Report progress if nothing was delivered for a while."""
         if not self._ready and now - self._told > _PROGRESS_SECONDS:
             assert self._lead is not None
             self._told = now
@@ -530,13 +531,13 @@ class Exchange:
         return self._share_with([each.progress for each in self._members.values() if each.progress is not None])
 
     def _share_with(self, progresses: Sequence[Any]) -> float:
-        """Progress share. It never falls, even if work is repeated."""
+        """Return the share of work done. It never falls, even if work is repeated."""
         assert self._lead is not None
         self._shown = max(self._shown, self._lead.share(self._remaining, progresses))
         return self._shown
 
     def _ask_for_work(self, now: float) -> None:
-        """Interrupt the device with most work left, unless one is about to hand work over, or devices save."""
+        """Interrupt the device with most remaining work, unless one has been asked already, or devices save."""
         if self._is_closing and self._is_saving:
             return
         busy = [each for each in self._members.values() if not each.is_dry and each.rows is None]
@@ -544,7 +545,7 @@ class Exchange:
             return
         able = [each for each in busy if now >= each.rests_until]
         if able:
-            # A device without a report has just begun.
+            # A device that has not reported yet has just begun.
             donor = max(
                 able, key=lambda each: (each.progress is None, () if each.progress is None else each.progress.ahead)
             )
@@ -557,12 +558,12 @@ class Exchange:
             try:
                 member.search.stop_soon()
             except Exception:
-                # If the device has failed, its own thread finds out and reports it.
+                # If the device has failed, its own thread reports it.
                 log.debug("%s could not be interrupted", member.name, exc_info=True)
 
 
 def _nbytes(block: Any) -> int:
-    """Bytes of the arrays of a block; none of a marker that is not made yet."""
+    """Return the bytes of a block's arrays; 0 for a marker that is not made yet."""
     return 0 if callable(block) else sum(getattr(getattr(block, each.name), "nbytes", 0) for each in fields(block))
 
 

@@ -1,13 +1,12 @@
-"""Search on several GPUs of this machine: a thread and a copy of the graph for each, with work sharing.
+"""Search on several GPUs of this machine: one thread and one copy of the graph per GPU, with work sharing.
 
-`device_exchange` shares the work, and handles lost devices. Results come through host memory. For a sink in device
-memory they are copied from device to device, to the device that was current when the search began; until then they are
-held back where they were found. So every device keeps a part of its budget for blocks, and searches leave the sink's
-device to the sink while it is at work (`device_turns`).
+`device_exchange` shares the work, and handles lost devices. Results pass through host memory. If the sink is in device
+memory, they are held back on the device that found them, then copied to the sink's device: the one that was current
+when the search began. So every device reserves a part of its budget for blocks.
 
-Searches and the consumer take turns on the device that collects results. Both work on the default stream of that
-device, where a quantum of a search takes half a second. Each wait of the consumer would take a quantum. So the consumer
-comes first, and alone, as with one device.
+On the sink's device, searches and the consumer take turns (`Turns`). Both use its default stream, where a quantum of a
+search takes half a second, and each wait of the consumer would take a quantum. So the consumer comes first, and alone,
+as with one device.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from mbe_stage.runners.worker_stats import RankFacts, busy_shares
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import OpenWork, Task
 
-# Time that a search waits for its turn before it checks for requests of others.
+# Longest wait of a search for its turn before it checks for requests of other devices.
 _WAIT_SECONDS = 0.01
 log = logging.getLogger(__name__)
 ENGINE = "cuda"
 _EPOCH_SECONDS = 2.0
 _MEMORY_SHARE = 0.75
-# Twelfths of a device's budget for blocks in device memory: held-back blocks, as many that wait for the consumer, and
-# the one that it takes in. The rest is for the search.
+# Twelfths of a device's budget for blocks in device memory: blocks held back, blocks that wait for the consumer, and
+# the block it takes in. The rest is for the search.
 _OF_BLOCKS, _TWELFTHS = 3, 12
 _REMEDY = "start over, or resume from the last checkpoint (--resume); a larger memory budget holds more back"
 _REMEDY_ON_DEVICE = "start over, or resume from the last checkpoint (--resume); more device memory holds more back"
@@ -44,12 +43,12 @@ _LIBRARIES = {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}
 
 
 class Turns:
-    """The turns of the searches on one device and of the consumer.
+    """Turns of the consumer and the searches on one device.
 
     Parameters
     ----------
     interrupt : callable
-        Makes the quanta of these searches end soon; from any thread.
+        Makes the quanta of these searches end soon; callable from any thread.
     """
 
     def __init__(self, interrupt: Callable[[], None]) -> None:
@@ -60,7 +59,7 @@ class Turns:
 
     @contextmanager
     def of_search(self) -> Iterator[bool]:
-        """Wait a moment for a search's turn; yields if it has come. Several searches may have theirs at once."""
+        """Wait briefly for a search's turn; yield whether it has come. Several searches may have it at once."""
         with self._changed:
             if self._is_wanted:
                 self._changed.wait(timeout=_WAIT_SECONDS)
@@ -69,7 +68,7 @@ class Turns:
         try:
             yield is_its_turn
         finally:
-            # Without a turn nothing changed: waking others would make them wake each other.
+            # Without a turn nothing changed: notifying would make waiting searches wake each other.
             if is_its_turn:
                 with self._changed:
                     self._n_searches -= 1
@@ -77,12 +76,12 @@ class Turns:
 
     @contextmanager
     def of_consumer(self) -> Iterator[None]:
-        """Interrupt the searches, and begin when none is at work."""
+        """Interrupt the searches, and yield when none is at work."""
         with self._changed:
             self._is_wanted = True
         try:
             while self._are_searches_at_work():
-                # Repeated, since a quantum that just begins misses it.
+                # Repeated, because a quantum that is about to begin misses it.
                 self._interrupt()
                 with self._changed:
                     self._changed.wait_for(lambda: not self._n_searches, timeout=_WAIT_SECONDS)
@@ -99,14 +98,14 @@ class Turns:
 
 @dataclass(slots=True)
 class DeviceFacts(RankFacts):
-    """Facts of a device's share of a search: those of all ranks, and the work it transferred.
+    """Facts of a device's share of a search: `RankFacts` and its transferred work.
 
-    A lease is the work that it was dealt, or took in, at once.
+    A lease is a portion of work that the device was dealt or took in.
 
     Attributes
     ----------
     n_given, n_received : int
-        Roots, nodes and tasks handed over to others, or received.
+        Roots, nodes and tasks handed over to other devices, or received from them.
     """
 
     n_given: int = 0
@@ -115,7 +114,7 @@ class DeviceFacts(RankFacts):
 
 @dataclass(slots=True)
 class _Beginning:
-    """Start of the devices, until all are ready or have reported why not."""
+    """Waits for the start of all devices: each becomes ready or reports its error."""
 
     ready: dict[int, DeviceSearch] = field(default_factory=dict)
     refused: dict[int, BaseException] = field(default_factory=dict)
@@ -142,11 +141,11 @@ class _Budgets:
     Attributes
     ----------
     of_device : mapping of int to int
-        Bytes, by the device's number.
+        Budget in bytes, by device number.
     n_sharing : mapping of int to int
-        Threads that share a device.
+        Number of threads that share a device.
     keeps_blocks : bool
-        True if results are held back on the device.
+        True if results are held back in device memory.
     """
 
     of_device: Mapping[int, int]
@@ -155,7 +154,10 @@ class _Budgets:
 
     @classmethod
     def of(cls, execution: Execution, numbers: Sequence[int], free: Mapping[int, int], here: int | None) -> _Budgets:
-        """Budgets by `execution`. Blocks come to the device `here`, the only one its budget was planned for."""
+        """Return the budgets for `execution`.
+
+        Blocks come to device `here`; the budget was planned for that one only.
+        """
         of_device = {}
         for number in free:
             most = int(_MEMORY_SHARE * free[number])
@@ -168,16 +170,16 @@ class _Budgets:
         return _TWELFTHS - _OF_BLOCKS * self.keeps_blocks
 
     def of_search(self, number: int) -> int:
-        """Budget of the search of one thread on a device."""
+        """Return the budget of one thread's search on a device."""
         return self.of_device[number] * self._of_search // (_TWELFTHS * self.n_sharing[number])
 
     def for_search(self, number: int, needed_bytes: int) -> int:
-        """Return the budget with which a thread's search gets `n_bytes`."""
+        """Return the device budget that gives one thread's search `needed_bytes`."""
         return -(-needed_bytes * _TWELFTHS * self.n_sharing[number] // self._of_search)
 
     @property
     def most_of_blocks(self) -> int:
-        """Most bytes that all devices together may hold back; all of it may be on one of them."""
+        """Most bytes that all devices together may hold back, since all may be on one device."""
         return min(self.of_device.values()) // _TWELFTHS
 
 
@@ -187,20 +189,20 @@ class DeviceRunner:
     Parameters
     ----------
     devices : "all" or sequence of int
-        The GPUs. One that is named twice gets two threads, each with half of its memory.
+        The GPUs. A GPU that is named twice gets two threads, each with half of its memory.
     epoch_seconds : float
-        Shortest epoch: results are held back so long, if they may have to be found again (`device_exchange`).
+        Shortest duration of an epoch, for which results are held back (`device_exchange`).
     options : mapping, optional
-        Further arguments of the engine's `device_search`. For tests.
+        Further arguments of the engine's `device_search`, for tests.
 
     Attributes
     ----------
     ranks : list of DeviceFacts
         Statistics of each device in the last search.
     seconds : float
-        Duration of that search, from when all devices were ready.
+        Duration of that search, since all devices were ready.
     warnings : list of str
-        Devices that were lost, or left out.
+        One line for each device that was lost or left out.
     """
 
     TAKES_BARRIER: ClassVar[bool] = True
@@ -223,11 +225,11 @@ class DeviceRunner:
 
     @property
     def busy(self) -> tuple[float, ...]:
-        """Share of the last search that each device was at work."""
+        """Share of time that each device was at work in the last search."""
         return busy_shares(self.ranks, self.seconds)
 
     def device(self) -> str:
-        """Name of what the last search ran on."""
+        """Return the names of the devices of the last search."""
         kinds = Counter(rank.device for rank in self.ranks)
         return f"{ENGINE}, {', '.join(f'{n} x {kind}' if n > 1 else kind for kind, n in sorted(kinds.items()))}"
 
@@ -244,28 +246,27 @@ class DeviceRunner:
         *,
         on_device: bool = False,
     ) -> Iterator[Any]:
-        """Yield the blocks of some tasks, or of all, in any order; those of an epoch once it is complete.
+        """Yield the blocks of all tasks, or of the given ones, in any order, each epoch once it is complete.
 
         Parameters
         ----------
         graph, query, execution, detail
-            As for an engine. The budget of device memory applies to each device.
+            As an engine takes them. The budget of device memory applies to each device.
         tasks : iterable of Task or OpenWork, optional
-            Made by the engine's `tasks_of` for the same graph and query.
+            Tasks from the engine's `tasks_of` for the same graph and query; all by default.
         barrier : Barrier, optional
-            A request is answered by an empty block with the remaining tasks, or with saved work.
+            If a barrier is requested, an empty block with the remaining tasks or saved work is yielded.
         on_device : bool
-            True if blocks come in the memory of the current device. While the caller works on one, nothing is searched
-            there, until it asks for the next.
+            True to yield blocks in the memory of the current device, where no search runs while the caller has one.
 
         Raises
         ------
         InvalidArgument
-            Another engine, a problem whose engine does not share its work, or a device that does not exist.
+            The engine cannot share its work among devices, or a device does not exist.
         MemoryBudgetExceeded
-            Every device has too little memory for the graph, or the last one runs out of memory.
+            All devices have too little memory for the graph, or the last device runs out of memory.
         DeviceLost
-            A device failed after part of its work was handed on.
+            A device failed after part of its work was delivered.
         """
         worker: Any = get_engine(problem, engine)
         if not hasattr(worker, "device_search"):
@@ -286,7 +287,7 @@ class DeviceRunner:
 
         def search_on(k: int) -> DeviceSearch:
             memory = budgets.of_search(numbers[k])
-            # Each device's saved work is held twice on the host: that of the last epoch, and that at its end.
+            # The host holds each device's saved work twice: of the last epoch's end, and of this one's.
             host_memory = max(1, execution.memory_budget_bytes // (2 * len(numbers)))
             alone = replace(
                 execution, runner=None, devices=None, device_memory_bytes=memory, memory_budget_bytes=host_memory
@@ -320,7 +321,7 @@ class DeviceRunner:
                 thread.join()
 
     def _terms(self, execution: Execution, budgets: _Budgets) -> Terms:
-        """Conditions on which results are handed on."""
+        """Return the conditions for delivering results."""
         limits = execution.time_limit_seconds, execution.max_bicliques, execution.max_cliques
         is_limited = any(limit is not None for limit in limits)
         most_bytes = budgets.most_of_blocks if budgets.keeps_blocks else execution.memory_budget_bytes // 2
@@ -330,7 +331,7 @@ class DeviceRunner:
     def _found(
         self, exchange: Exchange, beginning: _Beginning, lead: DeviceSearch, turns: Turns | None
     ) -> Iterator[Any]:
-        """Yield the results of all devices, and an empty block at the end; with turns, in the memory of this device."""
+        """Yield the results of all devices, then an empty block; with `turns`, in the memory of this device."""
         begun = time.perf_counter()
         with closing(self._begun(exchange, beginning, lead)) as blocks:  # type: ignore[type-var]
             for block in blocks:
@@ -339,7 +340,7 @@ class DeviceRunner:
                     if turns is not None:
                         block = _brought(lead, block)
                     yield block
-                    # Released before another turn begins and allocates memory.
+                    # Release it before a search gets its turn and allocates memory.
                     del block
         self.seconds = time.perf_counter() - begun
         last = lead.empty(1.0)
@@ -355,7 +356,7 @@ class DeviceRunner:
             yield from exchange.blocks()
 
     def _checked(self, beginning: _Beginning, numbers: Sequence[int], budgets: _Budgets) -> DeviceSearch:
-        """One of the devices that are ready. Refuses if a device that was named is not."""
+        """Return one of the ready devices. Raise the error of a device that is not ready and may not be left out."""
         for k, error in sorted(beginning.refused.items()):
             rank = self.ranks[k]
             may_be_left_out = self._devices == "all" and beginning.ready and isinstance(error, MemoryBudgetExceeded)
@@ -381,9 +382,9 @@ class _Work:
     Attributes
     ----------
     search_on : callable
-        Makes the search of a thread, by its number, on the selected device.
+        Makes the search of a thread, by its index, on the selected device.
     block_bytes : int
-        Size of a block that is handed on.
+        Size of a delivered block.
     """
 
     search_on: Callable[[int], DeviceSearch]
@@ -393,12 +394,12 @@ class _Work:
 
 
 def _worked(k: int, number: int, work: _Work, turns: Turns | None) -> None:
-    """Work of a device's thread.
+    """Run the thread of a device.
 
     Parameters
     ----------
     turns : Turns or None
-        For a device that the search shares.
+        Turns with the consumer; None if this is not the sink's device.
     """
     from mbe_stage.device.selection import selected
 
@@ -421,14 +422,14 @@ def _worked(k: int, number: int, work: _Work, turns: Turns | None) -> None:
 
 
 def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: Turns | None) -> bool:
-    """Work for a while, or wait for work or for the turn; False if the round is over."""
+    """Search for a quantum, or wait for work or a turn; return False if the round is over."""
     exchange = work.exchange
     if search.is_done:
         transfer = exchange.wait(k, generation)
         if transfer is None:
             return False
         search.take_in(transfer)
-        # The giver gets its memory back now, not after the next quantum.
+        # Free the giver's memory now, not after the next quantum.
         del transfer
     if exchange.wants_saved(k, generation):
         start = time.perf_counter()
@@ -437,7 +438,7 @@ def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: 
         exchange.give_back(k, generation, search.hold())
     with turns.of_search() if turns is not None else nullcontext(True) as is_its_turn:
         start = time.perf_counter()
-        # The first part arrives once the quantum is over.
+        # The first part arrives once the quantum ends.
         parts = search.work(work.block_bytes) if is_its_turn else iter(())
         blocks = next(parts, None)
     if blocks is not None:
@@ -454,25 +455,25 @@ def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: 
 
 
 def _wait_for_the_graph() -> None:
-    """Synchronize: other devices copy it without waiting for the queue of this one."""
+    """Synchronize, because other devices copy the graph without waiting for this device's stream."""
     from mbe_stage.device.arrays import wait_for_device
 
     wait_for_device()
 
 
 def _turn_for(block: Any, turns: Turns | None) -> AbstractContextManager[None]:
-    """The consumer's turn, if it works on the block on its device."""
+    """Return the consumer's turn if the block makes it work on its device."""
     has_work = len(block) > 0 or getattr(block, "remaining", None) is not None
     return turns.of_consumer() if turns is not None and has_work else nullcontext()
 
 
 def _brought(lead: DeviceSearch, block: Any) -> Any:
-    """A block in the memory of the current device.
+    """Return the block in the memory of the current device.
 
     Raises
     ------
     DeviceLost
-        The device that found it has failed since.
+        The device that found it has failed meanwhile.
     """
     try:
         return lead.brought_here(block)

@@ -1,4 +1,4 @@
-"""Fetch workers' results in the background, so that one that hangs delays no other."""
+"""Fetch workers' results in the background, so that one slow worker does not delay the others."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-# A result may be as large as a worker's memory. Another is fetched only if one takes longer than this: its worker may
-# hang.
+# A result may be as large as a worker's memory, so they are fetched one by one. If a fetch takes longer than this, the
+# worker may hang, and another fetch starts.
 _SLOW_SECONDS = 2.0
 MOST_AT_ONCE = 4
-"""Most results on their way. Dask fetches five at once; more would wait."""
+"""Most concurrent fetches. Dask runs at most five; more would wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A result, or the error that came in its place."""
+    """A result, or the error of fetching it."""
 
     result: Any = None
     error: BaseException | None = None
 
 
 class Fetching:
-    """Fetches the results of futures, each in its own thread, and each once the one before is processed."""
+    """Fetches the results of futures one by one, each in its own thread, after the one before was processed."""
 
     def __init__(self) -> None:
         self._here: queue.SimpleQueue[tuple[int, Fetched]] = queue.SimpleQueue()
         self._ordering = threading.Lock()
         self._waiting: deque[tuple[int, Any, float]] = deque()
-        # Start times. Those that have arrived are not slow.
+        # Start times of fetches; infinity once the result has arrived.
         self._begun: dict[int, float] = {}
         self._handed: int | None = None
         self._is_over = False
 
     def ask(self, number: int, future: Any, seconds: float) -> None:
-        """Queue the result of a finished future for fetching, with its time limit in seconds."""
+        """Queue a finished future to fetch its result, with a time limit in seconds."""
         with self._ordering:
             self._waiting.append((number, future, seconds))
         self._go_on()
 
     def next(self, seconds: float) -> tuple[int, Fetched] | None:
-        """Return the next result or failure, with its number; None after some seconds.
+        """Return the next result or failure, with its number; None after `seconds`.
 
-        The one before is processed by now.
+        Calling it says that the result before is processed.
         """
         with self._ordering:
             if self._handed is not None:
@@ -66,7 +66,7 @@ class Fetching:
             self._is_over = True
 
     def _go_on(self) -> None:
-        """Begin the next fetch if none is under way, or those are slow."""
+        """Begin the next fetch if no fetch is under way, or one is slow."""
         with self._ordering:
             slow = time.perf_counter() - _SLOW_SECONDS
             is_busy = len(self._begun) >= MOST_AT_ONCE or any(since > slow for since in self._begun.values())
@@ -78,7 +78,7 @@ class Fetching:
         try:
             thread.start()
         except RuntimeError as error:
-            # No thread could be started: report it like a failed fetch.
+            # No thread could be started: report it as a failed fetch.
             self._bring(number, Fetched(error=error))
 
     def _fetch(self, number: int, future: Any, seconds: float) -> None:

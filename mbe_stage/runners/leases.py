@@ -1,8 +1,9 @@
-"""A ledger of leases of roots: every root is finished once, whatever happens to a worker.
+"""A ledger of leases of roots: every root is finished exactly once, even if workers are lost.
 
-A worker gets a range of roots for a while. It returns the results below the roots it finished, and the remaining
-ranges. A lost worker returns nothing: its roots are lent again. If a worker is late and nothing else is left, its roots
-are lent to another as well, and the first results count. This module knows neither workers nor the clock.
+A worker borrows a range of roots for a while. It returns the results below the roots it finished, and the remaining
+ranges. A lost worker returns nothing, and its roots are lent again. If a worker is late and no other roots are left,
+its roots are lent to another worker as well, and the first results count. This module knows neither workers nor the
+clock.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from dataclasses import dataclass, replace
 from mbe_stage.errors import ClusterLost
 from mbe_stage.tasks import Task
 
-# A lease is this share of the open work, divided by the workers: large ranges first, small ones at the end.
+# A lease is this share of the open work divided by the number of workers: large ranges first, small ones at the end.
 _SHARE = 0.5
-# But at least this share of all work, divided by the workers. Beginning takes time, and so does ending: a worker's
-# threads wait for the one with the largest root.
+# A lease is at least this share of all work divided by the number of workers. Starting a lease takes time, and so does
+# ending it: a worker's threads wait for the one with the largest root.
 _LEAST_SHARE = 1 / 16
-# Workers lost with the same range before it is taken to be the reason.
+# If so many workers are lost with the same range, the range is taken as the reason.
 _MOST_LOST = 3
 
 
@@ -30,9 +31,9 @@ class Lease:
     Attributes
     ----------
     work : int
-        Leases of the same work are attempts at the same roots.
+        Number of the work; leases with the same number are attempts at the same roots.
     since : float
-        Start, in seconds of any clock.
+        Start time in seconds, of any clock.
     """
 
     number: int
@@ -43,13 +44,13 @@ class Lease:
 
 
 class Ledger:
-    """Open roots, lent roots and their workers, and the share that is finished.
+    """Open roots, lent roots and their workers, and the finished share.
 
     Parameters
     ----------
     tasks : sequence of Task
-        The whole work, disjoint, of the same roots. Leases are made of tasks or parts of them: the more tasks, the
-        better they can be shared out.
+        The whole work: disjoint tasks of the same roots. Leases consist of whole tasks or their remainders, so more
+        tasks can be shared out better.
     """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
@@ -82,16 +83,16 @@ class Ledger:
         return tuple(self._leases.values())
 
     def lend(self, worker: str, n_workers: int, now: float, n_idle: int = 1) -> Lease | None:
-        """Lend roots to an idle worker, given the number of workers and of idle ones; None if there are none for it.
+        """Lend roots to an idle worker, given the number of workers and of idle ones; None if none are open.
 
-        The last roots come first: they have the largest subtrees. Roots that were lost with a worker come alone, which
-        shows if they are the reason.
+        The last roots come first, because they have the largest subtrees. A range that was lost with a worker is lent
+        alone, to show whether it is the reason.
         """
         if not self._open:
             return None
         left = sum(task.cost for task in self._open)
         goal = max(_SHARE * left, _LEAST_SHARE * self._total) / max(1, n_workers)
-        # All idle workers get some of the last roots.
+        # Share the last roots among all idle workers.
         goal = min(goal, left / max(1, n_idle))
         taken = [self._open.pop()]
         cost = taken[0].cost
@@ -102,7 +103,7 @@ class Ledger:
         return self._lent(worker, self._n_works, tuple(reversed(taken)), now)
 
     def lend_again(self, worker: str, before: float, now: float) -> Lease | None:
-        """Lend the roots of the longest lease again: one from before some time, that only one worker has."""
+        """Lend the roots of the oldest lease again, if it began before `before` and only one other worker has it."""
         attempts = Counter(lease.work for lease in self._leases.values())
         late = [
             lease
@@ -115,17 +116,17 @@ class Ledger:
         return self._lent(worker, lease.work, lease.tasks, now)
 
     def accept(self, number: int, remaining: Sequence[Task]) -> bool:
-        """Book a returned lease. False if another worker has its roots by now: then nothing of it counts.
+        """Book a returned lease. False if another worker returned its roots first: then its results do not count.
 
         Parameters
         ----------
         remaining : sequence of Task
-            Remaining ranges within its tasks.
+            Unfinished ranges within the lease's tasks.
         """
         lease = self._leases.pop(number, None)
         if lease is None:
             return False
-        # Other leases of the same roots are too late from now on.
+        # Other leases of the same roots are now too late.
         self._leases = {each: other for each, other in self._leases.items() if other.work != lease.work}
         left = [part for task in lease.tasks for part in within(task, remaining)]
         self._finished += sum(task.cost for task in lease.tasks) - sum(task.cost for task in left)
@@ -133,12 +134,12 @@ class Ledger:
         return True
 
     def lose(self, worker: str) -> list[Lease]:
-        """Reopen the roots of a lost worker that no other has; returns its leases.
+        """Reopen the roots of a lost worker, unless another worker has them too; return its leases.
 
         Raises
         ------
         ClusterLost
-            Too many workers were lost with the same roots: these are the reason.
+            Too many workers were lost with the same roots, which are taken as the reason.
         """
         lost = [lease for lease in self._leases.values() if lease.worker == worker]
         for lease in lost:
@@ -160,7 +161,7 @@ class Ledger:
             self._reopen(lease.tasks)
 
     def remaining(self) -> tuple[Task, ...]:
-        """Unfinished roots, ascending, adjoining ranges merged."""
+        """Return the unfinished roots, ascending, adjoining ranges merged."""
         lent = {lease.work: lease.tasks for lease in self._leases.values()}
         left = sorted([*self._open, *(task for tasks in lent.values() for task in tasks)], key=lambda task: task.first)
         joined: list[Task] = []
@@ -185,7 +186,7 @@ class Ledger:
 
 
 def within(task: Task, ranges: Iterable[Task]) -> list[Task]:
-    """Intersect a task with some ranges; each part has its share of the cost.
+    """Intersect a task with some ranges; divide its cost in proportion.
 
     Examples
     --------

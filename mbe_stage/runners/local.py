@@ -21,14 +21,14 @@ def run(
     on_device: bool = False,
     barrier: Barrier | None = None,
 ) -> Iterator[Any]:
-    """Yield the blocks of some tasks, or of all.
+    """Yield the blocks of all tasks, or of the given ones.
 
     Parameters
     ----------
     tasks : iterable of Task, optional
-        Made by the engine's `tasks_of` for the same graph and query.
+        Tasks from the engine's `tasks_of` for the same graph and query.
     on_device : bool
-        True if the blocks stay in device memory.
+        True to keep blocks in device memory.
     barrier : Barrier, optional
         Requests barriers, if the engine takes one.
     """

@@ -1,10 +1,9 @@
-"""Parts that workers make of their results, so that only a summary travels.
+"""Parts: results that workers store themselves, so that only a summary is sent.
 
-A lease is the unit: the results below its roots become one whole part, or none. Only the caller of the search knows
-what a part is.
+Each lease gives one whole part or none: the results below its roots. Only the caller of the search knows its form.
 
-If a worker cannot keep one (`PartFailed`), the search continues: the lease is given back, and from then on the worker
-sends its results. The maker of parts decides which failures concern one worker alone. Other errors end the search.
+If a worker cannot store a part (`PartFailed`), the search continues: the lease is given back, and the worker sends its
+results from then on. The maker of parts decides which failures concern one worker only. Other errors end the search.
 """
 
 from __future__ import annotations
@@ -19,61 +18,61 @@ from mbe_stage.tasks import Task
 
 
 class PartFailed(Exception):
-    """A worker cannot keep a part, but others may. The message is one line, for people."""
+    """A worker cannot store a part, but others may. The message is one line for the user."""
 
 
 class PartSink(Protocol):
-    """Takes in the blocks of one lease, in a worker."""
+    """Takes in the blocks of one lease, in a worker process."""
 
     @property
     def is_full(self) -> bool:
-        """True if it keeps so much that the lease should end: begun roots are finished, and no others."""
+        """True if it holds so much that the lease should end; begun roots are finished, and no others begin."""
 
     def accept(self, block: Any) -> None:
         """Take one block in; its arrays may be kept."""
 
     def part(self) -> tuple[Any, int]:
-        """A small summary of the results, and the bytes kept elsewhere; available once the context is left."""
+        """Return a small summary of the results, and the bytes stored; call it after leaving the context."""
 
 
 class PartMaker(Protocol):
-    """Makes parts. Every worker gets one, pickled, before its first lease."""
+    """Makes parts. Every worker gets a pickled copy before its first lease."""
 
     def prove(self) -> Any:
-        """In a worker: a proof by which `proven` knows that the files of this worker will be found."""
+        """Return a proof, made in a worker, that lets `proven` check that this worker's files can be found."""
 
     def proven(self, proofs: Mapping[str, Any]) -> Set[str]:
-        """In the calling process: the workers that may make parts, by their answers."""
+        """Return the workers that may make parts, by their proofs; called in the main process."""
 
     def what_is_sent(self, proof: Any) -> str:
-        """Return why a worker may not make parts, and what happens instead: a sentence for people."""
+        """Return, as a sentence for the user, why a worker may not make parts, and what happens instead."""
 
     def open(self, name: str, execution: Execution, proof: Any) -> AbstractContextManager[PartSink]:
-        """In a worker: the sink of a lease, whose name is unique. It keeps its files where `proof` was found.
+        """Open the sink of a lease in a worker; `name` is unique. Its files go to the place shown by `proof`.
 
-        If it is left with an error, its files are of no use.
+        If the context is left with an error, the files are useless.
 
         Raises
         ------
         PartFailed
-            This worker cannot keep it; also when the context is left, or by `PartSink.accept`.
+            This worker cannot store the part. Leaving the context and `PartSink.accept` may raise it too.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Stands for the blocks of a lease (`mbe_stage.stream.Block`).
+    """A part, in place of the blocks of a lease (`mbe_stage.stream.Block`).
 
     Attributes
     ----------
     n : int
-        Results in it.
+        Number of results in it.
     made : optional
-        Result of `PartSink.part`; None if this only marks a barrier.
+        Result of `PartSink.part`; None if this object only marks a barrier.
     work_done : float
-        Share of the whole work that is finished with it.
+        Share of the whole work finished with it.
     remaining : tuple of Task or None
-        As in a block that marks a barrier.
+        Remaining tasks if it marks a barrier, as in a block.
     """
 
     n: int
@@ -85,6 +84,6 @@ class Part:
         return self.n
 
     def first(self, n: int) -> Part:
-        """All of it, or nothing: a part cannot be cut. An empty part has no `made`, which is taken over once."""
+        """Return the whole part, or an empty one without `made`: a part cannot be cut."""
         assert n in (0, self.n)
         return self if n else replace(self, n=0, made=None)

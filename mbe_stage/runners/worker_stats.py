@@ -1,4 +1,4 @@
-"""Facts of each participant of a shared search: workers of a cluster, or devices of this machine."""
+"""Facts of each participant in a shared search: workers of a cluster, or devices of this machine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class RankFacts:
     device : str
         Name of the device that its engine ran on.
     n_found : int
-        Results taken from it.
+        Number of its results that were accepted.
     n_bytes : int
-        Bytes of the messages with its results, or of its parts.
+        Bytes of its messages with results, or of its parts.
     makes_parts : bool
         True if it made parts instead of sending results.
     busy_seconds : float
-        Time at work on results that were taken. Work that came too late or was lost is not counted.
+        Time spent on results that were accepted; late or lost work is not counted.
     """
 
     address: str
@@ -34,5 +34,5 @@ class RankFacts:
 
 
 def busy_shares(ranks: Sequence[RankFacts], seconds: float) -> tuple[float, ...]:
-    """Return each worker's share of time at work, in a search of this many seconds."""
+    """Return each participant's share of time at work, in a search that took `seconds`."""
     return tuple(rank.busy_seconds / max(1e-9, seconds) for rank in ranks)

@@ -1,13 +1,13 @@
 """Directories of machine code for later processes, one for each state of the sources.
 
-Directories are searched in this order. The first writable one receives new code:
+Directories are searched in this order, and the first writable one receives new code:
 
 1. ``mbe_stage/__pycache__``, beside the sources: ``mbe compile`` fills it before site-packages become read-only;
-2. the user's cache directory, ``$XDG_CACHE_HOME`` or ``~/.cache``, where the user has a home.
+2. the user's cache directory, ``$XDG_CACHE_HOME`` or ``~/.cache``, if the user has a home.
 
-If ``NUMBA_CACHE_DIR`` is set, it is the only directory. Each contains ``mbe-stage/<digest of the sources>``, with one
-file for each piece of code. A file's name holds what the code depends on (function, types, processor, versions), so
-machines with different processors may share a directory, and parallel writers do not conflict.
+If ``NUMBA_CACHE_DIR`` is set, it is the only directory. Each contains ``mbe-stage/<digest of the sources>`` with one
+file for each piece of code. A file's name covers all that the code depends on (function, types, processor, versions).
+So machines with different processors may share a directory, and parallel writers do not conflict.
 """
 
 from __future__ import annotations
@@ -29,34 +29,37 @@ log = logging.getLogger(__name__)
 _PACKAGE = Path(__file__).resolve().parents[1]
 _FOLDER = "mbe-stage"
 _DIGITS = 20
-# Number of directories kept for other sources: those used last.
+# Number of directories kept for other states of the sources, the most recently used ones.
 _OTHERS = 3
-# Environment variables that constants of compiled code depend on.
+# Environment variables that affect constants of compiled code.
 _VARIABLES = ("MBE_CLIQUES_WITHOUT", "MBE_CPU_WITHOUT")
-# Prefix of a file's bytes: code that a crash cut short is compiled again.
+# Size of the checksum before a file's code: code that a crash cut short is compiled again.
 _CHECK_BYTES = hashlib.sha256().digest_size
 
 
 def cache_directories(sources: Path | None = None) -> tuple[Path, ...]:
-    """Directories searched for machine code, in this order; they need not exist.
+    """Return the directories to search for machine code, in this order; they need not exist.
 
     Parameters
     ----------
     sources : Path, optional
-        Directory whose sources count in addition to those of this package.
+        Directory with further sources that the code depends on.
     """
     digest = _digest(sources)
     return tuple(root / _FOLDER / digest for root in _roots())
 
 
 def sources_of(function: Callable[..., Any]) -> Path | None:
-    """Return the directory whose sources count for a function besides this package's; None for our own functions."""
+    """Return the directory of a function's sources; None for functions of this package."""
     folder = Path(inspect.getfile(function)).resolve().parent
     return None if folder.is_relative_to(_PACKAGE) else folder
 
 
 def can_keep(sources: Path | None = None) -> bool:
-    """Return True if some cache directory may be written. Only writing shows it on every file system."""
+    """Return True if a cache directory is writable.
+
+    It tries to write, as only this is reliable on every file system.
+    """
     try:
         keep("probe", b"", sources)
     except OSError:
@@ -66,12 +69,12 @@ def can_keep(sources: Path | None = None) -> bool:
 
 
 def is_kept(name: str, sources: Path | None = None) -> bool:
-    """Return True if there is code of that name; only `kept` checks whether it is whole."""
+    """Return True if there is code of that name; only `kept` checks whether it is complete."""
     return any((directory / name).is_file() for directory in cache_directories(sources))
 
 
 def kept(name: str, sources: Path | None = None) -> bytes | None:
-    """Return the code of that name; None if there is none, or a crash left a part of it."""
+    """Return the code of that name; None if there is none, or it is damaged."""
     for directory in cache_directories(sources):
         try:
             content = (directory / name).read_bytes()
@@ -86,12 +89,12 @@ def kept(name: str, sources: Path | None = None) -> bytes | None:
 
 
 def keep(name: str, code: bytes, sources: Path | None = None) -> None:
-    """Keep code under a name, in one step: the file is whole or absent.
+    """Save code under a name atomically: the file is complete or absent.
 
     Raises
     ------
     OSError
-        None of the directories may be written.
+        No directory is writable.
     """
     refusals = []
     for directory in cache_directories(sources):
@@ -106,7 +109,7 @@ def keep(name: str, code: bytes, sources: Path | None = None) -> None:
 
 
 def keep_or_warn(name: str, code: bytes, sources: Path | None = None) -> None:
-    """Keep code as `keep`; if no directory may be written, warn once, since only time is lost."""
+    """Save code as `keep` does; if no directory is writable, only warn once, since only time is lost."""
     try:
         keep(name, code, sources)
     except OSError as refusal:
@@ -114,7 +117,7 @@ def keep_or_warn(name: str, code: bytes, sources: Path | None = None) -> None:
 
 
 def drop(prefix: str, sources: Path | None = None) -> None:
-    """Remove the code whose names begin so, as far as this user may."""
+    """Remove the code whose names begin with `prefix`, as far as permissions allow."""
     for directory in cache_directories(sources):
         for path in directory.glob(f"{prefix}*"):
             with suppress(OSError):
@@ -122,7 +125,7 @@ def drop(prefix: str, sources: Path | None = None) -> None:
 
 
 def clear() -> list[Path]:
-    """Remove the code of all versions and processors, as far as this user may; return its directories."""
+    """Remove the code of all versions and processors, as far as permissions allow; return its directories."""
     found = [directory for root in _roots() for directory in _directories(root / _FOLDER)]
     for directory in found:
         shutil.rmtree(directory, ignore_errors=True)
@@ -132,7 +135,7 @@ def clear() -> list[Path]:
 
 
 def _directories(folder: Path) -> list[Path]:
-    """List the directories of code in a folder; anything else in it, such as a checkout, is not ours."""
+    """List the directories of code in a folder; other contents, such as a checkout, are not ours."""
     return [path for path in folder.glob("[0-9a-f]" * _DIGITS) if path.is_dir() and not path.is_symlink()]
 
 
@@ -148,7 +151,7 @@ def _roots() -> tuple[Path, ...]:
 
 @functools.cache
 def _digest(sources: Path | None) -> str:
-    """Checksum of the sources, computed once a process."""
+    """Return the checksum of the sources."""
     digest = hashlib.sha256()
     for variable in _VARIABLES:
         digest.update(f"{variable}={os.environ.get(variable, '')}\n".encode())
@@ -160,12 +163,12 @@ def _digest(sources: Path | None) -> str:
 
 
 def _begin(directory: Path) -> None:
-    """Make the directory of these sources if there is none, and remove those unused for longest."""
+    """Make the directory of these sources if there is none, and remove the least recently used ones."""
     if directory.is_dir():
         return
     directory.mkdir(parents=True, exist_ok=True)
     others = [path for path in _directories(directory.parent) if path != directory]
-    # A directory that another process has just removed counts as old.
+    # A directory that another process removes meanwhile counts as old.
     used = {path: path.stat().st_mtime if path.exists() else 0.0 for path in others}
     for path in sorted(others, key=lambda path: used[path], reverse=True)[_OTHERS:]:
         shutil.rmtree(path, ignore_errors=True)
@@ -184,7 +187,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 @functools.cache
 def _note_use(directory: Path) -> None:
-    """Note the use, once a process. If this user may not write, nothing is removed either."""
+    """Record the use of a directory, once per process. Users who may not write may not remove it either."""
     with suppress(OSError):
         os.utime(directory)
 

@@ -1,7 +1,7 @@
-"""Compile what a run needs before it begins: with progress reports, and several functions in parallel.
+"""Compile the code of a run before it begins: with progress reports, and several functions in parallel.
 
-Numba holds one lock while it compiles, so threads gain nothing. Other processes compile and leave the machine code in
-the cache (`code_cache`), and this one loads it. This process compiles what they could not.
+Numba holds a lock while it compiles, so threads gain nothing. Other processes compile and save the machine code in the
+cache (`code_cache`), and this process loads it. It compiles what they could not.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mbe_stage.runtime.code_cache import can_keep
 
 log = logging.getLogger(__name__)
 
-# Below this many seconds of compiling, starting processes costs more than they save.
+# For less compiling than this, starting processes costs more than it saves.
 _WORTH_PROCESSES = 4.0
-# More processes hardly help: the largest functions take as long as many others.
+# More processes hardly help: the largest functions take as long as many small ones.
 _MOST_PROCESSES = 6
 _NOTE_SECONDS = 1.0
 _LINE_SECONDS = 1.5
-# Longer than this is reported even if only warnings are shown.
+# Compiling that takes longer is logged as a warning.
 _SILENT_SECONDS = 3.0
 
 
@@ -36,16 +36,16 @@ class CompileStep:
     Attributes
     ----------
     what : str
-        Its name: steps of one name are the same step.
+        Its name; steps with the same name are the same step.
     is_loaded : callable
-        True if this process has the machine code.
+        True if this process has loaded the machine code.
     is_kept : callable
-        True if the cache holds it for this machine, so that `compile` only loads it.
+        True if the cache has the code for this machine, so that `compile` only loads it.
     compile : callable
-        Loads the machine code, or compiles it and puts it into the cache. It is pickled, and may be called in another
-        process with the same environment: a function of a module, or `functools.partial` of one.
+        Loads the machine code, or compiles and caches it. It is pickled, and may be called in another process with the
+        same environment: a function of a module, or a `functools.partial` of one.
     seconds : float
-        Rough time to compile; long steps begin first.
+        Approximate time to compile; long steps begin first.
     """
 
     what: str
@@ -57,7 +57,7 @@ class CompileStep:
 
 @dataclass(frozen=True, slots=True)
 class CompileProgress:
-    """Progress of compiling: steps done, steps in all, and the seconds since it began."""
+    """Progress of compiling: steps done, all steps, and the seconds since it began."""
 
     done: int
     total: int
@@ -79,22 +79,21 @@ def compile_ahead(
     processes: int | None = None,
     beside: Callable[[], object] | None = None,
 ) -> dict[str, float]:
-    """Compile what no earlier process has, and load everything.
+    """Compile the steps that are not cached, and load all of them.
 
     Parameters
     ----------
     on_progress : callable, optional
-        Called once a second while something is compiled, from a thread of its own; by default log lines are written.
+        Called once a second during compiling, from a separate thread; by default log lines are written.
     processes : int, optional
-        Number of other processes that compile; 0 for this one alone. By default one per core, up to six, if there is
-        enough to do.
+        Number of other processes that compile; 0 for none. By default one per core, at most six.
     beside : callable, optional
-        Work that this process does while others compile; not called if no other process does.
+        Work that this process does while others compile; not called if no other process compiles.
 
     Returns
     -------
     dict
-        Seconds of the step ``load``, and of the step ``compile`` if anything was compiled.
+        Seconds of the step ``load``, and of the step ``compile`` if something was compiled.
     """
     start = loading = time.perf_counter()
     waiting = [step for step in steps if not step.is_loaded()]
@@ -112,7 +111,7 @@ def compile_ahead(
 
 
 def summed(*parts: Mapping[str, float]) -> dict[str, float]:
-    """Add up seconds by step, in the order in which the steps first come."""
+    """Add up seconds by step, in order of first occurrence."""
     steps: dict[str, float] = {}
     for part in parts:
         for step, seconds in part.items():
@@ -121,7 +120,7 @@ def summed(*parts: Mapping[str, float]) -> dict[str, float]:
 
 
 def load_kept(steps: Sequence[CompileStep]) -> None:
-    """Load the code that the cache has and this process has not; leave the rest."""
+    """Load the code that is cached but not loaded yet; leave the rest."""
     for step in steps:
         if not step.is_loaded() and step.is_kept():
             step.compile()
@@ -146,7 +145,7 @@ def _compile(
 
 
 class _Count:
-    """Count of the steps done, by several threads."""
+    """Thread-safe count of the steps done."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -160,7 +159,7 @@ class _Count:
 
 @contextmanager
 def _reported(count: _Count, on_progress: Callable[[CompileProgress], None], start: float) -> Iterator[None]:
-    """Report now and every second, until the context ends."""
+    """Report now and every second until the context ends."""
     with repeated(
         lambda: on_progress(CompileProgress(count.done, count.total, time.perf_counter() - start)), _NOTE_SECONDS
     ):
@@ -169,15 +168,15 @@ def _reported(count: _Count, on_progress: Callable[[CompileProgress], None], sta
 
 
 def log_lines() -> Callable[[CompileProgress], None]:
-    """Report in log lines: one at once, then one every few seconds; the first after three seconds is a warning."""
+    """Report in log lines: at once, then every 1.5 seconds; the first one after three seconds is a warning."""
     last, level = float("-inf"), logging.WARNING
 
     def report(progress: CompileProgress) -> None:
         nonlocal last, level
         if progress.is_over:
-            # The next to be reported begins at 0 seconds.
+            # The next series of reports begins at 0 seconds.
             last = float("-inf")
-            # If the code was not kept, a warning has said so.
+            # If the code could not be saved, a warning has been logged.
             log.info("compiled in %.1f s%s", progress.seconds, ": kept for later runs" if can_keep() else "")
         elif progress.seconds - last >= _LINE_SECONDS:
             last = progress.seconds

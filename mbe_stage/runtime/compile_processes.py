@@ -1,4 +1,4 @@
-"""Processes that compile in parallel and leave the machine code in the cache; they end with the call."""
+"""Processes that compile in parallel and save the machine code in the cache; they end with the call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-# A Ctrl-C reaches every process of the terminal; the parent process ends this one.
+# Ctrl-C reaches every process of the terminal; only the parent may end this one.
 _PROGRAM = """
 import json, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -35,21 +35,21 @@ Task = Callable[[], object]
 def compile_in_processes(
     tasks: Sequence[Task], processes: int, on_done: Callable[[], None], beside: Callable[[], object] | None = None
 ) -> list[Task]:
-    """Call functions in other processes, the first ones first.
+    """Call functions in other processes, in this order.
 
     Parameters
     ----------
     tasks : sequence of callables
-        Pickled: functions of modules, or `functools.partial` of such.
+        Picklable: functions of modules, or `functools.partial` of them.
     on_done : callable
-        Called after every task, from any thread.
+        Called after every finished task, from any thread.
     beside : callable, optional
-        Work for this process meanwhile.
+        Work for this process in the meantime.
 
     Returns
     -------
     list of callables
-        Calls that did not finish: a process could not start or was ended, or the task failed.
+        Tasks that did not finish: a process could not start or was ended, or the task failed.
     """
     waiting, left = deque(tasks), list[Task]()
     ended: queue.Queue[None] = queue.Queue()
@@ -73,7 +73,7 @@ def compile_in_processes(
                 left.remove(task)
                 on_done()
         finally:
-            # Any error: a caller waits for the answer.
+            # Also after an error, because the caller waits for it.
             ended.put(None)
 
     threads = [threading.Thread(target=feed, args=(child,), name="compiling", daemon=True) for child in children]
@@ -96,7 +96,7 @@ def compile_in_processes(
 
 
 class _Child:
-    """One process, with two pipes: a line per task, a line per answer."""
+    """A process with two pipes: one line per task, one line per answer."""
 
     def __init__(self) -> None:
         self._is_to_end = False
@@ -106,12 +106,12 @@ class _Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            # No colours in error messages, which are never shown: a fortieth of the time.
+            # Colours in error messages, which are never shown, would take 2.5 % of the time.
             env=os.environ | {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"},
         )
 
     def does(self, task: Task) -> bool:
-        """Return True if the process finished a task."""
+        """Run a task; return True if the process finished it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -126,13 +126,13 @@ class _Child:
         return False
 
     def end(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process."""
         self._is_to_end = True
         self._process.kill()
         self._process.wait()
 
     def close(self) -> None:
-        """Close the pipes, once no thread waits at them."""
+        """Close the pipes, when no thread waits for them any more."""
         for file in (self._process.stdin, self._process.stdout, self._errors):
             assert file is not None
             with suppress(BrokenPipeError):
@@ -148,11 +148,11 @@ class _Child:
 
 
 def serve() -> None:
-    """Serve as a compiling process: one task per line, until there are no more."""
+    """Run a compiling process: one task per line, until the input ends."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    # Other output must not be mistaken for an answer.
+    # Keep other output apart from the answers.
     os.dup2(2, 1)
-    # Compiling makes millions of objects, few of them garbage: collecting takes a fifth of the time.
+    # Compiling makes millions of objects, few of them garbage: collecting them would take 20 % of the time.
     gc.disable()
     for line in sys.stdin.buffer:
         task: Any = pickle.loads(base64.b64decode(line))

@@ -1,11 +1,11 @@
-"""Functions that Numba compiles; later processes find their machine code (`code_cache`).
+"""Functions that Numba compiles, with machine code that later processes load (`code_cache`).
 
-Numba's own cache compares the file of a function, but not the files of the functions it calls, so after an update old
-code would run inside new code. It numbers its files, so two processes that fill it at once can give one function the
-code of another. And it reads only writable directories. Hence a cache of our own behind Numba's interface.
+Numba's own cache checks the file of a function, but not the files of the functions it calls, so after an update old
+code would run inside new code. It numbers its files, so if two processes fill it at once, a function may get the code
+of another. And it reads only writable directories. Therefore this package has its own cache behind Numba's interface.
 
-To add a function, use `compiled` with the types of its calls from Python, and put it on the list of its caller's
-compile steps (`engine_cpu.compile_steps`, `pipeline.execution.compiling`).
+To add a function, decorate it by `compiled` with the types of its calls from Python, and add it to the compile steps of
+its caller (`engine_cpu.compile_steps`, `pipeline.execution.compiling`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 
 log = logging.getLogger(__name__)
 
-# The types of nearly all arguments: contiguous arrays.
+# Types of nearly all arguments: contiguous arrays.
 BYTES, FLAGS, INTS, LONGS, WORDS = (kind[::1] for kind in (uint8, boolean, int32, int64, uint64))
 
 Signature = tuple[Any, ...]
@@ -47,27 +47,27 @@ _known: dict[Any, tuple[Mapping[str, Signature], float]] = {}
 def compiled(
     *signature: Any, variants: Mapping[str, Signature] | None = None, nrt: bool = True, seconds: float = 0.5
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function with Numba, without the interpreter's lock, and keep its machine code.
+    """Compile a function with Numba, without the interpreter's lock, and save its machine code.
 
     Parameters
     ----------
     *signature : numba types
-        Types of the arguments in calls from Python, so that it can be compiled ahead (`steps_of`); none for functions
-        that only compiled code calls. A call with other types works, too, and compiles at that time.
+        Types of the arguments in calls from Python, to compile it ahead (`steps_of`); none for functions that only
+        compiled code calls. Calls with other types work too, and compile at that time.
     variants : mapping, optional
-        Several signatures, each with a name.
+        Several signatures by name.
     nrt : bool
-        True if it may allocate arrays. Where it is false, indices that are not constants must not be negative, either:
-        a search is up to a third faster without Numba's question at each index.
+        True if the function may allocate arrays. If false, variable indices must not be negative either: without
+        Numba's check at each index, a search is up to a third faster.
     seconds : float
-        Rough time to compile one variant.
+        Approximate time to compile one variant.
     """
     signatures = variants or ({"": signature} if signature else {})
 
     def decorate(function: Callable[..., Any]) -> Any:
         options: dict[str, Any] = {} if nrt else {"_nrt": False, "pipeline_class": _Compiler}
         dispatcher: Any = numba.njit(nogil=True, **options)(function)
-        # With NUMBA_DISABLE_JIT there is nothing to keep.
+        # With NUMBA_DISABLE_JIT there is no code to save.
         if hasattr(dispatcher, "enable_caching"):
             dispatcher._cache = _FunctionCache(function)
             _known[dispatcher] = signatures, seconds
@@ -77,24 +77,24 @@ def compiled(
 
 
 def readonly(array_type: Any) -> Any:
-    """Return the read-only variant of an array type, for views of Arrow's buffers."""
+    """Return the read-only variant of an array type, for views of Arrow buffers."""
     return array_type.copy(readonly=True)
 
 
 def readonly_view(array: np.ndarray) -> np.ndarray:
-    """Return a read-only view, so that a function sees one type wherever its arrays come from."""
+    """Return a read-only view, so that compiled functions see one type for arrays of any origin."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def steps_of(*functions: Any, variant: str | None = None) -> tuple[CompileStep, ...]:
-    """Compile functions ahead, as far as their signatures are known.
+    """Return the steps to compile functions with known signatures.
 
     Parameters
     ----------
     variant : str, optional
-        Only the signature of that name.
+        Restrict the steps to the signature of that name.
     """
     return tuple(
         _step(function, name)
@@ -113,7 +113,7 @@ def _step(function: Any, name: str) -> CompileStep:
     has_been_loaded = False
 
     def is_loaded() -> bool:
-        # Numba computes the hash of all types at each look.
+        # Cached, because Numba hashes all types at each look.
         nonlocal has_been_loaded
         has_been_loaded = has_been_loaded or signature in function.overloads
         return has_been_loaded
@@ -128,14 +128,14 @@ def _step(function: Any, name: str) -> CompileStep:
 
 
 def _compile(module: str, qualname: str, name: str) -> None:
-    """Compile, or load from the cache; by names, so that other processes can do it."""
+    """Compile or load from the cache; takes names, so that other processes can call it."""
     function = getattr(importlib.import_module(module), qualname)
     function.compile(_known[function][0][name])
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _UnsignedIndices(FunctionPass):  # type: ignore[misc]  # Numba's, without types
-    """Make the indices of arrays unsigned, so that Numba does not add the length to negative ones."""
+    """Make array indices unsigned, so that Numba does not add the length to negative ones."""
 
     _name = "unsigned_indices"
 
@@ -149,7 +149,7 @@ class _UnsignedIndices(FunctionPass):  # type: ignore[misc]  # Numba's, without 
                 array, index, *value = state.calltypes[access].args
                 if isinstance(array, types.Array) and index in unsigned:
                     changed = state.calltypes[access].replace(args=(array, unsigned[index], *value))
-                    # The mapping refuses to replace what it has.
+                    # The mapping refuses to replace existing entries.
                     del state.calltypes[access]
                     state.calltypes[access] = changed
         return True
@@ -187,8 +187,8 @@ class _FunctionCache(caching._Cache):  # type: ignore[misc]  # Numba's, without 
         code_cache.drop(f"{self._name}-", self._sources)
 
     def holds(self, signature: Signature, target_context: Any) -> bool:
-        """True if there is code for these types and this processor."""
-        # Another thread may compile or look at the same time.
+        """True if the cache has code for these types and this processor."""
+        # Another thread may use the context at the same time.
         with global_compiler_lock:
             self._prepare(target_context)
         return code_cache.is_kept(self._file_name(signature, target_context.codegen()), self._sources)
@@ -207,9 +207,9 @@ class _FunctionCache(caching._Cache):  # type: ignore[misc]  # Numba's, without 
         code_cache.keep_or_warn(self._file_name(sig, data.codegen), dumps(data._reduce()), self._sources)
 
     def _prepare(self, target_context: Any) -> None:
-        """Prepare what loaded code calls: Numba's memory, hashes, and extensions used by code of other packages.
+        """Load what cached code calls: Numba's memory, hashes, and extensions used by other packages' code.
 
-        A full refresh is for compiling; it imports 200 modules, including SciPy's linear algebra.
+        A full refresh is needed for compiling only; it imports 200 modules, including SciPy's linear algebra.
         """
         rtsys.initialize(target_context)
         importlib.import_module("numba.cpython.hashing")

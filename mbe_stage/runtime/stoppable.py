@@ -1,4 +1,4 @@
-"""Work in a thread, so that the caller can pause, report and stop."""
+"""Run a function in a thread, so that the caller can pause, report and stop it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _Pause = TypeVar("_Pause")
 def stoppable(
     pause: Callable[[], _Pause], function: Callable[..., Any], *arguments: Any
 ) -> Generator[_Pause, None, Any]:
-    """Return the result of a function; until it is there, yield what `pause` returns now and then.
+    """Return the result of a function; until it is ready, yield the result of `pause` from time to time.
 
-    Closing sets the function's last argument, a (1,) bool array, and waits until it has seen that.
+    Closing the generator sets the function's last argument, a (1,) bool array, and waits for the function to end.
     """
     is_over = np.zeros(1, np.bool_)
     with ThreadPoolExecutor(1, "stoppable") as pool:
@@ -33,7 +33,7 @@ def stoppable(
 
 
 def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of such a function; its last argument is set after so many seconds."""
+    """Return the result of such a function; its last argument is set after `seconds`."""
     is_over = np.zeros(1, np.bool_)
     timer = Timer(seconds, is_over.fill, [True])
     timer.start()

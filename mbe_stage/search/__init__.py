@@ -1,1 +1,1 @@
-"""Searches that several problems share."""
+"""Parts of searches that several problems share."""

@@ -1,1 +1,1 @@
-"""Pairs of vertices of one side that share neighbours: the weighted projection of a bipartite graph."""
+"""Pairs of vertices on one side that share neighbours: the weighted projection of a bipartite graph."""

@@ -1,9 +1,9 @@
-"""The CPU engine: rows of the product of the adjacency matrix with its transpose, by several threads, in order.
+"""The CPU engine: rows of the product of the adjacency matrix with its transpose, computed by threads, in order.
 
-A pair that shares `k` neighbours has one among the rarest neighbours of its second vertex, all but the `k - 1` most
-frequent ones. So the lists of right vertices leave out where they are among those, which shortens the lists of hubs
-most; the left-out ones are looked up for each pair that was met (prefix filtering: Chaudhuri, Ganti and Kaushik, "A
-primitive operator for similarity joins in data cleaning", ICDE 2006).
+If two vertices share `k` neighbours, at least one of these is not among the second vertex's `k - 1` most frequent
+neighbours. So the list of a right vertex omits the left vertices for which it is one of those, which shortens the lists
+of hubs most. Omitted neighbours are looked up for each pair that was met (prefix filtering: Chaudhuri, Ganti and
+Kaushik, "A primitive operator for similarity joins in data cleaning", ICDE 2006).
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
 _PAIR_BYTES = 12
 _ONE = np.uint64(1)
-# Pieces that each thread is ahead of the consumer.
+# Number of pieces that each thread may be ahead of the consumer.
 _PIECES_AHEAD = 2
-# Of those that wait, joined, and with the consumer; each may have nearly two pieces.
+# Blocks waiting, being joined, and with the consumer; each may hold nearly two pieces.
 _BLOCKS_UNDER_WAY = 6
 _REPORT_SECONDS = 0.1
 
 
 class _Lists(NamedTuple):
-    """The graph for a number of shared neighbours; right vertices have new ids, ascending by degree.
+    """The graph prepared for a minimum of shared neighbours; right vertices have new ids, ascending by degree.
 
     Attributes
     ----------
     offsets, members : (n_left + 1,) int64, (n_edges,) int32
         Neighbours of the left vertices, ascending.
     other_offsets, other_members : (n_right + 1,) int64, int32
-        Left vertices of each right vertex that have it among their rarest neighbours, ascending.
+        For each right vertex, the left vertices for which it is not among the omitted neighbours, ascending.
     steps : (n_left,) int64
-        At most this many steps, and pairs, for each left vertex.
+        Upper bound on steps, and on pairs, for each left vertex.
     """
 
     offsets: np.ndarray
@@ -62,12 +62,12 @@ class _Lists(NamedTuple):
 
 
 def compile_steps(query: SharedQuery | None = None, detail: None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_arrange, _pairs_of)
 
 
 def tasks_of(graph: BipartiteCSR, query: SharedQuery, n: int) -> list[Task]:
-    """Divide all work into at most `n` tasks of similar cost; a pair belongs to its first vertex."""
+    """Divide the whole work into at most `n` tasks of similar cost; a pair belongs to its first vertex."""
     compile_ahead(compile_steps())
     return cut(roots_of(graph, query), 1.0 + _lists_of(graph, query.min_shared).steps, n)
 
@@ -79,19 +79,19 @@ def run(
     detail: None,  # noqa: ARG001 - the seam's signature
     tasks: Iterable[Task] | None = None,
 ) -> Iterator[PairBlock]:
-    """Yield all pairs of left vertices with enough shared neighbours, ascending, or those of some tasks.
+    """Yield all pairs of left vertices with enough shared neighbours, or those of the given tasks, ascending.
 
     Raises
     ------
     InvalidArgument
-        Tasks of another graph or query, or that overlap.
+        Tasks belong to another graph or query, or overlap.
     MemoryBudgetExceeded
         Working memory does not fit the budget.
     """
     ranges = ranges_of(tasks, roots_of(graph, query))
     n_pairs = max(1, execution.block_bytes // _PAIR_BYTES)
     n_threads = _threads_within(graph, execution)
-    # No vertex has more neighbours than an int32 counts.
+    # No degree exceeds an int32.
     min_shared = min(query.min_shared, 2**31 - 1)
     lists = _lists_of(graph, min_shared)
     scratch: SimpleQueue[tuple[np.ndarray, ...]] = SimpleQueue()
@@ -120,14 +120,14 @@ def run(
 
 
 def working_bytes(graph: BipartiteCSR, block_bytes: int) -> tuple[int, int]:
-    """Return the bytes of the lists and of blocks on their way, and those that each thread needs beside them."""
+    """Return the bytes of lists and blocks, and the bytes that each thread needs in addition."""
     room = max(block_bytes, graph.n_left * _PAIR_BYTES)
     lists = 8 * (3 * graph.n_left + 2 * graph.n_right) + 2 * 4 * graph.n_edges + _BLOCKS_UNDER_WAY * room
     return lists, 4 * (2 * graph.n_left + graph.n_right) + graph.n_left // 7 + (2 * _PIECES_AHEAD + 1) * room
 
 
 def _threads_within(graph: BipartiteCSR, execution: Execution) -> int:
-    """Return how many threads the memory budget allows."""
+    """Return the number of threads that the memory budget allows."""
     lists, each = working_bytes(graph, execution.block_bytes)
     if lists + each > execution.memory_budget_bytes:
         raise MemoryBudgetExceeded(
@@ -138,7 +138,7 @@ def _threads_within(graph: BipartiteCSR, execution: Execution) -> int:
 
 
 def pieces(steps: np.ndarray, ranges: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of vertices with at most so many steps, or of one vertex."""
+    """Yield ranges of vertices with at most `most` steps; a vertex with more gets a range of its own."""
     sums = np.cumsum(steps)
     for first, end in ranges:
         while first < end:
@@ -151,7 +151,7 @@ def pieces(steps: np.ndarray, ranges: Iterable[tuple[int, int]], most: int) -> I
 def _in_order(
     work: Callable[[int, int], PairBlock], pieces: Iterator[tuple[int, int]], n_threads: int
 ) -> Iterator[tuple[int, int, PairBlock]]:
-    """Do pieces in threads, and yield each with its result in order; closing cancels the rest."""
+    """Process pieces in threads, and yield each with its result, in order; closing cancels the rest."""
     pool, more = ThreadPoolExecutor(n_threads, "pairs"), iter(pieces)
     futures: deque[tuple[int, int, Future[PairBlock]]] = deque()
     try:
@@ -205,19 +205,20 @@ def _pairs_of(offsets, members, other_offsets, other_members, first, end, min_sh
     Parameters
     ----------
     offsets, members, other_offsets, other_members
-        Of `_Lists`.
+        Arrays of `_Lists`.
     scratch : (2 * n_left + n_right,) int32
-        Counters, zero before and after; the vertices met; and for each right vertex, the last vertex that marked it,
-        plus 1.
+        Counters, zero before and after; the vertices met; for each right vertex, the last vertex that marked it, plus
+        1.
     bits : (n_left // 63 + 3,) uint64
-        Zero before and after: a bit for each word of the second part, and there one for each second vertex.
+        Zero before and after. The first part has a bit for each word of the second part, which has a bit for each
+        vertex.
     found : (3, room) int32
         First and second vertex and shared neighbours, written in place.
 
     Returns
     -------
     int
-        Pairs.
+        Number of pairs.
     """
     n, n_found = offsets.size - 1, 0
     counters, met, marks = scratch[:n], scratch[n : 2 * n], scratch[2 * n :]

@@ -1,7 +1,7 @@
-"""The CUDA engine: rows of the product of the adjacency matrix with its transpose, by sorting all two-step paths.
+"""The CUDA engine: rows of the product of the adjacency matrix with its transpose, by sorting two-step paths.
 
-The paths from a range of vertices to later ones are written as numbers, sorted and counted. Pairs come in order. Ranges
-are cut so that their paths fit the memory budget.
+The paths from a range of vertices to later vertices are written as numbers, sorted and counted. So pairs come in order.
+Ranges are cut so that their paths fit the memory budget.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
-# Bytes of a path: its number before and after the sort, those that count it, and its edge.
+# Bytes per path: its number before and after sorting, counters, and its edge.
 _PATH_BYTES = 48
-# Bytes of an edge while the paths are counted.
+# Bytes per edge while paths are counted.
 _EDGE_BYTES = 64
-# So many are enough to keep a device busy.
+# Most paths per range: enough to keep a device busy.
 _MOST_PATHS = 1 << 28
 
 
@@ -41,14 +41,14 @@ def run(
     detail: None,  # noqa: ARG001 - the seam's signature
     tasks: Iterable[Task] | None = None,
 ) -> Iterator[PairBlock]:
-    """Yield all pairs of left vertices with enough shared neighbours, ascending, or those of some tasks.
+    """Yield all pairs of left vertices with enough shared neighbours, or those of the given tasks, ascending.
 
     Raises
     ------
     InvalidArgument
-        Tasks of another graph or query, or that overlap.
+        Tasks belong to another graph or query, or overlap.
     MemoryBudgetExceeded
-        The two-step paths of a vertex do not fit the budget of the device.
+        The graph, or the two-step paths of one vertex, exceed the budget of the device.
     """
     from mbe_stage.device.graph import copy_bytes, on_device
     from mbe_stage.device.memory_budget import device_budget, device_work
@@ -78,12 +78,12 @@ def run(
 
 
 class _Paths:
-    """The paths from left vertices to later ones, edge by edge, in a graph with CuPy arrays.
+    """The paths from left vertices to later left vertices, edge by edge, in a graph with CuPy arrays.
 
     Attributes
     ----------
     steps : (n_left,) int64
-        The number of paths from each vertex, on the host.
+        Number of paths from each vertex, on the host.
     """
 
     def __init__(self, graph: BipartiteCSR) -> None:
@@ -92,7 +92,7 @@ class _Paths:
         self._cp, self._graph = cp, graph
         edges = cp.arange(graph.n_edges)
         left, right = self._left_of(edges), cp.searchsorted(graph.right_offsets, edges, side="right") - 1
-        # Where the later vertices of each edge's right vertex begin.
+        # For each edge: the offset, in the list of its right vertex, of the vertices after its left vertex.
         own = graph.left_members.astype(cp.int64) << 32 | left
         begins = cp.searchsorted(right << 32 | graph.right_members, own, side="right")
         self._ends = cp.cumsum(graph.right_offsets[graph.left_members + 1] - begins)
@@ -106,7 +106,7 @@ class _Paths:
         ends = self._ends[begin:stop] - (self._ends[begin - 1] if begin else 0)
         places = cp.arange(int(ends[-1]) if stop > begin else 0)
         edge = cp.searchsorted(ends, places, side="right")
-        # The last path of an edge ends behind its list.
+        # The last path of an edge ends at the end of its list.
         places += (graph.right_offsets[graph.left_members[begin:stop] + 1] - ends)[edge]
         pairs = cp.sort(self._left_of(edge + begin) << 32 | graph.right_members[places])
         del edge, places

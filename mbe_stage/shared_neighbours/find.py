@@ -28,30 +28,30 @@ def shared_neighbour_pairs(
     Parameters
     ----------
     graph : BipartiteCSR, or a pair of integer arrays
-        Dense ids; a pair is ``(left, right)``, one edge a position. Use ``graph.swapped()`` for the right side.
+        Dense ids. A pair is ``(left, right)``, the ends of each edge. Use ``graph.swapped()`` for the right side.
     min_shared : int
-        Fewest neighbours that both have.
+        Fewest shared neighbours of a pair.
     top : int, optional
-        Only this many best pairs. Memory then does not grow with the number of all pairs.
+        Return only this many best pairs. Memory then does not grow with the number of all pairs.
     by : str
-        What ranks with `top`: ``p_value`` (smallest first), ``jaccard``, ``cosine`` or ``shared``. Ties go to the
+        The measure for `top`: ``p_value`` (smallest first), ``jaccard``, ``cosine`` or ``shared``. Ties go to the
         smaller first and second id.
     engine : str
         ``auto``, ``cuda``, ``cpu`` or ``reference``.
     threads : int
-        0 is every core.
+        0 means every core.
 
     Returns
     -------
     SharedNeighbours
-        By rank with `top`, else in the order of the ids.
+        In rank order with `top`, else in the order of the ids.
 
     Raises
     ------
     InvalidArgument
         `min_shared` or `top` is below 1, or a measure or engine is unknown.
     MemoryBudgetExceeded
-        Working memory does not fit 1 GiB.
+        Working memory exceeds 1 GiB.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """The problem of shared neighbours.
 
-Imported to list the installed problems, so engines import arrays later.
+This module is imported to list the installed problems, so it must not import arrays.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SharedQuery:
-    """Select pairs of left vertices.
+    """A query for pairs of left vertices.
 
     Attributes
     ----------
     min_shared : int
-        Fewest neighbours that both have.
+        Fewest shared neighbours of a pair.
     """
 
     min_shared: int = 1

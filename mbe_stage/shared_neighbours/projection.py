@@ -1,6 +1,6 @@
-"""Project a bipartite graph onto a side: its vertices, joined if they share enough neighbours.
+"""Project a bipartite graph onto one side: vertices are joined if they share enough neighbours.
 
-The pairs are found twice: to count them, so that their memory is known in advance, and to write them.
+The pairs are found twice: first to count them, so that the memory is known in advance, then to write them.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _BLOCK_BYTES = 4 << 20
 def projected(
     graph: BipartiteCSR, min_shared: int = 1, memory_budget: int = 1 << 30, threads: int = 0
 ) -> UndirectedCSR:
-    """Join the left vertices of a graph that share neighbours; use `swapped` for the right ones.
+    """Join the left vertices of a graph that share neighbours; use `swapped` for the right side.
 
     Parameters
     ----------
     min_shared : int
-        Fewest neighbours that two joined vertices share.
+        Fewest shared neighbours of joined vertices.
     memory_budget : int
         Limit for the projection and its working memory, in bytes.
     threads : int
-        0 uses every core.
+        0 means every core.
 
     Returns
     -------
     UndirectedCSR
-        The graph on ``n_left`` vertices, including those without an edge.
+        The graph on ``n_left`` vertices, including isolated ones.
 
     Raises
     ------
     InvalidArgument
         `min_shared` is below 1.
     MemoryBudgetExceeded
-        The projection does not fit; the message names the bytes. Nothing of its size was allocated then.
+        The projection does not fit; the message names the bytes. It is raised before the projection is allocated.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def projected(
     compile_ahead(compile_steps())
     block_bytes = max(1, min(_BLOCK_BYTES, memory_budget // 64))
     lists, each = engine_cpu.working_bytes(graph, block_bytes)
-    # Degrees to earlier and to later vertices, offsets, and where the neighbours of each vertex end.
+    # Degrees to earlier and to later vertices, offsets, and ends of the neighbour lists.
     own = lists + each + 48 * n
 
     def refuse_beyond(n_edges: int, *, at_least: bool) -> None:
@@ -93,13 +93,13 @@ def projected(
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module and of the search."""
+    """Return the steps to compile the functions of this module and of the search."""
     return (*engine_cpu.compile_steps(), *steps_of(_write))
 
 
 @compiled(INTS, INTS, LONGS, LONGS, INTS)
 def _write(first, second, earlier, later, members):
-    """Write both ends of ascending pairs where the earlier and the later neighbours of each vertex end so far."""
+    """Write both ends of ascending pairs at the current ends of each vertex's earlier and later neighbours."""
     for k in range(first.size):
         u, v = first[k], second[k]
         members[later[u]] = v

@@ -1,4 +1,4 @@
-"""The specification: every pair of left vertices, with the neighbours that both have, in plain Python."""
+"""The specification: every pair of left vertices and its shared neighbours, in plain Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pairs(graph: BipartiteCSR, min_shared: int = 1) -> dict[tuple[int, int], int
 
 
 def tasks_of(graph: BipartiteCSR, query: SharedQuery, n: int) -> list[Task]:
-    """Divide all work into at most `n` tasks; a pair belongs to its first vertex."""
+    """Divide the whole work into at most `n` tasks; a pair belongs to its first vertex."""
     return cut(roots_of(graph, query), np.ones(graph.n_left), n)
 
 
@@ -36,7 +36,7 @@ def run(
     detail: None,  # noqa: ARG001 - the seam's signature
     tasks: Iterable[Task] | None = None,
 ) -> Iterator[PairBlock]:
-    """Yield all pairs, or those of some tasks, in one block."""
+    """Yield all pairs, or those of the given tasks, in one block."""
     ranges = ranges_of(tasks, roots_of(graph, query))
     wanted = set(positions(ranges).tolist())
     rows = [(u, v, n) for (u, v), n in pairs(graph, query.min_shared).items() if u in wanted]

@@ -1,4 +1,4 @@
-"""Blocks of pairs, the similarity of a pair, and sinks."""
+"""Blocks of pairs, similarity measures, and sinks."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from mbe_stage.tasks import Roots
 Measure = Literal["p_value", "jaccard", "cosine", "shared"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 _FLOATS = float64[::1]
-# Pairs that wait until they are compared with the best.
+# Number of new pairs that wait before the best ones are selected again.
 _WAITING_PAIRS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairBlock:
-    """Some pairs: two left vertices, the smaller id first, and the number of their shared neighbours.
+    """A block of pairs: two left vertices, the smaller id first, and the number of their shared neighbours.
 
     Attributes
     ----------
     first, second, shared : (n,) int32
     work_done : float
-        Share of the search that is finished, 0 to 1.
+        Share of the whole work finished with this block, 0 to 1.
     """
 
     first: np.ndarray
@@ -45,7 +45,7 @@ class PairBlock:
         return self.first.size
 
     def part(self, start: int, end: int) -> PairBlock:
-        """Return some of the pairs."""
+        """Return the pairs from `start` to `end`."""
         return PairBlock(self.first[start:end], self.second[start:end], self.shared[start:end])
 
     @classmethod
@@ -67,16 +67,16 @@ class SharedNeighbours:
     Attributes
     ----------
     first, second : (n,) int32
-        The smaller id first.
+        Ids of the two vertices, the smaller one first.
     shared : (n,) int32
-        Neighbours that both have.
+        Number of shared neighbours.
     jaccard : (n,) float64
-        Shared neighbours per neighbour of either.
+        Shared neighbours divided by the number of neighbours of either vertex.
     cosine : (n,) float64
-        Shared neighbours per geometric mean of both degrees.
+        Shared neighbours divided by the geometric mean of both degrees.
     p_value : (n,) float64
-        Probability of at least that many shared neighbours if both chose their neighbours at random: the upper tail of
-        the hypergeometric distribution over the right vertices with an edge. It is 0 below 1e-308.
+        Probability of at least that many shared neighbours if both vertices chose their neighbours at random: the upper
+        tail of the hypergeometric distribution over the right vertices with an edge. It is 0 below 1e-308.
     """
 
     first: np.ndarray
@@ -104,7 +104,7 @@ class Similarity:
         return SharedNeighbours(block.first, block.second, block.shared, jaccard, cosine, np.exp(-minus_log_p))
 
     def value(self, block: PairBlock, by: Measure) -> np.ndarray:
-        """Return a number for each pair, larger for more similar ones: of p-values, negative logarithms."""
+        """Return a number for each pair, larger for more similar pairs; for ``p_value`` the negative logarithm."""
         if by == "shared":
             return block.shared.astype(np.float64)
         first, second = self._degrees[block.first], self._degrees[block.second]
@@ -125,9 +125,9 @@ class PairSink:
     graph : BipartiteCSR
         The graph of the search.
     top : int, optional
-        Keep this many; ties go to the smaller first and second id.
+        Keep only this many pairs; ties go to the smaller first and second id.
     by : str
-        The measure that ranks: ``shared``, ``jaccard``, ``cosine`` or ``p_value`` (smallest first).
+        The measure for `top`: ``shared``, ``jaccard``, ``cosine`` or ``p_value`` (smallest first).
     """
 
     detail = None
@@ -146,37 +146,37 @@ class PairSink:
             self._blocks, self._n_waiting = [self.pairs()], 0
 
     def pairs(self) -> PairBlock:
-        """Return the pairs: by rank with `top`, else in the order of their ids."""
+        """Return the pairs: in rank order with `top`, else in the order of the ids."""
         found = PairBlock.of(self._blocks, 1.0)
         keys = (found.second, found.first)
         order = np.lexsort(keys if self._top is None else (*keys, -self.similarity.value(found, self._by)))[: self._top]
         return PairBlock(found.first[order], found.second[order], found.shared[order], 1.0)
 
     def table(self) -> SharedNeighbours:
-        """Return `pairs` with their similarity."""
+        """Return the result of `pairs` with similarities."""
         return self.similarity.of(self.pairs())
 
 
 def bytes_of_best(top: int) -> int:
-    """Return the most bytes of a `PairSink` that keeps so many pairs, with those that wait and a copy."""
+    """Return the most bytes of a `PairSink` with this `top`, including waiting pairs and a copy."""
     return 2 * 12 * (top + 2 * _WAITING_PAIRS)
 
 
 def roots_of(graph: BipartiteCSR, query: SharedQuery) -> Roots:
-    """Return the roots: each left vertex, with the pairs in which it is first."""
+    """Return the roots: each left vertex has the pairs in which it is first."""
     return Roots.of("shared_neighbours", np.arange(graph.n_left), query, graph.n_right, graph.edges_checksum)
 
 
 def compile_steps(config: object = None) -> tuple[CompileStep, ...]:  # noqa: ARG001 - the signature of publications
-    """Compile the functions of this module, and keys."""
+    """Return the steps to compile the functions of this module and those for keys."""
     return (*steps_of_keys(), *steps_of(_log_p_values))
 
 
 @compiled(INTS, INTS, INTS, _FLOATS, _FLOATS)
 def _log_p_values(shared, first, second, log_factorials, logs):
-    """Logarithm of the hypergeometric upper tail, from its first term and the ratios of neighbouring terms.
+    """Write the logarithm of the hypergeometric upper tail, from its first term and the ratios of adjacent terms.
 
-    Below the mode, the sum of the other terms is subtracted from 1: there the tail is never small.
+    Below the mode, the lower tail is subtracted from 1, since there the upper tail is never small.
     """
     n = log_factorials.size - 1
     for k in range(shared.size):

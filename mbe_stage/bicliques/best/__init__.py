@@ -1,1 +1,1 @@
-"""The best maximal bicliques by a score, found by branch and bound."""
+"""Find the best maximal bicliques by a score, by branch and bound."""

@@ -1,8 +1,8 @@
-"""Scores of bicliques as one number, and the sizes that a score implies.
+"""Scores of bicliques as single numbers (codes), and the sizes that a score implies.
 
-Ties in vertices and in the smaller side go to more edges. So the *code* of these scores is ``score * scale + edges``,
-with a scale above every number of edges. Other scores are their own codes. Codes by sizes are monotone: a biclique
-inside another has a smaller code.
+For the scores "vertices" and "balance", ties go to more edges. So their *code* is ``score * scale + edges``, with a
+scale above every number of edges. Other scores are their own codes. Codes by sizes are monotone: a biclique inside
+another one has a smaller code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OF_SIZES = ("edges", "vertices", "balance")
 
 
 class Band(NamedTuple):
-    """A range of left sizes, and the highest code that the degrees allow in it."""
+    """A range of left sizes, and an upper bound on the codes in it."""
 
     low: int
     high: int
@@ -29,16 +29,17 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The codes of a score, and the bounds that follow from them.
+    """The codes of a score, and bounds on them.
 
     Attributes
     ----------
     by : str
     scale : int
     min_left, min_right : int
-        Fewest vertices on a side.
+        Fewest vertices on each side.
     missing : int
-        So many right vertices may be added to a maximal biclique (`completing`); bands and queries are of these.
+        Number of right vertices that may be added to a maximal biclique (`completing`). Bands and queries are for
+        maximal bicliques before completion.
     """
 
     by: str
@@ -49,32 +50,32 @@ class Bounds:
 
     @property
     def factors(self) -> tuple[int, int]:
-        """Factors of both sizes together, and of the smaller one, in codes by sizes, beside the edges."""
+        """Factors of the sum of both sizes and of the smaller size, which codes by sizes add to the edges."""
         return (self.scale if self.by == "vertices" else 0), (self.scale if self.by == "balance" else 0)
 
     def codes(self, n_left: Any, n_right: Any) -> Any:
-        """Return the codes of bicliques of these sizes, int64; by weight and surprise infinity."""
+        """Return the codes of bicliques of these sizes, int64; infinity by weight and surprise."""
         if self.by not in OF_SIZES:
             return np.full(np.shape(n_left), np.inf)
         of_both, of_smaller = self.factors
         return n_left * n_right + of_both * (n_left + n_right) + of_smaller * np.minimum(n_left, n_right)
 
     def of_ranked(self, scores: np.ndarray, n_edges: np.ndarray) -> np.ndarray:
-        """Return the codes of bicliques with these scores and edges."""
+        """Return the codes for these scores and numbers of edges."""
         return scores * self.scale + n_edges if self.by in ("vertices", "balance") else scores
 
     def scores(self, codes: Any) -> Any:
-        """Return the scores of codes, or of a finite bound of codes."""
+        """Return the scores for codes, or for a finite bound on codes."""
         return codes // self.scale if self.by in ("vertices", "balance") else codes
 
     def bands(self, graph: BipartiteCSR, threshold: float) -> list[Band]:
-        """Return bands that together hold all bicliques of the threshold or more, the highest bound first.
+        """Return bands that together contain all bicliques with at least the threshold, the highest bound first.
 
-        A biclique of at least `T` edges with 16 to 31 left vertices has at least ``T / 31`` right ones. Few vertices of
-        a real graph have so many neighbours on both sides: progressive bounding (Lyu et al., Maximum Biclique Search at
-        Billion Scale, VLDB 2020).
+        A biclique of at least `T` edges with 16 to 31 left vertices has at least ``T / 31`` right vertices. Few
+        vertices of a real graph have so many neighbours on both sides: progressive bounding (Lyu et al., Maximum
+        Biclique Search at Billion Scale, VLDB 2020).
         """
-        # Of a left vertices, the one with fewest neighbours bounds the other side; and the other way round.
+        # Of the left members, the one with the lowest degree bounds the right size, and the reverse.
         more = self.missing
         by_left = self.codes(np.arange(1, graph.n_left + 1), more - np.sort(-graph.left_degrees))
         by_right = self.codes(-np.sort(-graph.right_degrees), np.arange(1 + more, graph.n_right + 1 + more))
@@ -95,13 +96,13 @@ class Bounds:
             low = high + 1
 
     def _least_right(self, threshold: float, n_left: int) -> int:
-        """The right vertices that the threshold needs with at most so many left ones."""
+        """Return the fewest right vertices for the threshold with at most `n_left` left ones."""
         if self.by == "edges":
             return max(self.min_right, -(-int(threshold) // n_left))
         return max(self.min_right, int(threshold) // self.scale - n_left) if self.by == "vertices" else self.min_right
 
     def query(self, band: Band, threshold: float) -> BicliqueQuery:
-        """Return the sizes of bicliques of the threshold or more in a band."""
+        """Return the query for the bicliques in a band with at least the threshold."""
         low, min_right = band.low, self._least_right(threshold, band.high)
         if self.by == "balance":
             low, min_right = (max(size, int(threshold) // self.scale) for size in (low, min_right))
@@ -110,7 +111,7 @@ class Bounds:
         return BicliqueQuery(low, min_right, max_left=max(low, band.high), min_edges=min_edges)
 
     def least_edges(self, band: Band, threshold: float) -> int:
-        """Return the fewest edges of a biclique of the threshold or more in a band."""
+        """Return the fewest edges of a biclique in a band with at least the threshold."""
         if self.by == "edges":
             return int(threshold) - self.missing * band.high
         if self.missing:

@@ -1,8 +1,8 @@
 """Complete maximal bicliques by vertices with few missing edges.
 
-Take the best set of vertices of both sides in which at most `d` edges are missing. Its left vertices and its right ones
-without a missing edge are a biclique, inside a maximal biclique with the same right vertices. So it is a completion of
-a maximal biclique: up to `d` right vertices are added, and left vertices are left out.
+Take the best set of vertices of both sides with at most `d` missing edges. Its left vertices, and its right vertices
+without a missing edge, are a biclique inside a maximal biclique with the same right vertices. So the set is a
+completion of a maximal biclique: up to `d` right vertices are added, and left vertices are removed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 def completed(
     members: GroupMembers, graph: BipartiteCSR, bounds: Bounds, cutoff: float, is_over: np.ndarray
 ) -> tuple[GroupMembers, np.ndarray]:
-    """Return the best completion of each biclique that has one with this code or more, and their missing edges.
+    """Return the best completion of each biclique with at least this code, and its number of missing edges.
 
-    Another thread sets `is_over`, (1,) bool, to stop the search. Of equal completions, the first in a search that adds
-    vertices with most edges first is taken.
+    Bicliques without such a completion are left out. Another thread sets `is_over`, (1,) bool, to stop the search.
+    Among equal completions, the first one found is taken; candidates with more edges are tried first.
     """
     sides = members.left_offsets, members.left_members, members.right_offsets, members.right_members
     neighbours = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
@@ -33,22 +33,22 @@ def completed(
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_completed)
 
 
 @compiled(LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, FLAGS, seconds=2.0)
 def _completed(lefts, left, rights, right, offsets, members, other_offsets, other_members, limits, is_over):
-    """The sizes and members of completions, and their missing edges, as `completed` returns them.
+    """Return sizes and members of completions, and their numbers of missing edges, as `completed` does.
 
     Parameters
     ----------
     lefts, left, rights, right
-        The members of each biclique, behind their offsets.
+        The members of each biclique, after their offsets.
     offsets, members, other_offsets, other_members
         The neighbours of left and of right vertices.
     limits : int64
-        Most missing edges, fewest left and right vertices, the factors of `Bounds`, the least code.
+        Most missing edges, fewest left and right vertices, both factors of `Bounds`, the least code.
     is_over : (1,) bool
         Set by another thread to stop the search.
     """
@@ -90,7 +90,7 @@ def _completed(lefts, left, rights, right, offsets, members, other_offsets, othe
             continue
         rows = np.sort(np.append(full, added))
         out_right[right_used : right_used + rows.size] = rows
-        # The left members that miss least, as many as the missing edges allow.
+        # Keep the left members with the fewest missing edges, as many as the limit allows.
         order = np.argsort(misses[:-1], kind="mergesort")
         missed = np.cumsum(misses[order])
         n_left = np.searchsorted(missed, most, side="right")
@@ -103,28 +103,28 @@ def _completed(lefts, left, rights, right, offsets, members, other_offsets, othe
 
 @compiled()
 def _best_added(own_sizes, candidates, place, other_offsets, other_members, limits, is_over):
-    """The right vertices to add to a biclique, and how many of them each left member misses.
+    """Find the best right vertices to add to a biclique, and the number of missing edges of each left member.
 
     Parameters
     ----------
     own_sizes : (int, int)
-        Left and right vertices of the biclique.
+        Number of left and right vertices of the biclique.
     candidates : int32
-        Right vertices outside, those with most edges first.
+        Other right vertices, those with the most edges first.
     place : int32
-        The number of each left member; -1 for others.
+        The position of each left member; -1 for other vertices.
 
     Returns
     -------
     added : int32
     misses : (n_own + 1,) int32
-        The last is -1 if no completion reaches the least code.
+        Missing edges of each left member; the last entry is -1 if no completion reaches the least code.
     """
     most, n_own, n_full = limits[0], own_sizes[0], own_sizes[1]
     misses = np.zeros((most + 1, n_own), np.int32)
     cursors, ends = np.zeros(most + 1, np.int64), np.zeros(most + 1, np.int64)
-    # Of each depth, the candidates that may be added, how many of the left members that may stay each one has, and the
-    # largest such numbers.
+    # For each depth: the candidates that may be added, their numbers of edges to left members that may stay, and the
+    # largest of these numbers.
     waiting, held = np.empty((most + 2, candidates.size), np.int32), np.empty((most + 1, candidates.size), np.int64)
     waiting[0], any_held, most_held = candidates, np.full(most, n_own), np.zeros((most + 1, most), np.int64)
     path, best, best_depth, best_path = np.empty(most, np.int32), limits[5] - 1, -1, np.empty(most, np.int32)
@@ -171,14 +171,14 @@ def _best_added(own_sizes, candidates, place, other_offsets, other_members, limi
 
 @compiled()
 def _keep(misses, kept, most):
-    """Keep the most left members that miss so many at most together; return how many these miss.
+    """Keep the most left members with at most `most` missing edges in total; return the total of the kept ones.
 
     Parameters
     ----------
     misses : (n,) int32
     kept : (2 + most,) int64
-        Receives the number of members without a miss, that of all that are kept, and what the first of the others miss
-        together, one, two and so on.
+        Receives the number of members without missing edges, the number of all kept members, and the cumulative missing
+        edges of kept members that have some.
     """
     n_with = np.zeros(most + 1, np.int64)
     for n in misses:
@@ -195,19 +195,19 @@ def _keep(misses, kept, most):
 
 @compiled()
 def _bound(kept, n_right, n_held, others_held, n_more, limits):
-    """The highest code if a candidate and up to `n_more - 1` others are added, or -1.
+    """Return an upper bound on the code if a candidate and up to `n_more - 1` others are added; -1 if impossible.
 
-    If x left vertices stay, a candidate that has c of them misses x - c or more.
+    If x left vertices stay, a candidate with edges to c of them has at least x - c missing edges.
 
     Parameters
     ----------
     kept : (2 + most,) int64
-        As of `_keep`.
+        Result of `_keep`.
     n_right : int
     n_held : int
-        The left members that may stay which the candidate has.
+        The candidate's number of edges to left members that may stay.
     others_held : (n,) int64
-        The same of others, those with most first.
+        The same numbers of other candidates, the largest first.
     """
     bound, n_left, most = -1, min(kept[1], n_held + limits[0]), limits[0]
     for n_others in range(n_more):

@@ -1,9 +1,9 @@
-"""The engine `cpu`: the walk over all maximal bicliques, with minima that follow from the best so far.
+"""The engine `cpu`: a walk over maximal bicliques with minimum sizes that follow from the best ones so far.
 
-A greedy search finds a first biclique. Its score is the threshold of the first pass. A pass lists, band of sizes by
-band, the bicliques that reach the threshold. Once `k` of them are known, the fewest edges that a better one has rise
-while the walk goes on. If there are fewer than `k`, the next pass has a lower threshold. By surprise all are listed, as
-surprise has no bound that prunes.
+A greedy search finds a first biclique, whose score is the threshold of the first pass. A pass lists, band of sizes by
+band, the bicliques that reach the threshold. Once `k` of them are known, the minimum number of edges rises during the
+walk. If a pass finds fewer than `k`, the next one has a lower threshold. By surprise, all bicliques are listed, because
+surprise has no bound for pruning.
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ from mbe_stage.tasks import Task, ranges_of
 
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
-# The next threshold; if overlaps are limited, so many times as many are ranked when those so far are not enough.
+# Factor for the next threshold and caution for its steps; growth of the number of ranked bicliques if overlap removes
+# too many.
 _NEXT, _CAUTION, _MORE = 0.7, 0.9, 4
 _SMALL_BLOCK = 1 << 16
 
 
 def compile_steps(query: BestQuery | None = None, detail: None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """Compile what the search needs."""
+    """Return the steps to compile for the search."""
     return (*own_steps(), *walk.compile_steps(None, Detail.MEMBERS))
 
 
 def own_steps() -> tuple[CompileStep, ...]:
-    """Compile what the search needs beside the walk."""
+    """Return the steps to compile for the search, except those of the walk."""
     return tuple(step for part in (greedy, weighing, completing, groups) for step in part.compile_steps())
 
 
@@ -65,17 +66,17 @@ def run(
     *,
     kind: type[Search] | None = None,
 ) -> Iterator[Standing | EmptyBlock]:
-    """Yield the best so far now and then, at the end the complete standing.
+    """Yield the best bicliques so far from time to time, and the complete standing at the end.
 
     Parameters
     ----------
     kind : type, optional
-        The search, which may list bicliques elsewhere; by default `Search`.
+        The class of the search; its subclasses may list bicliques with another engine.
 
     Raises
     ------
     MemoryBudgetExceeded
-        A part of the graph is too large to be searched.
+        A part of the graph is too large to search.
     """
     if not ranges_of(tasks, roots_of(graph, query)):
         return
@@ -85,7 +86,7 @@ def run(
         with closing(search.run()) as standings:
             for standing in standings:
                 ranked, n_best = standing.ranked, min(query.k, len(standing.ranked))
-                # The best so far may be above all that remains.
+                # The best score so far may exceed the bound on the remaining ones.
                 bound = max(standing.bound, float(ranked.scores.max(initial=0)))
                 shown = Standing(query, ranked, bound, n_new=max(0, n_best - n_told))
                 n_told = max(n_told, n_best)
@@ -100,19 +101,19 @@ def run(
 
 
 class Search:
-    """A search for the `k` best, without regard to overlaps; `listed` lists the bicliques of a part.
+    """A search for the `k` best bicliques, ignoring overlaps; `listed` lists the bicliques of a part.
 
     Parameters
     ----------
     ranked : Ranked or None
-        The result of a complete search for fewer.
+        The result of a complete search for fewer bicliques.
     """
 
     listed: ClassVar[Callable[..., Any]] = staticmethod(walk.run)
 
     def __init__(self, graph: BipartiteCSR, query: BestQuery, execution: Execution, ranked: Ranked | None) -> None:
         self._graph, self._query = graph, query
-        # Completing takes a while: blocks are small, so that each one's results bound the next.
+        # Completion is slow, so blocks are small: the results of each bound the next.
         block_bytes = min(execution.block_bytes, _SMALL_BLOCK) if query.missing else execution.block_bytes
         self._execution = replace(execution, block_bytes=block_bytes)
         self._bounds = Bounds(query.by, graph.n_edges + 1, query.min_left, query.min_right, query.missing)
@@ -120,7 +121,7 @@ class Search:
         self._ranked = self._scorer.nothing() if ranked is None else ranked
 
     def run(self) -> Generator[Standing]:
-        """Search; yield the standing now and then, and at the end the complete one."""
+        """Search; yield the standing from time to time, and the complete one at the end."""
         query, ranked = self._query, self._ranked
         core = self._core = core_of(self._graph, BicliqueQuery(query.min_left, query.min_right - query.missing))
         threshold, above = -np.inf, np.inf
@@ -132,14 +133,14 @@ class Search:
             threshold = min(above, self._codes().max(initial=0))
         lowest = threshold / 100 if query.by == "weight" else self._bounds.codes(query.min_left, query.min_right)
         while True:
-            # All bicliques at or above a threshold are found with it. Too few: the next one is lower.
+            # A pass finds all bicliques at or above its threshold. If there are too few, lower the threshold.
             yield from self._passed(core, threshold, above)
             ranked = self._ranked
             n_found = int(np.count_nonzero(self._codes() >= threshold))
             if n_found >= query.k or threshold <= 0:
                 break
             above = threshold
-            # A graph has about three times as many at .7 of a threshold.
+            # Typically, at 0.7 of a threshold there are three times as many.
             n_steps = _CAUTION * np.log(query.k / max(1, n_found)) / np.log(3)
             threshold *= _NEXT ** max(0.5, n_steps)
             threshold = 0 if threshold <= lowest else threshold if query.by == "weight" else int(threshold)
@@ -152,7 +153,7 @@ class Search:
         return Standing(self._query, self._ranked, float(self._bounds.scores(bound) if bound < np.inf else bound))
 
     def _begun(self, core: Core) -> Iterator[Standing]:
-        """Rank what a greedy search finds on both sides."""
+        """Rank the results of greedy searches from both sides."""
         least = self._query.min_left, self._query.min_right
         bound = max((band.bound for band in self._bounds.bands(core.graph, 0)), default=0.0)
         for are_right in (True, False):
@@ -165,12 +166,12 @@ class Search:
                 if self._query.missing or self._query.by == "weight":
                     yield from stoppable(partial(self._standing, bound), self._take, block, core, -np.inf)
                 else:
-                    # At once, so that even the shortest search has found something.
+                    # Not in a thread, so that even the shortest search has a result.
                     self._take(block, core, -np.inf, np.zeros(1, np.bool_))
             yield self._standing(bound)
 
     def _passed(self, core: Core, threshold: float, above: float) -> Generator[Standing]:
-        """Search all bands for the threshold."""
+        """Search all bands with this threshold."""
         for band in self._bounds.bands(core.graph, threshold):
             reached, bound = self._reached(threshold), band.bound
             if bound < reached:
@@ -197,7 +198,7 @@ class Search:
                     yield self._standing(min(above, max(self._reached(threshold), bound)))
 
     def _take(self, block: Any, part: Core, reached: float, is_over: np.ndarray) -> None:
-        """Rank the bicliques of a block that reach a code, unless it is over."""
+        """Rank the bicliques of a block that reach a code, unless `is_over` is set."""
         left, right = part.left_vertices[block.left_members], part.right_vertices[block.right_members]
         offsets = long_offsets(block.left_sizes), long_offsets(block.right_sizes)
         members = GroupMembers(offsets[0], left.astype(np.int32), offsets[1], right.astype(np.int32))
@@ -206,13 +207,13 @@ class Search:
             self._ranked = self._ranked.joined(found, self._query.k)
 
     def _part(self, core: Core, sizes: BicliqueQuery) -> Core:
-        """The part with all bicliques of these sizes."""
+        """Return the part of the graph that contains all bicliques of these sizes."""
         alive = np.ones(core.graph.n_left, np.bool_), np.ones(core.graph.n_right, np.bool_)
         peel_to_core(core.graph, *alive, sizes.min_left, sizes.min_right)
         return core.only(*alive)
 
     def _weights_of(self, part: Core) -> np.ndarray:
-        """The weights of the edges of a part."""
+        """Return the weights of a part's edges."""
         graph, weights = self._graph, self._query.weights
         assert weights is not None
         is_left, is_right = np.zeros(graph.n_left, np.bool_), np.zeros(graph.n_right, np.bool_)
@@ -220,14 +221,14 @@ class Search:
         return weights[np.repeat(is_left, graph.left_degrees) & is_right[graph.left_members]]
 
     def _edges_of_weight(self, heaviest: np.ndarray, reached: float) -> int:
-        """The fewest edges of such a weight, given the weights of the one, two, ... heaviest ones."""
+        """Return the fewest edges with such a weight, given the cumulative weights of the heaviest edges."""
         return int(np.searchsorted(heaviest, self._rounded(reached))) + 1
 
     def _rounded(self, weight: float) -> float:
-        """A sum of weights that may be this one, without rounding."""
+        """Return a lower limit for sums that may equal this weight before rounding."""
         return weight * (1 - self._scorer.slack)
 
     def _reached(self, threshold: float) -> float:
-        """The code that a biclique needs to be among the best."""
+        """Return the code that a biclique needs to rank among the best."""
         ranked = self._ranked
         return max(threshold, self._codes()[-1]) if len(ranked) == self._query.k else threshold

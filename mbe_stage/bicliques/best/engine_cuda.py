@@ -1,4 +1,4 @@
-"""The engine `cuda`: the search of the engine `cpu`, band by band, whose bicliques the CUDA engine lists."""
+"""The engine `cuda`: the search of the engine `cpu`, with bicliques listed by the CUDA engine."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
 
 def compile_steps(query: BestQuery | None = None, detail: None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """Compile what the search needs."""
+    """Return the steps to compile for the search."""
     listing = walk.compile_steps(BicliqueQuery(2, 2, max_left=2), Detail.MEMBERS)
     return (*engine_cpu.own_steps(), *subgraphs.compile_steps(), *listing)
 
 
 class _Search(engine_cpu.Search):
-    """A search whose graph stays on the device, where each band is reduced to its core."""
+    """A search with the graph in device memory; the device reduces it to the core of each band."""
 
     listed = staticmethod(walk.run)
 
@@ -41,4 +41,4 @@ class _Search(engine_cpu.Search):
 
 
 run = partial(engine_cpu.run, kind=_Search)
-"""Yield what the engine `cpu` yields."""
+"""Yield the same blocks as the engine `cpu`."""

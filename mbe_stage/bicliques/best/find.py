@@ -28,10 +28,10 @@ class BestBicliques:
     n_edges, keys : (n,) int64
     table : BicliqueTable
     bound : float
-        No biclique that was not ranked has a higher score. Infinite if nothing is known; at least the best score until
-        the search is complete.
+        No unranked biclique has a higher score. Infinite if unknown; at least the best score until the search is
+        complete.
     is_complete : bool
-        False if the time limit ended the search. Then better ones may exist, up to `bound`.
+        False if the time limit ended the search. Then better bicliques may exist, with scores up to `bound`.
     """
 
     scores: np.ndarray
@@ -59,36 +59,35 @@ def best_bicliques(
 ) -> BestBicliques:
     """Return the `k` best maximal bicliques of a graph.
 
-    The order is by score, then by more edges, then by key, the smaller first. A key names the members' ids
-    (`mbe_stage.bicliques.keys`). The search is exact and lists few bicliques: the best so far bound the sizes of better
-    ones. By surprise all are listed.
+    They are ordered by score, then by more edges, then by the smaller key. A key identifies the members by id
+    (`mbe_stage.bicliques.keys`). The search is exact and lists few bicliques, because the best ones so far bound the
+    sizes of better ones. By surprise, all bicliques are listed.
 
     Parameters
     ----------
     graph : BipartiteCSR, or a pair of integer arrays
-        Dense ids; a pair is ``(left_ids, right_ids)``, one edge a position.
+        Dense ids. A pair is ``(left_ids, right_ids)``, the ends of each edge.
     by : str
         ``edges``, ``vertices``, ``balance`` (size of the smaller side), ``weight`` (sum of the edges' weights), or
         ``surprise`` in nats (`mbe_stage.groups.NullModel`).
     min_left, min_right : int
-        Fewest vertices on a side. With 1, the best by edges is usually one vertex with all its neighbours.
+        Fewest vertices on each side. With 1, the best by edges is usually one vertex with all its neighbours.
     overlap : float
-        Go through the bicliques by rank, and leave one out if an earlier one that was taken has more than this share of
-        its edges. With 1, all are taken.
+        Largest share of a biclique's edges that it may have in common with a better one in the result; otherwise it is
+        left out. With 1, all are kept.
     missing : int
-        Most missing edges, at most 5, below `min_left` and `min_right`. Each maximal biclique then stands for its best
-        completion by right vertices that miss some edges. The first result is the best set of all.
+        Most missing edges, at most 5, and below `min_left` and `min_right`. Each maximal biclique is then replaced by
+        its best completion with right vertices that lack some edges. The first result is the best of all such sets.
     weights : (n_edges,) array, optional
-        For ``weight``: a finite number of at least 0 for each edge of `graph.edges()`. The graph has to be a
-        BipartiteCSR.
+        For ``weight``: a finite number of at least 0 for each edge of `graph.edges()`. `graph` must be a BipartiteCSR.
     time_limit : float, optional
-        Seconds. Afterwards the best so far are returned.
+        Limit in seconds; then the best so far are returned.
     on_progress : callable, optional
-        Receives the best so far and the bound, now and then; an exception that it raises ends the search.
+        Called from time to time with the best so far and the bound. An exception that it raises ends the search.
     engine : str
         ``auto``, ``cuda``, ``cpu`` or ``reference``.
     threads : int
-        0 is every core.
+        0 means every core.
 
     Returns
     -------
@@ -97,9 +96,9 @@ def best_bicliques(
     Raises
     ------
     InvalidArgument
-        An unknown score, a number out of its range, or weights that do not fit.
+        An unknown score, a number out of range, or weights that do not fit the graph.
     MemoryBudgetExceeded
-        A part of the graph is too large to be searched within 1 GiB.
+        A part of the graph is too large to search within 1 GiB.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A first good biclique, found greedily: the search starts with its score as the threshold."""
+"""Find a first good biclique greedily; its score is the first threshold of the search."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-# Roots, steps over edges after which no further root begins, and looks at rows below one, which are faster.
+# Most roots; steps over edges after which no further root begins; and looks at rows below one root, which are faster.
 _N_ROOTS, _MOST_STEPS, _MOST_LOOKS = 24, 1 << 23, 1 << 26
 
 
 def greedy_biclique(
     graph: BipartiteCSR, factors: tuple[int, int], least: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return both sides of the best biclique that is met below the right vertices with most neighbours; int32, or none.
+    """Return both sides of the best biclique found below the right vertices of highest degree; int32, or empty.
 
-    From all neighbours of a root, the search goes to those that a further right vertex shares, one that shares the
-    most.
+    The search starts with all neighbours of a root. It repeatedly keeps the ones adjacent to another right vertex, the
+    one that keeps the most.
 
     Parameters
     ----------
     factors : (int, int)
-        As of `Bounds`; by weight, edges count.
+        `Bounds.factors`; by weight, edges count.
     least : (int, int)
         Fewest left and right vertices.
     """
@@ -35,13 +35,13 @@ def greedy_biclique(
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_greedy)
 
 
 @compiled(LONGS, INTS, LONGS, INTS, LONGS, int64, int64, int64, int64, seconds=1.0)
 def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_least, min_columns, min_rows):
-    """The columns and rows of the best biclique, as `greedy_biclique` returns them.
+    """Return the columns and rows of the best biclique, as `greedy_biclique` does.
 
     Parameters
     ----------
@@ -50,7 +50,8 @@ def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_le
     roots : int64
         The rows to start from.
     of_sum, of_least : int
-        The score is the number of edges, and so many times the sum of both sizes, and the smaller one.
+        The score is the number of edges, plus `of_sum` times the sum of both sizes and `of_least` times the smaller
+        one.
     min_columns, min_rows : int
     """
     counts, is_inside = np.zeros(offsets.size - 1, np.int32), np.zeros(other_offsets.size - 1, np.bool_)

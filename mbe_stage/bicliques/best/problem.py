@@ -1,6 +1,6 @@
 """The problem of the best maximal bicliques.
 
-Imported to list the installed problems, so engines import arrays later.
+This module is imported to list the installed problems, so it must not import arrays.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class BestQuery:
     Attributes
     ----------
     by, k, min_left, min_right, overlap, missing, weights
-        As of `best_bicliques`. Weights are in the order of `graph.left_members`.
+        As in `best_bicliques`. Weights are in the order of `graph.left_members`.
     hashes : pair of uint64 arrays, or None
-        Salted hashes of the left and right vertices, for keys; by default those of the ids.
+        Salted hashes of the left and right vertices, for keys; by default hashes of their ids.
 
     Raises
     ------
     InvalidArgument
-        An unknown score, or a number out of its range.
+        An unknown score, or a number out of range.
     """
 
     by: str = "edges"

@@ -1,4 +1,4 @@
-"""The specification: all maximal bicliques, scored one by one, sorted, and taken by rank, in plain Python."""
+"""The specification: score and sort all maximal bicliques, and take them by rank, in plain Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = tuple[float, int, tuple[int, ...], tuple[int, ...]]
 
 
 def best(graph: BipartiteCSR, query: BestQuery) -> list[Row]:
-    """Return score, key, left and right members of the best, by rank."""
+    """Return score, key, left and right members of the best bicliques, by rank."""
     edges = set(zip(*(ids.tolist() for ids in graph.edges()), strict=True))
     found = sorted(maximal_bicliques(graph))
     if query.missing:
@@ -62,7 +62,7 @@ def _rank(row: tuple[float, int, int, Pair]) -> tuple[float, int, int]:
 
 
 def _completed(graph: BipartiteCSR, edges: set[tuple[int, int]], pair: Pair, query: BestQuery) -> Pair | None:
-    """The best completion of a maximal biclique; of equal ones the first in the order of the search."""
+    """Return the best completion of a maximal biclique; the first one in a tie, in the order of the search."""
     left, right = pair
     others = {v: sum((u, v) not in edges for u in left) for v in range(graph.n_right) if v not in right}
     order = sorted(
@@ -82,12 +82,12 @@ def _completed(graph: BipartiteCSR, edges: set[tuple[int, int]], pair: Pair, que
 
 
 def roots_of(graph: BipartiteCSR, query: BestQuery) -> Roots:
-    """Return the only root: the search is not divided."""
+    """Return a single root: the search is not divided."""
     return Roots.of("best", np.arange(1), query, graph.n_right, graph.edges_checksum)
 
 
 def tasks_of(graph: BipartiteCSR, query: BestQuery, n: int) -> list[Task]:
-    """Return all of the work as one task."""
+    """Return the whole work as one task."""
     return cut(roots_of(graph, query), np.ones(1), n)
 
 
@@ -98,7 +98,7 @@ def run(
     detail: None,  # noqa: ARG001 - the seam's signature
     tasks: Iterable[Task] | None = None,
 ) -> Iterator[Standing]:
-    """Yield the best in one standing."""
+    """Yield the best bicliques in one standing."""
     if ranges_of(tasks, roots_of(graph, query)):
         rows = best(graph, query)
         scores, keys = np.array([row[0] for row in rows]), np.array([row[1] for row in rows], np.int64)
@@ -109,6 +109,6 @@ def run(
 
 
 def hashes_of_ids(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray]:
-    """Return the salted hashes of the ids of both sides."""
+    """Return the salted hashes of the vertex ids of both sides."""
     left, right = (hash_integers(np.arange(n)) for n in (graph.n_left, graph.n_right))
     return vertex_hashes(left, "left"), vertex_hashes(right, "right")

@@ -1,4 +1,4 @@
-"""The standings of a search, as blocks, and the sink that keeps the newest."""
+"""Standings of a search, as blocks, and the sink that keeps the newest one."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Ranked:
         return self.keys.size
 
     def taken(self, places: np.ndarray) -> Ranked:
-        """Return the bicliques at these places, in this order."""
+        """Return the bicliques at these positions, in this order."""
         return Ranked(self.scores[places], self.n_edges[places], self.keys[places], self.members.take(places))
 
     def joined(self, other: Ranked, most: int) -> Ranked:
-        """Return the best of these and others, at most so many, each once."""
+        """Return the best `most` of these and other bicliques, without duplicates."""
         scores, n_edges, keys = (
             np.concatenate([getattr(each, name) for each in (self, other)]) for name in ("scores", "n_edges", "keys")
         )
@@ -48,9 +48,9 @@ class Ranked:
         return joined.taken(order[is_new][:most])
 
     def apart(self, overlap: float, most: int, is_over: np.ndarray) -> Ranked:
-        """Return those, at most so many, that are taken by rank if each may share so much of its edges.
+        """Return the best bicliques, at most `most`, that share at most `overlap` of their edges with better ones.
 
-        Another thread sets `is_over`, (1,) bool, to get those that are taken by then.
+        Another thread sets `is_over`, (1,) bool, to get the ones chosen so far.
         """
         if overlap >= 1:
             return self.taken(np.arange(min(most, len(self))))
@@ -73,14 +73,15 @@ class Standing:
     ----------
     query : BestQuery
     ranked : Ranked
-        The best so far, without regard to overlaps.
+        The best bicliques so far, ignoring overlaps.
     bound : float
-        No other biclique has a higher score. At least the best score; once the search is complete, the lowest.
+        No other biclique has a higher score. It is at least the best score; once the search is complete, the lowest
+        one.
     is_complete : bool
     n_new : int
-        How many more there are than in earlier standings.
+        Number of bicliques beyond those of earlier standings.
     apart : Ranked or None
-        Of a complete search, the best that keep the overlap.
+        The best bicliques within the allowed overlap, once the search is complete.
     """
 
     query: BestQuery
@@ -94,19 +95,19 @@ class Standing:
         return self.n_new
 
     def best(self, seconds: float = 1.0) -> Ranked:
-        """Return the best so far that keep the overlap; of an incomplete search those found in so many seconds."""
+        """Return the best so far within the allowed overlap; an incomplete search gets `seconds` to choose them."""
         asked = self.ranked.apart, self.query.overlap, self.query.k
         return within(seconds, *asked) if self.apart is None else self.apart
 
     @property
     def work_done(self) -> float:
-        """A guess: the lowest score as a share of the bound."""
+        """The lowest score as a share of the bound, a rough guess."""
         lowest = self.ranked.scores[-1] if len(self.ranked) >= self.query.k else 0.0
         return 1.0 if self.is_complete else float(min(0.99, lowest / self.bound)) if self.bound > 0 else 0.0
 
     @property
     def status(self) -> str:
-        """The incumbent and the gap, such as ``best 939, nothing above 1,020 possible``."""
+        """The best score and the bound, such as ``best 939, nothing above 1,020 possible``."""
         if not len(self.ranked):
             return ""
         best = self.ranked.scores[0]
@@ -121,7 +122,7 @@ class BestSink:
     Attributes
     ----------
     on_progress : callable or None
-        Receives each standing.
+        Called with each standing.
     standing : Standing or None
     """
 
@@ -130,7 +131,7 @@ class BestSink:
     detail: None = None
 
     def accept(self, block: Standing) -> None:
-        """Take a standing."""
+        """Keep a standing."""
         self.standing = block
         if self.on_progress is not None:
             self.on_progress(block)

@@ -1,4 +1,4 @@
-"""Give bicliques their keys and scores."""
+"""Compute keys and scores of bicliques."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from mbe_stage.groups.null_model import UNIT, NullModel, pair_weights
 
 
 class Scorer:
-    """Gives bicliques their keys and scores."""
+    """Computes keys and scores of bicliques."""
 
     def __init__(self, graph: BipartiteCSR, query: BestQuery, bounds: Bounds) -> None:
         self._graph, self._query, self._bounds = graph, query, bounds
         self._model = NullModel.of(graph) if query.by == "surprise" else None
         self._weights = query.weights
         if self._model is not None:
-            # Evidence of each edge in nats, exact in a float64.
+            # Evidence per edge in nats, exact in a float64.
             self._weights = pair_weights(self._model.log_expected(*graph.edges())) / UNIT
         self._hashes = query.hashes or hashes_of_ids(graph)
 
     def nothing(self) -> Ranked:
-        """Return no bicliques."""
+        """Return an empty ranking."""
         scores = np.empty(0, np.int64 if self._query.by in OF_SIZES else np.float64)
         none = np.empty(0, np.int64)
         return Ranked(scores, none, none, GroupMembers.of([]))
 
     def ranked(self, members: GroupMembers, cutoff: float, is_over: np.ndarray) -> Ranked:
-        """Return the bicliques, or their completions, whose codes are not below the cutoff.
+        """Return the bicliques, or their completions, with codes of at least the cutoff.
 
         Another thread sets `is_over`, (1,) bool, to stop.
         """
@@ -47,7 +47,7 @@ class Scorer:
             members, n_missing = completed(members, self._graph, self._bounds, cutoff, is_over)
         n_left, n_right = members.left_sizes, members.right_sizes
         codes = self._bounds.codes(n_left, n_right) - n_missing if by in OF_SIZES else self._sums(members)
-        # A sum is rounded.
+        # Sums are rounded.
         kept = np.flatnonzero(codes >= cutoff * (1 - self.slack))
         if by == "weight":
             exact = self._exact(members.take(kept), is_over)
@@ -61,7 +61,7 @@ class Scorer:
 
     @property
     def slack(self) -> float:
-        """The share of a sum that rounding may take."""
+        """Largest relative rounding error of a sum of weights."""
         return 4e-16 * (self._graph.n_edges + 1) if self._query.by == "weight" else 0.0
 
     def _sums(self, members: GroupMembers) -> np.ndarray:
@@ -73,7 +73,7 @@ class Scorer:
         return found - self._model.naming_costs(members.left_sizes, members.right_sizes) / UNIT
 
     def _exact(self, members: GroupMembers, is_over: np.ndarray) -> np.ndarray:
-        """The sums of the weights of the bicliques' edges, correctly rounded, so that they depend on no order."""
+        """Return the correctly rounded sums of the bicliques' edge weights, independent of their order."""
         graph, weights, totals = self._graph, self._weights, np.empty(len(members))
         assert weights is not None
         for i, (left, right) in enumerate(members):

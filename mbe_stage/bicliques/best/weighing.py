@@ -1,4 +1,4 @@
-"""Sums of edges' weights: those of bicliques, and the part of a graph where they reach a threshold."""
+"""Sums of edge weights: per biclique, and the part of a graph where bicliques may reach a threshold."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
 _FLOATS = float64[::1]
-# Another look is worth it if the last one left a smaller share of the edges.
+# The reduction is repeated if it left a smaller share of the edges.
 _WORTH_IT = 0.95
 
 
 def heavy_part(
     core: Core, weights: np.ndarray, sizes: BicliqueQuery, threshold: float, is_over: np.ndarray
 ) -> tuple[Core, np.ndarray, float]:
-    """Return the part whose vertices may be in bicliques of these sizes that weigh as much as the threshold.
+    """Return the part of the graph that contains all bicliques of these sizes with at least this weight.
 
-    Another thread sets `is_over`, (1,) bool, to stop. A biclique of a vertex weighs at most the sum of all edges
-    between its neighbours and the vertices that share enough of them.
+    A biclique of a vertex weighs at most the sum of all edges between its neighbours and the vertices that share enough
+    of them. Another thread sets `is_over`, (1,) bool, to stop.
 
     Returns
     -------
     part : Core
     weights : float64
-        Of its edges.
+        Weights of its edges.
     bound : float
-        No biclique of these sizes in the part weighs more.
+        Upper bound on the weight of a biclique of these sizes.
     """
     while core.graph.n_edges:
         graph = core.graph
@@ -52,18 +52,18 @@ def heavy_part(
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(_heaviest, sums)
 
 
 @compiled(LONGS, INTS, LONGS, INTS, _FLOATS, int64, FLAGS)
 def _heaviest(offsets, members, other_offsets, other_members, weights, least, is_over):
-    """The sum of the weights between the members of each row and the rows that share `least` of them.
+    """Return, for each row, the sum of the weights between its members and the rows that share `least` of them.
 
     Parameters
     ----------
     weights : float64
-        Of `other_members`.
+        Weights of the entries of `other_members`.
     is_over : (1,) bool
         Set by another thread to stop.
     """
@@ -87,14 +87,14 @@ def _heaviest(offsets, members, other_offsets, other_members, weights, least, is
 
 @compiled(LONGS, INTS, LONGS, INTS, LONGS, INTS, _FLOATS, int64)
 def sums(left_offsets, left, right_offsets, right, offsets, members, weights, n_right):
-    """The sum of the weights of each biclique's edges, (n,) float64.
+    """Return the sum of the weights of each biclique's edges, (n,) float64.
 
     Parameters
     ----------
     left_offsets, left, right_offsets, right
         The members of each biclique.
     offsets, members, weights, n_right
-        The neighbours of the graph's left vertices, the weights of these edges, and the number of right vertices.
+        The neighbours of left vertices, the weights of these edges, and the number of right vertices.
     """
     found, owner = np.zeros(left_offsets.size - 1), np.full(n_right, -1)
     for i in range(found.size):

@@ -1,9 +1,10 @@
-"""One estimate without bias: a population of subtrees that goes down together.
+"""One unbiased estimate: the descent of a population of subtrees.
 
-A subtree is a child that was not visited, with a weight: the number of subtrees it represents. The largest subtrees are
-opened first, and small ones are walked to their end. Results count with the subtree's weight, and the rest becomes
-subtrees again. If there are too many, some are kept, with chances in proportion to their expected contribution, and
-their weights are divided by those chances. So the expected sum stays the same, whatever was expected.
+A subtree is a child that was not visited. Its weight is the number of subtrees that it represents. The largest subtrees
+are opened first, and small ones are walked to their end. Results count with the subtree's weight, and unvisited
+children become subtrees again. If there are too many subtrees, some are kept at random, with probabilities in
+proportion to their expected contribution, and their weights are divided by these probabilities. So the estimate is
+unbiased, however wrong the expectations are.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ import numpy as np
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, GrowthModel
 from mbe_stage.bicliques.estimation.walk import Left, OpenNode, Walk
 
-# Cost of a visit besides the steps of the tree walk: copies, and a call into compiled code.
+# Steps charged per visit in addition to those of the walk, for copies and the call of compiled code.
 _STEPS_OF_A_VISIT = 6000
 
 
 class Budget:
-    """Counts down.
+    """A budget of time or steps.
 
     Parameters
     ----------
     seconds : float or None
-        From now on; None is no limit.
+        Time from now on; None for no limit.
     steps : int or None
-        Elementary steps of the tree walk, plus a fixed number a visit; None is no limit.
+        Elementary steps of the tree walk, plus a fixed number per visit; None for no limit.
     goes_on : callable, optional
-        Called before each visit, and may wait; if it returns False, the budget is spent.
+        Called before each visit, and may wait; if it returns False, the budget is used up.
     """
 
     def __init__(self, seconds: float | None, steps: int | None, goes_on: Callable[[], bool] | None = None) -> None:
@@ -41,23 +42,23 @@ class Budget:
         self._n_steps = 0
 
     def spend(self, n_steps: int) -> None:
-        """Book a visit."""
+        """Charge a visit."""
         self._n_steps += n_steps + _STEPS_OF_A_VISIT
 
     @property
     def spent(self) -> float:
-        """Share that is gone: 1 when nothing is left."""
+        """Share of the budget used up; 1 or more if nothing is left."""
         of_seconds = 0.0 if self._seconds is None else (time.perf_counter() - self._start) / max(self._seconds, 1e-9)
         return max(of_seconds, 0.0 if self._steps is None else self._n_steps / self._steps)
 
     @property
     def is_spent(self) -> bool:
-        """True if nothing is left."""
+        """True if the budget is used up."""
         return self.spent >= 1.0 or (self._goes_on is not None and not self._goes_on())
 
 
 def chances(sizes: np.ndarray, n_kept: int) -> np.ndarray:
-    """Chance of each subtree to be kept: proportional to its size, the largest for certain; they sum to `n_kept`.
+    """Return the probability to keep each subtree: proportional to its size, at most 1, with the sum `n_kept`.
 
     Examples
     --------
@@ -73,41 +74,41 @@ def chances(sizes: np.ndarray, n_kept: int) -> np.ndarray:
 
 
 def thinned(order: np.ndarray, chance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Choose positions to keep, each with its chance, by one random offset and equal steps along `order`.
+    """Choose positions to keep, each with its probability, by systematic sampling along `order`.
 
-    Neighbours in that order represent each other: of similar subtrees it keeps the sum of their chances, give or take
-    one.
+    Neighbours in that order represent each other. Among similar subtrees, the number of kept ones differs by less than
+    one from the sum of their probabilities.
     """
     ends = np.cumsum(chance[order]) + rng.random()
-    # The first ends at the offset, so that a subtree is kept for every whole number passed.
+    # The first interval ends at the offset; a subtree is kept if its interval contains a whole number.
     crossed = np.floor(ends) > np.floor(np.concatenate([[ends[0] - chance[order[0]]], ends[:-1]]))
     return order[crossed]
 
 
-# Subtrees expected to hold fewer bicliques than this are walked to their end, in at most this many steps at a time.
+# Subtrees expected to contain fewer bicliques are walked to their end, in at most this many steps at a time.
 _SMALL, _STEPS = 500.0, 40_000
 # Subtrees within this factor of the largest one are opened together.
 _LEVEL = 2.0
-# Children of the whole graph are known least, so this many times more of them are opened.
+# The children of the whole graph are the least known, so this many times more of them are opened.
 _MORE_ROOTS = 4
-# Share of the chances that follows the size of the graph below alone, in case the model is far off.
+# Share of the probabilities that follows the number of edges alone, in case the model is far off.
 _DEFENSIVE = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Descent:
-    """An estimate, and data to learn from.
+    """An estimate, and training data for the model.
 
     Attributes
     ----------
     log_bicliques, log_members : float
         Natural logarithms; minus infinity for 0.
     exact : bool
-        True if nothing was left out: the numbers are exact.
+        True if no subtree was dropped, so the numbers are exact.
     features : (n, N_FEATURES) float64
-        Those of the visited subtrees.
+        Features of the visited subtrees.
     log_counts : (n,) float64
-        An unbiased estimate for each of them that is not 0.
+        Logarithms of unbiased estimates of their contents, as far as these are not 0.
     """
 
     log_bicliques: float
@@ -118,10 +119,10 @@ class Descent:
 
 
 class _Subtrees(NamedTuple):
-    """Subtrees as arrays of one length.
+    """Subtrees as arrays of equal length.
 
-    The number of the node, the child, logarithm of the weight, the visit that left it (-1 for none), its features, and
-    the logarithm of its expected contents.
+    The fields: the number of the node, the child, the logarithm of the weight, the visit that left the subtree (-1 for
+    none), its features, and the logarithm of its expected contents.
     """
 
     nodes: np.ndarray
@@ -136,7 +137,7 @@ class _Subtrees(NamedTuple):
 
 
 class DescentStart(NamedTuple):
-    """Start of the descents of one population and one model: all children of the root, and their thinning."""
+    """Start of all descents of one population size and one model: the children of the root, and their thinning."""
 
     subtrees: _Subtrees
     nodes: list[OpenNode]
@@ -144,7 +145,7 @@ class DescentStart(NamedTuple):
 
 
 def roots_of(walk: Walk, model: GrowthModel, n_subtrees: int) -> DescentStart:
-    """Prepare the start of descents with about `n_subtrees`. Large graphs have many roots, so it is worth keeping."""
+    """Prepare the start of descents with about `n_subtrees`; it is reused, because large graphs have many roots."""
     nodes: list[OpenNode] = []
     subtrees = _left_behind(walk.root, 0.0, -1, nodes, model)
     return DescentStart(subtrees, nodes, _thinning_of(subtrees, _MORE_ROOTS * n_subtrees))
@@ -158,14 +159,14 @@ def descend(
     budget: Budget,
     roots: DescentStart | None = None,
 ) -> Descent | None:
-    """Do one descent with a population of about `n_subtrees`; None if the budget ended first.
+    """Do one descent with a population of about `n_subtrees`; return None if the budget ended first.
 
-    `roots` belong to the same walk, model and population; by default they are computed.
+    `roots` must be for the same walk, model and population size; by default they are computed.
 
     Parameters
     ----------
     walk : Walk
-        Opens, walks and keeps nodes of the graph's tree.
+        Visits nodes of the graph's tree.
     model : GrowthModel
         Predicts the contents of a subtree.
     rng : np.random.Generator
@@ -219,14 +220,14 @@ def _left_behind(left: Left, log_weight: float, parent: int, nodes: list[OpenNod
 
 
 class _Thinning(NamedTuple):
-    """Chance of each subtree to be kept, and the order in which they are drawn."""
+    """Probability to keep each subtree, and the order of sampling."""
 
     order: np.ndarray
     chances: np.ndarray
 
 
 def _thinning_of(subtrees: _Subtrees, n_kept: int) -> _Thinning | None:
-    """Thin to about `n_kept` subtrees; None if there are no more."""
+    """Return the thinning to about `n_kept` subtrees; None if there are no more than that."""
     if subtrees.nodes.size <= n_kept:
         return None
     sizes = (1.0 - _DEFENSIVE) * _shares(subtrees.log_weights + subtrees.expected)
@@ -235,7 +236,7 @@ def _thinning_of(subtrees: _Subtrees, n_kept: int) -> _Thinning | None:
 
 
 def _thinned_by(subtrees: _Subtrees, thinning: _Thinning | None, rng: np.random.Generator) -> _Subtrees:
-    """Return the kept subtrees, which represent the others, too."""
+    """Return the kept subtrees, with weights that include the dropped ones."""
     if thinning is None:
         return subtrees
     kept = thinned(thinning.order, thinning.chances, rng)
@@ -249,13 +250,13 @@ def _shares(logs: np.ndarray) -> np.ndarray:
 
 
 def _needed(nodes: list[OpenNode], subtrees: _Subtrees) -> tuple[list[OpenNode], _Subtrees]:
-    """Keep only the nodes of remaining subtrees, with new numbers."""
+    """Drop nodes without remaining subtrees, and renumber the others."""
     used, numbers = np.unique(subtrees.nodes, return_inverse=True)
     return [nodes[k] for k in used], subtrees._replace(nodes=numbers)
 
 
 def _summed(found: list[tuple[float, int, int, int]], features: np.ndarray, exact: bool) -> Descent:
-    """Return weighted sums, and for every visited subtree the sum of its results."""
+    """Return the weighted sums, and the sum of results for every visited subtree."""
     if not found:
         return Descent(-np.inf, -np.inf, exact, features, np.empty(0))
     log_weights = np.array([weight for weight, *_ in found])

@@ -18,16 +18,16 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
 
-# Number of descents that only learn the sizes of subtrees, and their share of the budget.
+# Number of descents that only train the model, their share of the budget, and their subtrees.
 _PILOTS, _PILOT_SHARE, _PILOT_SUBTREES = 5, 0.2, 8
-# Independent descents that the rest of the budget is meant for, their maximum if they turn out cheaper, and the
-# subtrees of each.
+# Target number of independent descents, their maximum if they turn out cheaper, and the fewest and most subtrees of
+# each.
 _DESCENTS, _MOST_DESCENTS, _FEWEST_SUBTREES, _MOST_SUBTREES = 20, 40, 6, 1024
 _ENOUGH_DESCENTS = 12
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the walk of the CPU engine that collects, and the functions that look ahead."""
+    """Return the steps to compile: the collecting walk of the CPU engine, and functions for features."""
     return (
         *tree.compile_steps(collects=True),
         *reduction.compile_steps(),
@@ -38,12 +38,12 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Most that an estimate may cost; no limit if both are None.
+    """Limits of an estimate; at least one of them is needed.
 
     Attributes
     ----------
     steps : int or None
-        Elementary steps, for results that do not depend on the machine.
+        Limit on elementary steps, for results that do not depend on the machine.
     """
 
     seconds: float | None = 2.0
@@ -64,13 +64,13 @@ class Estimate:
     Attributes
     ----------
     bicliques : Interval
-        Open if descents disagree: then only a lower bound.
+        Without an upper bound if the descents disagree.
     members : Interval
-        Members of all of them, both sides.
+        Total number of members, on both sides.
     n_descents : int
-        Independent descents behind the interval.
+        Number of independent descents behind the interval.
     exact : bool
-        The whole tree was walked.
+        True if the whole tree was walked.
     """
 
     bicliques: Interval
@@ -82,14 +82,14 @@ class Estimate:
 def estimate_bicliques(
     graph: BipartiteCSR, query: BicliqueQuery | None = None, effort: Effort | None = None, seed: int = 0
 ) -> Estimate:
-    """Estimate how many maximal bicliques of `graph` satisfy `query`.
+    """Estimate the number of maximal bicliques of `graph` that satisfy `query`.
 
     Parameters
     ----------
     effort : Effort, optional
-        Two seconds by default, everything included but compiling.
+        By default two seconds in all, except for compiling.
     seed : int
-        With a budget of steps the same seed gives the same estimate.
+        With a budget of steps, the same seed gives the same estimate.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def estimate_bicliques(
 def _independent(
     walk: Walk, model: GrowthModel, n_subtrees: int, rng: np.random.Generator, budget: Budget
 ) -> list[tuple[float, float]]:
-    """Logarithms of bicliques and members by descents from which nothing is learnt, until the budget ends."""
+    """Return logarithms of bicliques and members from independent descents that do not train the model."""
     logs: list[tuple[float, float]] = []
     roots = roots_of(walk, model, n_subtrees)
     while len(logs) < _MOST_DESCENTS:
@@ -124,14 +124,14 @@ def _independent(
         logs.append((descent.log_bicliques, descent.log_members))
         more = (1.0 - budget.spent) / max(budget.spent - before, 1e-9)
         if len(logs) + more < _ENOUGH_DESCENTS and n_subtrees > _FEWEST_SUBTREES:
-            # The pilots were cheaper than they promised: rather many small descents than a few, which tell no error.
+            # The pilots promised too much: prefer many small descents, since a few do not show the error.
             n_subtrees = max(_FEWEST_SUBTREES, int(n_subtrees * more / _DESCENTS))
             roots = roots_of(walk, model, n_subtrees)
     return logs
 
 
 def _pilots(walk: Walk, model: GrowthModel, rng: np.random.Generator, budget: Budget) -> tuple[list[Descent], int]:
-    """Descents to learn from, and the number of subtrees by which the budget is good for enough more of them."""
+    """Do the descents that train the model; return them, and the number of subtrees that later descents can afford."""
     descents: list[Descent] = []
     begun = last = budget.spent
     cost = 1.0

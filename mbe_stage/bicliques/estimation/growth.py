@@ -1,8 +1,8 @@
-"""Predict the size of a subtree from what lies below it: a power law, learnt from subtrees that were walked.
+"""Predict the size of a subtree from the graph below it, by a power law learnt from walked subtrees.
 
-The number of closed sets of a random matrix of the same rows, columns and density is known in closed form, as a sum
-over the number of rows. Real subtrees hold more or fewer, by a power that differs from graph to graph; `GrowthModel`
-learns it. Predictions only decide how often something is sampled: no estimate depends on their being right.
+The number of closed sets of a random matrix with the same rows, columns and density is known in closed form, as a sum
+over the number of rows. Real subtrees have more or fewer, by a power that differs between graphs; `GrowthModel` learns
+it. Predictions only decide how often a subtree is sampled, so estimates stay unbiased if they are wrong.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ N_FEATURES = 3
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(word_degrees, list_degrees, child_features)
 
 
 @compiled(WORDS, int64, LONGS, LONGS)
 def word_degrees(rows, n_rows, columns, edges):
-    """Columns of each child of a bitset frame, and the edges that its later siblings have in them."""
+    """Write each child's number of columns in a bitset frame, and the number of its later siblings' edges in them."""
     later = np.zeros(64, np.int64)
     for child in range(n_rows - 1, -1, -1):
         n_columns = n_edges = 0
@@ -43,16 +43,16 @@ def word_degrees(rows, n_rows, columns, edges):
 
 @compiled(INTS, INTS, int64, int64, LONGS, LONGS)
 def list_degrees(offsets, members, n_columns, first, columns, edges):
-    """The same for a node that is kept as lists, from its child `first` on.
+    """The same for a node stored as lists, from its child `first` on.
 
     Parameters
     ----------
     offsets, members : (n_children + 1,) and (n_entries,) int32
-        Columns of each child, as numbers below `n_columns`.
+        Columns of each child, numbered below `n_columns`.
     first : int64
-        The first child that is looked at.
+        The first child to consider.
     columns, edges : (n_children - first,) int64
-        The result.
+        The results.
     """
     later = np.zeros(n_columns, np.int64)
     for child in range(offsets.size - 2, first - 1, -1):
@@ -65,13 +65,13 @@ def list_degrees(offsets, members, n_columns, first, columns, edges):
 
 @compiled(LONGS, LONGS, int64, int64, float64[:, ::1])
 def child_features(columns, edges, n_rows, first, features):
-    """Features for the model, ``(n, N_FEATURES)``: random growth, logarithm of the edges, lower mean degree."""
+    """Write the model's features, ``(n, N_FEATURES)``: random growth, log of the edges, lower mean degree."""
     for k in range(columns.size):
         later = n_rows - 1 - first - k
         n_columns, n_edges = float(columns[k]), float(edges[k])
         features[k, :] = 0.0
         if n_columns > 0 and n_edges > 0:
-            # Rows that share a column with the child, if the edges fell on the later rows at random.
+            # Expected number of rows that share a column with the child if edges were spread over later rows at random.
             rows_met = max(later * (1.0 - exp(-n_edges / later)), n_edges / n_columns)
             features[k, 0] = _random_growth(rows_met, n_columns, n_edges / (rows_met * n_columns))
             features[k, 1] = log(n_edges)
@@ -80,13 +80,13 @@ def child_features(columns, edges, n_rows, first, features):
 
 @compiled()
 def _random_growth(n_rows, n_columns, density):
-    """Logarithm of the expected number of closed sets of a random matrix, the sum taken at growing distances."""
+    """Return the log of the expected number of closed sets of a random matrix, summed at growing distances."""
     most = 1.0 - 0.5 / max(n_rows * n_columns, 1.0)
     log_density = log(min(max(density, 1e-9), most))
     largest = total = 0.0
     i = previous = 0
     while i <= n_rows:
-        # Columns that i rows share, and the chance that no other row holds all of them.
+        # Expected number of columns shared by i rows, and the probability that another row has all of them.
         shared = n_columns * exp(i * log_density)
         held = exp(max(shared, 1.0) * log_density)
         term = log(max(1.0 - exp(-shared), 1e-300)) + (n_rows - i) * log1p(-min(held, 1.0 - 1e-12))
@@ -107,12 +107,12 @@ def _random_growth(n_rows, n_columns, density):
     return max(0.0, largest + log(total))
 
 
-# Before any visit: half random growth, half the engine's own measure of cost.
+# Before any visit: half the random growth, and 0.75 of the log of the edges, like the engine's measure of cost.
 _FIRST = np.array([0.0, 0.5, 0.75, 0.0])
 _ROUNDS = 100
-# Beyond this multiple of its expected size, a subtree counts by the logarithm.
+# Residuals beyond this multiple of the expected size count by their logarithm.
 _MOST_SURPRISE = 8.0
-# Weight of the first guess, relative to 100 for all visits.
+# Weight of the initial coefficients, relative to 100 for all visits.
 _FIRST_WEIGHT = np.array([0.01, 0.5, 0.5, 0.5])
 
 
@@ -120,8 +120,8 @@ _FIRST_WEIGHT = np.array([0.01, 0.5, 0.5, 0.5])
 class GrowthModel:
     """Expected logarithm of the bicliques below a child, ``coefficients @ (1, *features)``.
 
-    Fitted to means, not to logarithms: a subtree whose sample was lost along the way has an estimate of next to
-    nothing, and another stands for it.
+    It is fitted to means, not to logarithms: a subtree whose samples were dropped has an estimate near zero, and
+    another subtree represents it.
     """
 
     coefficients: np.ndarray = field(default_factory=_FIRST.copy)
@@ -129,11 +129,11 @@ class GrowthModel:
     _log_counts: list[np.ndarray] = field(default_factory=list)
 
     def predict(self, features: np.ndarray) -> np.ndarray:
-        """Expected logarithm, ``(n,) float64``, never below that of one biclique."""
+        """Return the expected logarithm, ``(n,) float64``, at least that of one biclique."""
         return np.maximum(0.0, self.coefficients[0] + features @ self.coefficients[1:])
 
     def learn(self, features: np.ndarray, log_counts: np.ndarray) -> None:
-        """Fit again, with some more subtrees whose counts were estimated without bias."""
+        """Fit the model again, with additional subtrees and unbiased estimates of their counts."""
         self._features.append(features)
         self._log_counts.append(log_counts)
         all_features, y = np.concatenate(self._features), np.concatenate(self._log_counts)
@@ -144,8 +144,8 @@ class GrowthModel:
         inside = np.log(1.0 + _MOST_SURPRISE)
         normal = (x * weights[:, None]).T @ x + np.diag(_FIRST_WEIGHT * scale)
         for _ in range(_ROUNDS):
-            # Gamma regression with a logarithmic link: the working response is the expected value and the surprise,
-            # which far out grows as its logarithm does.
+            # Gamma regression with a logarithmic link. The working response is the expected value plus the residual,
+            # which grows logarithmically for outliers.
             expected = x @ theta
             surprise = np.expm1(np.minimum(y - expected, inside)) + np.maximum(0.0, y - expected - inside)
             target = (x * weights[:, None]).T @ (expected + surprise) + _FIRST_WEIGHT * scale * _FIRST
@@ -158,7 +158,7 @@ class GrowthModel:
 
 
 def _even_weights(growth: np.ndarray) -> np.ndarray:
-    """Weights by which every size of subtree counts alike, however many were seen; 100 in all."""
+    """Return weights that balance the sizes of subtrees, however many of each were seen; their sum is 100."""
     classes = np.floor(growth).astype(np.int64)
     weights = 1.0 / np.sqrt(np.bincount(classes)[classes])
     return 100.0 * weights / weights.sum()

@@ -1,7 +1,7 @@
-"""Turn independent estimates of one number into an interval for it.
+"""Turn independent estimates of a number into an interval.
 
 Estimates from descents have heavy tails: most are somewhat too low, a few much too high. So the interval is computed on
-the logarithmic scale, reaches further up than down, and stays open if the estimates disagree.
+the logarithmic scale and reaches further up than down. It has no upper bound if the estimates disagree.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from math import exp, floor, log, sqrt
 
 import numpy as np
 
-# Fewer independent estimates than this do not show how far they scatter.
+# Fewest independent estimates that show how far they scatter.
 _LEAST_ESTIMATES = 6
-# Half the width of an interval, as a logarithm, beyond which it is open: a factor of e both ways.
+# Largest half width of a closed interval, as a logarithm: a factor of e both ways.
 _MOST_HALF_WIDTH = 1.0
-# Allowance for parts of a graph that no descent has met yet.
+# Allowance for parts of a graph that no descent has reached.
 _WIDER, _WIDER_ABOVE, _LEAST_HALF_WIDTH = 1.25, 1.4, 0.05
 _RISK = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A number that is not known exactly.
+    """An interval for an uncertain number.
 
     Attributes
     ----------
     high : int or None
-        None for an open interval: at least `low`, without an upper bound.
+        None if there is no upper bound.
     """
 
     low: int
@@ -36,31 +36,31 @@ class Interval:
 
     @property
     def is_open(self) -> bool:
-        """True if there is no upper end."""
+        """True if there is no upper bound."""
         return self.high is None
 
     @classmethod
     def exactly(cls, n: int) -> Interval:
-        """The interval of a number that is known."""
+        """Return the interval of a known number."""
         return cls(n, n, n)
 
     def at_least(self, n: int) -> Interval:
-        """The same, knowing that it is `n` or more."""
+        """Return the interval given that the number is at least `n`."""
         return Interval(max(n, self.low), max(n, self.middle), None if self.high is None else max(n, self.high))
 
 
 def interval_of(logs: np.ndarray) -> Interval:
-    """A 95 % interval from unbiased independent estimates.
+    """Return a 95 % interval from unbiased independent estimates.
 
     Parameters
     ----------
     logs : (n,) float64
-        Their natural logarithms, minus infinity for an estimate of 0.
+        Natural logarithms of the estimates, minus infinity for 0.
 
     Returns
     -------
     Interval
-        Open if the estimates are few or disagree; then `low` holds by Markov's inequality alone.
+        Without an upper bound if the estimates are few or disagree; then `low` holds by Markov's inequality alone.
     """
     # The import takes a tenth of a second, and most importers of this module only need its compile steps.
     from scipy.special import stdtrit
@@ -78,14 +78,15 @@ def interval_of(logs: np.ndarray) -> Interval:
             return Interval(
                 whole_number(top + log(mean) - half), middle, whole_number(top + log(mean) + _WIDER_ABOVE * half)
             )
-    # An unbiased estimate is 20 times the truth in one case of 20 at most; n of them all are 0.05 ** (-1 / n) times.
+    # By Markov, an unbiased estimate exceeds 20 times the truth in at most one case of 20. That all of n estimates
+    # exceed 0.05 ** (-1 / n) times the truth is just as unlikely.
     by_mean = log(mean * _RISK / 2)
     by_least = float(logs.min()) - top + log(_RISK / 2) / n
     return Interval(whole_number(top + max(by_mean, by_least)), middle, None)
 
 
 def whole_number(logarithm: float) -> int:
-    """The integer next to ``exp(logarithm)``, however large.
+    """Return the integer nearest to ``exp(logarithm)``, however large.
 
     Examples
     --------

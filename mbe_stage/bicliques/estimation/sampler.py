@@ -1,8 +1,8 @@
-"""Estimate the number of maximal bicliques, with growing precision, while they are enumerated.
+"""Estimate the number of maximal bicliques with growing precision while they are enumerated.
 
-Descents come in rounds, with more subtrees in each. Those of a round are independent of each other and give one
-interval, which is reported as soon as they are enough. Until then the interval of the last round is reported. Unlike
-`estimate`, this has no budget that decides in advance how many subtrees are affordable.
+Descents come in rounds, with more subtrees in each round. The descents of a round are independent and give one
+interval, which is reported once there are enough of them. Until then the interval of the last round stays. Unlike
+`estimate`, no budget fixes the number of subtrees in advance.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from mbe_stage.sampling import memory_bytes
 log = logging.getLogger(__name__)
 
 _PILOTS, _PILOT_SUBTREES = 5, 8
-# Subtrees and descents of each round.
+# Subtrees per descent, and descents, of each round.
 _ROUNDS = ((16, 16), (64, 48))
-# Descents of a round from which on it is better than the last one.
+# Number of descents in a round before its interval replaces that of the last round.
 _ENOUGH = 8
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the code of sampling, besides that of the CPU engine."""
+    """Return the steps to compile for sampling beside those of the CPU engine."""
     return growth.compile_steps()
 
 
 def outlooks(
     graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, goes_on: Callable[[], bool], seed: int = 0
 ) -> Iterator[Outlook]:
-    """Yield estimates of the number of maximal bicliques that satisfy `query`, each after one more descent.
+    """Yield estimates of the number of maximal bicliques that satisfy `query`, each after another descent.
 
     It ends when more descents would not improve the estimate much. It ends at once if memory is short, or if code is
-    not compiled yet, since compiling would take the search's time.
+    not compiled yet, because compiling would take time from the search.
 
     Parameters
     ----------
     execution : Execution
-        Its memory budget; sampling takes `memory_bytes` besides.
+        Its memory budget applies to the search; sampling takes `memory_bytes` in addition.
     goes_on : callable
-        Called before and after the graph is prepared, for each pilot and round, and before each visit of a subtree. It
-        may wait; if it returns False, sampling ends.
+        Called before and after preparing the graph, before each pilot and round, and before each visit. It may wait; if
+        it returns False, sampling ends.
     """
     if memory_bytes(graph, execution) == 0:
         log.debug("not sampled: that would take much beside the engine's budget of memory")
@@ -63,7 +63,7 @@ def outlooks(
     if collects is None:
         log.debug("not sampled: what it needs is not compiled yet; `mbe compile` does it")
         return
-    # Preparing the graph once more is one step, and the longest.
+    # Preparing the graph again is a single step, and the longest.
     if not goes_on():
         return
     walk = Walk(graph, query, collects=collects)
@@ -75,7 +75,7 @@ def outlooks(
 def _in_rounds(walk: Walk, budget: Budget, rng: np.random.Generator) -> Iterator[Outlook]:
     model = GrowthModel()
     for _ in range(_PILOTS):
-        # A descent works out its beginning before its first visit.
+        # A descent computes its start before its first visit.
         if budget.is_spent:
             return
         descent = descend(walk, model, _PILOT_SUBTREES, rng, budget)
@@ -101,7 +101,7 @@ def _in_rounds(walk: Walk, budget: Budget, rng: np.random.Generator) -> Iterator
 
 
 def _walk_that_is_compiled() -> bool | None:
-    """True for the walk that collects members, False for the one that counts; None if neither is compiled."""
+    """Return True for the compiled walk that collects members, False for the one that counts, None if neither is."""
     return next((collects for collects in (False, True) if _is_compiled(collects)), None)
 
 

@@ -1,6 +1,6 @@
 """Walk the engine's tree one child at a time: walk a subtree for a while, and keep the rest as subtrees.
 
-A node keeps all that its children need, so a copy of its part of the arenas is enough to visit any of them later, in
+A node holds all that its children need. So with a copy of its part of the arenas, its children can be visited later in
 any order (`cpu.worker.split_subproblem` shares work between threads in the same way).
 """
 
@@ -28,15 +28,15 @@ _MEMBERS, _BICLIQUES = 1 << 18, 1 << 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenNode:
-    """An open node: what its children need.
+    """A copy of an open node, with all that its children need.
 
     Attributes
     ----------
     frame : (FRAME_FIELDS,) int64
-        Its positions count from the beginning of the copies.
+        Its positions are relative to the copies.
     words : uint64
     ints : int32
-        For a bitset frame its columns, and then its part of the arena.
+        For a bitset frame, its columns come before its part of the arena.
     path : int32
     """
 
@@ -47,7 +47,7 @@ class OpenNode:
 
 
 class Left(NamedTuple):
-    """Children ``first`` to ``end`` of a node that were not visited, and what can be seen of each."""
+    """Unvisited children ``first`` to ``end`` of a node, and their features."""
 
     node: OpenNode
     first: int
@@ -56,7 +56,7 @@ class Left(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """Result of walking a subtree: bicliques and members found, elementary steps, and the subtrees left."""
+    """Result of walking a subtree: bicliques and members found, elementary steps, and the remaining subtrees."""
 
     n_bicliques: int
     n_members: int
@@ -70,7 +70,7 @@ class Walk:
     Parameters
     ----------
     collects : bool
-        Without it members are not counted: the engine's other walk does, which is quicker.
+        True to count members too; False for the engine's counting walk, which is faster.
     """
 
     def __init__(self, graph: BipartiteCSR, query: BicliqueQuery, collects: bool = True) -> None:
@@ -99,7 +99,7 @@ class Walk:
         return Left(node, 0, n_rows, self._features(node, 0, n_rows))
 
     def visit(self, node: OpenNode, child: int, most_steps: int) -> Visit:
-        """Visit a child and its subtree for at most `most_steps` steps; with 1, the child alone."""
+        """Visit a child and its subtree for at most `most_steps` steps; with 1, visit the child alone."""
         self._load(node, child)
         n_bicliques = n_members = n_steps = 0
         while True:
@@ -150,7 +150,7 @@ class Walk:
         worker.control[layout.DEPTH] = 0
 
     def _left(self) -> list[Left]:
-        """The children that the stack still holds, with their nodes."""
+        """Return the unvisited children on the stack, with their nodes."""
         left = []
         for frame in self._worker.frames[: int(self._worker.control[layout.DEPTH]) + 1]:
             first, end = int(frame[layout.CURSOR]), int(frame[layout.END])
@@ -172,7 +172,7 @@ class Walk:
         return OpenNode(copy, words, np.concatenate([columns, own]), worker.path[: frame[layout.N_PATH]].copy())
 
     def _features(self, node: OpenNode, first: int, end: int) -> np.ndarray:
-        """Features of children ``first`` to ``end``, ``(end - first, N_FEATURES) float64``."""
+        """Return the features of children ``first`` to ``end``, ``(end - first, N_FEATURES) float64``."""
         frame = node.frame
         n_rows, n_columns = int(frame[layout.N_ROWS]), int(frame[layout.N_COLUMNS])
         if frame[layout.KIND] == layout.BITSET:

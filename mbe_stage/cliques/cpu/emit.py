@@ -1,13 +1,13 @@
 """Write found cliques to the output, in the user's ids and ascending, or only count them.
 
-Nodes of at most six candidates are finished at once: six candidates have 64 subsets, and one word holds a set of
-subsets. The maximal cliques below such a node are the sets S of candidates, together with the path, that
+Nodes with at most six candidates are finished at once: six candidates have 64 subsets, so one word can hold a set of
+subsets. The maximal cliques below such a node are the sets S of candidates, together with the path, that satisfy two
+conditions:
 
-- are cliques: every candidate of S is adjacent to the others;
-- lie inside the row of no excluded vertex, and of no candidate outside S: such a vertex could join. Candidates of S do
-  not matter here, since no vertex is adjacent to itself.
+- they are cliques: every candidate in S is adjacent to the others;
+- no excluded vertex, and no candidate outside S, is adjacent to all of S: such a vertex could join.
 
-A row is an index, the bits of its word where the candidates are. The subsets of a row form a down-set.
+The bits of a row at the candidates form the index of a subset. The subsets of a row form a down-set.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from mbe_stage.cliques.cpu import layout
 from mbe_stage.runtime.jit import compiled
 
 WIDTH = 6
-"""Most candidates whose subsets fit one word."""
+"""Most candidates whose sets of subsets fit into one word."""
 MOST_CLIQUES = 9
-"""Most maximal cliques of that many vertices (Moon and Moser, 1965)."""
+"""Most maximal cliques in a graph of that many vertices (Moon and Moser, 1965)."""
 
 _U = np.uint64
 _ONE = _U(1)
 _WITHOUT = np.array([WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5])
-# For each subset, the set of its subsets.
+# For each subset, the set of all its subsets.
 _INSIDE = np.array([sum(1 << t for t in range(64) if t & s == t) for s in range(64)], np.uint64)
-# Subsets of the first k vertices; subsets of at least and of at most k vertices.
+# Subsets of the first k vertices; subsets of at least k vertices; subsets of at most k vertices.
 _OF_FIRST = np.array([(1 << (1 << k)) - 1 for k in range(WIDTH + 1)], np.uint64)
 _AT_LEAST = np.array([sum(1 << t for t in range(64) if t.bit_count() >= k) for k in range(WIDTH + 2)], np.uint64)
 _AT_MOST = np.array([sum(1 << t for t in range(64) if t.bit_count() <= k) for k in range(WIDTH + 1)], np.uint64)
@@ -49,20 +49,20 @@ _AT_MOST = np.array([sum(1 << t for t in range(64) if t.bit_count() <= k) for k 
 
 @compiled(nrt=False)
 def maximal_subsets(candidates, n_candidates, rows, excluded, words, start, end, required):
-    """The sets of candidates that are maximal cliques with the path, as a set of subsets.
+    """Return the sets of candidates that form maximal cliques with the path, as a set of subsets.
 
     Parameters
     ----------
     candidates : uint64
-        At most six of the columns.
+        At most six columns.
     rows : (64,) uint64
         Neighbours of each column, as columns.
     excluded : uint64
-        Columns that are excluded vertices here.
+        Columns of excluded vertices.
     words, start, end : (n,) uint64, int64, int64
         The rows of other excluded vertices.
     required : uint64
-        Other rows count only if they hold these columns.
+        Other rows count only if they contain these columns.
     """
     inside_of = _U(0)
     others = words[start:end]
@@ -84,7 +84,7 @@ def maximal_subsets(candidates, n_candidates, rows, excluded, words, start, end,
 
 @njit(inline="always")
 def of_sizes(subsets, fewest, most):
-    """Keep the subsets of the wanted sizes."""
+    """Keep the subsets with wanted sizes."""
     if fewest > WIDTH or most < 0:
         return _U(0)
     return subsets & _AT_LEAST[max(fewest, 0)] & _AT_MOST[min(most, WIDTH)]
@@ -92,7 +92,7 @@ def of_sizes(subsets, fewest, most):
 
 @njit(inline="always")
 def has_room(worker, output):
-    """Return True if the results of any one child fit."""
+    """Return True if the output has room for the results of one child."""
     if output is None:
         return True
     control = worker.control
@@ -106,7 +106,7 @@ def has_room(worker, output):
 
 @njit(inline="always")
 def emit_subsets(worker, output, joined, candidates, subsets):
-    """Emit a clique for each of some subsets of the candidates, with the path and the joined columns."""
+    """Emit a clique for each given subset of the candidates, with the path and the joined columns."""
     control = worker.control
     size = control[layout.N_OUTER] + popcount(joined)
     if control[layout.MIN_SIZE] > 1 or control[layout.MAX_SIZE] < control[layout.LARGEST]:
@@ -140,7 +140,7 @@ def _write(worker, output, columns):
     if control[layout.N_OUTER] > 0:
         _write_merged(worker, output, columns)
         return
-    # Unsigned: then compiled code does not check for positions that count from the end.
+    # Unsigned, so that compiled code does not check for negative positions.
     used = _U(control[layout.MEMBERS_USED])
     while columns != _U(0):
         output.members[used] = ids[_U(lowest_bit_index(columns))]
@@ -151,7 +151,7 @@ def _write(worker, output, columns):
 
 @compiled(nrt=False)
 def _write_merged(worker, output, columns):
-    """Merge two ascending lists into the output: the path above the columns, and the joined vertices."""
+    """Merge two ascending lists into the output: the path above the columns, and the columns' vertices."""
     control, ids, ints, members = worker.control, worker.ids, worker.ints, output.members
     outer, end = control[layout.OUTER], control[layout.OUTER] + control[layout.N_OUTER]
     used = control[layout.MEMBERS_USED]

@@ -1,4 +1,4 @@
-"""The pivot: the vertex adjacent to the most candidates. A node branches on the candidates not adjacent to it.
+"""The pivot: the vertex with the most adjacent candidates. A node branches on the candidates not adjacent to it.
 
 The pivot is a candidate or an excluded vertex (Tomita, Tanaka and Takahashi, TCS 363, 2006).
 """
@@ -17,7 +17,7 @@ from mbe_stage.cliques.cpu.wide_rows import has_bit, n_common, n_in
 def pivot_or_excluded(words, start, end, pivot, best):
     """Return the row with the most candidates: `pivot`, which has `best` of them, or an excluded row.
 
-    Nodes of at most 64 candidates: a row is a word.
+    For nodes with at most 64 candidates, where a row is a word.
     """
     if PIVOT_X:
         for k in range(start, end):
@@ -31,7 +31,7 @@ def pivot_or_excluded(words, start, end, pivot, best):
 def branches_by_pivot(worker, matrix, candidates, branches):
     """Write the candidates that are not adjacent to the pivot; return their number.
 
-    Nodes of more than 64 candidates. The kept excluded rows end at the mask of the candidates.
+    For nodes with more than 64 candidates. The kept excluded rows end at the mask of the candidates.
     """
     words = worker.words
     n, n_words, rows, excluded, _, _ = matrix

@@ -1,8 +1,8 @@
 """The search's techniques, each with a switch for the ablation benchmark.
 
-They are constants when the search is compiled, so a switch costs nothing. The environment variable
-`MBE_CLIQUES_WITHOUT` names the techniques to switch off, separated by blanks. The results stay the same. Compiled code
-is kept apart for each value of the variable.
+Switches are constants in compiled code, so they cost nothing. The environment variable `MBE_CLIQUES_WITHOUT` names the
+techniques to switch off, separated by blanks. The results stay the same. Compiled code is kept separately for each
+value of the variable.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The walk over the search tree, in time quanta.
 
 A task is a range of roots, or a node with a range of its branches. A quantum works on a worker's stack until the task
-is done, the work limit is reached, the output is full or an arena is short. The state stays, the host makes room and
-calls again. A child is visited as a whole or not at all.
+is done, the work limit is reached, the output is full or an arena is too small. The state stays; the host makes room
+and calls again. A child is visited as a whole or not at all.
 
-The node below a root has its later neighbours as candidates, and its earlier ones as excluded vertices. A row is found
-by walking through later neighbours, which the degeneracy bounds. Candidates of an earlier neighbour come after it, too.
+The node below a root has its later neighbours as candidates, and its earlier neighbours as excluded vertices. Rows are
+found by walking through later neighbours, whose number the degeneracy bounds. This also finds the rows of earlier
+neighbours, because the root's candidates come after these.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mbe_stage.search.cpu.quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
 
 _U = np.uint64
 _ONE = _U(1)
-# Compiled twice: to write cliques, and only to count them.
+# The walk is compiled twice: to write cliques, and only to count them.
 _VARIANTS = {
     "counting": (layout.GRAPH, layout.WORKER_STATE, none, int64),
     "collecting": (layout.GRAPH, layout.WORKER_STATE, layout.OUTPUT, int64),
@@ -36,12 +37,12 @@ _VARIANTS = {
 
 @njit(inline="always")
 def visit_root(graph, worker, output, root):
-    """Begin the node below a root, or finish it; returns `OK`, or the arena that is short.
+    """Begin the node below a root, or finish it; return `OK`, or the status of the arena that is too small.
 
     Parameters
     ----------
     worker : WorkerState
-        Its only frame is the range of roots, with a path of the vertices that all cliques hold.
+        Its only frame is the range of roots; the frame's path has the vertices that all cliques contain.
     """
     control, frame = worker.control, worker.frames[0]
     first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
@@ -61,7 +62,7 @@ def visit_root(graph, worker, output, root):
         return layout.INTS_SHORT
     path = inserted(worker.ints, Path(frame[layout.PATH], n_path), graph.vertices[root], top)
     if n_earlier == 0 and n == 1:
-        # At most one neighbour: this is the clique.
+        # There is at most one neighbour, so the path and this neighbour are the clique.
         path = inserted(worker.ints, path, graph.vertices[graph.later[first]], top)
         emit_path(worker, output, path)
     elif n == 0:
@@ -109,7 +110,7 @@ def _excluded_rows(graph, worker, root, candidates):
 
 @njit(inline="always")
 def _candidate_rows(graph, worker, root, candidates):
-    """Write the rows of a root's later neighbours, each edge at both of its ends."""
+    """Write the rows of a root's later neighbours, with each edge at both ends."""
     rows = worker.rows
     rest = candidates
     while rest != _U(0):
@@ -126,8 +127,8 @@ def _candidate_rows(graph, worker, root, candidates):
 
 @njit(inline="always")
 def _marked(graph, marks, vertex):
-    """Return the columns among the later neighbours of a vertex."""
-    # Unsigned: then compiled code does not check for positions that count from the end.
+    """Return the columns of a vertex's later neighbours."""
+    # Unsigned, so that compiled code does not check for negative positions.
     row = _U(0)
     for k in range(_U(graph.later_offsets[vertex]), _U(graph.later_offsets[vertex + 1])):
         row |= marks[_U(graph.later[k])]
@@ -155,7 +156,7 @@ def _begin_wide(graph, worker, output, root, path):
 
 @njit(inline="always")
 def _wide_excluded_rows(graph, worker, root, n, start):
-    """Write rows as `_excluded_rows`, from a position in the arena of words on; return their end."""
+    """Write rows like `_excluded_rows`, from position `start` in the arena of words on; return their end."""
     words, n_words = worker.words, (n + layout.WORD_BITS - 1) >> 6
     top = start
     for k in range(graph.earlier_offsets[root], graph.earlier_offsets[root + 1]):
@@ -177,7 +178,7 @@ def _wide_excluded_rows(graph, worker, root, n, start):
 
 @njit(inline="always")
 def _wide_candidate_rows(graph, worker, root, n_words):
-    """Write rows as `_candidate_rows`, at the beginning of the arena of words."""
+    """Write rows like `_candidate_rows`, at the beginning of the arena of words."""
     words = worker.words
     first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
     words[: (end - first) * n_words] = _U(0)
@@ -191,7 +192,7 @@ def _wide_candidate_rows(graph, worker, root, n_words):
 
 
 def compile_steps(collects: bool | None = None) -> tuple[CompileStep, ...]:
-    """Compile the walk that writes cliques, the one that only counts, or both."""
+    """Return the steps to compile the walk that writes cliques, the one that only counts, or both."""
     return steps_of(run_quantum, variant={None: None, True: "collecting", False: "counting"}[collects])
 
 
@@ -204,12 +205,13 @@ def run_quantum(graph, worker, output, work_limit):
     output : Output or None
         None to count only.
     work_limit : int
-        Elementary steps after which to stop.
+        Number of elementary steps after which to stop.
 
     Returns
     -------
     int
-        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or the arena that is short (``control[NEEDED]`` entries would do).
+        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or the status of a small arena, which needs ``control[NEEDED]``
+        entries.
     """
     control = worker.control
     control[layout.WORK] = 0

@@ -1,6 +1,6 @@
-"""Nodes of more than 64 candidates: frames, each with a matrix of its own, several words a row.
+"""Nodes with more than 64 candidates: frames, each with its own matrix of several words per row.
 
-The children of a node of more than 64 candidates, packed to the candidates that they have.
+The children of such a node are packed to their own candidates.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _ONE = _U(1)
 
 @njit(inline="always")
 def words_of_frame(n, n_excluded, n_words):
-    """Words of a frame: rows, candidates, and one more mask while it is made."""
+    """Return the number of words of a frame: rows, candidates, and another mask during construction."""
     return (n + n_excluded + 2) * n_words
 
 
 @njit(inline="always")
 def ints_of_frame(n, n_path):
-    """Ints of a frame: its path, the vertices of its columns, the path with the universal ones, branches."""
+    """Return the number of ints of a frame: path, the columns' vertices, path with universal candidates, branches."""
     return 2 * n_path + 3 * n
 
 
@@ -54,9 +54,9 @@ def begin_wide(worker, output, matrix, path):
     Parameters
     ----------
     worker : WorkerState
-        Its arenas have room for the whole frame.
+        Its arenas must have room for the whole frame.
     path : Path
-        Stands before the vertices of the columns.
+        Stored directly before the columns' vertices.
     """
     control, words = worker.control, worker.words
     n, n_words, rows, excluded, top, ids = matrix
@@ -67,7 +67,7 @@ def begin_wide(worker, output, matrix, path):
     if is_empty(words, top, n_words):
         emit_path(worker, output, new_path)
         return
-    # Dropped excluded rows leave a gap, into which the mask of the candidates moves.
+    # Dropping excluded rows leaves a gap, so the mask of the candidates moves up.
     candidates = _keep_excluded(worker, matrix)
     for k in range(n_words):
         words[candidates + k] = words[top + k]
@@ -87,7 +87,7 @@ def begin_wide(worker, output, matrix, path):
 
 @njit(inline="always")
 def _join_universal(worker, matrix, path):
-    """Write the candidates without the universal ones behind the rows, and the path with them behind the ids."""
+    """Write the candidates without universal ones after the rows, and the path with universal ones after the ids."""
     words, ints = worker.words, worker.ints
     n, n_words, rows, _, candidates, ids = matrix
     new_path = Path(ids + n, path.n)
@@ -125,7 +125,7 @@ def _keep_excluded(worker, matrix):
 
 @njit(inline="always")
 def _is_dominated(words, row, rows, candidates, n_words):
-    """Return True if some candidate is adjacent to all candidates of a row (`word_walk`)."""
+    """Return True if some candidate is adjacent to all candidates of a row (see `word_walk`)."""
     for k in range(n_words):
         common = words[candidates + k]
         for j in range(n_words):
@@ -140,7 +140,7 @@ def _is_dominated(words, row, rows, candidates, n_words):
 
 @compiled(nrt=False)
 def visit_branch(worker, output, frame, cursor):
-    """Begin the child of a frame in which a branch's candidate has joined, or finish it.
+    """Begin or finish the child of a frame in which the branch's candidate has joined.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def visit_branch(worker, output, frame, cursor):
     Returns
     -------
     int
-        `OK`, or the arena that is short: then nothing has changed.
+        `OK`, or the status of the arena that is too small; then nothing has changed.
     """
     control, words, ints = worker.control, worker.words, worker.ints
     n_words, n_path = frame[layout.N_WORDS], frame[layout.N_PATH]
@@ -183,7 +183,7 @@ def visit_branch(worker, output, frame, cursor):
 
 @njit(inline="always")
 def _mask(worker, frame, cursor, row):
-    """Write the mask of a child's candidates, and that of the candidates branched on before, which are excluded."""
+    """Write the masks of a child's candidates and of earlier branches, whose candidates are excluded."""
     words, n_words = worker.words, frame[layout.N_WORDS]
     candidates = frame[layout.WORDS_TOP]
     before = candidates + n_words
@@ -197,7 +197,7 @@ def _mask(worker, frame, cursor, row):
 
 @njit(inline="always")
 def _is_excluded(worker, frame, column):
-    """True if an excluded row holds a column."""
+    """Return True if an excluded row contains a column."""
     for k in range(frame[layout.N_EXCLUDED]):
         if has_bit(worker.words, frame[layout.EXCLUDED] + k * frame[layout.N_WORDS], column):
             return True
@@ -206,7 +206,7 @@ def _is_excluded(worker, frame, column):
 
 @njit(inline="always")
 def _begin_packed_words(worker, output, frame, column, path):
-    """Begin the child as a node of few candidates. Its mask and that of new excluded ones are behind the frame."""
+    """Begin the child as a node with few candidates; its mask and that of new excluded vertices follow the frame."""
     words, n_words = worker.words, frame[layout.N_WORDS]
     mask = frame[layout.WORDS_TOP]
     before, start = mask + n_words, mask + 2 * n_words
@@ -243,7 +243,7 @@ def _begin_packed_words(worker, output, frame, column, path):
 
 @njit(inline="always")
 def _begin_packed(worker, output, frame, column, path):
-    """Begin the child as a frame of its own."""
+    """Begin the child as a frame."""
     words, ints, n_words = worker.words, worker.ints, frame[layout.N_WORDS]
     mask = frame[layout.WORDS_TOP]
     before, rows = mask + n_words, mask + 2 * n_words

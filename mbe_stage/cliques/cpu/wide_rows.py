@@ -1,6 +1,6 @@
-"""Rows of several words in the arena of words: count, compare, pack to some of their columns.
+"""Rows of several words in the arena of words: count, compare, and pack to some of their columns.
 
-Also orders the columns' vertices of a node with few candidates by the user's ids.
+Also sorts the columns of a node with few candidates by the user's ids.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ONE = _U(1)
 
 @njit(inline="always")
 def fill(words, row, n):
-    """Fill a row with the first `n` columns; it ends with them."""
+    """Set a row to the first `n` columns; it ends with them."""
     for k in range((n + layout.WORD_BITS - 1) >> 6):
         words[row + k] = ~_ZERO >> _U(max(0, layout.WORD_BITS * (k + 1) - n))
 
@@ -32,13 +32,13 @@ def set_bit(words, row, column):
 
 @njit(inline="always")
 def has_bit(words, row, column):
-    """True if a row holds a column."""
+    """Return True if a row contains a column."""
     return words[row + (column >> 6)] >> _U(column & 63) & _ONE != _ZERO
 
 
 @njit(inline="always")
 def n_in(words, row, n_words):
-    """Number of columns that a row holds."""
+    """Return the number of columns in a row."""
     n = np.int64(0)
     for k in range(n_words):
         n += popcount(words[row + k])
@@ -47,7 +47,7 @@ def n_in(words, row, n_words):
 
 @njit(inline="always")
 def n_common(words, row, mask, n_words):
-    """Number of columns of a mask that a row holds."""
+    """Return the number of columns of a mask that are in a row."""
     n = np.int64(0)
     for k in range(n_words):
         n += popcount(words[row + k] & words[mask + k])
@@ -56,7 +56,7 @@ def n_common(words, row, mask, n_words):
 
 @njit(inline="always")
 def holds_all(words, row, mask, n_words):
-    """True if a row holds all columns of a mask."""
+    """Return True if a row contains all columns of a mask."""
     missing = _ZERO
     for k in range(n_words):
         missing |= words[mask + k] & ~words[row + k]
@@ -65,7 +65,7 @@ def holds_all(words, row, mask, n_words):
 
 @njit(inline="always")
 def is_empty(words, row, n_words):
-    """True if a row holds no column."""
+    """Return True if a row contains no column."""
     held = _ZERO
     for k in range(n_words):
         held |= words[row + k]
@@ -74,7 +74,7 @@ def is_empty(words, row, n_words):
 
 @njit(inline="always")
 def packed_word(words, row, mask, n_words):
-    """Pack the row's columns of a mask (at most 64) into one word."""
+    """Pack a row's bits at the columns of a mask (at most 64) into one word."""
     packed, n = _ZERO, np.int64(0)
     for k in range(n_words):
         if words[mask + k] != _ZERO:
@@ -85,7 +85,7 @@ def packed_word(words, row, mask, n_words):
 
 @njit(inline="always")
 def packed_row(words, row, mask, n_words, into):
-    """Pack the row's columns of a mask into a row further on."""
+    """Pack a row's bits at the columns of a mask into a later row."""
     word, n = _ZERO, np.int64(0)
     for k in range(n_words):
         if words[mask + k] == _ZERO:
@@ -97,7 +97,7 @@ def packed_row(words, row, mask, n_words, into):
             n -= layout.WORD_BITS
             words[into] = word
             into += 1
-            # Bits that did not fit; none without columns, since a shift by all 64 bits is undefined.
+            # Bits that did not fit; zero if there are none, since a shift by 64 bits is undefined.
             word = found >> _U(popcount(words[mask + k]) - n) if n > 0 else _ZERO
     if n > 0:
         words[into] = word
@@ -119,19 +119,19 @@ def inserted(ints, path, vertex, into):
 
 @njit(inline="always")
 def place_columns(worker, output, n_candidates, path):
-    """Order columns by the user's ids: candidates, and the path if members are wanted and it fits.
+    """Sort columns by the user's ids: candidates, and also the path if members are wanted and it fits.
 
     Then a clique's members ascend in the order of its columns.
 
     Parameters
     ----------
     worker : WorkerState
-        ``ids`` holds the candidates' vertices, ascending, and afterwards those of all columns.
+        At first ``ids`` has the candidates' vertices, ascending; afterwards those of all columns.
 
     Returns
     -------
     candidates, joined : uint64
-        The candidates' columns, in the order of their vertices, and the path's columns.
+        The candidates' columns in the order of their vertices, and the path's columns.
     """
     control, ids, ints = worker.control, worker.ids, worker.ints
     joined, columns = _U(0), ~_U(0) >> _U(layout.WORD_BITS - n_candidates)
@@ -139,7 +139,7 @@ def place_columns(worker, output, n_candidates, path):
     control[layout.OUTER], control[layout.N_OUTER] = start, n_path
     if output is not None and output.members.size > 0 and n_candidates + n_path <= layout.WORD_BITS:
         control[layout.N_OUTER] = 0
-        # Backwards, so that no vertex is overwritten before it has moved.
+        # Backwards, so that vertices are not overwritten before they are moved.
         candidate, member = n_candidates - 1, n_path - 1
         for column in range(n_candidates + n_path - 1, -1, -1):
             if member >= 0 and (candidate < 0 or ints[start + member] > ids[candidate]):

@@ -1,8 +1,8 @@
-"""Nodes of at most 64 candidates: a row is a word, and the walk a loop over a stack of masks.
+"""Nodes with at most 64 candidates: a row is a word, and the walk is a loop over a stack of masks.
 
-A node is cut if an excluded row holds all candidates. Its universal candidates join at once, and it branches on the
-candidates that are not adjacent to its pivot (`pivot`). Children of at most six candidates are finished at once
-(`emit`), with the excluded rows of their parent.
+A node is pruned if an excluded row contains all candidates. Its universal candidates join at once, and it branches on
+the candidates not adjacent to its pivot (`pivot`). Children with at most six candidates are finished at once (`emit`),
+with the excluded rows of their parent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 _U = np.uint64
 _ZERO = _U(0)
 _ONE = _U(1)
-# Words of a child besides its excluded rows.
+# Steps charged per child besides its excluded rows.
 _STEPS = 8
 _MOST_AT_ONCE = WIDTH if SUBSETS else 0
 
@@ -33,7 +33,7 @@ def begin_words(worker, output, candidates, joined, excluded):
 
     Parameters
     ----------
-    candidates, joined : uint64
+        Masks of columns.
         Columns.
     """
     start, end = excluded
@@ -51,7 +51,8 @@ def _not_dominated(words, rows, start, end):
     """Keep the excluded rows that no candidate's row contains.
 
     If a candidate is adjacent to all neighbours of an excluded vertex, it rules out the same cliques: wherever the
-    excluded vertex would, the candidate joins or is excluded. (RMCE drops visited vertices that others dominate.)
+    excluded vertex would rule one out, the candidate joins or is excluded. (RMCE drops visited vertices that others
+    dominate.)
     """
     kept = start
     for k in range(start, end):
@@ -67,7 +68,7 @@ def _not_dominated(words, rows, start, end):
 
 @njit(inline="always")
 def _open(worker, output, candidates, joined, excluded):
-    """Push a node on the stack, unless it is finished at once. No excluded row holds all candidates."""
+    """Push a node on the stack, unless it is finished at once. No excluded row contains all candidates."""
     start, end = excluded
     rows, words, control = worker.rows, worker.words, worker.control
     n = popcount(candidates)
@@ -105,7 +106,7 @@ def _open(worker, output, candidates, joined, excluded):
 
 @njit(inline="always")
 def _with_all(words, start, end, universal, candidates):
-    """Keep the excluded rows that hold all universal candidates, without these; return their end."""
+    """Keep the excluded rows with all universal candidates, and remove these from the rows; return the new end."""
     kept = start
     for k in range(start, end):
         row = words[k]
@@ -116,7 +117,7 @@ def _with_all(words, start, end, universal, candidates):
 
 @njit(inline="always")
 def walk_words(worker, output, work_limit):
-    """Continue with the nodes on the stack until none is left; return `OK`, or the reason to stop."""
+    """Walk the nodes on the stack until none is left; return `OK`, or the reason to stop."""
     control, nodes = worker.control, worker.nodes
     while control[layout.NODE] >= 0:
         node = nodes[control[layout.NODE]]
@@ -142,7 +143,7 @@ def walk_words(worker, output, work_limit):
 
 @njit(inline="always")
 def _visit(worker, output, node, bit):
-    """Visit the child of a node in which one more candidate has joined."""
+    """Visit the child of a node in which another candidate has joined."""
     control, rows, words = worker.control, worker.rows, worker.words
     row = rows[_U(lowest_bit_index(bit))]
     before = node[layout.BRANCH] & (bit - _ONE)

@@ -1,6 +1,6 @@
 """One thread's work: walk subproblems in time quanta, and deliver blocks of results.
 
-The host's side of the tree walk makes, grows and splits the states of workers.
+The host side makes, grows and splits workers' states.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mbe_stage.search.cpu.quanta import QuantumWorker, RangeFields, Shortage, nb
 _ARENAS = {layout.INTS_SHORT: "ints", layout.WORDS_SHORT: "words", layout.FRAMES_SHORT: "frames"}
 _RANGE = RangeFields(layout.FIRST, layout.CURSOR, layout.END)
 FirstSizes = tuple[int, int, int]
-"""Initial entries of the arenas of ints and words, and of the stack of frames."""
+"""Initial sizes of the arenas of ints and words, and of the stack of frames."""
 
 
 def new_state(n_vertices: int, first_sizes: FirstSizes = (1 << 12, 1 << 14, 16)) -> WorkerState:
@@ -44,7 +44,7 @@ def new_state(n_vertices: int, first_sizes: FirstSizes = (1 << 12, 1 << 14, 16))
 
 
 def set_subproblem(worker: WorkerState, first: int, end: int, path: Sequence[int]) -> None:
-    """Give a worker the subtrees of a range of roots, whose cliques all hold `path`, ascending."""
+    """Give a worker the subtrees of a range of roots; all their cliques contain `path`, ascending."""
     worker.ints[: len(path)] = path
     frame = worker.frames[0]
     frame[:] = 0
@@ -55,12 +55,12 @@ def set_subproblem(worker: WorkerState, first: int, end: int, path: Sequence[int
 
 
 def short_of(state: WorkerState, status: int) -> Shortage:
-    """The arena that is short, by the status of a quantum."""
+    """Return the arena that is too small, by the status of a quantum."""
     return Shortage(_ARENAS[status], int(state.control[layout.NEEDED]))
 
 
 def share_left(state: WorkerState) -> float:
-    """Share of a worker's task that is still ahead, 0 to 1, with equal weights for siblings."""
+    """Return the share of a worker's task that lies ahead, 0 to 1, with equal weights for siblings."""
     ahead, weight = ranges_ahead(state.frames[: int(state.control[layout.DEPTH]) + 1], _RANGE)
     for node in state.nodes[: int(state.control[layout.NODE]) + 1]:
         n_children = max(1, int(node[layout.BRANCH]).bit_count())
@@ -70,12 +70,12 @@ def share_left(state: WorkerState) -> float:
 
 
 def give_back(state: WorkerState) -> tuple[int, int, float] | None:
-    """Take the roots that have not begun from a worker's task.
+    """Remove the roots that have not begun from a worker's task.
 
     Returns
     -------
     tuple or None
-        First root, end, and their share of the work ahead, 0 to 1. None if the task is within one root, or in its last.
+        First and end of these roots, and their share of the work ahead, 0 to 1. None if no roots are ahead.
     """
     frame = state.frames[0]
     if state.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.ROOTS:
@@ -84,21 +84,21 @@ def give_back(state: WorkerState) -> tuple[int, int, float] | None:
 
 
 def split_subproblem(donor: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
-    """Split off half of the children ahead of the shallowest node that has some.
+    """Split off half of the children ahead of the highest node with children left.
 
-    The children of a node depend on that node alone, so its copy with other children is a task of its own.
+    The children of a node depend on the node alone, so a copy of it with other children is a separate task.
 
     Parameters
     ----------
     donor : WorkerState
         Keeps the earlier half, and its current child.
     reserve : callable
-        Takes bytes from the budget; returns 0 if there were enough.
+        Takes bytes from the budget; returns 0 on success.
 
     Returns
     -------
     WorkerState or None
-        State of a new worker with the later half as its task. None if there is nothing to share, or no memory for it.
+        State of a new worker with the later half as its task. None if there is nothing to share or too little memory.
     """
     n_frames, n_nodes = int(donor.control[layout.DEPTH]) + 1, int(donor.control[layout.NODE]) + 1
     for depth in range(n_frames):
@@ -131,7 +131,7 @@ def split_subproblem(donor: WorkerState, reserve: Callable[[int], int]) -> Worke
 
 
 def _lowest(word: int, n: int) -> int:
-    """The `n` lowest set bits of a word."""
+    """Return the `n` lowest set bits of a word."""
     rest = word
     for _ in range(n):
         rest &= rest - 1
@@ -139,7 +139,7 @@ def _lowest(word: int, n: int) -> int:
 
 
 def _copy(donor: WorkerState, words_used: int, reserve: Callable[[int], int]) -> WorkerState | None:
-    """Copy everything that nodes may refer to into a state with empty stacks. None if there is no memory for it."""
+    """Copy everything that nodes may refer to into a state with empty stacks; None if memory is short."""
     sizes = donor.ints.size, max(2 * words_used, 1 << 12), donor.frames.shape[0]
     receiver = new_state(donor.columns.size, sizes)
     if reserve(nbytes(receiver)):
@@ -156,14 +156,14 @@ def _copy(donor: WorkerState, words_used: int, reserve: Callable[[int], int]) ->
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """Settings that all workers share.
+    """Settings shared by all workers.
 
     Attributes
     ----------
     held : tuple of int
-        Vertices that all cliques hold besides those of the graph, ascending.
+        Vertices outside the graph that all cliques contain, ascending.
     min_size, max_size : int
-        Sizes of a clique, including `held`.
+        Limits on the size of a clique, including `held`.
     first_sizes : FirstSizes
         Initial sizes of a worker's arenas.
     """
@@ -178,7 +178,7 @@ class Plan:
 
     @property
     def largest(self) -> int:
-        """Most members of a clique: no vertex is in one larger than its core number plus one."""
+        """Upper bound on the members of a clique: no vertex is in one larger than its core number plus one."""
         return len(self.held) + 1 + int(self.graph.cores[-1])
 
     @property
@@ -187,16 +187,16 @@ class Plan:
         return int(np.searchsorted(self.graph.cores, self.min_size - 1 - len(self.held)))
 
     def new_output(self) -> Output:
-        """Allocate output for a block, and for whatever one step finds."""
+        """Allocate output for a block and for the results of one step."""
         most = MOST_CLIQUES * self.largest if self.detail == Detail.MEMBERS else 0
         n_bytes = self.block_bytes if self.detail == Detail.MEMBERS else 0
-        # Members are written if their size fits; the shortest cliques have two.
+        # The number of sizes that fit beside their members, since the shortest cliques have two.
         n_sizes = self.block_bytes // (12 if self.detail == Detail.MEMBERS else 4) + MOST_CLIQUES
         return Output(np.empty(n_bytes // 4 + most, np.int32), np.empty(n_sizes, np.int32))
 
 
 class Worker(QuantumWorker):
-    """Take subproblems from the pool until there are none, and deliver the results."""
+    """Takes subproblems from the pool until there are none, and delivers the results."""
 
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
@@ -245,14 +245,14 @@ class Worker(QuantumWorker):
         self._flush()
 
     def _flush(self) -> None:
-        """Deliver all results so far; their arrays go with them."""
+        """Deliver all results so far."""
         plan, output, work_done = self._plan, self._output, self._pool.work_done
         if output is None:
             self._pool.deliver([CliqueBlock(self._n_found, work_done=work_done)])
         else:
             sizes, members = output.sizes[: self._n_out], output.members[: self._members_used]
             if 2 * (sizes.size + members.size) > output.sizes.size + output.members.size:
-                # Without a copy: the arrays belong to the blocks from here on.
+                # Without a copy: the arrays now belong to the blocks.
                 self._output = plan.new_output()
             else:
                 sizes, members = sizes.copy(), members.copy()
@@ -266,7 +266,7 @@ class Worker(QuantumWorker):
 def blocks_of(
     sizes: np.ndarray, members: np.ndarray | None, block_bytes: int, work_done: float
 ) -> Iterator[CliqueBlock]:
-    """Cut cliques into blocks of at most `block_bytes`, a larger clique alone; one empty block if there are none.
+    """Cut cliques into blocks of at most `block_bytes`, or of one larger clique; yield one empty block if none.
 
     Parameters
     ----------
@@ -274,9 +274,9 @@ def blocks_of(
     members : int32 or None
         None if only sizes are wanted.
     block_bytes : int
-        Bytes of members and sizes.
+        Limit on the bytes of members and sizes.
     work_done : float
-        What the blocks report.
+        Value for the blocks.
     """
     n_bytes = 4 * (sizes.astype(np.int64) + 1 if members is not None else np.ones(sizes.size, np.int64))
     ends = np.cumsum(n_bytes)

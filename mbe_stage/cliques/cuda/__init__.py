@@ -1,1 +1,1 @@
-"""The CUDA engine's kernels and what prepares, plans and launches them."""
+"""The CUDA engine's kernels, and the code that prepares, plans and launches them."""

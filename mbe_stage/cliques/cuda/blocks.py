@@ -1,4 +1,4 @@
-"""Blocks of cliques in device memory, as `CliqueBlock` on the host."""
+"""Blocks of cliques in device memory, like `CliqueBlock` on the host."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mbe_stage.tasks import Remaining
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceCliqueBlock:
-    """Some cliques, in device memory.
+    """A block of cliques in device memory.
 
     Attributes
     ----------
     sizes : (n_cliques,) int32
-        Number of members of each.
+        Number of members of each clique.
     members : int32
         Dense ids, clique after clique, ascending within each.
     work_done : float
-        Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+        Estimated share of the whole work finished with this block, 0 to 1.
     remaining : tuple of Task or OpenWork, or None
         As in `CliqueBlock`: the remaining tasks, in an empty block that marks a barrier.
     """
@@ -47,27 +47,27 @@ class DeviceCliqueBlock:
 
     @property
     def n_cliques(self) -> int:
-        """Number of cliques. Zero is allowed: such a block only reports progress."""
+        """Number of cliques. A block with none only reports progress."""
         return int(self.sizes.size)
 
     @property
     def offsets(self) -> cp.ndarray:
-        """First member of each clique, ``(n_cliques + 1,) int64``."""
+        """Offset of each clique's members, ``(n_cliques + 1,) int64``."""
         offsets = cp.zeros(self.n_cliques + 1, cp.int64)
         cp.cumsum(self.sizes, dtype=cp.int64, out=offsets[1:])
         return offsets
 
     def brought_here(self) -> DeviceCliqueBlock:
-        """Copy the block into the memory of the current device; it has to be complete."""
+        """Copy the block, which must be complete, into the memory of the current device."""
         sizes, members = brought_here(self.sizes, self.members)
         return replace(self, sizes=sizes, members=members)
 
     def first(self, n: int) -> DeviceCliqueBlock:
-        """The first `n` cliques of this block, as views."""
+        """Return the first `n` cliques of this block, as views."""
         return self if n >= self.n_cliques else self.part(0, n)
 
     def part(self, start: int, stop: int) -> DeviceCliqueBlock:
-        """Cliques `start` to `stop` of this block, as views."""
+        """Return the cliques `start` to `stop` of this block, as views."""
         first = int(self.sizes[:start].sum(dtype=cp.int64))
         end = first + int(self.sizes[start:stop].sum(dtype=cp.int64))
         return DeviceCliqueBlock(self.sizes[start:stop], self.members[first:end], self.work_done)

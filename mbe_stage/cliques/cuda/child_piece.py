@@ -1,8 +1,8 @@
-"""A child of a wide node: a frame, or a wide node, with the remaining candidates and excluded vertices.
+"""A child of a wide node, as a frame or a wide node with the remaining candidates and excluded vertices.
 
-In child ``k`` the ``k``-th branch joins; the branches before it are excluded. Candidates adjacent to all others join at
-once. Columns are the remaining candidates. Rows of excluded vertices are kept if these are adjacent to all joined
-vertices and to a candidate. If one is adjacent to all candidates, the child has no maximal clique.
+In child ``k`` the ``k``-th branch joins, and earlier branches are excluded. Candidates adjacent to all others join at
+once. The remaining candidates are the columns. The row of an excluded vertex is kept if the vertex is adjacent to all
+joined vertices and to some candidate. If it is adjacent to all candidates, the child has no maximal clique.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _nth_branch(wide, n, words):
-    """The branch with `n` others before it, int32."""
+    """Return the branch with `n` branches before it, int32."""
     tile = _I(0)
     branch = _I(-1)
     while branch < 0 and tile < wide.n_words:
@@ -46,7 +46,7 @@ def _nth_branch(wide, n, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _mask_candidates(wide, branch, own, words):
-    """Write a child's candidates, and the branch as joined; return the number of candidates, int32."""
+    """Write a child's candidates, and mark the branch as joined; return the number of candidates, int32."""
     row_at = _L(wide.rows_at + _L(branch) * _L(wide.n_words))
     n = _I(0)
     tile = _I(0)
@@ -67,7 +67,7 @@ def _mask_candidates(wide, branch, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _join_full(wide, n, own, words):
-    """Let candidates join that are adjacent to all others; return their number, int32."""
+    """Join the candidates that are adjacent to all others; return their number, int32."""
     lane = _I(cuda.laneid)
     n_joined = _I(0)
     word = _I(0)
@@ -87,7 +87,7 @@ def _join_full(wide, n, own, words):
         n_joined = _I(n_joined + count_bits(full))
         word = next_one(word)
     cuda.syncwarp()
-    # Only after all have been compared with all candidates.
+    # Only after all candidates have been compared.
     word = lane
     while word < wide.n_words:
         own.mask[word] = _U(own.mask[word] & ~_U(own.joined[word]))
@@ -113,21 +113,21 @@ def _list_candidates(wide, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _keep_row(row, n, n_kept, wide, own, words):
-    """Add a row of each lane (-1: none) to the list if it belongs to an excluded vertex of the child.
+    """Append each lane's row (-1 for none) to the list if it belongs to an excluded vertex of the child.
 
     Parameters
     ----------
     row : int32
     n : int32
-        Candidates of the child.
+        Number of candidates of the child.
     n_kept : int32
-        Rows on the list.
+        Number of rows in the list.
     words : uint32, global
 
     Returns
     -------
     int32
-        Rows on the list afterwards; -1 if one has all candidates.
+        New number of rows in the list; -1 if one contains all candidates.
     """
     is_excluded = row >= 0
     met = _I(0)
@@ -174,7 +174,7 @@ def _list_excluded(wide, branch, n, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _packed(row_at, first, n, own, words):
-    """Pack this lane's row to up to 32 listed candidates, from number `first` on, uint32."""
+    """Pack this lane's row to up to 32 listed candidates, from position `first` on, uint32."""
     bits = _U(0)
     word, number = _U(0), _I(-1)
     last = min(n, _I(first + 32))
@@ -209,7 +209,7 @@ def _write_base(wide, to, stride, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _packed_row(row, n, wide, own, words):
-    """Pack a row of the node to the child's candidates, at most 64, uint64."""
+    """Pack a row of the node to the child's candidates, at most 64, into a uint64."""
     row_at = _L(wide.rows_at + _L(row) * _L(wide.n_words))
     high = _U(0)
     low = _packed(row_at, _I(0), n, own, words)
@@ -220,12 +220,12 @@ def _packed_row(row, n, wide, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
-    """Make the frame of a child with at most 64 candidates, whose candidates and excluded vertices are listed.
+    """Make the frame of a child with at most 64 candidates, after its candidates and excluded vertices were listed.
 
     Parameters
     ----------
     n, n_excluded, n_base : int32
-        Those of the child.
+        Numbers of the child's candidates, excluded rows and base vertices.
     mode : int
     """
     words = device.words
@@ -259,7 +259,7 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def _child_node(wide, child, newest, own, device, techniques):
-    """Make the wide node of a child; return the newest node of this warp, or -2, as `publish_wide`.
+    """Make the wide node of a child; return the newest node of this warp, or -2, like `publish_wide`.
 
     Parameters
     ----------
@@ -295,14 +295,14 @@ def child_subproblem(node, child, newest, own, device, launch):
     ----------
     node, child : int32
     newest : int32
-        The last node that this warp made, or -1.
+        The last node made by this warp, or -1.
 
     Returns
     -------
     outcome : int
         As in `root_subproblem`.
     joined, candidates : uint64
-        Those of the frame, if there is one.
+        Masks of the frame, if there is one.
     frame : Frame
     newest : int32
     """

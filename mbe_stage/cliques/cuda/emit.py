@@ -1,8 +1,8 @@
 """Count maximal cliques, also by size, or write them.
 
-A warp writes cliques onto a page of its own, and copies a full page to the output. To reserve space there, it adds to
-one word that holds the numbers of cliques and members. So the cliques are contiguous, and in the same order in both
-arrays. A page that does not fit ends the quantum and waits for the next one: no warp gets space any more, and the
+A warp writes cliques to its own page, and copies full pages to the output. It reserves space there by adding to a
+single word with the numbers of cliques and members. So cliques are contiguous, and in the same order in both arrays. If
+a page does not fit, the quantum ends and the page waits for the next one. No later page gets space either, so the
 output ends before the first page that did not fit.
 """
 
@@ -25,7 +25,7 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _reserve(n_cliques, n_members, control, output):
-    """Reserve output for some cliques and members; return its begin, int64, or -1 if they do not fit."""
+    """Reserve output for some cliques and members; return its start, int64, or -1 if they do not fit."""
     start = _L(-1)
     if cuda.laneid == 0:
         start = _L(
@@ -87,7 +87,7 @@ def room_for(n_cliques, n_members, own, control, output):
     -------
     is_on_page : bool
     start : int64
-        Begin, as in `OUTPUT_TOP`; -1 if there is no space.
+        Start, in the form of `OUTPUT_TOP`; -1 if there is no space.
     """
     if n_members > own.page.size or n_cliques > own.page_sizes.size:
         return False, _reserve(n_cliques, n_members, control, output)
@@ -108,7 +108,7 @@ def room_for(n_cliques, n_members, own, control, output):
 
 @cuda.jit(device=True, forceinline=True)
 def write_sizes(low, high, size, start, sizes):
-    """Write the size of a clique per set: the lane's own set, and that with the sixth candidate.
+    """Write the size of a clique for each set: the lane's own set, and the same with the sixth candidate.
 
     Parameters
     ----------
@@ -135,14 +135,14 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
     low, high : uint32
         Sets of the node's candidates, from `maximal_sets`.
     joined : uint64
-        Candidates of the frame that all of the cliques have.
+        Candidates of the frame that all these cliques contain.
     candidates : uint64
         Candidates of the node.
 
     Returns
     -------
     is_done : bool
-        False if the output has no space: then nothing is counted.
+        False if the output has no space; then nothing is counted.
     n_found : int32
     """
     if launch.mode == layout.COUNT:
@@ -171,7 +171,7 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
     members, sizes = output.members, output.sizes
     if is_on_page:
         members, sizes = own.page, own.page_sizes
-    # No slices: their bounds would be computed for every node.
+    # Slices would compute their bounds for every node.
     write_sizes(low, high, size, _L(start >> layout.CLIQUES_SHIFT), sizes)
     write_sets(low, high, joined, candidates, _L(start & layout.MEMBERS_MASK), frame, own, device.words, members)
     return True, n_found

@@ -1,12 +1,12 @@
 """Walk a frame: at most 64 candidates of one warp, with their rows in shared memory and in registers.
 
-A node is two sets of the frame's candidates: the joined ones, and those that may still join. There is no list of
-excluded vertices: a row belongs to one exactly if it holds all joined vertices and is no candidate's row (Wei, Xie,
-Lin, PPoPP 2026). Candidates adjacent to all others join at once. Then a pivot is chosen: the candidate or excluded
-vertex adjacent to the most candidates. Each candidate not adjacent to it joins in turn, without the ones before it.
-Nodes of few candidates are finished at once (`small_ends`).
+A node is two sets of the frame's candidates: joined ones, and those that may still join. There is no list of excluded
+vertices. A row belongs to one if and only if it contains all joined vertices and is not a candidate's row (Wei, Xie,
+Lin, PPoPP 2026). Candidates adjacent to all others join at once. Then the pivot is the candidate or excluded vertex
+adjacent to the most candidates. Each candidate not adjacent to it joins in turn, without the earlier ones. Nodes with
+few candidates are finished at once (`small_ends`).
 
-Entries of a frame's stack also become nodes that any warp can continue, now or in the next quantum.
+Entries of a frame's stack can also become nodes, which any warp can continue now or in the next quantum.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _frame_words(frame):
-    """Words of a frame's block, int32."""
+    """Return the number of words in a frame's block, int32."""
     return _I(layout.BASE_AT + 2 * frame.n_base + 2 * frame.n_excluded)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _write_frame(pool_offset, frame, work):
-    """Write a frame into a block: the candidates' rows, and the rest unless it is there already."""
+    """Write a frame into a block: the candidates' rows, and the rest unless the block has it already."""
     own, words = work.own, work.device.words
     k = _I(cuda.laneid)
     for _ in range(2):
@@ -58,7 +58,7 @@ def _write_frame(pool_offset, frame, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_entry(node, entry, frame, work):
-    """Write a node for a stack entry; return its number of children left, int32."""
+    """Write a node for a stack entry; return its number of remaining children, int32."""
     own, nodes = work.own, work.device.nodes
     place = own.frame_at + layout.STACK + entry * layout.ENTRY_WORDS
     joined, candidates, branches = own.frame[place], own.frame[place + 1], own.frame[place + 2]
@@ -115,7 +115,7 @@ class RowCapacity(NamedTuple):
     ----------
     place : int64
     most : int32
-        Number of rows; 0 if none are wanted.
+        Number of rows; 0 for none.
     """
 
     place: Any
@@ -124,7 +124,7 @@ class RowCapacity(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _listed(is_live, row, n_live, capacity, words):
-    """Append the live rows of some lanes to a list as far as they fit; return the number of live rows, int32."""
+    """Append the lanes' live rows to a list as far as they fit; return the total number of live rows, int32."""
     live = ballot(is_live)
     n_after = _I(n_live + count_bits(live))
     if is_live and n_after <= capacity.most:
@@ -136,13 +136,13 @@ def _listed(is_live, row, n_live, capacity, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _pivot_row(joined, candidates, frame, capacity, words, techniques):
-    """Return the row of the vertex adjacent to the most candidates; all bits if one is adjacent to all of them.
+    """Return the row of the vertex adjacent to the most candidates; all bits if it is adjacent to all of them.
 
     Parameters
     ----------
     joined, candidates : uint64
     capacity : RowCapacity
-        For the rows of excluded vertices adjacent to all joined vertices and to a candidate.
+        Space for the rows of excluded vertices adjacent to all joined vertices and to a candidate.
     words : uint32, global
     techniques : int
 
@@ -191,7 +191,7 @@ def _pivot_row(joined, candidates, frame, capacity, words, techniques):
 
 @cuda.jit(device=True, forceinline=True)
 def _capacity_beside(frame, list_depth, device):
-    """Reserve space for half of a frame's excluded rows, if these are many and none are listed yet."""
+    """Reserve space for half of a frame's excluded rows, if they are many and none are listed yet."""
     capacity = RowCapacity(_L(0), _I(0))
     if list_depth < 0 and frame.n_excluded > _FEW_EXCLUDED:
         beside = _L(pool_offset_of(device.settings) + layout.BASE_AT + 2 * _I(frame.n_base + frame.n_excluded))
@@ -227,7 +227,7 @@ def _whole(frame, list_depth, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _visit(joined, candidates, frame, list_depth, work):
-    """Let candidates join that are adjacent to all others, then find a pivot or count the node's cliques.
+    """Join the candidates that are adjacent to all others, then find a pivot or count the node's cliques.
 
     Parameters
     ----------
@@ -239,12 +239,12 @@ def _visit(joined, candidates, frame, list_depth, work):
     -------
     joined, candidates : uint64
     branches : uint64
-        Candidates that join in turn; none if the node is done.
+        Candidates to join in turn; none if the node is done.
     is_done : bool
         False if the output had no space.
     n_found : int32
     n_live : int32
-        Rows listed beside the frame; -1 if none were.
+        Number of rows listed beside the frame; -1 if none were listed.
     """
     own, device, launch = work.own, work.device, work.launch
     lane = _I(cuda.laneid)
@@ -273,7 +273,7 @@ def _visit(joined, candidates, frame, list_depth, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _push(depth, joined, candidates, branches, own):
-    """Push a node on the stack whose branches are to be visited."""
+    """Push a node with branches to visit on the stack."""
     entry = own.frame_at + layout.STACK + depth * layout.ENTRY_WORDS
     cuda.syncwarp()
     if cuda.laneid == 0:
@@ -285,7 +285,7 @@ def _push(depth, joined, candidates, branches, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _next_child(depth, own):
-    """Return the next child of the top entry, which is popped with its last child.
+    """Return the next child of the top entry; its last child pops the entry.
 
     Returns
     -------
@@ -311,7 +311,7 @@ def _next_child(depth, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _take_back(branch, depth, own):
-    """Take back the last branch taken from the entry at `depth`, so that it is visited again."""
+    """Undo taking the last branch of the entry at `depth`, so that it is visited again."""
     entry = own.frame_at + layout.STACK + depth * layout.ENTRY_WORDS
     cuda.syncwarp()
     if cuda.laneid == 0:
@@ -322,7 +322,7 @@ def _take_back(branch, depth, own):
 
 @cuda.jit(device=True, forceinline=True)
 def walk_frame(joined, candidates, frame, work):
-    """Walk all nodes below a node. If the quantum ends before, the rest becomes nodes (`keep_entries`).
+    """Walk all nodes below a node. If the quantum ends first, the rest becomes nodes (`keep_entries`).
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def walk_frame(joined, candidates, frame, work):
     Returns
     -------
     bool
-        False if the output had no space for the cliques of the node itself: then nothing is done.
+        False if the output had no space for the cliques of the node itself; then nothing is done.
     """
     own, device, launch = work.own, work.device, work.launch
     bottom = depth = _I(0)
@@ -341,7 +341,7 @@ def walk_frame(joined, candidates, frame, work):
     steps = _I(0)
     found = _L(0)
     branch, branch_depth = _I(-1), _I(0)
-    # Above this depth, excluded vertices are those of the list beside the frame.
+    # Above this depth, the excluded rows are those listed beside the frame.
     list_depth = _I(-1)
     while True:
         joined, candidates, branches, is_done, n_found, n_live = _visit(joined, candidates, frame, list_depth, work)

@@ -1,7 +1,7 @@
 """The kernel: persistent warps that find maximal cliques until the search is over or the quantum ends.
 
-A warp takes a child of its own newest node, or a root (the heaviest first), or a child of one of the oldest open nodes.
-It turns it into a frame and walks it, or into a wide node, or finds no clique in it.
+A warp takes a child of its own newest node, else a root (the heaviest first), else a child of one of the oldest open
+nodes. It turns it into a frame and walks it, or into a wide node, or finds no clique in it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DEVICE = bundle(layout.Device, U32, I64_2D, I64, I64)
 _OUTPUT = bundle(layout.Output, I32, I32)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * layout.FRAME_WORDS
 _OLDEST = 32
-"""Open nodes that warps choose between; with only 4 they block each other."""
+"""Number of oldest open nodes that warps choose from; with only 4 they block each other."""
 _NAMES = ("count", "sizes", "members")
 _I = np.int32
 _L = np.int64
@@ -42,7 +42,7 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _next_roots(order, device):
-    """Take the next root, or the first of some small roots by its number.
+    """Take the next root, or the next group of small roots, identified by its position in the order.
 
     Returns
     -------
@@ -68,7 +68,7 @@ _next_task = next_task_with(_next_roots, _OLDEST, SHARING)
 
 @cuda.jit(device=True, forceinline=True)
 def _do_task(node, child, newest, n_reserved, work):
-    """Walk a root or a child of a node, or make a node of it (`persistent_loop`). It needs no reserved slots."""
+    """Walk a root or a node's child, or make it a node (`persistent_loop`). It needs no reserved slots."""
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
     began = global_nanoseconds()
     if node >= 0 and device.nodes[node, layout.KIND] == layout.FRAME:
@@ -128,13 +128,13 @@ def _run_warp(graph, warps, device, output, mode, techniques):
     graph : Graph
         Global.
     warps : Warps
-        Global, one row a warp.
+        Global, one row per warp.
     device : Device
         Global, shared by all warps.
     output : Output
         Global.
     mode, techniques : int
-        Known at compile time.
+        Compile-time constants.
     """
     own, settings = _own(warps), device.settings
     began = _L(global_nanoseconds())
@@ -146,7 +146,7 @@ def _run_warp(graph, warps, device, output, mode, techniques):
         cuda.syncwarp()
     _loop(layout.Work(own, graph, device, output, launch))
     if launch.mode == layout.MEMBERS:
-        # If it does not fit, the page waits for the next quantum.
+        # If the page does not fit, it waits for the next quantum.
         empty_page(own, device.control, output)
     cuda.syncwarp()
     if cuda.laneid == 0:
@@ -158,7 +158,7 @@ def _run_warp(graph, warps, device, output, mode, techniques):
 
 @cache
 def kernel_for(mode: int, techniques: int) -> Any:
-    """Return the kernel for a mode and the techniques of a mask; compiled at its launch."""
+    """Return the kernel for a mode and a mask of techniques; it is compiled at its launch."""
     name = f"{__name__}:kernel_for({mode}, {techniques})"
     compiled = kernel(
         _GRAPH, _WARPS, _DEVICE, _OUTPUT, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), name=name, seconds=12.0
@@ -172,7 +172,7 @@ def kernel_for(mode: int, techniques: int) -> Any:
 
 
 def kernel_blocks() -> int:
-    """Number of blocks resident on the current device: waiting warps rely on all others."""
+    """Return the number of blocks resident on the current device: waiting warps rely on all others."""
     from mbe_stage.device.launch import multiprocessors
 
     return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR

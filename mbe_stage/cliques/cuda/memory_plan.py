@@ -11,7 +11,7 @@ from mbe_stage.search.cuda.plan import PoolPlan, budget_refusal
 
 _NODES = 1 << 16
 _MOST_POOL_WORDS, _LEAST_POOL_WORDS = 1 << 28, 1 << 18
-# Members of the first output; a search that fills it gets more.
+# Bounds on the members of the first output; a search that fills it gets more.
 _MOST_MEMBERS, _LEAST_MEMBERS = 1 << 27, 1 << 16
 _MOST_MEMBERS_LATER = 1 << 29
 _GROWTH = 16
@@ -20,7 +20,7 @@ _PAGE_MEMBERS, _PAGE_CLIQUES = 1024, 128
 
 @dataclass(frozen=True, slots=True)
 class SearchSizes:
-    """Sizes that the plan depends on.
+    """Sizes of the graph and search that determine the plan.
 
     Attributes
     ----------
@@ -43,23 +43,24 @@ class SearchSizes:
 class MemoryPlan(PoolPlan):
     """Sizes of the allocated memory: the pool, and the data of a search for cliques.
 
-    Warps reserve output by additions to one word, in which failed requests remain. In a quantum a warp makes at most
-    two requests that fail: for its page, or the cliques of a node that exceed a page, and for its page at the end.
+    Warps reserve output by additions to one word, which failed requests change too. In a quantum, a warp makes at most
+    two failed requests: one for its page or for the cliques of a node that exceed a page, and one for its page at the
+    end.
 
     Attributes
     ----------
     scratch_columns, scratch_rows, scratch_words : int
-        Per warp: candidates, rows of excluded vertices, words of a set of candidates.
+        Numbers per warp: candidates, rows of excluded vertices, and words of a set of candidates.
     histogram : int
         Number of clique sizes.
     members, cliques : int
         Sizes of the output.
     most_members : int
-        Limit to which `with_more_output` raises `members`.
+        Limit on `members` for `with_more_output`.
     page_members, page_cliques : int
         Sizes of each warp's page.
     n_copies : int
-        Copies of a full output alive beside it: blocks that were delivered and stay on the device.
+        Copies of a full output that exist beside it: delivered blocks that stay on the device.
 
     Raises
     ------
@@ -79,7 +80,7 @@ class MemoryPlan(PoolPlan):
     most_members: int = 0
 
     def __post_init__(self) -> None:
-        # The root and its later neighbours.
+        # A clique has at most the root and its later neighbours.
         most_at_once = layout.MOST_AT_ONCE * (self.scratch_columns + 1)
         members_in_vain = self.n_warps * (self.page_members + max(self.page_members, most_at_once))
         cliques_in_vain = self.n_warps * (self.page_cliques + max(self.page_cliques, layout.MOST_AT_ONCE))
@@ -95,20 +96,20 @@ class MemoryPlan(PoolPlan):
 
     @property
     def warp_bytes(self) -> int:
-        """Bytes of each warp."""
+        """Bytes of each warp's data."""
         scratch = 4 * (self.scratch_columns + self.scratch_rows + 2 * self.scratch_words)
         page = 4 * self.page_members + 4 * self.page_cliques
         return scratch + self.own_bytes + page + 8 * self.histogram
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of everything."""
+        """Bytes of all data."""
         output = (1 + self.n_copies) * (4 * self.members + 4 * self.cliques)
         shared = 8 * layout.NODE_FIELDS * self.n_nodes + 4 * self.pool_words + output
         return shared + self.n_warps * self.warp_bytes + 8 * layout.CONTROL_WORDS
 
     def with_more_output(self, budget: int) -> Self:
-        """Return the plan with a larger output within the budget: a search that fills its output is a long one."""
+        """Return the plan with a larger output within the budget, for long searches, which fill theirs."""
         members = min(_GROWTH * self.members, self.most_members)
         if members <= self.members:
             return self
@@ -117,12 +118,12 @@ class MemoryPlan(PoolPlan):
 
 
 def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
-    """Plan within a budget, with at most `n_blocks` blocks, as many as fit.
+    """Return the plan within a budget, with as many blocks as fit, at most `n_blocks`.
 
     Raises
     ------
     MemoryBudgetExceeded
-        One block does not fit.
+        A single block does not fit.
     """
     blocks = n_blocks
     while True:
@@ -136,7 +137,7 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
 
 
 def _smallest_budget(sizes: SearchSizes) -> int:
-    """Bytes that are enough for one block; a larger budget is used for a larger pool."""
+    """Return a budget that is enough for one block; a larger one allows a larger pool."""
     needed = 0
     while (total := _plan(sizes, 1, needed).total_bytes) > needed:
         needed = total
@@ -157,7 +158,7 @@ def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
         scratch_words=whole_lines(max(1, (sizes.most_later + 31) // 32)),
         # A clique is a root and some of its later neighbours.
         histogram=sizes.most_later + 2 if sizes.mode == layout.SIZES else 1,
-        # Base, candidates and excluded vertices are the root and its neighbours; plus half of the excluded rows again.
+        # Base, candidates and excluded vertices are the root and its neighbours; half of the excluded rows come twice.
         own_words=whole_lines(layout.BASE_AT + 3 * (sizes.most_neighbours + 2)),
         stack_entries=layout.STACK_ENTRIES,
         n_nodes=_NODES,

@@ -1,7 +1,7 @@
-"""Prepare the graph: later neighbours first in each list, heaviest roots first. The host prepares a small graph.
+"""Prepare the graph: later neighbours first in each list, heaviest roots first. Small graphs are prepared on the host.
 
-The order is by ascending degree, then by id. It needs no sorting: the degrees show which of two vertices is later. A
-vertex has hardly more later neighbours than in a degeneracy order, whose rounds cost more than they save.
+The order is by ascending degree, then by id. It needs no sorting: the degrees show which of two vertices is later. The
+numbers of later neighbours are hardly larger than in a degeneracy order, whose rounds cost more than they save.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mbe_stage.graphs.undirected import UndirectedCSR
 
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 8, 56
 SMALL = 1 << 12
-"""Most entries of the lists of a graph that the host prepares: a launch, a sort and a wait would take longer."""
+"""Most list entries of a graph that is prepared on the host; a launch, a sort and a wait would take longer."""
 _MOST_MEMBERS = 1 << 31
 # Indices into `facts`.
 _MOST_LATER, _MOST_NEIGHBOURS, _N_SMALL = range(3)
@@ -32,19 +32,19 @@ _MOST_LATER, _MOST_NEIGHBOURS, _N_SMALL = range(3)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceGraph:
-    """The graph as the search reads it.
+    """The graph in the form that the search reads.
 
     Attributes
     ----------
     lists : Graph
-        Its roots are all vertices.
+        The lists, with all vertices as roots.
     n_roots : int
     n_small : int
-        Number of small roots, the last ones in the order.
+        Number of small roots, which are last in the order.
     most_later : int
         Most later neighbours of a vertex.
     most_neighbours : int
-        Most neighbours of a vertex that has later ones.
+        Most neighbours of a vertex with later neighbours.
     """
 
     lists: Graph
@@ -54,7 +54,7 @@ class DeviceGraph:
     most_neighbours: int
 
     def with_roots(self, wanted: np.ndarray) -> DeviceGraph:
-        """Return the same graph with some of the vertices as roots."""
+        """Return the graph with only some vertices as roots."""
         is_wanted = cp.zeros(self.lists.later_ends.size, cp.bool_)
         is_wanted[cp.asarray(wanted)] = True
         order = self.lists.order
@@ -64,7 +64,7 @@ class DeviceGraph:
 
 
 def preparation_bytes(graph: UndirectedCSR) -> int:
-    """Most device memory of `prepare`, besides the graph itself."""
+    """Return the most device memory that `prepare` takes, besides the graph itself."""
     return _BYTES_PER_EDGE * graph.n_edges + _BYTES_PER_VERTEX * graph.n
 
 
@@ -74,11 +74,11 @@ def prepare(graph: UndirectedCSR, n_blocks: int, budget: int) -> DeviceGraph:
     Parameters
     ----------
     graph : UndirectedCSR
-        Its arrays may be CuPy's.
+        The arrays may be CuPy's.
     n_blocks : int
         Number of resident blocks.
     budget : int
-        Bytes.
+        Bytes of device memory.
 
     Raises
     ------
@@ -127,21 +127,22 @@ def _prepared_on_the_host(graph: UndirectedCSR) -> DeviceGraph:
 
 @kernel(I64, I32, I64, I32, I64, I64, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR))
 def part_lists_warp_per_vertex(offsets, neighbours, later_ends, members, weights, facts):
-    """Write the later neighbours of each vertex before the earlier ones.
+    """Write each vertex's later neighbours before its earlier ones.
 
     Parameters
     ----------
     offsets : (n + 1,) int64
     neighbours : (2 n_edges,) int32
-        Ascending for each vertex.
+        Neighbours, ascending for each vertex.
     later_ends : (n,) int64
-        End of the later ones.
+        Receives the end of the later neighbours.
     members : (2 n_edges,) int32
     weights : (n,) int64
-        Sort key of each root; smaller means more work: minus the later neighbours, then minus all neighbours. Not below
-        0 for small roots only.
+        Sort key of each root; smaller means more work. It combines minus the number of later neighbours and minus the
+        number of all neighbours, and is not negative only for small roots.
     facts : (3,) int64
-        Most later neighbours, most neighbours of a vertex that has later ones, and number of small roots; zeros before.
+        Receives the most later neighbours, the most neighbours of a vertex with later ones, and the number of small
+        roots; initially zero.
     """
     lane = cuda.laneid
     most_later, most_neighbours, n_small = np.int64(0), np.int64(0), np.int64(0)

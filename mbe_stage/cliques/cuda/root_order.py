@@ -17,15 +17,15 @@ from mbe_stage.tasks import OpenWork, Roots, Task, positions, ranges_of
 
 
 class RootOrder:
-    """The roots of a part's cliques.
+    """The roots of a search for cliques in a part of a graph.
 
     Parameters
     ----------
     graph : UndirectedCSR
-        The user's graph; its arrays may be CuPy's.
+        The user's graph; the arrays may be CuPy's.
     query : CliqueQuery
     part : CommonPart
-        The part that the query is about.
+        The part of the graph for the query.
     """
 
     def __init__(self, graph: UndirectedCSR, query: CliqueQuery, part: CommonPart) -> None:
@@ -43,16 +43,16 @@ class RootOrder:
 
     @cached_property
     def ranks(self) -> np.ndarray:
-        """The root of each of the part's vertices, (n,) int64."""
+        """The root of each vertex of the part, (n,) int64."""
         ranks = np.empty(self.order.size, np.int64)
         ranks[self.order] = np.arange(ranks.size)
         return ranks
 
     @cached_property
     def identity(self) -> Roots:
-        """The roots as tasks identify them: by the user's vertices.
+        """The roots for tasks, identified by the user's vertices.
 
-        If nothing is left besides the vertices that must be members, one of these is the root.
+        If the part is empty, a required vertex is the root.
         """
         part = self._part
         vertices = self.order
@@ -63,16 +63,16 @@ class RootOrder:
         return Roots.of("cliques", vertices, *self._query.identity, self._graph.n, self._graph.edges_checksum)
 
     def of_tasks(self, tasks: Iterable[Task | OpenWork]) -> np.ndarray:
-        """Return the roots of some tasks, (n,) int64.
+        """Return the roots of the given tasks, (n,) int64.
 
         Raises
         ------
         InvalidArgument
-            Tasks of another graph or query, or that overlap.
+            Tasks belong to another graph or query, or overlap.
         """
         return positions(ranges_of(tasks, self.identity))
 
 
 def task_costs(n_later: np.ndarray) -> np.ndarray:
-    """Expected work below vertices, by their numbers of later neighbours; float64, in no unit."""
+    """Return the expected work below vertices from their numbers of later neighbours; float64, in no unit."""
     return 1.0 + np.asarray(n_later, np.float64) ** 2

@@ -1,12 +1,12 @@
-"""Turn a root into a frame or a wide node. Later neighbours are candidates, earlier ones excluded.
+"""Turn a root into a frame or a wide node: later neighbours are candidates, earlier ones are excluded.
 
 Each edge between candidates is found once, from its earlier end; then the matrix is made symmetric.
 
 An edge between a candidate and an earlier vertex is in the earlier vertex's list of later neighbours. So each lane
-walks the later neighbours of one vertex, four at a time, and looks each up in a hash table of up to 64 candidates in
+walks the later neighbours of one vertex, four at a time, and looks up each in a hash table of up to 64 candidates in
 shared memory.
 
-*Wide nodes* have more candidates than a frame. They have blocks in the pool, and pivots of their own.
+*Wide nodes* have more candidates than a frame. They have blocks in the pool, and their own pivots.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_al
 from mbe_stage.search.cuda.nodes import new_node, pool_offset_of, publish, take_words
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
-"""Outcomes for a part of the search: nothing left, a frame, a node, or not done for lack of memory."""
+"""Outcomes for a part of the search: nothing left, a frame, a node, or not done because memory is short."""
 _MIXER = 0x9E3779B1
 """Multiplier of Fibonacci hashing: 2^32 over the golden ratio."""
 _SHIFT = 32 - layout.TABLE_BITS
@@ -41,10 +41,10 @@ class Wide(NamedTuple):
     Attributes
     ----------
     ids_at, base_at, branches_at, rows_at : int64
-        Begin of the candidates' ids, the base, the bits of the candidates to branch on, and the rows: first of the
-        candidates, then of the excluded vertices.
+        Starts of the candidates' ids, the base, the mask of candidates to branch on, and the rows: first those of
+        candidates, then those of excluded vertices.
     n, n_excluded, n_base, n_words : int32
-        Candidates, rows of excluded vertices, vertices of the base, words of a row.
+        Numbers of candidates, excluded rows, base vertices, and words per row.
     """
 
     ids_at: Any
@@ -58,12 +58,12 @@ class Wide(NamedTuple):
 
 
 NO_BLOCK = -1
-"""In `Wide.ids_at`: the pool is short."""
+"""Value of `Wide.ids_at` if the pool is short."""
 
 
 @cuda.jit(device=True, forceinline=True)
 def _wide(place, n, n_excluded, n_base):
-    """Return the parts of a block that begins at `place`."""
+    """Return the parts of a block that starts at `place`."""
     n_words = _I((n + 31) >> 5)
     base_at = _L(place + n)
     branches_at = _L(base_at + n_base)
@@ -72,7 +72,7 @@ def _wide(place, n, n_excluded, n_base):
 
 @cuda.jit(device=True, forceinline=True)
 def _size_of(n, n_excluded, n_base):
-    """Words of a block, int64."""
+    """Return the number of words in a block, int64."""
     n_words = _I((n + 31) >> 5)
     return _L(n + n_base + n_words) + _L(_I(n + n_excluded)) * _L(n_words)
 
@@ -116,19 +116,19 @@ def _pivot(wide, n_rows, words):
 
 @cuda.jit(device=True, forceinline=True)
 def publish_wide(wide, newest, device, techniques):
-    """Choose the pivot of a written node, and open the node to all warps.
+    """Choose the pivot of a node that has been written, and open the node to all warps.
 
     Parameters
     ----------
     newest : int32
-        The node that this warp made before, or -1.
+        The last node made by this warp, or -1.
     techniques : int
 
     Returns
     -------
     int32
-        The newest node of this warp. It is the one before if an excluded vertex is adjacent to all candidates, and -2
-        if there is no room.
+        The newest node of this warp: `newest` itself if an excluded vertex is adjacent to all candidates, -2 if there
+        is no room.
     """
     words = device.words
     cuda.syncwarp()
@@ -171,7 +171,7 @@ class RootNeighbours(NamedTuple):
     Attributes
     ----------
     first, first_excluded : int64
-        First candidate and first excluded vertex among the graph's members, each ascending.
+        Positions of the first candidate and the first excluded vertex in the graph's members; both lists ascend.
     n, n_excluded : int32
     root : int32
     """
@@ -185,7 +185,7 @@ class RootNeighbours(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _slot_of(vertex):
-    """First slot of the search for a vertex, int32."""
+    """Return the first slot to probe for a vertex, int32."""
     return _I(_U(_U(vertex) * _U(_MIXER)) >> _U(_SHIFT))
 
 
@@ -200,7 +200,7 @@ def _insert(vertex, column, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _fill_table(first, n, own, members):
-    """Build the table of `n` candidates, at most 64, from position `first` on, which is column 0."""
+    """Build the table of `n` candidates, at most 64, from position `first` on; the first one is column 0."""
     lane = _I(cuda.laneid)
     cuda.syncwarp()
     slot = lane
@@ -217,7 +217,10 @@ def _fill_table(first, n, own, members):
 
 @cuda.jit(device=True, forceinline=True)
 def _bit_from(slot, entry, vertex, own):
-    """The bit of a vertex's column, uint64; 0 if it is no candidate. `entry` is the content of its first slot."""
+    """Return the bit of a vertex's column, uint64; 0 if it is no candidate.
+
+    `entry` is the content of its first slot.
+    """
     while entry != _W(0) and _I(entry & _W(_LOW_HALF)) != vertex:
         slot = _I(_I(slot + 1) & _I(layout.TABLE_SLOTS - 1))
         entry = own.frame[own.frame_at + layout.TABLE_AT + slot]
@@ -228,28 +231,28 @@ def _bit_from(slot, entry, vertex, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _row_of(place, end, last, own, members):
-    """Collect the candidates among some ascending neighbours; called by each lane on its own.
+    """Collect the candidates among ascending neighbours; each lane calls it separately.
 
     Parameters
     ----------
     place, end : int64
         Range of the neighbours among the members.
     last : int32
-        Neighbours above this one are left.
+        Stop at the first neighbour above this one.
     members : int32, global
-        Of the graph.
+        The graph's members.
 
     Returns
     -------
     row : uint64
     place : int64
-        The first neighbour that is left.
+        The first neighbour not considered.
     """
     table = own.frame_at + layout.TABLE_AT
     row = _W(0)
     n_passed = _I(4)
     while n_passed == 4 and place < end:
-        # Four at once: most of the time is spent waiting for memory.
+        # Four at once, because most time is spent waiting for memory.
         n_left = _L(end - place)
         a = members[place]
         b = members[place + 1] if n_left > 1 else a
@@ -279,7 +282,7 @@ def no_frame():
 
 @cuda.jit(device=True, forceinline=True)
 def _later_of(vertex, own, graph):
-    """Candidates that are later neighbours of a vertex, uint64; called by each lane on its own."""
+    """Return the candidates that are later neighbours of a vertex, uint64; each lane calls it separately."""
     row, _ = _row_of(graph.offsets[vertex], graph.later_ends[vertex], _I(0x7FFFFFFF), own, graph.members)
     return row
 
@@ -291,7 +294,7 @@ def _excluded_rows(lists, excluded_at, own, graph, words):
     Parameters
     ----------
     lists : RootNeighbours
-        With 1 to 64 candidates, which are in the table.
+        The neighbours; the 1 to 64 candidates are in the table.
     excluded_at : int64
         Position of the rows.
     words : uint32, global
@@ -318,7 +321,7 @@ def _excluded_rows(lists, excluded_at, own, graph, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _candidates_rows(lists, own, graph):
-    """Put the rows of at most 64 candidates of the table into shared memory; return this lane's two."""
+    """Put the rows of the table's candidates into shared memory; return this lane's two rows."""
     lane = _I(cuda.laneid)
     low, high = _W(0), _W(0)
     if lane < lists.n:
@@ -378,7 +381,7 @@ def _root_frame(lists, own, graph, device, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def _make_symmetric(wide, words):
-    """Set the other bit of each pair of candidates."""
+    """Set the mirrored bit of each pair of candidates."""
     lane = _I(cuda.laneid)
     i = _I(0)
     while i < wide.n_words:
@@ -403,7 +406,7 @@ def _make_symmetric(wide, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_rows(row, vertex, wide, lists, own, graph, words):
-    """Write a row per lane (none for vertex -1), 64 candidates at a time.
+    """Write one row per lane (none for vertex -1), for 64 candidates at a time.
 
     Parameters
     ----------
@@ -475,13 +478,13 @@ def root_subproblem(root, newest, own, graph, device, launch):
     ----------
     root : int32
     newest : int32
-        The node that this warp made before, or -1.
+        The last node made by this warp, or -1.
 
     Returns
     -------
     outcome : int
     joined, candidates : uint64
-        Those of the frame, if there is one.
+        Masks of the frame, if there is one.
     frame : Frame
     newest : int32
     """

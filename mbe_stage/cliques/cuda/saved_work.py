@@ -1,10 +1,10 @@
 """Work in progress as arrays on the host: open nodes, roots and unwritten cliques, saved between two quanta.
 
-The children of a node are a range. So a child that a warp took and could not finish is saved as a node of one child,
-and a root that was not finished is one that has not begun.
+The children of a node are a range. So a child that a warp did not finish is saved as a node with one child, and an
+unfinished root is saved as one that has not begun.
 
-Arrays may come from a file that others can write. So everything that kernels use as a place, or that bounds their
-steps, is checked first. Rows of a matrix may have any bits besides: they only choose among candidates.
+The arrays may come from a file that others can write. So all values that kernels use as positions, or that bound their
+steps, are checked first. Rows of a matrix may otherwise have any bits, since they only choose among candidates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mbe_stage.errors import InvalidArgument
 Arrays = dict[str, np.ndarray]
 
 VERSION = 1
-"""Version of the meaning of the arrays."""
+"""Version of the layout of the arrays."""
 _DTYPES = {
     "order": np.int32,
     "nodes": np.int64,
@@ -38,13 +38,13 @@ _MASKS = [layout.JOINED, layout.CANDIDATES, layout.BRANCHES]
 
 
 def nodes_of(fields: np.ndarray, pending: np.ndarray) -> np.ndarray:
-    """Return the nodes with children left, and a node for each child that is to start over.
+    """Return the nodes with children left, and a node for each child to start over.
 
     Parameters
     ----------
     fields : (n, NODE_FIELDS) int64
     pending : (m, 2) int64
-        Node and child of each.
+        Node and child to start over.
     """
     again = fields[pending[:, 0]]
     again[:, layout.CURSOR], again[:, layout.END] = pending[:, 1], pending[:, 1] + 1
@@ -57,7 +57,7 @@ def nodes_of(fields: np.ndarray, pending: np.ndarray) -> np.ndarray:
 
 
 def merged(works: Sequence[Arrays]) -> Arrays:
-    """Return the work of several sessions as that of one."""
+    """Merge the work of several sessions into one."""
     together = {name: np.concatenate([work[name] for work in works]) for name in _DTYPES}
     n_nodes, n_words = 0, 0
     for work in works:
@@ -67,7 +67,7 @@ def merged(works: Sequence[Arrays]) -> Arrays:
 
 
 def roots_of(arrays: Arrays) -> np.ndarray:
-    """Return the vertices of begun roots with work left, each once."""
+    """Return the vertices of begun roots with work left, without duplicates."""
     return np.unique(arrays["words"][_bases(arrays["nodes"])])
 
 
@@ -78,7 +78,7 @@ def _bases(nodes: np.ndarray) -> np.ndarray:
 
 
 def check(arrays: Arrays, facts: SearchSizes, n_vertices: int) -> None:
-    """Check that arrays are work of this graph and mode, as far as kernels rely on it.
+    """Check that the arrays are work of this graph and mode, as far as kernels rely on it.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def _are_nodes(nodes: np.ndarray, n_words: int, facts: SearchSizes) -> bool:
     n_members = n_base + np.where(is_frame, np.bitwise_count((joined | candidates).view(np.uint64)), n)
     most = facts.most_later + 1, facts.most_neighbours + 1
     are_right = (n_base > 0) & (n_members <= most[0]) & (n_base + n_excluded + n <= most[1])
-    # Half of the excluded rows of a frame are listed beside it.
+    # A frame may list half of its excluded rows again.
     are_right &= ~is_frame | (2 * n_base + 3 * n_excluded <= 3 * most[1])
     n_row = (n + 31) // 32
     of_wide = n + n_base + n_row + (n + n_excluded) * n_row
@@ -124,7 +124,7 @@ def _are_nodes(nodes: np.ndarray, n_words: int, facts: SearchSizes) -> bool:
     are_right &= (joined & candidates == 0) & (branches & ~candidates == 0)
     are_right &= ~is_frame | (end <= np.bitwise_count(branches.view(np.uint64)))
     are_right &= (offset % LINE_WORDS == 0) & (offset + size <= n_words)
-    # Nodes of a stack share a block. Blocks that overlap would be written over each other when they are moved.
+    # Nodes of one stack share a block. Other overlapping blocks would overwrite each other when they are moved.
     begins, ends = np.unique(np.stack([offset, offset + whole_lines(size)], axis=1), axis=0).T
     are_right &= bool((begins[1:] >= ends[:-1]).all())
     others = np.ones(nodes.shape, np.bool_)
@@ -134,7 +134,7 @@ def _are_nodes(nodes: np.ndarray, n_words: int, facts: SearchSizes) -> bool:
 
 
 def _is_block(node: np.ndarray, words: np.ndarray, facts: SearchSizes, n_vertices: int) -> bool:
-    """Return True if a node's block has distinct vertices in order, and matrices without loops or further columns."""
+    """Return True if a node's block has distinct vertices in order, and rows without loops or extra columns."""
     block = words[node[layout.OFFSET] :][: node[layout.WORDS]]
     n_base = int(node[layout.N_BASE])
     if node[layout.KIND] == layout.WIDE:
@@ -156,7 +156,7 @@ def _is_block(node: np.ndarray, words: np.ndarray, facts: SearchSizes, n_vertice
         return False
     if facts.mode != layout.MEMBERS:
         return True
-    # As `writing.place_members` has them, as far as these columns need them.
+    # As `writing.place_members` writes them, as far as these columns need them.
     below, in_order = places & 127, np.sort(base)
     are_placed = np.array_equal(block[layout.EARLIER_AT :][columns], np.searchsorted(in_order, ids))
     are_placed = (

@@ -1,7 +1,4 @@
-"""One search on the device: its memory, its time quanta, and room made between them.
-
-One search on the current device, quantum by quantum: what is prepared, planned and searched, and its barriers.
-"""
+"""A search on the device: its memory, time quanta and the room made between them; and the same with barriers."""
 
 from __future__ import annotations
 
@@ -31,26 +28,26 @@ from mbe_stage.search.cuda.session import HeldSearch, KeptNodes, PoolSession, Qu
 from mbe_stage.tasks import OpenWork, Task, with_roots
 
 _MOST_OF_IT = 0.875
-"""Share of an output that has to be written for the caller to get it as it is."""
+"""If an output is filled to this share, the caller gets it without a copy."""
 _PROGRESS_SECONDS = 0.1
 _MOST_WORDS_AT_ONCE = 1 << 22
-"""Words of device memory, besides the plan, through which nodes are saved."""
+"""Words of device memory, besides the plan, used for saving nodes."""
 
 
 class Session(PoolSession):
-    """Device memory of one search, and the quanta that work on it.
+    """Device memory of one search, and its quanta.
 
     Parameters
     ----------
     prepared : DeviceGraph
-        With the wanted roots.
+        The graph with the wanted roots.
     mode : int
         `layout.COUNT`, `SIZES` or `MEMBERS`.
     size_limits : tuple of int
         Fewest and most members, below 2^31.
     plan : MemoryPlan
     budget_bytes : int
-        Limit for growing.
+        Limit on device memory when growing.
     techniques : int
         `Techniques.kernel_mask`.
     """
@@ -67,7 +64,7 @@ class Session(PoolSession):
         super().__init__(prepared.lists, plan, budget_bytes, kernel_for(mode, techniques), layout.CONTROL_WORDS)
         self._nanoseconds = self._n_found = self._n_written = self._n_roots_done = 0
         self._is_written, self._size_limits, self._is_loaded = mode == layout.MEMBERS, size_limits, False
-        # Small roots fit into any frame, except if a test makes frames narrower.
+        # Small roots fit into any frame, unless a test makes frames narrower.
         n_small = prepared.n_small if techniques & SUB_WARPS and plan.narrow >= layout.SMALL_ROOT else 0
         self._n_large = self._n_wanted - n_small
         self._large_roots, self._looked_at = self._graph.order[: self._n_large], 0.0
@@ -105,16 +102,16 @@ class Session(PoolSession):
 
     @property
     def n_roots_done(self) -> int:
-        """As in `SearchSession`; roots with open nodes below them do not count."""
+        """Number of finished roots as in `SearchSession`; roots with open nodes below them do not count."""
         return self._n_roots_done
 
     def quantum(self) -> Session:
-        """Work for a while; return this session, with the results. Earlier results are dropped.
+        """Search for one quantum; return this session with the results. Earlier results are dropped.
 
         Raises
         ------
         RuntimeError
-            The numbers of written and of found cliques differ.
+            The numbers of written and found cliques differ.
         """
         if self._is_loaded:
             self._is_loaded = False
@@ -140,14 +137,14 @@ class Session(PoolSession):
         self._state = cp.asnumpy(self._warps.state[:, : layout.PAGE + 1])
         self._kept = KeptNodes(self._device.nodes, self._state[:, layout.PENDING_NODE], self._plan.all_words)
         self._control[layout.N_OPEN] = self._kept.n_open
-        # Of quanta that end as soon as the output is full, some are enough to show progress.
+        # If quanta are short because the output fills up, counting some of the time is enough for progress.
         if time.perf_counter() - self._looked_at >= _PROGRESS_SECONDS:
             self.unfinished = self._unfinished()
             self._n_roots_done = self.n_roots_taken - self.unfinished.size
             self._looked_at = time.perf_counter()
 
     def _unfinished(self) -> np.ndarray:
-        """Return begun roots that are not finished: with open nodes, or in a warp's task."""
+        """Return begun roots that are not finished: those with open nodes, or in a warp's unfinished task."""
         nodes, order = self._kept.fields, self._graph.order
         places = nodes[:, layout.OFFSET] + cp.where(
             nodes[:, layout.KIND] == layout.FRAME, layout.BASE_AT, nodes[:, layout.N_CANDIDATES]
@@ -161,13 +158,13 @@ class Session(PoolSession):
         return cp.asnumpy(cp.flatnonzero(is_unfinished))
 
     def _small_roots_at(self, places: np.ndarray) -> np.ndarray:
-        """Return the positions of all roots that some warps took together, from these on."""
+        """Return the positions of all roots in groups of small roots that start at these positions."""
         numbers = (places[:, None] + np.arange(layout.ROOTS_AT_ONCE)).reshape(-1)
         return numbers[numbers < self._graph.order.size]
 
     @property
     def _n_turns(self) -> int:
-        """Number of times that warps take roots: large ones are taken one by one."""
+        """Number of steps in which warps take all roots: large ones singly, small ones in groups."""
         n_small = int(self._graph.order.size) - self._n_large
         return self._n_large + -(-n_small // layout.ROOTS_AT_ONCE)
 
@@ -179,11 +176,11 @@ class Session(PoolSession):
         return min(n_begun, int(self._graph.order.size))
 
     def later_neighbours(self) -> np.ndarray:
-        """Number of later neighbours of each vertex; (n,) int64, on the host."""
+        """Return the number of later neighbours of each vertex; (n,) int64, on the host."""
         return cp.asnumpy(self._graph.later_ends - self._graph.offsets[:-1])
 
     def _set_order(self, taken: cp.ndarray, roots: np.ndarray) -> None:
-        """As in `SearchSession`, with vertices, the large ones first. Tasks refer to the positions of taken roots."""
+        """As in `SearchSession`, with vertices as roots, the large ones first. Tasks use positions of taken roots."""
         super()._set_order(taken, roots)
         n_large = int(cp.isin(cp.asarray(roots, cp.int32), self._large_roots).sum())
         # Small roots are taken in full groups.
@@ -206,7 +203,7 @@ class Session(PoolSession):
     def saved(self, most_bytes: int) -> saved_work.Arrays | None:
         """Copy the work in progress and the roots ahead to the host (`saved_work`); None if it is too large.
 
-        Called between two quanta, when the output is taken. The work continues here.
+        Called between two quanta, after the output has been taken. The work continues here.
         """
         self._look_at_what_is_left()
         kept, state = self._kept, self._state
@@ -232,20 +229,20 @@ class Session(PoolSession):
         }
 
     def load(self, work: saved_work.Arrays) -> None:
-        """Begin with saved work, checked to be of this graph and mode; this session has none in progress.
+        """Begin with saved work, checked to fit this graph and mode; this session must have none in progress.
 
-        The first quantum has the cliques that were not written.
+        The first quantum returns the saved cliques that were not written.
 
         Raises
         ------
         MemoryBudgetExceeded
-            It does not fit.
+            The work does not fit.
         """
         order, nodes, words, sizes, members = (work[name] for name in ("order", "nodes", "words", "sizes", "members"))
         # Large roots first.
         is_small = ~np.isin(order, cp.asnumpy(self._large_roots))
         self.restart(order[np.argsort(is_small, kind="stable")])
-        # A root that is taken stands for none.
+        # Kernels need a non-empty order, so one taken root stands for none.
         self._n_roots_before = self._n_wanted - max(1, order.size)
         plan = self._plan.with_room(words.size, len(nodes), self._control)
         if members.size > plan.members or sizes.size > plan.cliques:
@@ -268,19 +265,19 @@ class Session(PoolSession):
         self._is_loaded, self.is_over = True, False
 
     def take_histogram(self) -> np.ndarray:
-        """Return the cliques of each size found since the last call, int64."""
+        """Return the number of cliques of each size found since the last call, int64."""
         counts = cp.asnumpy(self._warps.histogram.sum(axis=0))
         self._warps.histogram.fill(0)
         return counts
 
     def written(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """Sizes and members of the cliques written by the last quantum; views, valid until the next one."""
+        """Return sizes and members of the cliques written by the last quantum, as views valid until the next one."""
         end = self._written_end
         n_members = end & layout.MEMBERS_MASK
         return self._output.sizes[: end >> layout.CLIQUES_SHIFT], self._output.members[:n_members]
 
     def take_written(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """Return the same to keep: a copy, or members that use most of their memory; the next quantum gets other."""
+        """Return the same for the caller to keep: copies, or the members themselves if they nearly fill their array."""
         sizes, members = self.written()
         if members.size < _MOST_OF_IT * self._output.members.size:
             return sizes.copy(), members.copy()
@@ -289,11 +286,11 @@ class Session(PoolSession):
 
     @property
     def _written_end(self) -> int:
-        """Cliques and members written by the last quantum, as in `OUTPUT_TOP`."""
+        """Cliques and members written by the last quantum, in the form of `OUTPUT_TOP`."""
         return min(int(self._control[layout.OUTPUT_TOP]), int(self._control[layout.OUTPUT_END]))
 
     def _finish(self) -> None:
-        """Note the end, and check the numbers: all pages are empty."""
+        """Note the end, and check the numbers of cliques; all pages are empty."""
         self.is_over, self._n_roots_done, self.unfinished = True, self.n_roots_taken, self.unfinished[:0]
         if self._is_written and self._n_written != self._n_found:
             raise RuntimeError(
@@ -307,9 +304,9 @@ class Session(PoolSession):
         Raises
         ------
         MemoryBudgetExceeded
-            The larger pool does not fit the budget.
+            A larger pool does not fit the budget.
         RuntimeError
-            Nothing is left to do, but the numbers of written and of found cliques differ.
+            The search is over, but the numbers of written and found cliques differ.
         """
         pending, kept = self._state[:, layout.PENDING_NODE], self._kept
         roots_left = int(self._control[layout.NEXT_ROOT]) < self._n_turns
@@ -321,7 +318,7 @@ class Session(PoolSession):
         self._move_together(kept, plan, (self._budget - plan.total_bytes) // 4)
         self._warps.state[:, layout.PENDING_NODE] = cp.asarray(kept.numbers(pending))
         if (self._plan.members, self._plan.cliques) != output:
-            # Freed before the larger one is allocated.
+            # Free the old output before the larger one is allocated.
             self._output = self._output._replace(members=None, sizes=None)
             self._output = Output(cp.empty(self._plan.members, cp.int32), cp.empty(self._plan.cliques, cp.int32))
 
@@ -345,21 +342,21 @@ class Session(PoolSession):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchRequest:
-    """A search's task and means.
+    """A search's task and resources.
 
     Attributes
     ----------
     graph : UndirectedCSR
-        With at least one vertex.
+        The graph, with at least one vertex.
     roots : RootOrder
     mode : int
         `layout.COUNT`, `SIZES` or `MEMBERS`.
     size_limits : tuple of int
-        Fewest and most members, besides those that all cliques hold.
+        Fewest and most members, not counting required vertices.
     budget : int
         Bytes of device memory.
     wanted : (n,) int64 or None
-        The wanted roots; None for all.
+        The roots to search; None for all.
     sizes : dict
         Fields of the `MemoryPlan` to override.
     techniques : int
@@ -369,7 +366,7 @@ class SearchRequest:
     n_copies : int
         As in `MemoryPlan`.
     work : dict or None
-        Saved work, with the wanted roots besides.
+        Saved work; `wanted` then has additional roots.
     """
 
     graph: UndirectedCSR
@@ -386,7 +383,7 @@ class SearchRequest:
 
 
 def form_of(mode: int) -> str:
-    """Name of what saved work of such a search means."""
+    """Return the form of saved work for a mode (`OpenWork.form`)."""
     return f"cliques, cuda {saved_work.VERSION}, mode {mode}"
 
 
@@ -426,7 +423,7 @@ class Search(HeldSearch[Session]):
             self.session.load(work)
 
     def saved(self, held: np.ndarray) -> Quantum[Any] | None:
-        """As in `HoldsRoots`."""
+        """Save the work as in `HoldsRoots`."""
         begun = time.perf_counter()
         work = None if self.session.is_over else self.work_in_progress()
         if work is None:
@@ -440,7 +437,7 @@ class Search(HeldSearch[Session]):
             return self.session.saved(self._most_saved)
 
     def open_work(self, works: Sequence[saved_work.Arrays], seconds: float) -> tuple[OpenWork, ...]:
-        """Return some works as what remains of the search. Needs no device if `remaining` was called before."""
+        """Return these works as the rest of the search. It needs no device if `remaining` was called before."""
         return (OpenWork(self._roots.identity, form_of(self._mode), saved_work.merged(works), seconds),)
 
     @cached_property
@@ -461,7 +458,7 @@ class Search(HeldSearch[Session]):
         return self._roots.order[roots]
 
     def roots_of(self, vertices: np.ndarray) -> np.ndarray:
-        """As in `HeldSearch`, like the next method."""
+        """Return the roots for vertices, as in `HeldSearch`."""
         return self._roots.ranks[vertices]
 
     def remaining(self, roots: np.ndarray) -> tuple[Task, ...]:

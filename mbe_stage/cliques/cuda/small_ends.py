@@ -1,9 +1,9 @@
-"""Finish nodes of at most six candidates at once: a set of candidates is a bit of two words.
+"""Finish nodes with at most six candidates at once: a set of candidates is a bit of two words.
 
-Bit ``s`` of the low word stands for the subset ``s`` of the first five candidates; in the high word, the sixth
-candidate is in the subset, too. A vertex adjacent to all of a set, and not in it, *dominates* it. It dominates the sets
-within its row, for a candidate those without itself. A set of pairwise adjacent candidates that no vertex dominates is
-one maximal clique's share of the candidates. (Compare `mbe_stage.bicliques.cuda.closed_sets`.)
+Bit ``s`` of the low word stands for subset ``s`` of the first five candidates, and bit ``s`` of the high word for the
+same subset with the sixth candidate. A vertex *dominates* a set if it is outside the set and adjacent to all of it. It
+dominates the sets within its row; if it is a candidate, only those without itself. A set of pairwise adjacent
+candidates that no vertex dominates is the part of one maximal clique. (Compare `mbe_stage.bicliques.cuda.closed_sets`.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mbe_stage.device.masks import bit_of, has, of_halves, size_of
 from mbe_stage.device.warp import next_tile, or_all
 
 MOST_CANDIDATES = 6
-# Sets that hold the first of five candidates, the second, and so on.
+# Sets that contain the first, second, ... fifth candidate.
 _HOLDING = (0xAAAAAAAA, 0xCCCCCCCC, 0xF0F0F0F0, 0xFF00FF00, 0xFFFF0000)
 _ALL = 0xFFFFFFFF
 _I = np.int32
@@ -26,13 +26,13 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _lowest(mask):
-    """The set of the lowest element; empty if the set is."""
+    """Return the set of the lowest element; empty if the set is empty."""
     return _W(mask & _W(~mask + _W(1)))
 
 
 @cuda.jit(device=True, forceinline=True)
 def lowest_six(mask):
-    """The six lowest elements, each as a set; empty sets if there are fewer."""
+    """Return the six lowest elements, each as a set; empty sets if there are fewer."""
     first = _lowest(mask)
     mask = _W(mask & ~first)
     second = _lowest(mask)
@@ -47,13 +47,13 @@ def lowest_six(mask):
 
 @cuda.jit(device=True, forceinline=True)
 def _lacks(row, element):
-    """True if a set of one element is not within a row; False for the empty set."""
+    """Return True if a one-element set is not within a row; False for the empty set."""
     return _W(element & ~row) != _W(0)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _without(row, six):
-    """Sets with one of the first five candidates that is not in a row, uint32."""
+    """Return the sets that contain one of the first five candidates outside a row, uint32."""
     word = _U(0)
     if _lacks(row, six[0]):
         word = _U(_HOLDING[0])
@@ -70,7 +70,7 @@ def _without(row, six):
 
 @cuda.jit(device=True, forceinline=True)
 def _holding(element, six):
-    """Sets with one of the first five candidates, uint32; 0 for the sixth."""
+    """Return the sets that contain a given one of the first five candidates, uint32; 0 for the sixth."""
     word = _U(0)
     if element == six[0]:
         word = _U(_HOLDING[0])
@@ -87,14 +87,14 @@ def _holding(element, six):
 
 @cuda.jit(device=True, forceinline=True)
 def dominated(row, six):
-    """Sets within a row: the low and the high word."""
+    """Return the sets within a row: the low and the high word."""
     low = _U(~_without(row, six))
     return low, _U(0) if _lacks(row, six[5]) else low
 
 
 @cuda.jit(device=True, forceinline=True)
 def no_cliques(row, element, six):
-    """Sets with a candidate and another not adjacent to it: the low and the high word."""
+    """Return the sets that contain a candidate and another one not adjacent to it: the low and the high word."""
     seen = _W(row | element)
     outside = _without(seen, six)
     if element == six[5]:
@@ -106,13 +106,13 @@ def no_cliques(row, element, six):
 
 @cuda.jit(device=True, forceinline=True)
 def is_excluded(row, joined):
-    """True if a candidate's row belongs to an excluded vertex: it holds all joined ones, and there are some."""
+    """Return True if a row belongs to an excluded vertex: some vertices have joined, and it contains all of them."""
     return joined != _W(0) and _W(joined & ~row) == _W(0)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _ruled_out(row, number, joined, candidates, six):
-    """Sets that a candidate's row rules out, as a candidate of the node or as an excluded vertex."""
+    """Return the sets that a candidate's row rules out, as a candidate of the node or as an excluded vertex."""
     low, high = _U(0), _U(0)
     if has(candidates, number):
         low, high = dominated(row, six)
@@ -125,7 +125,7 @@ def _ruled_out(row, number, joined, candidates, six):
 
 @cuda.jit(device=True, forceinline=True)
 def there(n):
-    """All subsets of the first five of `n` candidates: 2^n, uint32."""
+    """Return all subsets of the first five of `n` candidates, uint32."""
     return _U(_ALL) if n >= 5 else _U(_U(_U(1) << _U(1 << n)) - _U(1))
 
 

@@ -1,7 +1,7 @@
 """Find the cliques of small roots, four at a time: eight lanes each.
 
-A root of at most six candidates is finished at once, as nodes in `small_ends`: each of its neighbours, candidates
-first, rules out sets of candidates. Most roots of most graphs are small, and a warp for each would mostly wait for
+A root with at most six candidates is finished at once, like nodes in `small_ends`: each of its neighbours, candidates
+first, rules out sets of candidates. In most graphs most roots are small, and a warp for each would mostly wait for
 memory (sub-warp partitioning; Almasri et al., 2022).
 """
 
@@ -28,18 +28,18 @@ _W = np.uint64
 
 
 class SmallRoot(NamedTuple):
-    """The root of this lane.
+    """This lane's root.
 
     Attributes
     ----------
     vertex : int32
-        -1 if there is none.
+        The root; -1 if there is none.
     first : int64
-        First of its neighbours.
+        Position of its first neighbour.
     n, degree : int32
         Number of candidates, and of all neighbours.
     number : int32
-        Number of the lane among those of this root.
+        Index of this lane among the lanes of its root.
     """
 
     vertex: Any
@@ -51,7 +51,7 @@ class SmallRoot(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_among(vertex, place, end, members):
-    """True if a vertex is among ascending neighbours, from `place` to `end`; called by each lane on its own."""
+    """Return True if a vertex is among the ascending neighbours `place` to `end`; each lane calls it separately."""
     stop = end
     while place < end:
         middle = _L((place + end) >> 1)
@@ -64,13 +64,13 @@ def _is_among(vertex, place, end, members):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_later(vertex, of, graph):
-    """True if a vertex is a later neighbour of another; called by each lane on its own."""
+    """Return True if a vertex is a later neighbour of another; each lane calls it separately."""
     return _is_among(vertex, graph.offsets[of], graph.later_ends[of], graph.members)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _or_of_root(word):
-    """Union over the lanes of a root, uint32."""
+    """Return the union over the lanes of a root, uint32."""
     word = _U(word | shuffle_xor(word, 4))
     word = _U(word | shuffle_xor(word, 2))
     return _U(word | shuffle_xor(word, 1))
@@ -78,7 +78,7 @@ def _or_of_root(word):
 
 @cuda.jit(device=True, forceinline=True)
 def _open(position, graph):
-    """Return the root of this lane; the first root is number `position` of the order."""
+    """Return this lane's root; the first lane's root is at `position` in the order."""
     lane = _I(cuda.laneid)
     position = _I(position + _I(lane // _LANES))
     vertex, first, n, degree = _I(-1), _L(0), _I(0), _I(0)
@@ -91,7 +91,7 @@ def _open(position, graph):
 
 @cuda.jit(device=True, forceinline=True)
 def _row_of(k, root, graph):
-    """Candidates that are later neighbours of neighbour number `k`, uint64; called by each lane on its own."""
+    """Return the candidates that are later neighbours of neighbour `k`, uint64; each lane calls it separately."""
     row = _W(0)
     if k < root.degree:
         vertex = _I(graph.members[root.first + _L(k)])
@@ -105,7 +105,7 @@ def _row_of(k, root, graph):
 
 @cuda.jit(device=True, forceinline=True)
 def _symmetric(row, root):
-    """Row of this lane's candidate, with earlier candidates that it is a later neighbour of."""
+    """Return the row of this lane's candidate, with the earlier candidates that have it as a later neighbour."""
     begin = _I(_I(cuda.laneid) - root.number)
     whole = row
     column = _I(0)
@@ -119,7 +119,7 @@ def _symmetric(row, root):
 
 @cuda.jit(device=True, forceinline=True)
 def _sets_of(root, graph):
-    """Sets of a root's candidates that are maximal cliques with it: the low and the high word."""
+    """Return the sets of a root's candidates that form maximal cliques with it: the low and the high word."""
     six = (
         bit_of(0) if root.n > 0 else _W(0),
         bit_of(1) if root.n > 1 else _W(0),
@@ -151,7 +151,7 @@ def _sets_of(root, graph):
 
 @cuda.jit(device=True, forceinline=True)
 def _of_sizes(low, high, root, own, launch):
-    """Keep sets whose cliques have wanted sizes; count these by size if requested.
+    """Keep the sets whose cliques have wanted sizes; count these by size if requested.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def _of_sizes(low, high, root, own, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _n_members(low, high, number):
-    """Number of members in the cliques of this lane's share of a root's sets, int32."""
+    """Return the number of members in the cliques of this lane's sets of its root, int32."""
     n = _I(0)
     while number < 32:
         size = _I(1 + count_bits(_U(number)))
@@ -215,7 +215,7 @@ def _write(low, high, start, root, own, graph, members, sizes):
     low, high : uint32
         Sets of this lane's root.
     start : int64
-        Begin of the cliques, as in `OUTPUT_TOP`.
+        Start of the cliques, in the form of `OUTPUT_TOP`.
     root : SmallRoot
     members, sizes : int32, global
     """
@@ -240,7 +240,7 @@ def _write(low, high, start, root, own, graph, members, sizes):
 
 @cuda.jit(device=True, forceinline=True)
 def small_roots(position, own, graph, device, output, launch):
-    """Count or write the maximal cliques of at most four roots, from number `position` of the order on.
+    """Count or write the maximal cliques of at most four roots, from `position` in the order on.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def small_roots(position, own, graph, device, output, launch):
     Returns
     -------
     bool
-        False if the output had no space: then nothing is counted.
+        False if the output has no space; then nothing is counted.
     """
     root = _open(position, graph)
     low, high = _sets_of(root, graph)

@@ -1,4 +1,4 @@
-"""Write the members of a node's cliques, ascending, contiguously.
+"""Write the members of a node's cliques, ascending and without gaps.
 
 The cliques of a node differ in at most six candidates. So the union of their members is sorted once, in shared memory,
 with one vertex per lane. For each clique, the lanes of its vertices vote, and write side by side.
@@ -14,7 +14,7 @@ from mbe_stage.device.masks import low_bits, of_halves, size_of
 from mbe_stage.device.warp import ballot, count_bits, first_bit, next_one, next_tile, or_all, rank
 
 ALWAYS = 1 << 6
-"""The bit of the members that all cliques share; the bits below it belong to the candidates, in turn."""
+"""Bit of the members shared by all cliques; the bits below it belong to the candidates, in order."""
 _LOW_HALF = 0xFFFFFFFF
 _I = np.int32
 _L = np.int64
@@ -24,23 +24,23 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def put(vertex, bit, place, own):
-    """Put a vertex into the ordered list, if its position is on the current tile."""
+    """Put a vertex into the sorted list, if its position is on the current tile."""
     if place >= 0 and place < layout.UNION_WIDTH:
         own.frame[_W(own.frame_at + layout.UNION_AT + place)] = of_halves(vertex, bit)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _put_columns(first, n_all_before, n_free_before, all_here, free_here, tile, frame, own, words):
-    """Put the vertices of 32 columns into the list, a column per lane, if cliques have them.
+    """Put the vertices of 32 columns into the list, one column per lane, if cliques contain them.
 
     Parameters
     ----------
     first : int
         The first column.
     n_all_before, n_free_before : int32
-        Before the first column: members of any clique, and candidates.
+        Numbers before the first column: members of any clique, and candidates.
     all_here, free_here : uint32
-        The same for these columns.
+        Masks of the same for these columns.
     tile : int32
     words : uint32, global
     """
@@ -56,7 +56,7 @@ def _put_columns(first, n_all_before, n_free_before, all_here, free_here, tile, 
 
 @cuda.jit(device=True, forceinline=True)
 def _put_in_order(tile, joined, candidates, frame, own, words):
-    """Put the union of a node's cliques into shared memory, from position `tile` on.
+    """Put the union of a node's cliques into shared memory, sorted, from position `tile` on.
 
     Parameters
     ----------
@@ -83,27 +83,27 @@ def _put_in_order(tile, joined, candidates, frame, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def write_tile(low, high, vertex, bits, seen, place, n_joined, start, members):
-    """Write this lane's vertex of each clique that has it; return the begin of the next clique.
+    """Write this lane's vertex into each clique that contains it; return the start of the next clique.
 
     Parameters
     ----------
     low, high : uint32
-        Sets of the candidates, a bit each.
+        Sets of the candidates, one bit each.
     vertex : int32
     bits : uint32
-        The vertex's bit; 0 if the lane has none.
+        The vertex's bit; 0 if the lane has no vertex.
     seen : uint32
-        Bits of candidates on earlier tiles.
+        Bits of the candidates on earlier tiles.
     place : int32
-        Begin of this tile in the first clique, if that has all candidates of the earlier tiles.
+        Start of this tile in the first clique, if it contains all candidates of earlier tiles.
     n_joined : int32
-        Number of members that all cliques share.
+        Number of members shared by all cliques.
     start : int64
         Origin of the places.
     members : int32, global
     """
     number_of_first = _U(ALWAYS)
-    # Numbers have one bit more than the candidates; otherwise the compilers would recompute the rest for every clique.
+    # The extra bit above the candidates' bits keeps the compilers from recomputing the rest for every clique.
     step = next_one(_I(n_joined - 2))
     while True:
         while low != 0:
@@ -128,10 +128,10 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
     ----------
     low, high : uint32
     joined : uint64
-        Members that all of them share.
+        Members shared by all of the cliques.
     candidates : uint64
     start : int64
-        Begin of the first one.
+        Start of the first clique.
     words : uint32, global
     members : int32, global
         The output.
@@ -158,8 +158,8 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
 def place_members(pool_offset, n_base, n, words):
     """Find the positions of a frame's vertices in its cliques.
 
-    Count the smaller vertices of the base for each candidate; for each vertex of the base, those of the base and the
-    candidates.
+    For each candidate, count the smaller vertices of the base. For each base vertex, count the smaller vertices of the
+    base and the smaller candidates.
     """
     lane = _I(cuda.laneid)
     base_at, ids_at = _L(pool_offset + layout.BASE_AT), _L(pool_offset + layout.IDS_AT)

@@ -1,1 +1,1 @@
-"""Groups from bicliques in device memory: counterparts of the host's modules of the same names, with equal results."""
+"""Groups from bicliques in device memory: counterparts of the host modules of the same names, with equal results."""

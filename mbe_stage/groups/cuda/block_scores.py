@@ -1,7 +1,7 @@
-"""Kernels that score the bicliques of a block, and update the records of each vertex; a warp to each biclique.
+"""Kernels that score the bicliques of a block and update the records of each vertex, with a warp for each biclique.
 
-The one pass of `mbe_stage.groups.block_scores` takes three here, because no biclique waits for another. The lowest key
-among a vertex's best bicliques is known after its highest score, and the best bicliques are known after the keys. All
+The single pass of `mbe_stage.groups.block_scores` takes three kernels here, because no biclique waits for another. A
+vertex's lowest key among best bicliques is known after its highest score, and its best biclique after the keys. All
 steps are sums, maxima and minima of integers, so the result does not depend on their order.
 """
 
@@ -21,11 +21,11 @@ from mbe_stage.groups.null_model import FIRST_PAIR, LAST_PAIR, PAIR_BITS
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 HIGHEST = np.int64(2**63 - 1)
-"""Best key of a vertex without bicliques so far, or with a best score that has just increased."""
+"""Best key of a vertex without bicliques, or whose best score has just increased."""
 
 
 class Side(NamedTuple):
-    """One side of a block, and what is kept of its vertices.
+    """One side of a block, and the records of its vertices.
 
     Attributes
     ----------
@@ -33,11 +33,11 @@ class Side(NamedTuple):
     members : int32, global
         Dense ids, biclique after biclique.
     at_least : (largest degree + 1,) int64, global
-        Number of vertices of each degree or more.
+        Number of vertices with at least each degree.
     records : (n, FIELDS) int64, global
-        As in `mbe_stage.groups.block_scores`: 32 bytes, which is what a device reads at once.
+        As in `mbe_stage.groups.block_scores`: 32 bytes, the size of a device's memory transaction.
     best_keys : (n,) int64, global
-        Key of the best biclique of each vertex; `HIGHEST` where there is none.
+        Key of the best biclique of each vertex; `HIGHEST` if there is none.
     """
 
     offsets: Any
@@ -58,13 +58,13 @@ _SIDE, _TABLES = bundle(Side, I64, I32, I64, I64_2D, I64), bundle(Tables, I64, I
 
 
 def compile_steps() -> Sequence[CompileStep]:
-    """Compile the kernels for the current device."""
+    """Return the steps to compile the kernels for the current device."""
     return compile_steps_of(score_warp_per_biclique, lower_keys_warp_per_biclique, drop_overtaken_warp_per_biclique)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_of_logs(side, index):
-    """Sum and maximum of the logarithms of the members' degrees."""
+    """Return sum and maximum of the logarithms of the members' degrees."""
     total, largest = np.int64(0), np.int64(-(1 << 61))
     for k in range(side.offsets[index] + cuda.laneid, side.offsets[index + 1], 32):
         log_degree = side.records[side.members[k], LOG_DEGREE]
@@ -90,14 +90,14 @@ def _gain_of_likely(side, other, index, log_edges, weights):
 
 @cuda.jit(device=True, forceinline=True)
 def _cost_of_members(side, other_size, size, factorials):
-    """``ln C(n, size)`` of the `n` vertices with an edge to each of the other side's members."""
+    """Return ``ln C(n, size)``, where `n` is the number of vertices with at least `other_size` edges."""
     n = side.at_least[other_size]
     return factorials[n] - factorials[size] - factorials[n - size]
 
 
 @cuda.jit(device=True, forceinline=True)
 def _take_in(side, index, score, share):
-    """Take a biclique into the records of its members of one side; whether this lane's may have found their best.
+    """Update the records of a biclique's members on one side; return True if it may be a best of this lane's members.
 
     Parameters
     ----------
@@ -108,13 +108,13 @@ def _take_in(side, index, score, share):
     for k in range(side.offsets[index] + cuda.laneid, side.offsets[index + 1], 32):
         vertex = side.members[k]
         cuda.atomic.add(side.records, (vertex, N_BICLIQUES), 1)
-        # Both figures only grow, so one read too early is only too small, and nearly all are spared the atomic.
+        # Values only grow. A stale value is only too small, and this check avoids nearly all atomics.
         if side.records[vertex, SHARE] < share:
             cuda.atomic.max(side.records, (vertex, SHARE), share)
         if side.records[vertex, BEST_SCORE] <= score:
             may_be_best = True
             if cuda.atomic.max(side.records, (vertex, BEST_SCORE), score) < score:
-                # The key belongs to a lower score. No other key is written before the next kernel.
+                # The old key belongs to a lower score. No other key is written before the next kernel.
                 side.best_keys[vertex] = HIGHEST
     return may_be_best
 
@@ -123,7 +123,7 @@ def _take_in(side, index, score, share):
 def score_warp_per_biclique(
     left, right, tables, keys, log_edges, class_cost, threshold_score, threshold_key, scores, marks
 ):
-    """Score a biclique, and take it into what is kept of each vertex but the keys.
+    """Score a biclique, and update the records of its vertices except the keys.
 
     Parameters
     ----------
@@ -131,11 +131,11 @@ def score_warp_per_biclique(
     log_edges, class_cost : int64
         In units.
     threshold_score, threshold_key : int64
-        A biclique is marked `IS_HIGH` when its score is higher, or as high and its key lower.
+        A biclique is marked `IS_HIGH` if its score is higher, or equal with a lower key.
     scores : (n,) int64, global
-        Written: surprise in units.
+        Receives the surprise in units.
     marks : (n,) uint8, global
-        Written: `IMPROVES` where it may be the best of some vertex, which the next two kernels decide.
+        Receives the marks: `IMPROVES` if it may be the best of some vertex, which the next two kernels decide.
     """
     index = this_warp()
     if index >= keys.size:
@@ -167,7 +167,7 @@ def score_warp_per_biclique(
 
 @cuda.jit(device=True, forceinline=True)
 def _lower_keys(side, index, score, key):
-    """Offer a key to those members of one side whose best score this is."""
+    """Lower the best key of the members on one side that have this as their best score."""
     for k in range(side.offsets[index] + cuda.laneid, side.offsets[index + 1], 32):
         vertex = side.members[k]
         if side.records[vertex, BEST_SCORE] == score and side.best_keys[vertex] > key:
@@ -176,13 +176,13 @@ def _lower_keys(side, index, score, key):
 
 @kernel(_SIDE, _SIDE, I64, I64, U8)
 def lower_keys_warp_per_biclique(left, right, keys, scores, marks):
-    """Make each best key the lowest among the bicliques of the vertex's best score, those of this block included.
+    """Set each vertex's best key to the lowest among its bicliques with the best score, including this block's.
 
     Parameters
     ----------
     keys, scores : (n,) int64, global
     marks : (n,) uint8, global
-        Bicliques without `IMPROVES` are passed over.
+        Bicliques without `IMPROVES` are skipped.
     """
     index = this_warp()
     if index >= keys.size or not marks[index] & IMPROVES:
@@ -193,7 +193,7 @@ def lower_keys_warp_per_biclique(left, right, keys, scores, marks):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_best_of_some(side, index, score, key):
-    """True if this lane's members of one side have one whose best it is."""
+    """Return True if the biclique is the best of one of this lane's members."""
     found = False
     for k in range(side.offsets[index] + cuda.laneid, side.offsets[index + 1], 32):
         vertex = side.members[k]
@@ -203,7 +203,7 @@ def _is_best_of_some(side, index, score, key):
 
 @kernel(_SIDE, _SIDE, I64, I64, U8)
 def drop_overtaken_warp_per_biclique(left, right, keys, scores, marks):
-    """Take the mark `IMPROVES` from bicliques that are not the best of any vertex.
+    """Clear `IMPROVES` for bicliques that are not the best of any vertex.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Candidates for groups, from blocks in device memory: the counterpart of `mbe_stage.groups.candidates`.
+"""Candidates for groups from blocks in device memory: the counterpart of `mbe_stage.groups.candidates`.
 
-Scores, records and the pool stay on the device; what `finish` gives comes to the host. It is what `CandidateSink` gives
-for the same bicliques, to the last bit, whatever the blocks.
+Scores, records and the pool stay on the device; `finish` returns its result on the host. The result equals that of
+`CandidateSink` for the same bicliques, bit by bit and however they are split into blocks.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 
 
 class DeviceCandidateSink(BestBicliques):
-    """Keeps the best biclique of each vertex and the best of all, and sums up what each vertex is in.
+    """Keeps the best biclique of each vertex and the best of all, with statistics for each vertex.
 
-    Parameters, attributes and errors are those of `mbe_stage.groups.CandidateSink`; arrays of the attributes are on the
+    Parameters, attributes and errors are those of `mbe_stage.groups.CandidateSink`; arrays in attributes are on the
     host.
 
     Notes
     -----
-    Device memory: 40 bytes a vertex, 8 more for each of the larger side, and the numbers by degree; the pool, of 32
-    bytes a biclique and 4 a member (`pool_bytes`); while a block is taken in, 9 bytes for each biclique of it, and up
-    to 50 more for each that may be among the `top` best of all. In the first block that is each one.
+    Device memory: 40 bytes per vertex, 8 more for each vertex of the larger side, and numbers by degree; the pool, with
+    32 bytes per biclique and 4 per member (`pool_bytes`); for the current block, 9 bytes per biclique, and up to 50
+    more for each one that may be among the `top` best. In the first block this is every one.
     """
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
@@ -68,17 +68,17 @@ class DeviceCandidateSink(BestBicliques):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held now, between blocks: what is kept of the vertices, and the pool."""
+        """Bytes of device memory used between blocks, for vertices and the pool."""
         kept = *self._tables, self._left, self._right, *self._parts
         return sum(int(each.nbytes) for each in kept)
 
     def accept(self, block: DeviceBlock, keys: cp.ndarray) -> None:
-        """Take one block in.
+        """Take in a block.
 
         Parameters
         ----------
         keys : (n_bicliques,) int64
-            On the device.
+            Keys, on the device.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class DeviceCandidateSink(BestBicliques):
         if block.n_bicliques == 0:
             return
         largest = cp.stack([cp.diff(block.left_offsets).max(), cp.diff(block.right_offsets).max()])
-        # A kernel would read behind what it knows of the degrees.
+        # Otherwise a kernel would read beyond the table of degrees.
         for n_members, others in zip(cp.asnumpy(largest).tolist(), (self._right, self._left), strict=True):
             check_size(n_members, others.at_least.size - 1)
         found = _Pool(keys, cp.empty(keys.size, cp.int64), block)
@@ -99,7 +99,7 @@ class DeviceCandidateSink(BestBicliques):
             self._keep(found.take(rows))
 
     def sums(self) -> dict[str, np.ndarray]:
-        """All that it keeps, as `CandidateSink.sums`: either sink may take it back."""
+        """Return the state as arrays, as `CandidateSink.sums`; either kind of sink can restore it."""
         self._compact()
         (kept,) = self._parts
         host, by_key = kept.to_host(), cp.argsort(kept.keys)
@@ -115,7 +115,7 @@ class DeviceCandidateSink(BestBicliques):
         }
 
     def restore(self, sums: Mapping[str, np.ndarray]) -> None:
-        """Take back what `sums` gave of a sink of the same graph and `top`, as if this one had seen what that has."""
+        """Merge the result of `sums` of a sink for the same graph and `top`."""
         other = DeviceCandidateSink(self._model, self._left.best_keys.size, self._right.best_keys.size, self._top)
         members = GroupMembers(*(sums[each.name] for each in fields(GroupMembers)))
         lists = members.left_offsets, members.left_members, members.right_offsets, members.right_members
@@ -129,7 +129,7 @@ class DeviceCandidateSink(BestBicliques):
         self.merge(other)
 
     def finish(self) -> Candidates:
-        """The best of each vertex, and the `top` best of all: each once, best first, on the host."""
+        """Return each vertex's best and the `top` best of all, without duplicates, best first, on the host."""
         self._compact()
         (kept,) = self._parts
         kept = kept.take(cp.lexsort(cp.stack([kept.keys, -kept.scores])))
@@ -140,7 +140,7 @@ class DeviceCandidateSink(BestBicliques):
         return kept.to_host()
 
     def _score(self, found: _Pool, marks: cp.ndarray) -> None:
-        """Score the bicliques of a block, take them into the records, and mark those that may be worth keeping."""
+        """Score the bicliques of a block, update the records, and mark the bicliques that may be worth keeping."""
         kernel = block_scores.score_warp_per_biclique
         numbers = self._model.log_edges, self._model.class_cost, *self._threshold
         sides = self._sides(found.block)
@@ -166,7 +166,7 @@ class DeviceCandidateSink(BestBicliques):
             self._compact()
 
     def _compact(self) -> None:
-        """Drop candidates from the pool that are neither the best of a vertex nor among the `top` best of all."""
+        """Drop bicliques from the pool that are neither the best of a vertex nor among the `top` best of all."""
         pool = _Pool.joined(self._parts)
         self._parts = []
         if len(pool) > self._top:
@@ -181,23 +181,23 @@ class DeviceCandidateSink(BestBicliques):
 
 
 def pool_bytes(n_vertices: int, top: int = TOP) -> int:
-    """Bytes of the pool while it is compacted, where every vertex's best is another one, of a few dozen members.
+    """Return the bytes of the pool during compaction, if all vertices have different bests with some dozen members.
 
-    That is more than it takes on most graphs, and no bound: a pool holds what it has to.
+    This is more than it takes on most graphs, but not a bound: the pool grows as needed.
     """
     most_rows = 2 * (top + n_vertices) + top
-    # Parts, and what they are joined to or what is taken from that.
+    # The parts, and their concatenation or a selection of it.
     return 2 * most_rows * (32 + 4 * SPARE_MEMBERS_PER_ROW)
 
 
 def compile_steps() -> Sequence[CompileStep]:
-    """Compile the sink's kernels for the current device."""
+    """Return the steps to compile the sink's kernels for the current device."""
     return (*block_scores.compile_steps(), *compile_steps_of(take_warp_per_list))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pool:
-    """Some bicliques with their keys and scores, in device memory.
+    """Bicliques with their keys and scores, in device memory.
 
     Attributes
     ----------
@@ -214,7 +214,7 @@ class _Pool:
 
     @classmethod
     def joined(cls, parts: Sequence[_Pool]) -> _Pool:
-        """The bicliques of several, one behind the other."""
+        """Concatenate pools."""
         if len(parts) == 1:
             return parts[0]
         blocks = [part.block for part in parts]
@@ -241,7 +241,7 @@ class _Pool:
         return 32 * len(self) + 4 * self.n_members
 
     def take(self, rows: cp.ndarray) -> _Pool:
-        """Some of them, in the order of `rows`."""
+        """Return some of the bicliques, in the order of `rows`."""
         block = self.block
         lists = (
             *take_lists(block.left_offsets, block.left_members, rows),
@@ -265,7 +265,7 @@ class _Vertices:
 
     @classmethod
     def of(cls, log_degrees: np.ndarray, at_least: np.ndarray) -> _Vertices:
-        """No biclique yet."""
+        """Return the records of vertices without bicliques."""
         records = np.zeros((log_degrees.size, at.FIELDS), np.int64)
         records[:, at.LOG_DEGREE] = log_degrees
         records[:, at.BEST_SCORE] = LOWEST
@@ -276,11 +276,11 @@ class _Vertices:
         return int(self.at_least.nbytes + self.records.nbytes + self.best_keys.nbytes)
 
     def with_lists(self, offsets: cp.ndarray, members: cp.ndarray) -> Side:
-        """This side of a block, as kernels take it."""
+        """Return this side of a block for kernels."""
         return Side(offsets, members, self.at_least, self.records, self.best_keys)
 
     def merge(self, other: _Vertices, first_row: int) -> None:  # noqa: ARG002 - rows are found by their keys
-        """Take in what another sink has kept of the same vertices."""
+        """Merge the same vertices' records from another sink."""
         share, count, best = int(at.SHARE), int(at.N_BICLIQUES), int(at.BEST_SCORE)
         mine, theirs = self.records, other.records
         mine[:, share] = cp.maximum(mine[:, share], theirs[:, share])
@@ -291,14 +291,14 @@ class _Vertices:
         self.best_keys[:] = cp.where(is_better, other.best_keys, self.best_keys)
 
     def field(self, which: np.int64) -> np.ndarray:
-        """A column of the records, on the host."""
+        """Return a column of the records, on the host."""
         return cp.asnumpy(self.records[:, int(which)]).copy()
 
     def best_rows(self, ascending: cp.ndarray, rows: cp.ndarray) -> np.ndarray:
-        """Row of each vertex's best, given all keys of the pool and the row of each; -1 for a vertex in none."""
+        """Return the row of each vertex's best, given the pool's sorted keys and their rows; -1 if it has none."""
         if not rows.size:
             return np.full(self.best_keys.size, -1)
-        # A vertex in none has a key behind the last.
+        # The key of a vertex without bicliques is above all others.
         places = cp.minimum(cp.searchsorted(ascending, self.best_keys), rows.size - 1)
         found = cp.where(self.records[:, int(at.BEST_SCORE)] == LOWEST, -1, rows[places])
         return cp.asnumpy(found)

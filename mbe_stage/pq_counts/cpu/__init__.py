@@ -1,1 +1,1 @@
-"""The count on the host, compiled by Numba."""
+"""The count on the host, in code compiled by Numba."""

@@ -1,9 +1,10 @@
-"""Count below a node of at most 64 rows and columns: nodes are two masks, and degrees counted bits.
+"""Count below a node with at most 64 rows and columns: nodes are two bit masks, and degrees are bit counts.
 
-The pivot of a node is the row that misses the fewest of its columns, or the column that misses the fewest of its rows.
-A biclique contains the first vertex missed by the pivot, or the second and not the first, and so on, with a child for
-each. Or it contains none of them: then the pivot can join it, as an optional vertex (Jain and Seshadhri, WSDM 2020, for
-cliques; node pivots of arXiv 2412.16485 for bicliques). The walk is iterative, as GBC's (section III-B).
+The pivot of a node is the row that misses the fewest columns, or the column that misses the fewest rows. Each biclique
+falls into one case: it contains the first vertex missed by the pivot, or the second but not the first, and so on, with
+a child for each case. Or it contains none of these vertices; then the pivot may join it, as an optional vertex (Jain
+and Seshadhri, WSDM 2020, for cliques; node pivots of arXiv 2412.16485 for bicliques). The walk is iterative, as in GBC
+(section III-B).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _HELD_ROWS, _OPTIONAL_ROWS, _HELD_COLUMNS, _OPTIONAL_COLUMNS = range(5, 9)
 
 @njit(nogil=True, inline="always")
 def first_bits(n):
-    """A word with the lowest `n` bits set, 0 to 64."""
+    """Return a word with its lowest `n` bits set, 0 to 64."""
     return _ALL if n == 64 else (_ONE << np.uint64(n)) - _ONE
 
 
@@ -60,7 +61,7 @@ def _reduced(worker, size_bounds, size, rows, columns):
     -------
     rows, columns : uint64
     missed : uint64
-        Vertices that the pivot misses; 0 if the node is a leaf, which is then counted.
+        Vertices missed by the pivot; 0 if the node is a leaf, which has been counted then.
     holds_rows : bool
         True if `missed` are rows.
     """
@@ -98,16 +99,16 @@ def _reduced(worker, size_bounds, size, rows, columns):
 
 @njit(nogil=True, inline="always")
 def degrees(vertices, mask, others, n_others, least):
-    """Split the vertices of a side into kept and full ones, and find the one with most neighbours.
+    """Split the vertices of a side into kept and full ones, and find the one with the most neighbours.
 
     Parameters
     ----------
     vertices : (64,) uint64
         Neighbours of each vertex.
     mask, others : uint64
-        The vertices of the side, and those of the other side.
+        Vertices of this side, and of the other side.
     least : int64
-        Fewest neighbours of a vertex in a wanted biclique.
+        Fewest neighbours that a vertex needs.
     """
     kept, full, best, most = mask, _NOTHING, 0, -1
     left = mask
@@ -128,7 +129,7 @@ def degrees(vertices, mask, others, n_others, least):
 
 @njit(nogil=True, inline="always")
 def _counts_last(worker, size_bounds, size, rows, columns):
-    """Count a node whose bicliques hold at most one more row or column: each vertex is a leaf. False for others.
+    """Count a node whose bicliques hold at most one more row or column: each vertex is a leaf. False for other nodes.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ def _counts_last(worker, size_bounds, size, rows, columns):
 
 @njit(nogil=True, inline="always")
 def _count_few_rows(worker, size_bounds, size, rows, columns):
-    """Count a node of at most two rows: a leaf for each set of held ones.
+    """Count a node with at most two rows: one leaf for each set of held rows.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ def _count_few_rows(worker, size_bounds, size, rows, columns):
 
 @njit(nogil=True, inline="always")
 def _count_few_columns(worker, size_bounds, size, rows, columns):
-    """As `_count_few_rows`, with the sides exchanged.
+    """The same as `_count_few_rows`, with sides exchanged.
 
     Parameters
     ----------
@@ -218,7 +219,7 @@ def _push(node, rows, columns, size, pivot, missed, holds_rows):
 
 @njit(nogil=True, inline="always")
 def _next_child(frame, node):
-    """Return the next child of a node: masks, size, and True if it is the last, in which the pivot is optional."""
+    """Return the next child of a node: masks, size, and True for the last child, in which the pivot is optional."""
     held_rows, optional_rows = np.int64(node[_HELD_ROWS]), np.int64(node[_OPTIONAL_ROWS])
     held_columns, optional_columns = np.int64(node[_HELD_COLUMNS]), np.int64(node[_OPTIONAL_COLUMNS])
     missed = node[_MISSED]

@@ -1,4 +1,4 @@
-"""Arrays of the compiled count, by their scope."""
+"""Arrays of the compiled count, by scope."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from numba import types
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS
 
 WIDTH = 64
-"""Most rows and columns of a frame: bits of a word."""
+"""Most rows and most columns of a frame: bits of a word."""
 
-# Fields of `size_bounds`, (4,) int64: the sizes of a query or a cell, in rows and columns.
+# Fields of `size_bounds`, (4,) int64: sizes of a query or a cell, in rows and columns.
 MIN_ROWS, MAX_ROWS, MIN_COLUMNS, MAX_COLUMNS = range(4)
 
-# Fields of a worker's control.
+# Fields of a worker's `control`.
 STOP, TABLE_USED, NODES, BYTES_HELD, MEMORY_BUDGET = range(5)
 N_CONTROL = 5
 
-# Reasons of a worker to stop (`STOP`); 0 means continue.
+# Reasons for a worker to stop (`STOP`); 0 to continue.
 STOPPED, TABLE_FULL, LACKS_MEMORY = 1, 2, 3
 
-# Fields of a stack entry: masks of rows and columns, the vertices still to be held, the pivot, whether rows are held
+# Fields of a stack entry: masks of rows and columns, the missed vertices to hold next, the pivot, whether rows are held
 # (else columns), and the size.
 FRAME_FIELDS = 9
-# Each node holds one vertex more than its parent, or has one less.
+# Each node holds one vertex more than its parent, or has one vertex fewer.
 FRAME_DEPTH = 2 * WIDTH + 2
 
 
 class Size(NamedTuple):
-    """Vertices of a node that are in each of its bicliques (held), and those that may be in them (optional)."""
+    """Numbers of a node's held vertices, which are in each of its bicliques, and of its optional ones, which may be."""
 
     held_rows: Any
     optional_rows: Any
@@ -39,13 +39,13 @@ class Size(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """A bipartite graph between rows and columns; entries ascend.
+    """A bipartite graph between rows and columns; lists are ascending.
 
     Attributes
     ----------
     row_offsets, column_offsets : int64
     columns, rows : int32
-        Columns of each row, and rows of each column.
+        Columns of each row; rows of each column.
     """
 
     row_offsets: np.ndarray
@@ -55,14 +55,14 @@ class Lists(NamedTuple):
 
 
 class LeafTable(NamedTuple):
-    """Leaves by their signature: a hash table with open addressing.
+    """Leaves by signature: a hash table with open addressing.
 
     Attributes
     ----------
     rows, columns : (capacity,) uint64
-        Held vertices in the upper half of the word, optional ones in the lower half.
+        Number of held vertices in the upper half of the word, of optional ones in the lower half.
     times : (capacity,) int64
-        Number of such leaves; 0 is a free place.
+        Number of leaves with this signature; 0 marks a free place.
     """
 
     rows: np.ndarray
@@ -71,12 +71,12 @@ class LeafTable(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A node of at most 64 rows and columns as bits, and the stack of nodes below it.
+    """A node with at most 64 rows and columns as bits, and the stack of nodes below it.
 
     Attributes
     ----------
     rows, columns : (64,) uint64
-        The columns of each row, and the rows of each column.
+        Columns of each row; rows of each column.
     stack : (FRAME_DEPTH, FRAME_FIELDS) uint64
     """
 
@@ -86,15 +86,15 @@ class Frame(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """Working memory of one thread.
+    """Working memory of a thread.
 
     Attributes
     ----------
     control : (N_CONTROL,) int64
     shared, place : (n_rows,) int32
-        Columns that a row shares with the root, zero between roots; and the row's number below the root.
+        Number of columns that a row shares with the root, zero between roots; and the row's number below the root.
     touched : (n_rows,) int32
-        Rows that share some columns.
+        Rows that share columns with the root.
     """
 
     table: LeafTable
@@ -117,7 +117,7 @@ def new_table(capacity: int) -> LeafTable:
 
 
 def new_worker(n_rows: int, capacity: int, memory_budget: int) -> Worker:
-    """Allocate the working memory of a thread, for a graph with this number of rows."""
+    """Allocate a thread's working memory for a graph with this number of rows."""
     control = np.zeros(N_CONTROL, np.int64)
     control[MEMORY_BUDGET] = memory_budget
     frame = Frame(

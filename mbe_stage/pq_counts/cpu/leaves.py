@@ -26,19 +26,19 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions that Python calls."""
+    """Return the steps to compile the functions called from Python."""
     return steps_of(put_back)
 
 
 @njit(nogil=True, inline="always")
 def count_leaves(worker, size_bounds, held_rows, optional_rows, held_columns, optional_columns):
-    """Count a leaf if its bicliques reach the wanted sizes."""
+    """Count a leaf if its bicliques can reach the wanted sizes."""
     count_leaf_times(worker, size_bounds, Size(held_rows, optional_rows, held_columns, optional_columns), 1)
 
 
 @njit(nogil=True, inline="always")
 def count_leaf_times(worker, size_bounds, size, n):
-    """Count a leaf `n` times, as `count_leaves` does once."""
+    """Count `n` equal leaves, as `count_leaves` does for one."""
     held_rows, optional_rows, held_columns, optional_columns = size
     if held_rows + optional_rows < size_bounds[MIN_ROWS] or held_columns + optional_columns < size_bounds[MIN_COLUMNS]:
         return
@@ -49,7 +49,7 @@ def count_leaf_times(worker, size_bounds, size, n):
 
 @compiled(WORKER, WORDS, WORDS, LONGS)
 def put_back(worker, rows, columns, times):
-    """Add leaf signatures with their numbers to a table."""
+    """Add leaf signatures and their numbers to a table."""
     for k in range(times.size):
         _add(worker.table, worker.control, rows[k], columns[k], times[k])
 
@@ -63,7 +63,7 @@ def _add(table, control, rows, columns, n):
             table.times[at] += n
             return
         at = (at + np.uint64(1)) & places
-    # One place stays free; otherwise a search for a missing signature would not end.
+    # One place stays free, so that a search for a missing signature ends.
     if control[TABLE_USED] + 1 >= table.times.size:
         control[STOP] = TABLE_FULL
         return
@@ -84,12 +84,12 @@ def is_too_small(size_bounds, size, n_rows, n_columns):
 
 @njit(nogil=True, inline="always")
 def is_at_end(worker, size_bounds, size, n_rows, n_columns):
-    """Count a node that is a leaf: a side is used up, or no more vertices may be held. False for other nodes.
+    """Count a node that is a leaf, because a side is used up or no more vertices may be held. False for other nodes.
 
     Parameters
     ----------
     n_rows, n_columns : int64
-        Those of the node that are neither held nor optional.
+        Numbers of vertices that are neither held nor optional.
     """
     if n_rows == 0 or n_columns == 0:
         count_leaves(

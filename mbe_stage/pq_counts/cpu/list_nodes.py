@@ -1,7 +1,6 @@
 """Nodes too large for a frame, as adjacency lists: drop small vertices, fill a frame, build a child.
 
-The arrays of a node are its own. Their bytes are booked before they are allocated (`held`), and given back after the
-last use of the node.
+Each node has its own arrays. Their bytes are reserved before allocation (`has_room`), and released after the last use.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from mbe_stage.pq_counts.cpu.layout import (
 from mbe_stage.pq_counts.cpu.leaves import count_leaves, is_at_end, is_too_small
 
 FULL = -2
-"""Instead of the new number of a full vertex; too small ones have -1."""
+"""New number of a full vertex; a vertex with too few neighbours gets -1."""
 
 _ONE = np.uint64(1)
 
 
 @njit(nogil=True, inline="always")
 def has_room(worker, n_bytes):
-    """Book bytes of working memory; stop the worker if the budget is exceeded."""
+    """Reserve bytes of working memory; stop the worker if the budget is exceeded."""
     control = worker.control
     if control[BYTES_HELD] + n_bytes > control[MEMORY_BUDGET]:
         control[STOP] = LACKS_MEMORY
@@ -42,7 +41,7 @@ def has_room(worker, n_bytes):
 
 @njit(nogil=True)
 def with_columns(row_offsets, columns, n_columns):
-    """Make a node of these rows, with the lists of both sides."""
+    """Return a node with these rows, with the lists of both sides."""
     n_rows = row_offsets.size - 1
     n = row_offsets[n_rows]
     column_offsets = np.zeros(n_columns + 1, np.int64)
@@ -67,7 +66,7 @@ def reduced(size_bounds, size, lists):
     Returns
     -------
     is_leaf : bool
-        True if `count_leaf` counts the whole node.
+        True if `count_leaf` can count the whole node.
     """
     while True:
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
@@ -86,7 +85,7 @@ def reduced(size_bounds, size, lists):
 
 @njit(nogil=True, inline="always")
 def is_last(size_bounds, size, n_rows, n_columns):
-    """True if a side is used up, or if at most one more of its vertices may be held."""
+    """Return True if a side is used up, or if at most one more of its vertices may be held."""
     return (
         n_rows == 0
         or n_columns == 0
@@ -97,7 +96,7 @@ def is_last(size_bounds, size, n_rows, n_columns):
 
 @njit(nogil=True)
 def count_leaf(worker, size_bounds, size, lists):
-    """Count a leaf node found by `reduced`: one leaf, or one for each of its vertices."""
+    """Count a leaf node from `reduced`: as one leaf, or as one leaf for each vertex."""
     n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
     if is_too_small(size_bounds, size, n_rows, n_columns) or is_at_end(worker, size_bounds, size, n_rows, n_columns):
         return
@@ -116,7 +115,7 @@ def count_leaf(worker, size_bounds, size, lists):
 
 @njit(nogil=True)
 def leaves_out(offsets, n_others, least):
-    """True if a vertex of a side is full, or has too few neighbours."""
+    """Return True if some vertex of a side is full or has too few neighbours."""
     for vertex in range(offsets.size - 1):
         degree = offsets[vertex + 1] - offsets[vertex]
         if degree == n_others or degree < least:
@@ -142,13 +141,13 @@ def kept(offsets, n_others, least):
 
 @njit(nogil=True)
 def rows_on(lists, new_columns, n_columns, least):
-    """Return the rows on the kept columns, without full rows and rows with too few of them.
+    """Return the rows restricted to kept columns, without full rows and rows with too few columns.
 
     Returns
     -------
     offsets, columns : int64 and int32
     numbers : (former n_rows,) int32
-        Numbers of columns, from `kept`.
+        New numbers of rows, as `kept` returns them for columns.
     """
     numbers = np.full(lists.row_offsets.size - 1, -1, np.int32)
     offsets = np.zeros(lists.row_offsets.size, np.int64)
@@ -176,12 +175,12 @@ def rows_on(lists, new_columns, n_columns, least):
 
 @njit(nogil=True)
 def fill_frame(frame, lists):
-    """Write the node as bits. Vertices of small degree come first, so they are held before those with many neighbours.
+    """Write the node as bits, with vertices of small degree first, so that these are held first.
 
     Returns
     -------
     row_order, column_order : int64
-        The node's row, and column, of each of the frame.
+        The node's row for each row of the frame, and its column for each column.
     """
     n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
     place = np.empty(n_columns, np.int64)
@@ -201,7 +200,7 @@ def fill_frame(frame, lists):
 
 @njit(nogil=True)
 def missed_rows(lists, column):
-    """List the rows that a column misses, those with few columns first: then the subtrees stay small."""
+    """List the rows that a column misses, those with few columns first, which keeps the subtrees small."""
     is_missed = np.ones(lists.row_offsets.size - 1, np.bool_)
     for k in range(lists.column_offsets[column], lists.column_offsets[column + 1]):
         is_missed[lists.rows[k]] = False
@@ -215,7 +214,7 @@ def missed_rows(lists, column):
 
 @njit(nogil=True)
 def most_neighbours(offsets):
-    """Return the first vertex with most neighbours, and its number of neighbours."""
+    """Return the first vertex with the most neighbours, and their number."""
     best = most = 0
     for vertex in range(offsets.size - 1):
         if offsets[vertex + 1] - offsets[vertex] > most:
@@ -225,7 +224,7 @@ def most_neighbours(offsets):
 
 @njit(nogil=True)
 def _by_degree(offsets):
-    """Sort the vertices of a side by degree, then by number; linear."""
+    """Sort the vertices of a side by degree, then by number, in linear time."""
     _, most = most_neighbours(offsets)
     ends = np.zeros(most + 2, np.int64)
     for vertex in range(offsets.size - 1):
@@ -242,14 +241,14 @@ def _by_degree(offsets):
 
 @njit(nogil=True)
 def child_of_row(lists, row, gone, least):
-    """Make the child that holds a row: its columns, and the remaining rows with enough of them.
+    """Return the child that holds a row: its columns, and the remaining rows with enough of them.
 
     Parameters
     ----------
     gone : (n_rows,) bool
-        This row, and rows held in earlier children.
+        True for this row, and for rows held in earlier children.
     least : int64
-        Fewest columns of a row; 0 if optional columns are enough, so rows without any of these columns stay, too.
+        Fewest columns of a row; 0 if optional columns are enough, so that rows without any of these columns stay.
     """
     number, offsets = rows_beside(lists, row, gone, least)
     return child_on(lists, row, number, offsets)
@@ -257,7 +256,7 @@ def child_of_row(lists, row, gone, least):
 
 @njit(nogil=True)
 def rows_beside(lists, row, gone, least):
-    """Number the rows of `child_of_row`, -1 for others; return where each begins. Its size follows from this."""
+    """Number the rows of `child_of_row`, -1 for others; return their offsets, which give the child's size."""
     first, end = lists.row_offsets[row], lists.row_offsets[row + 1]
     shared = np.zeros(lists.row_offsets.size - 1, np.int64)
     for k in range(first, end):
@@ -277,7 +276,7 @@ def rows_beside(lists, row, gone, least):
 
 @njit(nogil=True)
 def child_on(lists, row, number, offsets):
-    """Make the child of `child_of_row` from the result of `rows_beside`."""
+    """Return the child of `child_of_row` from the result of `rows_beside`."""
     first, end = lists.row_offsets[row], lists.row_offsets[row + 1]
     columns = np.empty(offsets[-1], np.int32)
     ends = offsets[:-1].copy()
@@ -293,13 +292,13 @@ def child_on(lists, row, number, offsets):
 
 @njit(nogil=True)
 def child_of_column(lists, column, gone, least):
-    """Make a child as `child_of_row`, with the sides exchanged."""
+    """The same as `child_of_row`, with sides exchanged."""
     return transposed(child_of_row(transposed(lists), column, gone, least))
 
 
 @njit(nogil=True)
 def rest_of_row(lists, row):
-    """Make the child in which a row is optional: its columns, and all other rows."""
+    """Return the child in which a row is optional: its columns, and all other rows."""
     n_columns = lists.row_offsets[row + 1] - lists.row_offsets[row]
     numbers = np.full(lists.column_offsets.size - 1, -1, np.int32)
     for k in range(n_columns):
@@ -321,11 +320,11 @@ def rest_of_row(lists, row):
 
 @njit(nogil=True)
 def rest_of_column(lists, column):
-    """Make a child as `rest_of_row`, with the sides exchanged."""
+    """The same as `rest_of_row`, with sides exchanged."""
     return transposed(rest_of_row(transposed(lists), column))
 
 
 @njit(nogil=True, inline="always")
 def transposed(lists):
-    """Return the same node with its sides exchanged."""
+    """Return the node with its sides exchanged."""
     return Lists(lists.column_offsets, lists.rows, lists.row_offsets, lists.columns)

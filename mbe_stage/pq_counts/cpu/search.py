@@ -1,4 +1,4 @@
-"""The search of the CPU engine for a query, and the task ranges of its work."""
+"""The CPU engine's search for a query, and its division into task ranges."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _RANGES_PER_THREAD = 32
 
 
 class PlannedSearch:
-    """The part to search, and the counts known from degrees: these are the first root, before the rows.
+    """The part to search, and the counts known from degrees; these belong to a first root before the rows.
 
     Attributes
     ----------
     whole : Reduced
-        The part to choose vertices from.
+        The part of the graph to choose vertices from.
     is_possible : bool
-        True if all vertices that must be members are adjacent, and some cell has room for them.
+        True if all required vertices are adjacent, and some cell is large enough for them.
     known : list of Leaves
     are_left : bool
         True if the roots are left vertices.
     part : Reduced
-        The core of `whole`, with exchanged sides if the roots are right vertices.
+        The core of `whole`, with sides exchanged if the roots are right vertices.
     order : (n_rows,) int64
-        The left vertex of `part` of each row.
+        The left vertex of `part` for each row.
     lists : Lists
-        Roots are its rows.
+        The core; its rows are the roots.
     size_bounds : (4,) int64
     costs : (1 + n_rows,) float64
         Expected work of each root.
@@ -54,17 +54,17 @@ class PlannedSearch:
         self.lists = Lists(*lists)
         self.size_bounds = np.array([self.part.min_p, self.part.max_p, self.part.min_q, self.part.max_q], np.int64)
         paths = later_paths(self.lists) + 1.0
-        # The work grows faster than the paths, as that of the enumeration does (`bicliques.ordering.task_costs`).
+        # The work grows faster than the paths, as in the enumeration (`bicliques.ordering.Arranged.costs`).
         self.costs = np.concatenate([[1.0], paths * np.sqrt(paths)])
 
     def roots(self, graph: BipartiteCSR, query: PqQuery) -> Roots:
-        """The identity of the roots."""
+        """Return the identity of the roots."""
         return Roots.of(
             "pq_counts", self._root_ids, self.are_left, *query.identity, graph.n_right, graph.edges_checksum
         )
 
     def leaves(self, counted: Sequence[np.ndarray]) -> Leaves:
-        """Turn leaves of rows into those of left and right vertices."""
+        """Convert leaves of rows and columns to leaves of left and right vertices."""
         part = self.part
         held_rows, optional_rows, held_columns, optional_columns, times = counted
         found = Leaves(
@@ -80,7 +80,7 @@ class PlannedSearch:
 
 
 def task_ranges_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n_threads: int) -> list[TaskRange]:
-    """Cut some ranges of roots into task ranges of similar cost, the heaviest first; a heavy root becomes several."""
+    """Cut ranges of roots into task ranges of similar cost, the heaviest first; a heavy root becomes several."""
     rows = [(max(1, first), end) for first, end in ranges if end > 1]
     total = sum(float(costs[first:end].sum()) for first, end in rows)
     most = max(1e-9, total / (n_threads * _RANGES_PER_THREAD))

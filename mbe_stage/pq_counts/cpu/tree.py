@@ -1,14 +1,14 @@
 """Count below some roots: lists first, then frames.
 
-A root is a row, and its subtree has the bicliques with this row as the first, in the order of the rows. Their other
-rows come later, and their columns are the root's. Nodes of up to 64 rows and columns are frames (`frame_walk`). Larger
-ones are lists, with the same pivots. The walk over lists is recursive, but no deeper than the wanted sizes, as each
-step down holds one vertex more.
+A root is a row. Its subtree has the bicliques with this row as the first, in the order of the rows; their other rows
+come later, and their columns are the root's. Nodes of up to 64 rows and columns are frames (`frame_walk`). Larger nodes
+are lists, with the same pivots. The walk over lists is recursive, but no deeper than the wanted sizes, since each level
+holds one more vertex.
 
-A node too large for a frame, with two more vertices of a side to hold, gives a leaf for each pair of vertices. With a
-pivot it would be a chain of newly built nodes, one for each vertex that becomes optional. Listing all
-pairs only needs their numbers of common neighbours. These are counted along the columns between them (wedges), or as
-common bits of two rows, whichever is less work. Pairs with equal numbers are counted at once.
+If a node is too large for a frame, and two more vertices of a side can be held, it gives a leaf for each pair of
+vertices. With pivots it would be a chain of newly built nodes, one for each vertex that becomes optional. Listing all
+pairs needs only their numbers of common neighbours. These are counted along the columns between them (wedges), or as
+common bits of two rows, whichever is less work. Pairs with equal numbers are counted together.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import LONGS, compiled, steps_of
 
 NO_SIDE, OF_ROWS, OF_COLUMNS = range(3)
-# A step along a column reads the next address to write; words of a row are read in sequence.
+# Cost of a wedge in words: a step along a column reads the next address to write, but words of a row are read in order.
 _WORDS_PER_STEP = 4
 
 
 @njit(nogil=True)
 def pairs_side(size_bounds, size, lists):
-    """Choose the side with two more vertices to hold, the one with less work if both; `NO_SIDE` if neither."""
+    """Choose the side with two more vertices to hold; if both sides have that, the one with less work."""
     of_rows = size.held_rows + 2 == size_bounds[MAX_ROWS]
     of_columns = size.held_columns + 2 == size_bounds[MAX_COLUMNS]
     if of_rows and of_columns:
@@ -78,7 +78,7 @@ def count_pairs(worker, size_bounds, size, lists, side, part, n_parts):
     side : int64
         `OF_ROWS` or `OF_COLUMNS`.
     part, n_parts : int64
-        Rows (columns) are dealt out in turn, each with the later ones.
+        Rows (or columns) are dealt out to parts in turn, each paired with later ones.
     """
     by_rows = side == OF_ROWS
     oriented = lists if by_rows else transposed(lists)
@@ -109,12 +109,12 @@ def count_pairs(worker, size_bounds, size, lists, side, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def _count_leaves(worker, size_bounds, size, by_rows, n_more, n_others, n):
-    """Count leaves with `n_more` held rows and `n_others` optional columns more, or the other way round.
+    """Count `n` leaves with `n_more` more held rows and `n_others` more optional columns, or with sides exchanged.
 
     Parameters
     ----------
     n : int64
-        Number of such leaves.
+        Number of equal leaves.
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if by_rows:
@@ -130,26 +130,26 @@ def _count_leaves(worker, size_bounds, size, by_rows, n_more, n_others, n):
 
 @njit(nogil=True)
 def bits_pay(oriented):
-    """True if common bits of two rows are less work than the steps between them."""
+    """Return True if common bits of two rows are less work than wedges."""
     return _bit_words(oriented) < _WORDS_PER_STEP * _wedges(oriented)
 
 
 @njit(nogil=True)
 def _pair_cost(oriented):
-    """Cost of listing pairs of rows, in words."""
+    """Return the cost of listing pairs of rows, in words."""
     return min(_bit_words(oriented), _WORDS_PER_STEP * _wedges(oriented))
 
 
 @njit(nogil=True)
 def _bit_words(oriented):
-    """Words to read for all pairs of rows."""
+    """Return the number of words to read for all pairs of rows."""
     n_vertices, n_others = oriented.row_offsets.size - 1, oriented.column_offsets.size - 1
     return n_vertices * n_vertices // 2 * ((n_others + 63) // 64)
 
 
 @njit(nogil=True)
 def _wedges(oriented):
-    """Pairs of rows with a common column, counted once for each column."""
+    """Return the number of wedges: pairs of rows with a common column, once for each such column."""
     n = 0
     for other in range(oriented.column_offsets.size - 1):
         degree = oriented.column_offsets[other + 1] - oriented.column_offsets[other]
@@ -159,13 +159,13 @@ def _wedges(oriented):
 
 @njit(nogil=True)
 def share_bits(oriented, times, part, n_parts, control):
-    """Count pairs into `times`, by their number of common columns: common bits of two rows.
+    """Count pairs in `times` by their number of common columns, using common bits of two rows.
 
     Parameters
     ----------
     times : (n_columns + 1,) int64
     control : (N_CONTROL,) int64
-        A stopped worker has counted only some of the pairs.
+        If the worker is stopped, only some of the pairs have been counted.
     """
     n_vertices, n_others = oriented.row_offsets.size - 1, oriented.column_offsets.size - 1
     n_words = (n_others + 63) // 64
@@ -186,7 +186,7 @@ def share_bits(oriented, times, part, n_parts, control):
 
 @njit(nogil=True)
 def share_steps(oriented, times, part, n_parts, control):
-    """Count as `share_bits`, along the columns of each row."""
+    """The same as `share_bits`, using wedges."""
     n_vertices = oriented.row_offsets.size - 1
     shared = np.zeros(n_vertices, np.int32)
     for vertex in range(part, n_vertices, n_parts):
@@ -194,7 +194,7 @@ def share_steps(oriented, times, part, n_parts, control):
             return
         for k in range(oriented.row_offsets[vertex], oriented.row_offsets[vertex + 1]):
             other = oriented.columns[k]
-            # The rows of a column ascend: the later ones are its last.
+            # The rows of a column ascend, so later rows are at the end.
             j = oriented.column_offsets[other + 1] - 1
             while oriented.rows[j] != vertex:
                 shared[oriented.rows[j]] += 1
@@ -205,7 +205,7 @@ def share_steps(oriented, times, part, n_parts, control):
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Return the steps to compile the functions of this module."""
     return steps_of(count_roots, later_paths)
 
 
@@ -216,7 +216,7 @@ def count_roots(graph, worker, size_bounds, first, end, part, n_parts):
     Parameters
     ----------
     part, n_parts : int64
-        Only every `n_parts`-th child of each root, from number `part` on.
+        Count only every `n_parts`-th child of each root, starting with number `part`.
     """
     for root in range(first, end):
         n_touched = touch(graph, worker, root)
@@ -230,11 +230,11 @@ def count_roots(graph, worker, size_bounds, first, end, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def touch(graph, worker, root):
-    """Count the columns that each later row shares with a root; return the number of rows with some."""
+    """Count the columns that each later row shares with a root; return the number of rows that share some."""
     n_touched = 0
     for k in range(graph.row_offsets[root], graph.row_offsets[root + 1]):
         column = graph.columns[k]
-        # The rows of a column ascend: the later ones are its last.
+        # The rows of a column ascend, so later rows are at the end.
         j = graph.column_offsets[column + 1] - 1
         while graph.rows[j] != root:
             row = graph.rows[j]
@@ -248,7 +248,7 @@ def touch(graph, worker, root):
 
 @njit(nogil=True, inline="always")
 def _count_pairs(worker, size_bounds, n_touched, part, n_parts):
-    """Count pairs of rows by their common columns: sufficient if bicliques have at most two rows (wedges)."""
+    """Count pairs of rows by their common columns (wedges), which is enough if bicliques have at most two rows."""
     for k in range(n_touched):
         row = worker.touched[k]
         if k % n_parts == part:
@@ -277,7 +277,7 @@ def _count_root(graph, worker, size_bounds, root, n_touched, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def number_rows(worker, size_bounds, n_touched):
-    """Number the rows that share enough with a root, others -1; return their number, and their entries."""
+    """Number the rows that share enough with a root, -1 for others; return their number and number of entries."""
     n_rows = n_entries = 0
     for k in range(n_touched):
         row = worker.touched[k]
@@ -291,13 +291,13 @@ def number_rows(worker, size_bounds, n_touched):
 
 @njit(nogil=True, inline="always")
 def root_bytes(graph, root, n_rows, n_entries):
-    """Bytes of the node below a root."""
+    """Return the bytes of the node below a root."""
     return 16 * n_entries + 16 * (n_rows + graph.row_offsets[root + 1] - graph.row_offsets[root])
 
 
 @njit(nogil=True, inline="always")
 def forget(worker, n_touched):
-    """Clear the numbers of `touch`."""
+    """Clear the counts of `touch`."""
     for k in range(n_touched):
         worker.shared[worker.touched[k]] = 0
 
@@ -320,7 +320,7 @@ def root_lists(graph, worker, root, n_touched, n_rows):
 
 @njit(nogil=True, inline="always")
 def _fill(graph, worker, root, ends, columns):
-    """Write the columns of each row below a root; `ends` holds the first position of each row at the beginning."""
+    """Write the columns of each row below a root; `ends` has the first position of each row initially."""
     first = graph.row_offsets[root]
     for k in range(first, graph.row_offsets[root + 1]):
         column = graph.columns[k]
@@ -340,7 +340,7 @@ def _count(worker, size_bounds, size, lists, part, n_parts):
     Parameters
     ----------
     part, n_parts : int64
-        Children are dealt out in turn; the rest, with optional pivots, counts as one of them.
+        Children are dealt out to parts in turn; the last one, with an optional pivot, is a child too.
     """
     n_before = 0
     while not worker.control[STOP]:
@@ -398,7 +398,7 @@ def _child(size_bounds, size, lists, vertex, gone, holds_rows):
     Parameters
     ----------
     gone : bool
-        For each row or column.
+        True for each row (or column) to leave out.
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if holds_rows:
@@ -413,13 +413,16 @@ def _child(size_bounds, size, lists, vertex, gone, holds_rows):
 
 @njit(nogil=True, inline="always")
 def bytes_of(lists):
-    """Most bytes of a node's child, including its construction."""
+    """Return the most bytes of a node's child, including its construction."""
     return 24 * lists.columns.size + 48 * (lists.row_offsets.size + lists.column_offsets.size)
 
 
 @compiled(LISTS)
 def later_paths(graph):
-    """Two-step paths from each row to later rows, ``(n_rows,) float64``: the work of building the nodes below them."""
+    """Return the number of two-step paths from each row to later rows, ``(n_rows,) float64``.
+
+    This is the work of building the nodes below the rows.
+    """
     counts = np.zeros(graph.row_offsets.size - 1)
     for column in range(graph.column_offsets.size - 1):
         first, end = graph.column_offsets[column], graph.column_offsets[column + 1]

@@ -1,4 +1,4 @@
-"""Threads that count task ranges, each with a table of leaves of its own."""
+"""Threads that count task ranges, each with its own table of leaves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mbe_stage.pq_counts.cpu.leaves import put_back
 from mbe_stage.pq_counts.cpu.tree import count_roots
 
 TAKING_SECONDS = 0.5
-"""Interval at which a worker delivers its counts, so that a search stopped by a time limit has most of them."""
+"""Interval in which a worker delivers its counts, so that a search stopped by a time limit has most of them."""
 
 _Found = TypeVar("_Found")
 
@@ -46,7 +46,7 @@ _LOW = np.uint64((1 << 32) - 1)
 
 @dataclass(frozen=True, slots=True)
 class TaskRange:
-    """A range of roots, or a part of the children of one.
+    """A range of roots, or a part of the children of one root.
 
     Attributes
     ----------
@@ -68,17 +68,17 @@ def worked_off(
     stop: Callable[[], None],
     deadline: float = math.inf,
 ) -> Generator[tuple[_Found | None, float]]:
-    """Do all task ranges with some threads; yield results now and then, with the share that is done.
+    """Process all task ranges in threads; yield results from time to time, with the share of finished work.
 
     Parameters
     ----------
     work : callable
-        Takes the number of a worker, for exclusive use, and a task range; its result is yielded.
+        Takes a worker's number, which only one thread uses at a time, and a task range; its result is yielded.
     stop : callable
-        Called at the end in any thread, also if an exception or the caller ends the work early: stops the running task
-        ranges.
+        Called once at the end, in any thread, also if an exception or the caller ends the work early; it must stop the
+        running task ranges.
     deadline : float, optional
-        By `time.perf_counter`: then the running task ranges are stopped, and their results yielded.
+        Time by `time.perf_counter` when the running task ranges are stopped and their results yielded.
     """
     todo, ready = deque(task_ranges), queue.SimpleQueue[_Found | None]()
     total, done = max(1e-9, sum(task_range.cost for task_range in task_ranges)), [0.0] * n_threads
@@ -103,7 +103,7 @@ def worked_off(
         finally:
             ready.put(None)
 
-    # One call a thread, and no message per task range: the consumer has a core only while no worker needs it.
+    # One call per thread, and no message per task range: the consumer gets a core only when no worker needs it.
     with ThreadPoolExecutor(n_threads, thread_name_prefix="pq-counts") as pool:
         try:
             working = [pool.submit(work_off, k) for k in range(n_threads)]
@@ -117,7 +117,7 @@ def worked_off(
                     n_working -= found is None
                 except queue.Empty:
                     found = None
-                # After the deadline the consumer may stop at any item: then only results are yielded.
+                # After the deadline the consumer may stop at any item, so only results are yielded.
                 if found is not None or time.perf_counter() < deadline:
                     yield found, 1.0 if n_working == 0 and not is_stopped else min(1.0, sum(done) / total)
             for worker in working:
@@ -127,7 +127,7 @@ def worked_off(
 
 
 def _first(todo: deque[TaskRange]) -> TaskRange | None:
-    """Take the next task range; several threads call this."""
+    """Take the next task range, or None; thread-safe."""
     try:
         return todo.popleft()
     except IndexError:
@@ -135,18 +135,18 @@ def _first(todo: deque[TaskRange]) -> TaskRange | None:
 
 
 class Counting:
-    """Counts the leaves below all roots of some task ranges.
+    """Counts the leaves below all roots of task ranges.
 
     Parameters
     ----------
     lists : Lists
-        The whole graph; roots are rows.
+        The whole graph; its rows are the roots.
     size_bounds : (4,) int64
-        Sizes, as `cpu.layout` numbers them.
+        Wanted sizes, in the fields of `cpu.layout`.
     memory_budget : int
         Bytes for all threads together.
     first_capacity : int
-        First capacity of a table of leaves, a power of two; it grows as needed.
+        Initial capacity of a table of leaves, a power of two; it grows as needed.
     """
 
     def __init__(
@@ -165,23 +165,23 @@ class Counting:
         self._is_stopped = False
         self._last_taken = [time.perf_counter()] * n_threads
         self._workers = [self._new_worker(first_capacity) for _ in range(n_threads)]
-        # Leaves of each worker before its task range, in memory allocated in advance.
+        # Leaves of each worker before its task range, in preallocated memory.
         self._before = [_copied(worker.table) for worker in self._workers]
 
     def run(
         self, task_ranges: Sequence[TaskRange], deadline: float = math.inf
     ) -> Iterator[tuple[list[np.ndarray], float]]:
-        """Do all task ranges; yield new counts now and then, with the share of the work that is done.
+        """Count all task ranges; yield new counts from time to time, with the share of finished work.
 
         Parameters
         ----------
         deadline : float, optional
-            By `time.perf_counter`: then all workers stop, and their counts so far are yielded.
+            Time by `time.perf_counter` when all workers stop and their counts so far are yielded.
 
         Yields
         ------
         leaves : list of five int64 arrays
-            Held and optional rows, held and optional columns, times; empty if there is nothing new.
+            Held and optional rows, held and optional columns, times; empty if there are no new counts.
         """
         done = 0.0
         with closing(worked_off(task_ranges, self._n_threads, self._count, self._stop, deadline)) as found:
@@ -202,7 +202,7 @@ class Counting:
         return sum(int(worker.control[NODES]) for worker in self._workers)
 
     def _count(self, k: int, task_range: TaskRange) -> list[np.ndarray] | None:
-        """Count a task range with a free worker; return its counts now and then."""
+        """Count a task range with worker `k`; return its counts if they are due."""
         while True:
             worker = self._workers[k]
             for array, before in zip(worker.table, self._before[k], strict=True):
@@ -221,7 +221,7 @@ class Counting:
                 break
             if reason == LACKS_MEMORY:
                 raise self._lack(int(worker.control[MEMORY_BUDGET]))
-            # The full table has a part of this task range, which starts over with the leaves from before.
+            # The full table has a part of this task range, which restarts from the leaves before it.
             self._replace(k, self._before[k])
         now = time.perf_counter()
         if now - self._last_taken[k] < TAKING_SECONDS:
@@ -230,7 +230,7 @@ class Counting:
         return _taken(worker)
 
     def _replace(self, k: int, table: LeafTable) -> None:
-        """Give a worker these leaves, and room for four times as many signatures."""
+        """Give a worker these leaves, in a table of four times the capacity."""
         capacity = 4 * table.times.size
         control = self._workers[k].control
         held = int(control[BYTES_HELD]) + _table_bytes(capacity) - _table_bytes(table.times.size)
@@ -264,12 +264,12 @@ def _copied(table: LeafTable) -> LeafTable:
 
 
 def _table_bytes(capacity: int) -> int:
-    # The table, and its copy from before a task range.
+    # The table, and its copy from before the task range.
     return 2 * 24 * capacity
 
 
 def _taken(worker: Worker) -> list[np.ndarray]:
-    """Return the leaves of a worker's table, and clear it."""
+    """Return the leaves of a worker's table, and clear the table."""
     table = worker.table
     known = np.flatnonzero(table.times)
     rows, columns, times = table.rows[known], table.columns[known], table.times[known]

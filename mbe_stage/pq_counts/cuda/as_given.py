@@ -1,7 +1,7 @@
-"""Bicliques of two or three rows on the given lists: only ranks of rows are computed.
+"""Bicliques of two or three rows, counted on the given lists: only ranks of rows are computed.
 
-Wedges and triples read every list a few times. Taking the core and writing it in order would read the lists some ten
-times, which pays only for searches that need more.
+These searches (`wedges`, `triples`) read every list a few times. Preparing an ordered core would read the lists about
+ten times, which pays off only for other searches.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
 
 _SQUARE_BYTES, _RANK_BYTES, _HELD_BYTES, _PARTNER_BYTES = 24, 64, 8, 48
-"""Bytes of device memory per vertex: to sum two-step paths, to rank rows, for the ranks, and to order roots of
+"""Device memory per vertex, in bytes: to sum two-step paths, to rank rows, for the ranks, to order the roots of
 triples."""
 _MOST_PATHS = 1 << 35
-"""Most two-step paths, times windows of ranks, for which partners are counted in advance: half a second of an H100."""
+"""Maximum of two-step paths times windows of ranks to count partners in advance: half a second on an H100."""
 
 
 class RowsAsGiven:
@@ -46,10 +46,10 @@ class RowsAsGiven:
     ----------
     ranked : Ranked
     rows_are_left : bool
-        True if they are the user's left vertices.
+        True if rows are the user's left vertices.
     job : Job
     roots : PlannedRoots or None
-        For triples; None for pairs.
+        Roots of triples; None for pairs.
     held_bytes : int
         Device memory of the graph and its ranks.
 
@@ -85,15 +85,16 @@ class RowsAsGiven:
 
 
 def as_given(job: Job, *, in_brief: bool) -> RowsAsGiven | None:
-    """Plan the search of two or three rows, if these are dense enough and fit the budget.
+    """Plan the search for bicliques of two or three rows; None if another search is faster or the budget too small.
 
-    Otherwise None: with few paths for all visited rows, a search of nodes is faster.
+    A search of nodes is faster if there are few paths per visited row.
 
     Parameters
     ----------
     job : Job
     in_brief : bool
-        True if a caller may wait for the end: then None for triples that would take more than a few seconds.
+        True to return None also for triples that would take more than a few seconds, since the caller waits for the
+        end.
     """
     graph = job.part.graph
     copied = copy_bytes(graph)
@@ -126,7 +127,7 @@ def as_given(job: Job, *, in_brief: bool) -> RowsAsGiven | None:
 
 
 def _chosen(job: Job) -> tuple[int, int, bool] | None:
-    """Choose rows per biclique, two-step paths, and whether left vertices are the rows; None for more rows.
+    """Return the number of rows per biclique, two-step paths, and True if rows are left vertices; None for more rows.
 
     If two rows are wanted on one side and three on the other, pairs are counted. Triples are counted only if the search
     of nodes would have the same roots.
@@ -151,12 +152,12 @@ def _chosen(job: Job) -> tuple[int, int, bool] | None:
 
 
 def _paths(offsets: cp.ndarray) -> int:
-    """Number of two-step paths through the vertices of these lists."""
+    """Return the number of two-step paths through the vertices of these lists."""
     return int((cp.diff(cp.asarray(offsets)) ** 2).sum())
 
 
 def _seconds(job: Job) -> float:
-    """Seconds of a quantum."""
+    """Return the seconds of a quantum."""
     return float(job.overrides.get("quantum_seconds", QUANTUM_SECONDS))
 
 
@@ -168,7 +169,7 @@ def _ranked(graph: BipartiteCSR, window_settings: WindowSettings, job: Job) -> R
     n_low = graph.n_left - window_settings.n_ranked
     ranks = cp.full(graph.n_left, -1, cp.int32)
     ranks[ascending[n_low:]] = cp.arange(window_settings.n_ranked, dtype=cp.int32)
-    # A row with many columns takes the longest.
+    # Rows with many columns take the longest, so they come first.
     order = cp.ascontiguousarray(ascending[n_low:][::-1].astype(cp.int32))
     lists = Graph(
         graph.left_offsets,

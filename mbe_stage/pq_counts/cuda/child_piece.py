@@ -1,9 +1,9 @@
-"""A child of a node wider than a frame: the submatrix of its rows and columns.
+"""The submatrix of a child of a node that is wider than a frame.
 
 A node's matrix is in the pool twice, by rows and by columns. With a row as pivot, child ``k`` holds the ``k``-th column
-that the pivot misses, without those before it. The last child has none of them, and the pivot is optional. With a
-column as pivot it is the other way round. A node without a pivot holds each of its columns, or of its rows, in turn,
-and its last child none.
+that the pivot misses, and has no earlier missed column. The last child has no missed column, and the pivot is optional.
+The same holds with sides exchanged if a column is the pivot. A node without a pivot has a child for each of its columns
+(or rows), which holds it, and a last child that holds none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def n_missed(bits_at, n, words):
-    """Count the members of `n` that are not in a row of bits, int32."""
+    """Count the zeros among the first `n` bits of a row, int32."""
     missed = _I(0)
     tile = _I(0)
     while _I(32 * tile) < n:
@@ -39,7 +39,7 @@ def n_missed(bits_at, n, words):
 
 @cuda.jit(device=True, forceinline=True)
 def nth_missed(bits_at, n, rank, words):
-    """Find the member not in a row of bits with `rank` such members before it, int32; -1 if there are fewer."""
+    """Find the zero with `rank` zeros before it among the first `n` bits of a row, int32; -1 if there are fewer."""
     tile = _I(0)
     while _I(32 * tile) < n:
         word = _I(tile + _I(cuda.laneid))
@@ -59,9 +59,9 @@ def nth_missed(bits_at, n, rank, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _pivots_side(word, bits_at, n, member, words):
-    """Return a word of the kept members on the side of the held one: without those the pivot misses up to `member`.
+    """Return a word of the kept vertices on the held vertex's side: all but the missed ones up to `member`.
 
-    Without a pivot (`bits_at` below 0) all are missed.
+    Without a pivot (`bits_at` below 0) all vertices are missed.
     """
     there = _U(words[_L(bits_at + word)]) if bits_at >= 0 else _U(0)
     if member < 0:
@@ -71,7 +71,7 @@ def _pivots_side(word, bits_at, n, member, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _other_side(word, bits_at, n, pivot, words):
-    """Return a word of the kept members on the pivot's side: neighbours of the held one, or all but the pivot."""
+    """Return a word of the kept vertices on the pivot's side: the held vertex's neighbours, or all but the pivot."""
     if bits_at >= 0:
         return _U(words[_L(bits_at + word)])
     valid = bits_below(word, n)
@@ -93,7 +93,7 @@ def child_submatrix(node, child, own, device, bounds):
     place : int64
         Position of the node's matrix.
     n_rows, n_columns, n_words : int32
-        Those of the child; words of a row of the node.
+        Number of the child's rows and columns; words per row of the node's matrix.
     chosen : Chosen
     """
     fields = device.nodes[node]
@@ -144,15 +144,15 @@ def _list_rows(by_columns, bits_at, other, n, pivot, member, own, words):
     by_columns : bool
         True if columns are held, and a row is the pivot.
     bits_at : int64
-        First of the pivot's bits, or -1.
+        Position of the pivot's bits, or -1.
     other : int64
-        First bits of the held member, or -1.
+        Position of the held vertex's bits, or -1.
     n : int32
         Number of the node's rows.
     pivot : int32
         The pivot, or -1.
     member : int32
-        The held member, or -1.
+        The held vertex, or -1.
     words : uint32, global
     """
     lane = _I(cuda.laneid)

@@ -1,4 +1,4 @@
-"""Run one search of a core as quanta with barriers, and turn the rest of all searches into tasks."""
+"""Run a search of a core in quanta with barriers, and turn the remaining rows of all searches into tasks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mbe_stage.tasks import Roots, Task
 
 
 class RowTasks:
-    """Rows of a core as tasks. Root ``k + 1`` is row ``k``; root 0 stands for the counts known from degrees.
+    """Turns rows of a core into tasks. Root ``k + 1`` is row ``k``; root 0 stands for the counts known from degrees.
 
     Parameters
     ----------
     core : WholeCore or CoreInParts
     roots : callable
-        Returns the identity of the roots; called once, and only if there is a barrier.
+        Function that returns the identity of the roots; called once, and only if there is a barrier.
     wanted : (n,) int64 or None
         The wanted rows, ascending; None for all.
     """
@@ -43,12 +43,12 @@ class RowTasks:
         return np.arange(row) if self._wanted is None else self._wanted[self._wanted < row]
 
     def of(self, rows: np.ndarray) -> tuple[Task, ...]:
-        """Return some rows as tasks, ascending."""
+        """Return tasks for some rows, ascending."""
         return tasks_from(rows, self._identity, self.costs, 1)
 
 
 class Counting(HeldSearch[Counted]):
-    """Runs a search, with the rows of later searches; roots are rows.
+    """Runs a search; knows the rows of later searches, too. Roots are rows.
 
     Parameters
     ----------
@@ -78,6 +78,6 @@ class Counting(HeldSearch[Counted]):
         return MOST_DONE * (self._search.before + self._search.share * self.session.share)
 
     def remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
-        """Return these rows, and those of later searches, as remaining tasks."""
+        """Return the tasks for these rows and for the rows of later searches."""
         assert self._tasks is not None
         return self._tasks.of(np.concatenate([roots, self._tasks.before(self._search.n_rows_later)]))

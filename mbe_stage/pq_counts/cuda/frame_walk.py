@@ -1,12 +1,13 @@
 """Walk a frame: at most 64 rows and 64 columns of one warp, in shared memory.
 
-Each lane has two rows and two columns in registers. A node is two masks, of its rows and of its columns, with its held
-and optional vertices. It is reduced first: vertices adjacent to everything become optional, and those with too few
-neighbours are dropped. Then the pivot is the row (or column) that misses the fewest columns (rows). Each vertex that it
-misses is held in turn, without the ones before it; in the rest the pivot is optional (node pivots: Ye et al., arXiv
-2412.16485, section 3). Nodes with at most two rows or columns, or with one more to choose, are leaves at once.
+Each lane has two rows and two columns in registers. A node is two masks, of its rows and of its columns, with the
+numbers of its held and optional vertices. It is reduced first: vertices adjacent to everything become optional, and
+vertices with too few neighbours are dropped. Then the pivot is the row (or column) that misses the fewest columns
+(rows). There is a child for each missed vertex, which holds it and has no earlier missed vertex. The last child has no
+missed vertex, and the pivot is optional (node pivots: Ye et al., arXiv 2412.16485, section 3). Nodes with at most two
+rows or columns, or with one more vertex to choose, are counted as leaves without children.
 
-Entries of a frame's stack also become nodes that any warp can continue, now or in the next quantum.
+Stack entries can also become nodes that any warp can continue, in this quantum or in the next one.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _frame_words(frame):  # noqa: ARG001 - all frames take as many
 
 @cuda.jit(device=True, forceinline=True)
 def _write_entry(node, entry, frame, work):  # noqa: ARG001
-    """Write a node for a stack entry; return its number of children left, int32."""
+    """Write a stack entry as a node; return the number of its remaining children, int32."""
     own, nodes = work.own, work.device.nodes
     place = own.frame_at + layout.STACK + entry * layout.ENTRY_WORDS
     rows, columns, missing, tag = own.frame[place], own.frame[place + 1], own.frame[place + 2], own.frame[place + 3]
@@ -66,7 +67,7 @@ def _write_entry(node, entry, frame, work):  # noqa: ARG001
 
 @cuda.jit(device=True, forceinline=True)
 def _pool_offset_of(settings):
-    """Return the pool offset of this warp's own words, for its current frame; int64."""
+    """Return the pool offset of this warp's own words, which its current frame uses; int64."""
     return np.int64(settings[layout.POOL_LIMIT] + np.int64(this_warp()) * np.int64(layout.MATRIX_WORDS))
 
 
@@ -132,7 +133,7 @@ def open_entry(node, child, own, device, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def kind_of_end(rows, columns, chosen, bounds):
-    """Classify a node by its numbers: open, empty, one leaf, or leaves by rows or by columns."""
+    """Classify a node: open, empty, one leaf, or leaves for its rows or columns."""
     n_rows, n_columns = size_of(rows), size_of(columns)
     end = OPEN
     if (
@@ -156,7 +157,7 @@ def kind_of_end(rows, columns, chosen, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def _one_leaf(rows, columns, chosen, bounds):
-    """Return the leaf of a node without rows or columns, or with all wanted vertices held."""
+    """Return the leaf of a node without rows or columns, or with all wanted vertices of a side held."""
     optional_rows = _I(chosen.optional_rows + size_of(rows))
     optional_columns = _I(chosen.optional_columns + size_of(columns))
     if chosen.held_rows == bounds.most_rows:
@@ -191,7 +192,8 @@ def leaf_of_lane(part, end, rows, columns, chosen, own, bounds):
     Parameters
     ----------
     part : int
-        0 and 1: with its own first or second row or column; 2: without any of them, and with two.
+        Round: 0 and 1 for the leaf that holds this lane's first or second row (or column); 2 for the leaves that hold
+        none, or two.
     end : int
     rows, columns : uint64
     """
@@ -243,7 +245,7 @@ def _count_end(end, rows, columns, chosen, own, device, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def reduced(rows, columns, chosen, bounds, mine):
-    """Drop rows and columns adjacent to all, or to too few; return the rest, and this lane's best pivots.
+    """Drop rows and columns that are adjacent to all, or to too few; return the rest, and this lane's best pivots.
 
     Parameters
     ----------
@@ -256,7 +258,7 @@ def reduced(rows, columns, chosen, bounds, mine):
     rows, columns : uint64
     chosen : Chosen
     best_row, best_column : int32
-        Neighbours times 64, plus the number, among the remaining vertices.
+        Number of remaining neighbours, times 64, plus the number of the row (column).
     full_rows, full_columns : uint64
         Vertices adjacent to all.
     """
@@ -337,12 +339,12 @@ def _visit(rows, columns, chosen, own, device, bounds, mine):
 
 @cuda.jit(device=True, forceinline=True)
 def _push(depth, rows, columns, key, pivot, own):
-    """Push a node on the stack whose children are to be visited.
+    """Push an open node on the stack.
 
     Parameters
     ----------
     depth : int
-        Entries before.
+        Number of entries before.
     rows, columns : uint64
     key : int64
         Key of the held and optional vertices.
@@ -413,12 +415,12 @@ def _next_child(depth, own, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def walk_frame(rows, columns, chosen, pool_offset, n_reserved, work):
-    """Walk all nodes below a node. If the quantum ends before, the rest becomes nodes (`keep_entries`).
+    """Count all leaves below a node. If the quantum ends earlier, the stack becomes nodes (`keep_entries`).
 
     Parameters
     ----------
     rows, columns : uint64
-        Those of the frame in shared memory.
+        Masks of the node in the frame in shared memory.
     pool_offset : int64
         As in `share_entry`.
     n_reserved : int32

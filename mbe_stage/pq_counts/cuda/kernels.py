@@ -1,7 +1,7 @@
 """The kernel: persistent warps count leaves until the search is over or the quantum ends.
 
-A warp takes a child of its own newest node, or a root (those with the most two-step paths first), or a child of one of
-the oldest open nodes. It turns it into leaves, a frame and walks it, or a node.
+A warp takes a child of its own newest node, or the next root in descending number of two-step paths, or a child of one
+of the oldest open nodes. It counts this task as leaves, walks it as a frame, or writes it as a node.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WARPS = bundle(layout.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
 DEVICE = bundle(layout.Device, U32, I64_2D, I64, I64, I64, I64)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * layout.FRAME_WORDS
 _OLDEST = 4
-"""Open nodes that warps choose between; with 8 or 32 some searches end with most warps idle."""
+"""Number of oldest open nodes to choose from; with 8 or 32, some searches end with most warps idle."""
 _I = np.int32
 _L = np.int64
 
@@ -56,7 +56,7 @@ def _next_root(order, device):
 
 @cuda.jit(device=True, forceinline=True)
 def _reserve(n_reserved, device):
-    """Reserve slots for a visit of a frame's node, int32; -1 if there are none."""
+    """Reserve slots for a visit of a frame's node; return the number reserved, int32, or -1 without free slots."""
     n_reserved = reserve_slots(layout.VISIT_SLOTS, n_reserved, device.control, device.settings)
     return n_reserved if n_reserved >= layout.VISIT_SLOTS else _I(-1)
 
@@ -76,9 +76,9 @@ def _submatrix_of(node, child, own, graph, device, launch):
     Returns
     -------
     place : int64
-        Position of the matrix; -1 if the pool is short.
+        Position of the matrix; -1 if the pool is too full.
     n_rows, n_columns, n_words : int32
-        Those of the submatrix; words of a row of the matrix.
+        Number of the submatrix's rows and columns; words per row of the matrix.
     chosen : Chosen
     """
     if node == layout.ROOT:
@@ -93,9 +93,9 @@ def _submatrix_of(node, child, own, graph, device, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _do_task(node, child, newest, n_reserved, work):
-    """Count a root or a child of a node, walk it, or make a node of it (`persistent_loop`).
+    """Process a root or a child of a node for `persistent_loop`: count it, walk it, or write it as a node.
 
-    At least `VISIT_SLOTS` are reserved. A frame may lack them only before it begins.
+    At least `VISIT_SLOTS` slots are reserved at the beginning, and again before a frame is walked.
     """
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
     bounds = launch.bounds
@@ -166,7 +166,7 @@ def _run_warp(graph, warps, device, techniques):
     device : Device
         Global, shared by all warps.
     techniques : int
-        Known at compile time: `Techniques.kernel_mask`.
+        Mask of `Techniques.kernel_mask`, a constant of the compiled kernel.
     """
     own = own_of(warps)
     deadline = _L(global_nanoseconds() + device.settings[layout.QUANTUM_NS])
@@ -180,7 +180,7 @@ def count_bicliques_warp_per_task(graph, warps, device):
 
 
 def count_bicliques_in_windows_warp_per_task(graph, warps, device):
-    """Count leaves in little memory: without an array of all rows for each warp, and without positions."""
+    """Count leaves with little memory: without an array of all rows for each warp, and without positions."""
     _run_warp(graph, warps, device, ALL_TECHNIQUES | WINDOWS)
 
 
@@ -201,7 +201,7 @@ def kernel_for(techniques: int) -> Any:
 
 
 def kernel_blocks() -> int:
-    """Number of blocks resident on the current device: waiting warps rely on all others."""
+    """Return the number of resident blocks on the current device; waiting warps rely on all others to run."""
     from mbe_stage.device.launch import multiprocessors
 
     return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR

@@ -19,17 +19,18 @@ FRAME_COLUMNS = FRAME_WIDTH
 STACK = 2 * FRAME_WIDTH
 ENTRY_WORDS = 4
 STACK_ENTRIES = 2 * FRAME_WIDTH - 4
-"""An open node has at least three rows and three columns, and each entry has fewer than the one below it."""
+"""Maximum depth: an open node has at least three rows and three columns, and each entry has fewer than the entry below
+it."""
 FRAME_WORDS = STACK + STACK_ENTRIES * ENTRY_WORDS
 """Words of 64 bits per warp in shared memory: rows, columns, and the stack."""
 MATRIX_WORDS = 4 * FRAME_WIDTH
 """Words of 32 bits of a frame's rows and columns in the pool."""
 
-# Behind the words that every search has (`mbe_stage.search.cuda.control`).
+# Control words besides the words of every search (`mbe_stage.search.cuda.control`).
 RESERVED_SLOTS = OWN_CONTROL
 CONTROL_WORDS = OWN_CONTROL + CONTROL_LINE
 
-# One more reason to end a quantum.
+# A further reason to end a quantum.
 SLOTS_SHORT = OWN_STATUS
 
 # Settings, int64: read only.
@@ -37,7 +38,7 @@ FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS, MOST_COLUMNS = range(OWN_SETTINGS, OWN_S
 OPTIONAL_ROWS_AT, HELD_COLUMNS_AT, OPTIONAL_COLUMNS_AT = range(OWN_SETTINGS + 4, OWN_SETTINGS + 7)
 SLOT_LIMIT = OWN_SETTINGS + 7
 N_SETTINGS = OWN_SETTINGS + 8
-# In searches by windows of ranks: number of rows with a rank, and entries of a list that a lane walks alone.
+# Settings of searches by windows of ranks: number of rows with a rank; longest list that one lane walks alone.
 N_RANKED, LANE_ENTRIES = MOST_ROWS, NARROW
 
 # Fields of a node, int64.
@@ -45,19 +46,19 @@ N_ROWS, N_COLUMNS, KEY, PIVOT, KIND, ROW_MASK, COLUMN_MASK, MISSING = range(OWN_
 
 # Kinds of nodes, bits of `KIND`.
 COLUMN_PIVOT, IS_FRAME, HAS_NO_PIVOT = 1, 2, 4
-"""With a row as pivot, columns that it misses are held; with a column as pivot, rows. Without a pivot all of them
-are held in turn: rows if a `COLUMN_PIVOT` is missing, else columns."""
+"""With a row as pivot, the missed columns are held; with a column as pivot, the missed rows. Without a pivot, all rows
+are held in turn if `COLUMN_PIVOT` is set, otherwise all columns."""
 
 SLOTS_AT_ONCE = 128
 """Slots for new signatures that a warp reserves at once (`count_leaves`)."""
 VISIT_SLOTS = FRAME_WIDTH + 2
-"""Most signatures of one visit of a frame's node."""
+"""Largest number of signatures in one visit of a frame's node."""
 KEY_BITS = 57
-"""Bits of a leaf signature; a stack entry keeps its pivot above them."""
+"""Bits of a leaf signature; a stack entry stores its pivot above them."""
 
 
 class SizeBounds(NamedTuple):
-    """Wanted sizes, and the first bit of each number in a key; int32, in registers."""
+    """Wanted sizes, and the first bit of each number in a key; int32."""
 
     fewest_rows: Any
     most_rows: Any
@@ -69,7 +70,7 @@ class SizeBounds(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Held vertices, in all bicliques below a node, and optional ones, adjacent to everything there; int32."""
+    """Numbers of held vertices, in all bicliques below a node, and of optional ones, adjacent to all there; int32."""
 
     held_rows: Any
     optional_rows: Any
@@ -91,7 +92,7 @@ class Graph(NamedTuple):
     column_members : (n_edges,) int32
         Rows of each column, ascending.
     order : (n_roots,) int32
-        The wanted roots, those with the most two-step paths first.
+        The wanted roots, in descending number of two-step paths.
     """
 
     row_offsets: Any
@@ -103,12 +104,12 @@ class Graph(NamedTuple):
 
 
 class Warps(NamedTuple):
-    """One row a warp.
+    """Memory with one row per warp.
 
     Attributes
     ----------
     counts : (n_warps, n_rows) int32
-        Zeros between two roots.
+        Number of paths to each row; zeros between two roots.
     rows : (n_warps, n_rows) int32
     mask : (n_warps, n_words) uint32
     state : (n_warps, STATE_FIELDS) int64
@@ -139,11 +140,11 @@ class Device(NamedTuple):
     words : uint32
         Matrices of nodes, in pool segments taken with an atomic addition.
     nodes : (n_nodes, NODE_FIELDS) int64
-        Those from `NODE_LIMIT` on belong to one warp each, for its unfinished work when a quantum ends; so do the words
-        from `POOL_LIMIT` on.
+        The nodes from `NODE_LIMIT` on, and the words from `POOL_LIMIT` on, belong to one warp each, for its unfinished
+        work when a quantum ends.
     keys, times : (n_places,) int64
-        A hash table of leaves: their signatures, 0 for a free slot, and their numbers. The number of slots is a power
-        of two.
+        Hash table of leaves: signatures (0 for a free slot), and the number of leaves with each. The number of slots is
+        a power of two.
     control : (CONTROL_WORDS,) int64
     settings : (N_SETTINGS,) int64
     """
@@ -157,7 +158,7 @@ class Device(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Everything a warp works with: `Own`, `Graph`, `Device` and `Launch`."""
+    """Data of a warp's work: `Own`, `Graph`, `Device` and `Launch`."""
 
     own: Any
     graph: Any
@@ -174,7 +175,7 @@ class Launch(NamedTuple):
     deadline : int64
         End of the quantum, by the device's clock.
     techniques : int
-        `Techniques.kernel_mask`, known at compile time.
+        Mask of `Techniques.kernel_mask`, a constant of the compiled kernel.
     """
 
     bounds: Any

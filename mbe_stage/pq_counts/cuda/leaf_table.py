@@ -12,12 +12,13 @@ from mbe_stage.device.jit import I64, kernel
 from mbe_stage.device.launch import launch_blocks
 
 AT_ONCE = 1024
-"""Leaves that one launch and one copy take. More are selected, which takes a small graph longer than its search."""
+"""Number of signatures that one launch and one copy can return. Selecting more takes longer than the search of a small
+graph."""
 _BLOCKS = 64
 
 
 def leaves_in(keys: cp.ndarray, times: cp.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the keys in use and their times, in any order; on the host.
+    """Return the used keys and the number of leaves of each, in any order, on the host.
 
     Parameters
     ----------
@@ -37,13 +38,13 @@ def leaves_in(keys: cp.ndarray, times: cp.ndarray) -> tuple[np.ndarray, np.ndarr
 
 @kernel(I64, I64, I64)
 def gather_leaves_thread_per_slot(keys, times, gathered):
-    """Count the keys in use, and write them with their times, as far as there is room.
+    """Count the used keys; write them with their numbers of leaves, as many as fit.
 
     Parameters
     ----------
     keys, times : (n_slots,) int64, global
     gathered : (1 + 2 * room,) int64, global
-        Their number, 0 before; then key and times of each.
+        The number of used keys, 0 before; then each key and its number of leaves.
     """
     for slot in range(this_thread(), keys.size, n_warps() * WARP_SIZE):
         if keys[slot] != 0:

@@ -1,8 +1,8 @@
 """Count leaves by signature, in a hash table that all warps share.
 
-A signature is four numbers in one key (`key_of`). Slots are only filled within a quantum. A warp needs a reserved slot
-for each new signature, and at most three quarters of the table can be reserved, so it never gets full, and no leaf is
-lost. A warp that cannot reserve slots ends the quantum before its next visit, and the host empties the table.
+A signature is four numbers in one key (`key_of`). Slots are never freed within a quantum. A warp needs a reserved slot
+for each new signature, and at most three quarters of the table can be reserved, so the table never gets full, and no
+leaf is lost. A warp that cannot reserve slots ends the quantum before its next visit, and the host empties the table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 @cuda.jit(device=True, forceinline=True)
 def size_bounds_of(settings):
-    """Return the settings that the walk needs all the time."""
+    """Return the wanted sizes and the first bits of a key's numbers."""
     return layout.SizeBounds(
         np.int32(settings[layout.FEWEST_ROWS]),
         np.int32(settings[layout.MOST_ROWS]),
@@ -33,7 +33,7 @@ def size_bounds_of(settings):
 
 @cuda.jit(device=True, forceinline=True)
 def key_of(chosen, bounds):
-    """Pack the four numbers into one key, int64; never 0, since a root or some row is held."""
+    """Pack the four numbers into one key, int64; never 0, since at least one row is held."""
     return np.int64(
         np.int64(chosen.held_rows)
         | (np.int64(chosen.optional_rows) << np.int64(bounds.optional_rows_at))
@@ -73,7 +73,7 @@ def count_leaves(is_leaf, key, n, keys, times):
     is_new = False
     while cuda.any_sync(ALL, is_leaf):
         if is_leaf:
-            # A slot is filled once: the exchange finds out if it was read as free too early.
+            # Another warp may have filled the slot since it was read; then the exchange returns its key.
             there = keys[place]
             if there == 0:
                 there = cuda.atomic.cas(keys, place, np.int64(0), key)
@@ -90,7 +90,7 @@ def count_leaves(is_leaf, key, n, keys, times):
 
 @cuda.jit(device=True, forceinline=True)
 def reserve_slots(needed, n_reserved, control, settings):
-    """Raise the warp's reserved slots to at least `needed`, int32. If that is impossible, the quantum ends."""
+    """Reserve slots up to at least `needed`; return the number reserved, int32. Without free slots the quantum ends."""
     if n_reserved >= needed:
         return n_reserved
     more = np.int32(max(np.int32(needed), np.int32(layout.SLOTS_AT_ONCE)))

@@ -1,9 +1,8 @@
-"""Prepare the graph in little memory, with the results of `prepare`: lists are written in segments.
+"""Prepare the graph with little memory and the same result as `prepare`: lists are written in segments.
 
 `prepare` sorts all edges at once, which takes ten times the memory of the lists. Here the lists of some vertices at a
-time are gathered, renumbered, sorted and written to their places, first those of the rows, then those of the columns.
-Positions are not made: kernels for little memory look for them. Lists that do not fit are written to host memory, which
-kernels can read.
+time are gathered, renumbered, sorted and written to their places: first rows, then columns. There are no positions:
+kernels for little memory search for them. Lists that do not fit are written to host memory, which kernels can read.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 _USUAL = Techniques()
 _BYTES_PER_VERTEX, _BYTES_PER_LISTED, _BYTES_PER_ENTRY = 20, 16, 24
 _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 17, 1 << 22
-"""Entries written at a time."""
+"""Fewest and most entries written at a time."""
 _PART_ENTRIES, _MOST_PARTS = 2048, 256
-"""Entries of a list that warps share."""
+"""Entries per warp of a long list, and most warps per list."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,9 +41,9 @@ class _Side:
     ----------
     vertices : (n,) int32
     numbers : (n_vertices,) int32
-        Position of each vertex of the graph, -1 for those outside the core.
+        Number of each vertex of the graph in the core, -1 outside the core.
     offsets : (n + 1,) int64
-        First entry of each list.
+        Position of the first entry of each list.
     all_offsets, all_members
         The lists of the graph.
     """
@@ -63,7 +62,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Peeled:
-    """A core whose lists are not written yet.
+    """A core without written lists.
 
     Attributes
     ----------
@@ -88,17 +87,17 @@ class Peeled:
 
     @property
     def list_bytes(self) -> int:
-        """Bytes of the entries of both directions."""
+        """Bytes of the lists of rows and columns."""
         return 8 * self.n_edges
 
     @property
     def least_bytes(self) -> int:
-        """Sufficient device memory, with the lists on the host."""
+        """Sufficient device memory if the lists are on the host."""
         return self.fixed_bytes + _BYTES_PER_ENTRY * max(self.longest, min(self.n_edges, _FEWEST_ENTRIES))
 
 
 def peeling_bytes(graph: BipartiteCSR) -> int:
-    """Device memory of `peeled`, without the graph."""
+    """Return the device memory of `peeled`, without the graph."""
     return _BYTES_PER_VERTEX * (graph.n_left + graph.n_right)
 
 
@@ -143,13 +142,13 @@ def _ascending(degrees: cp.ndarray, all_offsets: cp.ndarray, all_members: cp.nda
 
 
 def in_order(core: Peeled, fewest_columns: int, room: int, list_room: int) -> DeviceGraph:
-    """Write the lists of a core: on the device as far as they fit, columns first; otherwise in host memory.
+    """Write the lists of a core: on the device as far as they fit, columns first; the rest in host memory.
 
     Parameters
     ----------
     core : Peeled
     fewest_columns : int
-        Those of the smallest bicliques.
+        Columns of the smallest bicliques.
     room : int
         Available device memory in bytes, at least `Peeled.least_bytes`.
     list_room : int
@@ -171,7 +170,7 @@ def in_order(core: Peeled, fewest_columns: int, room: int, list_room: int) -> De
 
 
 def _write_lists(side: _Side, numbers: cp.ndarray, codes: cp.ndarray, members: cp.ndarray, paths: cp.ndarray) -> None:
-    """Write the lists of one side in order, as many at a time as fit; no list is cut.
+    """Write the lists of one side in order, as many whole lists at a time as fit.
 
     Parameters
     ----------
@@ -179,11 +178,11 @@ def _write_lists(side: _Side, numbers: cp.ndarray, codes: cp.ndarray, members: c
     numbers : (n_others,) int32
         Numbers of the other side's vertices.
     codes : int64
-        Scratch, for as many entries at a time.
+        Scratch; its size is the largest number of entries at a time.
     members : (n_edges,) int32
         The output lists.
     paths : (n_others,) int64, or empty
-        Added to: for each entry, the number of later entries in its list.
+        For each entry, the number of later entries in its list is added to the entry's vertex.
     """
     lists, ends = Lists(side.all_offsets, side.all_members), cp.asnumpy(side.offsets)
     first = 0
@@ -192,7 +191,7 @@ def _write_lists(side: _Side, numbers: cp.ndarray, codes: cp.ndarray, members: c
         stop = max(first + 1, int(np.searchsorted(ends, n_before + codes.size, side="right")) - 1)
         some = codes[: int(ends[stop]) - n_before]
         cursors = side.offsets[first:stop] - n_before
-        # Degrees ascend.
+        # The longest list is the last, since degrees ascend.
         n_parts = max(1, min(_MOST_PARTS, int(ends[stop] - ends[stop - 1]) // _PART_ENTRIES))
         launch_warps(
             number_members_warp_per_part,
@@ -213,20 +212,20 @@ def _write_lists(side: _Side, numbers: cp.ndarray, codes: cp.ndarray, members: c
 
 @kernel(CSR, I32, I32, I64, I64, INT, INT)
 def number_members_warp_per_part(lists, vertices, numbers, cursors, codes, first, n_parts):
-    """Write the entries of some lists as codes: position of the list above 32 bits, number of the entry below.
+    """Write the entries of some lists as codes: index of the list in the high 32 bits, number of the entry below.
 
     Parameters
     ----------
     lists : Lists
         Lists of all vertices.
     vertices : (n,) int32
-        The lists from `first` on are wanted, as many as there are cursors.
+        Vertices; lists of those from `first` on are written, as many as there are cursors.
     numbers : int32
-        Numbers of entries, -1 for those left out.
+        New number of each vertex in the lists, -1 to leave it out.
     cursors : int64
-        First code of each list; afterwards its end.
+        Position of the first code of each list; afterwards of its end.
     codes : int64
-        In any order within a list.
+        Output, in any order within a list.
     first : int
     n_parts : int
         Warps that share a list.
@@ -253,7 +252,7 @@ def number_members_warp_per_part(lists, vertices, numbers, cursors, codes, first
 
 @kernel(I64, I64, I32, I64, INT)
 def write_members_thread_per_code(codes, ends, members, paths, n_before):
-    """Write the numbers of sorted codes; add the number of later entries in the list to each number's paths.
+    """Write the numbers of sorted codes; add the number of later entries in the list to the paths of each number.
 
     Parameters
     ----------
@@ -261,7 +260,7 @@ def write_members_thread_per_code(codes, ends, members, paths, n_before):
     ends : int64
         End of each list in `members`.
     members : int32
-        The first `n_before` exist already.
+        Output; the first `n_before` are already written.
     paths : int64
         Empty if not wanted.
     n_before : int

@@ -1,9 +1,9 @@
-"""A matrix wider than a frame: drop rows and columns, and count its leaves.
+"""Submatrices wider than a frame: drop rows and columns, and count leaves.
 
 A *submatrix* is a matrix in the pool, a list of some rows and a mask of some columns: a child of a node, before it is
 written as a node. A lane reads a row; 32 rows by 32 columns are transposed between the lanes (`transposed`), and then a
-lane has a column. Few words of the mask are left deep in the tree, and only these are read. (`list_words`: truncated
-bitmaps of GBC, section V-A, but for the remaining columns of this root alone.)
+lane has a column. Deep in the tree the mask has few nonzero words, and only these are read (`list_words`: the truncated
+bitmaps of GBC, section V-A, but for the remaining columns of this root alone).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import count_leaves, is_wanted, key_of
 
 BINS = 512
-"""Counters of 32 bits at the end of a frame, for the leaves of one submatrix before they enter the table."""
+"""Number of 32-bit counters at the end of a frame, for leaves of one submatrix before they enter the table."""
 BINS_AT = 2 * layout.FRAME_WORDS - BINS
 _I = np.int32
 _L = np.int64
@@ -41,10 +41,10 @@ class Submatrix(NamedTuple):
     mask : (n_words,) uint32, global
         The chosen columns, of this warp.
     frame : uint64, shared
-        The warp's words begin at `frame_at`; no frame is in use before the submatrix has become one.
+        The warp's words begin at `frame_at`; they are free until the submatrix is written as a frame.
     frame_at : int32
     is_truncated : bool
-        True to read only words in which the mask has columns.
+        True to read only words where the mask is not zero.
     """
 
     words: Any
@@ -58,7 +58,7 @@ class Submatrix(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """The path for rows and columns that are dropped as adjacent to everything, for local counts.
+    """Where local counts put rows and columns on the path that are dropped as adjacent to everything.
 
     Attributes
     ----------
@@ -80,13 +80,13 @@ class Opening(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def optional_vertex(vertex):
-    """Return the path entry of an optional vertex: twice its number plus one. Held vertices have no plus one."""
+    """Return the path entry of an optional vertex: twice its number plus one (twice its number for a held vertex)."""
     return _U(_U(_U(vertex) << _U(1)) | _U(1))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _open(is_full, full, vertex_at, n_before, opening):
-    """Append the vertices of the lanes in `full` to the path, behind `n_before` earlier ones."""
+    """Append the vertices of the lanes in `full` to the path, after `n_before` earlier ones."""
     if is_full:
         opening.path[_I(opening.n + n_before) + rank(full)] = optional_vertex(opening.vertices[vertex_at])
 
@@ -138,7 +138,7 @@ def met_by(row, submatrix, n_listed):
 
 @cuda.jit(device=True, forceinline=True)
 def column_of_lane(submatrix, n_rows, word, tile):
-    """Bits of 32 rows, from `tile` on, in column ``32 * word + lane``, uint32."""
+    """Return the bits of 32 rows, from `tile` on, in column ``32 * word + lane``, uint32."""
     place = _I(tile + _I(cuda.laneid))
     mine = _U(0)
     if place < n_rows:
@@ -159,7 +159,7 @@ def met_column(submatrix, n_rows, word):
 
 @cuda.jit(device=True, forceinline=True)
 def keep_rows(submatrix, n_rows, n_columns, fewest, opening):
-    """Drop the rows that have all columns, and those that have too few.
+    """Drop the rows with all columns, and the rows with too few.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def keep_rows(submatrix, n_rows, n_columns, fewest, opening):
     -------
     n_kept, n_full : int32
     best, most : int32
-        Position in the new list of a row with most columns, and their number.
+        Position in the new list of a row with the most columns, and the number of its columns.
     """
     lane = _I(cuda.laneid)
     n_kept, n_full = _I(0), _I(0)
@@ -206,7 +206,7 @@ def keep_rows(submatrix, n_rows, n_columns, fewest, opening):
 
 @cuda.jit(device=True, forceinline=True)
 def keep_columns(submatrix, n_rows, fewest, opening):
-    """Drop the columns in all rows, and those in too few.
+    """Drop the columns in all rows, and the columns in too few.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def keep_columns(submatrix, n_rows, fewest, opening):
     -------
     n_kept, n_full : int32
     best, most : int32
-        A column in most rows, and their number.
+        A column in the most rows, and the number of its rows.
     """
     lane = _I(cuda.laneid)
     n_kept, n_full = _I(0), _I(0)
@@ -249,14 +249,14 @@ def keep_columns(submatrix, n_rows, fewest, opening):
 
 @cuda.jit(device=True, forceinline=True)
 def count_members(by_rows, submatrix, n_rows, n_bins):
-    """Count rows by their numbers of columns, or columns by their numbers of rows, in the bins at the frame's end.
+    """Count rows by number of columns, or columns by number of rows, in the bins at the end of the frame.
 
     Parameters
     ----------
     by_rows : bool
     n_rows : int32
     n_bins : int32
-        At most `BINS`; more than the columns of any row, or the rows of any column.
+        Number of bins, at most `BINS`; greater than the number of columns of any row, or of rows of any column.
     """
     lane = _I(cuda.laneid)
     bins = submatrix.frame.view(np.int32)
@@ -287,7 +287,7 @@ def count_members(by_rows, submatrix, n_rows, n_bins):
 
 @cuda.jit(device=True, forceinline=True)
 def _leaf_of_bin(by_rows, met, chosen, bounds):
-    """Return the leaf of a row with `met` columns, held as the last one, or of a column with `met` rows."""
+    """Return the leaf of a row with `met` columns, or of a column with `met` rows, held as the last one."""
     if by_rows:
         return Chosen(bounds.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
     return Chosen(chosen.held_rows, _I(chosen.optional_rows + met), bounds.most_columns, _I(0))
@@ -295,7 +295,7 @@ def _leaf_of_bin(by_rows, met, chosen, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def signatures_in_bins(by_rows, submatrix, n_bins, chosen, bounds):
-    """Number of leaf signatures in the bins, int32."""
+    """Return the number of leaf signatures in the bins, int32."""
     bins = submatrix.frame.view(np.int32)
     bins_at = _I(2 * submatrix.frame_at + BINS_AT)
     n_signatures = _I(0)

@@ -13,13 +13,13 @@ from mbe_stage.search.cuda.plan import PoolPlan, budget_refusal
 _MOST_NODES, _LEAST_NODES = 1 << 16, 1 << 10
 _MOST_POOL_WORDS, _ROOMY_POOL_WORDS = 1 << 27, 1 << 20
 _FULL = 0.75
-# Half of the nodes, and an eighth of the pool, exist twice while they are moved between two quanta. For the table of
-# signatures, the filled slots are listed.
+# Memory per node, pool word and slot. Half of the nodes, and an eighth of the pool, exist twice while nodes are moved
+# between two quanta. Filled slots are listed in further memory.
 _NODE_BYTES, _MORE_POOL_WORD_BYTES, _SLOT_BYTES = 12 * layout.NODE_FIELDS + 16, 5, 16 + 8
 _POOL_PART, _NODES_PART = 4, 16
-"""Parts of a short budget."""
+"""The pool and the nodes each get one part in this many of the budget, if it is small."""
 _PATHS_OF_A_PART = 2048
-"""Paths of a warp in the fixed time of a part, for memory and launches: an estimate, two milliseconds."""
+"""Fixed time of a part, for memory and launches, as a number of paths of a warp: an estimate of two milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class SearchSizes:
     Attributes
     ----------
     n_rows, n_edges, max_row_degree, max_column_degree : int
-        Those of the core, or of the part that is read.
+        Sizes of the core, or of the part to search.
     max_matrix_rows, max_node_words : int
         As in `partition.PartSizes`.
     most_rows, most_columns : int
         The largest wanted sizes.
     is_windowed : bool
-        True if warps have no array of all rows. Half of the remaining memory is then for the pool: fewer warps and
-        quanta.
+        True if warps have no array of all rows. Then half of the remaining memory is for the pool: fewer warps and
+        fewer quanta.
     more_warp_bytes, own_words : int
         As in `MemoryPlan`.
     """
@@ -55,7 +55,7 @@ class SearchSizes:
 
     @property
     def stack_entries(self) -> int:
-        """Most entries of a warp's stack: each but the last has a held vertex below it."""
+        """Most entries of a warp's stack: each entry but the last holds a vertex."""
         return min(layout.STACK_ENTRIES, self.most_rows + self.most_columns)
 
 
@@ -69,7 +69,7 @@ class KeyLayout:
 
 
 def key_layout(sizes: SearchSizes) -> KeyLayout:
-    """Return the bits for each number of a signature: a leaf has no more rows than a column, and vice versa.
+    """Return the bits for each number of a signature: no leaf has more rows than some column, or columns than some row.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def key_layout(sizes: SearchSizes) -> KeyLayout:
     held_columns, columns = (
         n.bit_length() for n in (min(sizes.most_columns, sizes.max_row_degree), sizes.max_row_degree)
     )
-    # Sums of held and optional vertices stay below; one bit more for a node whose numbers are added before a check.
+    # One more bit for each number, since numbers of a node are added before they are checked.
     n_bits = held_rows + held_columns + rows + columns + 4
     if n_bits > layout.KEY_BITS:
         raise MemoryBudgetExceeded(
@@ -93,18 +93,18 @@ def key_layout(sizes: SearchSizes) -> KeyLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan(PoolPlan):
-    """Sizes of the allocated memory: the pool, and the data of a count.
+    """Sizes of the allocated memory: the pool, and the data of counting.
 
     Attributes
     ----------
     scratch_rows, matrix_rows, scratch_words : int
-        Per warp: rows that are counted, rows on its list, words of a mask of columns.
+        Sizes per warp: rows with a counter, rows on its list, words of a mask of columns.
     node_words : int
         Words of the largest node, in whole cache lines.
     n_slots : int
         Slots in the table of leaves, a power of two.
     more_warp_bytes : int
-        Further bytes of a warp, besides those of every search.
+        Further bytes of a warp, besides the bytes of every search.
     """
 
     scratch_rows: int
@@ -116,12 +116,12 @@ class MemoryPlan(PoolPlan):
 
     @property
     def warp_bytes(self) -> int:
-        """Bytes of each warp."""
+        """Bytes per warp."""
         return 4 * (self.scratch_rows + self.matrix_rows + self.scratch_words) + self.own_bytes + self.more_warp_bytes
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of everything."""
+        """Bytes of all allocated memory."""
         shared = _NODE_BYTES * self.n_nodes + 4 * (self.pool_words + self.moved_words) + _SLOT_BYTES * self.n_slots
         return shared + self.n_warps * self.warp_bytes + 8 * (layout.CONTROL_WORDS + layout.N_SETTINGS)
 
@@ -137,12 +137,12 @@ class MemoryPlan(PoolPlan):
 
     @property
     def slot_limit(self) -> int:
-        """Most signatures of a quantum."""
+        """Largest number of signatures in a quantum."""
         return int(_FULL * self.n_slots)
 
 
 def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
-    """Plan within a budget, with at most `n_blocks` blocks, as many as fit.
+    """Plan within a budget, with as many blocks as fit, at most `n_blocks`.
 
     Raises
     ------
@@ -171,12 +171,12 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
 
 
 def least_bytes(sizes: SearchSizes) -> int:
-    """Smallest budget for `plan_memory`."""
+    """Return the smallest budget for `plan_memory`."""
     return _least(sizes).total_bytes
 
 
 def bytes_with_blocks(sizes: SearchSizes, n_blocks: int) -> int:
-    """Budget with which `plan_memory` plans this number of blocks."""
+    """Return a budget for which `plan_memory` plans this number of blocks."""
     return (
         _with_blocks(_least(sizes), sizes, n_blocks).total_bytes
         * (_POOL_PART * _NODES_PART)
@@ -185,19 +185,19 @@ def bytes_with_blocks(sizes: SearchSizes, n_blocks: int) -> int:
 
 
 def prices_of(sizes: SearchSizes, n_blocks: int, budget: int) -> Prices:
-    """Return the costs of a graph's parts: `plan_memory` succeeds for parts that fit by these prices.
+    """Return prices for the parts of a graph: `plan_memory` succeeds for parts that fit the budget by these prices.
 
     Parameters
     ----------
     sizes : SearchSizes
-        Those of the whole graph.
+        Sizes of the whole graph.
     n_blocks : int
         Number of resident blocks.
     budget : int
     """
     nothing = replace(sizes, n_rows=0, n_edges=0, max_row_degree=0, max_column_degree=0, max_matrix_rows=0)
     least = _least(replace(nothing, max_node_words=0))
-    # A table has a power of two of slots, up to twice as many as are needed.
+    # The number of slots is a power of two, up to twice the needed number.
     slot_bytes = int(2 * _SLOT_BYTES / _FULL) + 1
     reserved_bytes = slot_bytes * layout.SLOTS_AT_ONCE
     return Prices(
@@ -221,10 +221,10 @@ def _reserve(budget: int) -> int:
 
 
 def _least(sizes: SearchSizes) -> MemoryPlan:
-    """Plan one block, with a pool for a node and any of its children: this is enough to finish every node."""
+    """Plan one block, with a pool for a node and any of its children, which is enough to finish every node."""
     plan = MemoryPlan(
         n_blocks=1,
-        # At least a cache line, so that no array is empty.
+        # At least one cache line, so that no array is empty.
         scratch_rows=32 if sizes.is_windowed else whole_lines(sizes.n_rows),
         matrix_rows=whole_lines(sizes.max_matrix_rows),
         scratch_words=whole_lines((sizes.max_row_degree + 31) // 32),
@@ -242,8 +242,9 @@ def _least(sizes: SearchSizes) -> MemoryPlan:
 
 def _with_blocks(plan: MemoryPlan, sizes: SearchSizes, n_blocks: int) -> MemoryPlan:
     """Return the plan for this number of blocks, with the slots that their warps need."""
-    # The leaves of a wide node differ in one number: of a row's columns, or of a column's rows
-    # (`submatrix_forms._count_submatrix`). No node has more columns than a root, nor more rows than a root's matrix.
+    # The leaves of a wide node differ in one number, a row's columns or a column's rows
+    # (`submatrix_forms._count_submatrix`). No node has more columns than its root, nor more rows than its root's
+    # matrix.
     largest = 4 + min(sizes.max_row_degree, sizes.max_matrix_rows)
     n_slots = 1 << int((n_blocks * WARPS_PER_BLOCK * layout.SLOTS_AT_ONCE + largest) / _FULL).bit_length()
     return replace(plan, n_blocks=n_blocks, n_slots=n_slots)

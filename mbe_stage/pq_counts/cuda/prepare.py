@@ -1,4 +1,4 @@
-"""Prepare the graph on the device: its core, the roots' side, rows and columns in ascending degree."""
+"""Prepare the graph on the device: take its core, choose the roots' side, order rows and columns by degree."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 _Pair = tuple[Any, Any]
 _USUAL = Techniques()
 _FEW_EDGES = 1 << 14
-"""Most edges of a graph that the host prepares."""
+"""Largest number of edges to prepare on the host."""
 _LOW_HALF = 0xFFFFFFFF
 _SPREAD = 64
-"""One in this many roots is among the heaviest."""
+"""If roots are spread, one in this many is among the heaviest."""
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 100, 64
 
 
@@ -33,7 +33,7 @@ class DeviceGraph:
     Attributes
     ----------
     lists : Graph
-        Its roots are all rows, those with the most paths first, if the host has ordered them; else none.
+        If the host has ordered the roots: all rows, in descending number of paths; otherwise none.
     vertices : (n_rows,) integers
         The vertex of each row.
     rows_are_left : bool
@@ -41,13 +41,13 @@ class DeviceGraph:
     max_matrix_rows, max_node_words : int
         As in `partition.PartSizes`.
     n_paths, max_paths : int
-        Two-step paths from all rows to later ones, and most of one row.
+        Number of two-step paths from all rows to later ones, and the maximum of one row.
     paths : (n_rows,) int64
-        Those of each row.
+        Number of two-step paths from each row to later ones.
     is_low_memory : bool
         True if there are no positions (`low_memory_prepare`).
     mapped_bytes : int
-        Bytes of members of rows and columns in host memory.
+        Bytes of the lists in host memory.
     """
 
     lists: Graph
@@ -71,13 +71,13 @@ class DeviceGraph:
         return sum(array.nbytes for array in arrays) - self.mapped_bytes + 4 * self.n_rows
 
     def roots(self, rows: np.ndarray | None, *, are_spread: bool = False) -> Graph:
-        """Return the same core with some of the rows as roots, by default all: those with the most paths first.
+        """Return the lists with some of the rows as roots, by default all, in descending number of paths.
 
         Parameters
         ----------
         rows : (n,) integers, optional
         are_spread : bool
-            True to spread roots with many paths among the others, so that their nodes do not all fill a small pool at
+            True to spread roots with many paths among the others, so that their nodes do not fill a small pool all at
             once.
         """
         order = self.lists.order if self.lists.order.size else cp.argsort(-self.paths).astype(cp.int32)
@@ -93,7 +93,7 @@ class DeviceGraph:
 
 
 def preparation_bytes(graph: BipartiteCSR) -> int:
-    """Most device memory of `prepare`, including the graph if it is on the host."""
+    """Return the largest device memory of `prepare`, including a copy of the graph if it is on the host."""
     own = _BYTES_PER_EDGE * graph.n_edges + _BYTES_PER_VERTEX * (graph.n_left + graph.n_right)
     return own + copy_bytes(graph)
 
@@ -106,13 +106,13 @@ def prepare(
     Parameters
     ----------
     graph : BipartiteCSR
-        Its arrays may be CuPy's.
+        Graph with NumPy or CuPy arrays.
     fewest, most : tuple of int
-        p and q of the smallest bicliques, and of the largest.
+        p and q of the smallest and of the largest bicliques.
     n_blocks : int
         Number of resident blocks.
     techniques : Techniques
-        They choose the side of the roots.
+        Techniques; `layer_choice` matters for the side of the roots.
     """
     min_p, min_q = fewest
     if graph.is_on_host and graph.n_edges <= _FEW_EDGES:
@@ -126,7 +126,7 @@ def prepare(
         return None
     squares = cp.get_array_module(edges[0]).stack([(each * each).sum() for each in degrees])
     of_left, of_right = (int(total) for total in cp.asnumpy(squares))
-    # Two-step paths between left vertices go through right ones.
+    # Two-step paths between left vertices go through right vertices.
     rows_are_left = not techniques.layer_choice or left_vertices_are_roots(of_right, of_left, *most)
     if rows_are_left:
         return _in_order(edges, degrees, rows_are_left, min_q)
@@ -134,7 +134,7 @@ def prepare(
 
 
 def _core_on_the_host(graph: BipartiteCSR, fewest: tuple[int, int]) -> tuple[_Pair, _Pair]:
-    """Return edges and degrees of the core of a small graph: launches would take longer."""
+    """Return edges and degrees of the core of a small graph, for which launches would take longer."""
     left, right = graph.edges()
     while True:
         of_left, of_right = np.bincount(left, minlength=graph.n_left), np.bincount(right, minlength=graph.n_right)
@@ -145,7 +145,7 @@ def _core_on_the_host(graph: BipartiteCSR, fewest: tuple[int, int]) -> tuple[_Pa
 
 
 def _in_order(edges: _Pair, degrees: _Pair, rows_are_left: bool, fewest_columns: int) -> DeviceGraph:
-    """Return the lists of a core, on the device, from its edges and degrees by row and column, wherever these are."""
+    """Return a core on the device, from its edges and degrees by row and column in NumPy or CuPy arrays."""
     xp = cp.get_array_module(edges[0])
     vertices, row_numbers, row_offsets = _ascending(degrees[0])
     _, column_numbers, column_offsets = _ascending(degrees[1])
@@ -170,15 +170,15 @@ def _in_order(edges: _Pair, degrees: _Pair, rows_are_left: bool, fewest_columns:
 
 
 def with_sizes(lists: Graph, vertices: Any, paths: Any, rows_are_left: bool, fewest_columns: int) -> DeviceGraph:
-    """A core with what the plan of its search depends on, as `partition` has it, for all roots.
+    """Return a core with the sizes that the plan of its search depends on (`partition.PartSizes`), for all roots.
 
     Parameters
     ----------
     vertices, paths : (n_rows,) integers
-        As in `DeviceGraph`; like the lists, they may be NumPy's.
+        As in `DeviceGraph`; NumPy or CuPy arrays, like the lists.
     rows_are_left : bool
     fewest_columns : int
-        Those of the smallest bicliques.
+        Columns of the smallest bicliques.
     """
     xp, n_rows = cp.get_array_module(vertices), int(vertices.size)
     degrees = xp.diff(lists.row_offsets)

@@ -1,8 +1,8 @@
-"""Walk the two-step paths from a root to rows of higher rank: a block, one window of ranks at a time.
+"""Walk the two-step paths from a root to rows of higher rank, with one block and one window of ranks at a time.
 
-Rows have their ranks by degree (wedge-based counting: Wang et al., PVLDB 12(10), 2019, with priorities instead), so
-lists are read as given. Counters and notes for ranks are in shared memory, which has room for a window. A walk returns
-the first rank behind the window, where the next window begins.
+Rows are ranked by degree (as in the wedge-based counting by priorities of Wang et al., PVLDB 12(10), 2019), so lists
+are read as given. Counters for ranks are in shared memory, which has room for a window. A walk returns the first rank
+after the window on any path, where the next window begins.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from mbe_stage.device.warp import ALL, ballot, first_bit, min_all
 from mbe_stage.pq_counts.cuda import layout
 
 SHORT_LIST = 64
-"""Entries of a list that one lane walks: for lists counted in shared memory, a warp for each would wait longer."""
+"""Longest list that one lane walks alone; a warp for each short list would wait longer."""
 NEVER = 0x7FFFFFFF
-"""Instead of a rank, if there is none."""
+"""Result without a rank."""
 BLOCKS_NS, LONGEST_NS = layout.CONTROL_WORDS, layout.CONTROL_WORDS + 1
-"""Control words besides those of all searches: working nanoseconds of all blocks together, and of the last one."""
+"""Control words besides the words of all searches: working nanoseconds of all blocks together, and of the last
+block."""
 CONTROL_WORDS = layout.CONTROL_WORDS + 2
 _I = np.int32
 _L = np.int64
@@ -32,7 +33,7 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def next_root(order, deadline, control):
-    """Take a root, int32; -1 if there is none, or the quantum is over. Called by one thread."""
+    """Take the next root, int32; -1 if there is none, or if the quantum is over. Called by one thread."""
     if global_nanoseconds() > deadline:
         cuda.atomic.or_(control, layout.STATUS, _L(layout.TIME_OVER))
         return _I(-1)
@@ -42,7 +43,7 @@ def next_root(order, deadline, control):
 
 @cuda.jit(device=True, forceinline=True)
 def note_time(deadline, settings, control):
-    """Note the working time of a block; all blocks began together. Called by one thread."""
+    """Add the working time of a block; all blocks began together. Called by one thread."""
     worked = _L(global_nanoseconds() - (deadline - settings[layout.QUANTUM_NS]))
     cuda.atomic.add(control, BLOCKS_NS, worked)
     cuda.atomic.max(control, LONGEST_NS, worked)
@@ -56,7 +57,7 @@ class Window(NamedTuple):
     first, size : int32
         The first rank, and the number of ranks.
     ranks : (n_rows,) int32, global
-        -1 for rows that are not wanted.
+        Rank of each row; -1 for rows that are not wanted.
     state
         Argument of `visit` in `walk_with`.
     """
@@ -74,11 +75,11 @@ def _add_path(k, column, counts):  # noqa: ARG001 - as `walk_with` calls it
 
 
 def _meeting(visit: Callable[..., None]) -> Any:
-    """Make the device function that meets a row; see `walk_with`."""
+    """Make the device function for a path's row; see `walk_with`."""
 
     @cuda.jit(device=True, forceinline=True)
     def meet(row, column, window):
-        """Return the rank of a row behind the window, else `NEVER`, int32."""
+        """Visit a row in the window; return the rank of a row after the window, otherwise `NEVER`, int32."""
         rank = window.ranks[row]
         beyond = _I(NEVER)
         if rank >= window.first + window.size:
@@ -91,7 +92,7 @@ def _meeting(visit: Callable[..., None]) -> Any:
 
 
 def _list_walk(meet: Any) -> Any:
-    """Make the device function with which one lane walks a column."""
+    """Make the device function for one lane that walks a column's list."""
 
     @cuda.jit(device=True, forceinline=True)
     def walk_list(start, stop, column, members, window):
@@ -125,7 +126,7 @@ def walk_with(visit: Callable[..., None]) -> Any:
 
     @cuda.jit(device=True, forceinline=True)
     def walk(root, first_column, end_column, short_list, graph, window):
-        """Walk the paths to a window; return the first rank behind it on a path of this warp, int32.
+        """Walk the paths to a window; return the first rank after it on a path of this warp, int32.
 
         Parameters
         ----------
@@ -133,14 +134,14 @@ def walk_with(visit: Callable[..., None]) -> Any:
         first_column, end_column : int32
             Range of the root's list whose neighbours are walked.
         short_list : uint32
-            Entries of a list that one lane walks.
+            Longest list that one lane walks alone.
         graph : Graph
             Its positions are not read.
         """
         lane, warp = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
         n_warps = _I(cuda.blockDim.x // WARP_SIZE)
         first = _U(graph.row_offsets[root])
-        # All warps walk roots of few columns, too.
+        # Fewer columns at a time for short roots, so that all warps have some.
         at_once = min(_I(32), _I((end_column - first_column + n_warps - 1) // n_warps))
         beyond = _I(NEVER)
         group = _I(first_column + warp * at_once)
@@ -173,7 +174,7 @@ _count_paths = walk_with(_add_path)
 
 @cuda.jit(device=True, forceinline=True)
 def count_window(root, n_columns, window, size, short_list, counts, slots, graph, ranks):
-    """Count the paths of a root to a window; `slots[1]` gets the next window. Called by the whole block.
+    """Count the paths from a root to a window; write the next window to `slots[1]`. Called by the whole block.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ def count_window(root, n_columns, window, size, short_list, counts, slots, graph
     short_list : uint32
         As in `walk_with`.
     counts : (size,) int32, shared
-        One for each rank of the window.
+        Counter for each rank of the window.
     slots : int32, shared
     ranks : (n_rows,) int32, global
     """
@@ -211,9 +212,9 @@ def count_leaf(n, small, times):
     ----------
     n : int32
     small : int32, shared
-        Leaves with few columns, emptied now and then (`flush`).
+        Number of leaves with few columns, emptied from time to time (`flush`).
     times : int64, global
-        Leaves with more.
+        Number of leaves with more columns.
     """
     if n < small.size:
         cuda.atomic.add(small, n, _I(1))
@@ -223,11 +224,11 @@ def count_leaf(n, small, times):
 
 @cuda.jit(device=True, forceinline=True)
 def flush(small, times):
-    """Add the counts in shared memory to those of all blocks. Called by the whole block."""
+    """Add the counts in shared memory to the counts of all blocks. Called by the whole block."""
     cuda.syncthreads()
     n = _I(cuda.threadIdx.x)
     while n < small.size:
-        # The graph may have fewer columns.
+        # `times` is shorter if the graph has few columns; these counts are then 0.
         if small[n] > 0:
             cuda.atomic.add(times, n, _L(small[n]))
             small[n] = _I(0)

@@ -4,11 +4,10 @@ The two-step paths from the root to later rows are walked twice. First each row'
 enough of them gets a number. Then the bits of these rows are set. Lists of up to `SHORT` rows are walked by a lane
 each, longer ones by the warp.
 
-If memory is short, rows are counted a window at a time, in the shared memory of the frame. `root_submatrix` has an
-array of all rows for each warp, and the positions of a row in the lists of its columns. Here a warp needs neither. It
-counts as many rows as a frame has half words (no frame is in use before there is a submatrix), and looks for the
-beginning of a window in each list. Windows without a path are skipped, and those without a row of the matrix are not
-walked again.
+`root_submatrix` needs an array of all rows for each warp, and the positions of a row in the lists of its columns. With
+little memory, `windowed_root_submatrix` needs neither. It counts rows a window at a time, in the shared memory of the
+frame, which is free until there is a submatrix, with a counter in each half word. It searches for the beginning of a
+window in each list. Windows without a path are skipped, and windows without a row of the matrix are not walked again.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ _I = np.int32
 _L = np.int64
 _U = np.uint32
 WINDOW = 2 * layout.FRAME_WORDS // 32 * 32
-"""Rows counted at a time."""
+"""Number of rows counted at a time."""
 _NEVER = 0x7FFFFFFF
 
 
 @cuda.jit(device=True, forceinline=True)
 def _count_path(is_path, row, n_met, fewest, own):
-    """Count a path to a row; put the row on the list, which has `n_met`, once it has enough."""
+    """Count a path to a row; append the row to the list of `n_met` rows once it has enough paths."""
     is_met = False
     if is_path:
         is_met = cuda.atomic.add(own.counts, row, _I(1)) == fewest - 1
@@ -45,14 +44,14 @@ def _count_path(is_path, row, n_met, fewest, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark_path(is_path, row, column, place, n_words, own, words):
-    """Set the bit of a column in a numbered row; clear the count of other rows. Numbers are below 0.
+    """Set the bit of a column in a row with a number, which is below 0; clear the count of other rows.
 
     Parameters
     ----------
     is_path : bool
         True if this lane has a path.
     row, column : int32
-        Its end, and its column of the root.
+        The row at the end of the path, and the position of its column in the root's list.
     place : int64
         Position of the matrix.
     n_words : int32
@@ -81,13 +80,13 @@ def _walk_paths(root, is_marking, place, n_words, fewest, own, graph, words):
     n_words : int32
         Of its rows.
     fewest : int32
-        Fewest paths of a row.
+        Fewest paths to a row of the matrix.
     words : uint32, global
 
     Returns
     -------
     int32
-        Rows on the list, if paths are counted.
+        Number of rows on the list, if paths are counted.
     """
     lane = _I(cuda.laneid)
     first, end = graph.row_offsets[root], graph.row_offsets[root + 1]
@@ -98,7 +97,7 @@ def _walk_paths(root, is_marking, place, n_words, fewest, own, graph, words):
         column = _I(tile + lane)
         start, stop = _L(0), _L(0)
         if column < n_columns:
-            # Rows of a list ascend: the later ones follow the root.
+            # Rows of a list ascend, so later rows follow the root.
             start = _L(graph.positions[first + column] + 1)
             stop = graph.column_offsets[graph.row_members[first + column] + 1]
         is_long = stop - start > SHORT
@@ -149,7 +148,7 @@ def _number_rows(n_rows, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _forget_rows(n_rows, keeps_rows, own):
-    """Clear the counts of the listed rows. Unless the list is kept, it becomes one of the matrix's rows."""
+    """Clear the counts of the listed rows. Unless `keeps_rows` is true, the list becomes the matrix's rows."""
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < n_rows:
@@ -164,7 +163,7 @@ def _forget_rows(n_rows, keeps_rows, own):
 
 @cuda.jit(device=True, forceinline=True)
 def all_columns(n_columns, n_words, own):
-    """Put all columns into the mask."""
+    """Set the bits of all columns in the mask."""
     tile = _I(0)
     while tile < n_words:
         word = _I(tile + _I(cuda.laneid))
@@ -190,22 +189,22 @@ def clear_words(place, size, words):
 
 @cuda.jit(device=True, forceinline=True)
 def root_submatrix(root, fewest, keeps_rows, own, graph, device):
-    """Write the matrix of a root into the pool, its rows on the warp's list and all of its columns in the mask.
+    """Write the matrix of a root into the pool, list its rows, and put all of its columns into the mask.
 
     Parameters
     ----------
     root : int32
     fewest : int32
-        Columns that a row has to share with the root.
+        Fewest columns that a row of the matrix shares with the root.
     keeps_rows : bool
-        True if the list keeps rows of the graph, instead of those of the matrix.
+        True to list rows of the graph, instead of rows of the matrix.
 
     Returns
     -------
     place : int64
-        Position of the matrix; -1 if the pool is short: then nothing is done.
+        Position of the matrix; -1 if the pool is too full: then nothing is done.
     n_rows, n_columns, n_words : int32
-        Those of the matrix, and words of a row; no matrix is written without rows.
+        Number of the matrix's rows and columns, and words per row; no matrix is written without rows.
     """
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words = _I((n_columns + 31) >> 5)
@@ -216,7 +215,7 @@ def root_submatrix(root, fewest, keeps_rows, own, graph, device):
     place = take_words(size, True, device.control, device.settings)
     clear_words(place, size if place >= 0 else _L(0), device.words)
     if place < 0:
-        # No row has a number then, and all paths are cleared.
+        # Without numbers, marking only clears the counts of all paths.
         _forget_rows(n_rows, keeps_rows, own)
     _walk_paths(root, True, place, n_words, fewest, own, graph, device.words)
     # The bits were set in the second level of the cache; the first may still have the zeros.
@@ -229,10 +228,10 @@ def root_submatrix(root, fewest, keeps_rows, own, graph, device):
 
 @cuda.jit(device=True, forceinline=True)
 def _first_from(row, start, stop, members):
-    """Position of the first entry not below `row` in an ascending list; `stop` if there is none.
+    """Return the position of the first entry not below `row` in an ascending list; `stop` if there is none.
 
-    Positions are uint32, in half the registers. Entries are fewer than 2**31, so neither a sum of two positions
-    overflows, nor a step beyond the end.
+    Positions are uint32 to save registers. There are fewer than 2**31 entries, so a sum of two positions does not
+    overflow.
     """
     while start < stop:
         middle = _U(_U(start + stop) >> _U(1))
@@ -245,14 +244,14 @@ def _first_from(row, start, stop, members):
 
 @cuda.jit(device=True, forceinline=True)
 def _meet(row, window, column, is_marking, place, n_words, counts, counts_at, words):
-    """Follow a path to a row: count it, or set its bit if the row has a number, which is below 0.
+    """Count a path to a row, or set its bit if the row has a number, which is below 0.
 
     Parameters
     ----------
     row, window : int32
-        `WINDOW` rows from the second one on are counted.
+        The row, and the first of the `WINDOW` counted rows.
     column : int32
-        The root's column on the path.
+        Position of the path's column in the root's list.
     is_marking : bool
     place : int64
         Position of the matrix.
@@ -266,7 +265,7 @@ def _meet(row, window, column, is_marking, place, n_words, counts, counts_at, wo
     Returns
     -------
     int32
-        The row if it is behind the window, else `_NEVER`.
+        The row if it is after the window, otherwise `_NEVER`.
     """
     if row >= window + WINDOW:
         return _I(row)
@@ -283,7 +282,7 @@ def _meet(row, window, column, is_marking, place, n_words, counts, counts_at, wo
 
 @cuda.jit(device=True, forceinline=True)
 def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, graph, words):
-    """Walk the two-step paths to the rows of a window, counting or marking; return the first row behind it.
+    """Walk the two-step paths to the rows of a window, to count or mark them; return the first met row after it.
 
     Parameters
     ----------
@@ -296,7 +295,7 @@ def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, gr
     Returns
     -------
     int32
-        `_NEVER` if no later row is met.
+        The first met row after the window; `_NEVER` without one.
     """
     lane = _I(cuda.laneid)
     first = _U(graph.row_offsets[root])
@@ -315,7 +314,7 @@ def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, gr
         if not is_long:
             row = members[start] if start < stop else _I(0)
             while start < stop:
-                # The next entry is loaded while this one is counted.
+                # Load the next entry while this one is counted.
                 start = _U(start + _U(1))
                 following = members[start] if start < stop else _I(0)
                 met = _meet(row, window, column, is_marking, place, n_words, counts, counts_at, words)
@@ -350,7 +349,7 @@ def _clear_counts(counts, counts_at):
 
 @cuda.jit(device=True, forceinline=True)
 def _list_window(window, n_met, fewest, counts, counts_at, rows):
-    """List the rows of a window with enough paths, behind the `n_met` earlier ones; return the new length, int32.
+    """List the rows of a window with enough paths, after `n_met` earlier rows; return the new length, int32.
 
     Parameters
     ----------
@@ -376,12 +375,12 @@ def _list_window(window, n_met, fewest, counts, counts_at, rows):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_window(window, n_before, n_rows, counts, counts_at, rows):
-    """Give numbers below 0 to listed rows in a window; return how many rows are done, int32.
+    """Give numbers below 0 to listed rows in a window; return the number of rows done so far, int32.
 
     Parameters
     ----------
     window, n_before, n_rows : int32
-        The list has `n_rows`, the first `n_before` of them done.
+        The window; the list has `n_rows` rows, and the first `n_before` are done.
     counts, counts_at
         As `_meet` has them.
     rows : int32, global
@@ -446,7 +445,7 @@ def _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, word
 
 @cuda.jit(device=True, forceinline=True)
 def windowed_root_submatrix(root, fewest, own, graph, device):
-    """Make the matrix of a root as `root_submatrix`."""
+    """Make the matrix of a root like `root_submatrix`, with less memory (see the module's text)."""
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words = _I((n_columns + 31) >> 5)
     counts, counts_at = own.frame.view(np.int32), _I(2 * own.frame_at)

@@ -1,8 +1,8 @@
-"""A core as one or several searches on the device: all are planned first, then run one after the other.
+"""Search a core on the device, whole or in parts: all searches are planned first, then run one after the other.
 
-The memory of the whole is known before anything is on the device. If it exceeds the budget, the graph stays on the
-host, which takes the core and cuts it (`pq_counts.partition`). One part at a time is on the device, and the host writes
-the lists of the next one meanwhile.
+The memory of the whole search is known before anything is copied to the device. If it exceeds the budget, the host
+takes the core and cuts it into parts (`pq_counts.partition`). One part at a time is on the device, while the host
+writes the lists of the next part.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
 MOST_EDGES = 1 << 31
 _MICROSECONDS = 1_000_000
 ROWS_PER_PATH, _UNEVEN = 128, 16
-"""Measured on an H200, relative to the other search. Wedges take 0.8 of its time at 35 to 48 visited rows per path
-(youtube, github_half, bookcrossing), and 1.6 at 877 (actor_movies). The kernel in windows takes 0.42 if the heaviest
-root has 56 times the paths of an average warp (kddcup99_onehot), 1 at 1 to 6 times, and 2 at 0.3 (actor_movies)."""
+"""Limits for wedges (visited rows per path) and for the kernel in windows (paths of the heaviest root, relative to an
+average warp). Measured on an H200, relative to the time of the other search: wedges take 0.8 at 35 to 48 rows per path
+(youtube, github_half, bookcrossing), and 1.6 at 877 (actor_movies). The kernel in windows takes 0.42 at 56 times the
+average (kddcup99_onehot), 1 at 1 to 6 times, and 2 at 0.3 times (actor_movies)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,14 +65,14 @@ class Job:
     Attributes
     ----------
     part : Reduced
-        The part to choose vertices from; at least two of each side are wanted.
+        The part of the graph to choose vertices from.
     budget : int
         Device memory in bytes.
     overrides : dict
-        Fields of each `MemoryPlan`. For tests.
+        Fields of each `MemoryPlan` to replace, for tests.
     techniques : Techniques
     facts : dict
-        Receives times, and loaded numbers.
+        Statistics; times and sizes are added.
     """
 
     part: Reduced
@@ -91,7 +92,7 @@ class Job:
         return max(2, self.part.min_p), max(2, self.part.min_q)
 
     def size_bounds(self, rows_are_left: bool) -> tuple[int, int, int, int]:
-        """Fewest and most rows, fewest and most columns."""
+        """Return the fewest and most rows, and the fewest and most columns."""
         of_left, of_right = (self.fewest[0], self.part.max_p), (self.fewest[1], self.part.max_q)
         return (*of_left, *of_right) if rows_are_left else (*of_right, *of_left)
 
@@ -101,7 +102,7 @@ class Job:
             self.facts[name] = self.facts.get(name, 0) + number
 
     def add_session_facts(self, session: Session | WedgeSession) -> None:
-        """Add a session's statistics; of memory sizes, keep the largest."""
+        """Add a session's statistics; for memory sizes, keep the largest."""
         for name, number in session.statistics.items():
             if name in ("warps", "plan_bytes", "nodes", "pool_words"):
                 self.facts[name] = max(number, self.facts.get(name, 0))
@@ -120,9 +121,9 @@ class AllocatedSearch(NamedTuple):
     ----------
     session : Session
     before, share : float
-        Shares of the work of all searches: done before this one, and its own.
+        Shares of the work of all searches: earlier searches, and this one.
     n_rows_later : int
-        Rows before this number are roots of later searches, if they are wanted; 0 if there are none.
+        The wanted rows before this number are roots of later searches; 0 without later searches.
     """
 
     session: Session | WedgeSession
@@ -132,7 +133,7 @@ class AllocatedSearch(NamedTuple):
 
 
 def core_within(job: Job) -> WholeCore | CoreInParts | None:
-    """Plan the core of a graph, whole if it fits the budget, else in parts; None if it is empty.
+    """Plan the search of a core, whole if it fits the budget, otherwise in parts; None if the core is empty.
 
     Raises
     ------
@@ -161,7 +162,7 @@ def core_within(job: Job) -> WholeCore | CoreInParts | None:
 
 
 def _in_little_memory(job: Job) -> WholeCore | CoreInParts | None:
-    """Plan the whole core with its lists in host memory if they do not fit, or else in parts."""
+    """Plan the search of the whole core, with lists in host memory if they do not fit; otherwise in parts."""
     graph, room = _reachable(job)
     most = job.part.max_p, job.part.max_q
     core = peeled(graph, job.fewest, most, resident_blocks(), job.techniques)
@@ -177,7 +178,7 @@ def _in_little_memory(job: Job) -> WholeCore | CoreInParts | None:
 
 
 def _reachable(job: Job) -> tuple[BipartiteCSR, int]:
-    """Make the graph readable for kernels, in host memory if necessary; return it with the rest of the budget."""
+    """Make the graph readable for kernels, in host memory if necessary; return it with the remaining budget."""
     graph = job.part.graph
     if not graph.is_on_host:
         return graph, job.budget
@@ -212,16 +213,16 @@ class WholeCore:
             self._size_bounds[1],
             self._size_bounds[3],
         )
-        # All later rows of a root are visited: too many if it has few paths.
+        # Wedges visit all later rows of a root, which takes too long if there are few paths.
         are_dense = graph.is_low_memory or graph.n_rows**2 <= 2 * ROWS_PER_PATH * graph.n_paths
         self._is_of_pairs = job.techniques.wedges and self._size_bounds[1] == PAIR and are_dense
         budget, n_blocks = job.budget - graph.list_bytes, kernel_blocks()
         self._is_short = graph.is_low_memory or budget < bytes_with_blocks(self._sizes, n_blocks)
-        # One warp makes the matrix of a root, faster in windows; otherwise the others would wait for the heaviest root.
+        # One warp makes the matrix of a root. For a heavy root it is faster in windows; the others would wait for it.
         is_uneven = graph.max_paths * WARPS_PER_BLOCK * n_blocks > _UNEVEN * graph.n_paths
         self._is_windowed = self._is_short or is_uneven
         if self._is_windowed:
-            # Kernels that count in windows have no array of all rows, and look for positions.
+            # Kernels that count in windows have no array of all rows, and search for positions.
             self._sizes = replace(self._sizes, is_windowed=True)
             self._graph = replace(graph, lists=graph.lists._replace(positions=cp.empty(1, cp.int64)))
 
@@ -237,13 +238,13 @@ class WholeCore:
 
     @property
     def fits(self) -> bool:
-        """True if the budget has room for the lists and the smallest plan."""
+        """True if the lists and the smallest plan fit the budget."""
         of_pairs = wedge_bytes(self._graph.max_row_degree) + 4 * self._graph.n_rows
         least = of_pairs if self._is_of_pairs else least_bytes(self._sizes)
         return self._graph.list_bytes + least <= self._job.budget
 
     def searches(self, rows: np.ndarray | None) -> Generator[AllocatedSearch]:
-        """Yield the search, with some rows as roots or all.
+        """Yield the search, with some rows as roots, or all for None.
 
         Raises
         ------
@@ -262,22 +263,22 @@ class WholeCore:
         return (AllocatedSearch(begin(), 0.0, 1.0) for begin in (begun,))
 
     def _wedges(self) -> tuple[Callable[[Graph], WedgeSession], int]:
-        """Return the function that begins the search, and its bytes."""
+        """Return the function that begins the search, and the bytes it needs."""
         fewest, longest, n_rows = self._size_bounds[2], self._graph.max_row_degree, self._graph.n_rows
         seconds = self._job.overrides.get("quantum_seconds", QUANTUM_SECONDS)
-        # Over the bus, neighbouring lanes should read neighbouring entries.
+        # Over the bus, neighbouring lanes should read neighbouring entries, so fewer lists are walked by one lane.
         short_list = SHORT if self._graph.mapped_bytes else SHORT_LIST
         size_bounds = WindowSettings(n_rows, fewest, longest, short_list, seconds)
 
         def begun(graph: Graph) -> WedgeSession:
-            # Rows are in the order of their degrees, so their numbers are their ranks.
+            # Rows are in ascending degree, so their numbers are their ranks.
             shared = wedges_of(size_bounds, cp.arange(n_rows, dtype=cp.int32))
             return WedgeSession(graph, shared, wedge_blocks(), wedge_bytes(longest))
 
         return begun, wedge_bytes(longest) + 4 * n_rows
 
     def _planned(self) -> tuple[Callable[[Graph], Session], int]:
-        """Return the function that begins a search with planned memory, and its bytes."""
+        """Return the function that begins a search with planned memory, and the bytes it needs."""
         job, budget = self._job, self._job.budget - self._graph.list_bytes
         techniques = job.techniques.kernel_mask | (WINDOWS if self._is_windowed else 0)
         keys = key_layout(self._sizes)
@@ -286,14 +287,14 @@ class WholeCore:
 
 
 def make_way(n_bytes: int, budget: int) -> None:
-    """Free CuPy's memory for reuse if it would exceed the budget, together with the next allocation."""
+    """Free the unused memory of CuPy's pool if it would exceed the budget together with the next allocation."""
     pool = cp.get_default_memory_pool()
     if pool.free_bytes() + n_bytes > budget:
         pool.free_all_blocks()
 
 
 def _on_the_host(job: Job) -> CoreInParts | None:
-    """Return the core as in the CPU engine, with the rows in the order of the device."""
+    """Take the core on the host, as the engine `cpu` does, and plan its search in parts."""
     compile_ahead((*reduction.compile_steps(), *compile_steps()))
     began = time.perf_counter()
     graph = job.part.graph if job.part.graph.is_on_host else on_host(job.part.graph)
@@ -337,7 +338,7 @@ class CoreInParts:
         )
 
     def searches(self, rows: np.ndarray | None) -> Generator[AllocatedSearch]:
-        """Yield the searches, which are planned before this returns; each has to be over before the next begins.
+        """Plan all searches and return a generator of them; each must end before the next begins.
 
         Raises
         ------
@@ -379,8 +380,8 @@ class CoreInParts:
                 if following is not None:
                     coming.append(ahead.submit(lists_of, self._core, following))
                 share = part.sizes.paths / total
-                # No reference to the session is kept, since the next one needs its memory.
-                # The last rows are in the first part.
+                # No reference to the session is kept, since the next session needs its memory. Parts are searched from
+                # the last rows to the first.
                 n_later = 0 if following is None else int(following.roots[-1]) + 1
                 yield AllocatedSearch(self._session(part, plan, lists), before, share, n_later)
                 before += share
@@ -389,7 +390,7 @@ class CoreInParts:
         job, size_bounds, keys = self._job, self._job.size_bounds(self.rows_are_left), key_layout(self._sizes)
         began = time.perf_counter()
         with device_work(job.budget):
-            # The last part's arrays had other sizes: kept for reuse, they would take memory beside this one.
+            # The previous part's arrays had other sizes: kept for reuse, they would only take memory.
             cp.get_default_memory_pool().free_all_blocks()
             graph = Graph(*map(cp.asarray, lists))
             job.add_time("transfer_us", began)

@@ -1,10 +1,10 @@
-"""One search on the device: its memory, its time quanta, and room made between them.
+"""One search on the device: its memory, its quanta, and the nodes and tasks that wait on the host between them.
 
-Nodes and tasks that wait on the host, where the pool is too small for all that has been begun.
+Nodes and tasks wait on the host if the pool is too small for all begun work.
 
-Begun work has to end before new work begins, so few nodes are enough. A task of a node needs room for a child beside
-the node, a root for its matrix and its node. A pool has room for either (`memory_plan`), so each quantum finishes at
-least one of them.
+Begun work has to end before new work begins, so few nodes are enough. A task of a node needs room for the node and a
+child, a root needs room for its matrix and its node. A pool has room for either (`memory_plan`), so each quantum
+finishes at least one task.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mbe_stage.search.cuda.session import KeptNodes, PoolSession
 
 @dataclass(slots=True, eq=False)
 class _PendingNode:
-    """A node, and its children that a warp took and could not finish."""
+    """A node, and its children that warps took and could not finish."""
 
     fields: np.ndarray
     words: np.ndarray
@@ -41,14 +41,14 @@ class _PendingNode:
 
 @dataclass(slots=True, eq=False)
 class PendingTasks:
-    """The waiting nodes and roots; false if there are none."""
+    """The waiting nodes and roots; false if none wait."""
 
-    # The node with the fewest words comes first; of equal ones the earliest.
+    # Heap: the node with the fewest words comes first; among equal nodes the earliest.
     _nodes: list[tuple[int, int, _PendingNode]] = field(default_factory=list)
     _roots: list[int] = field(default_factory=list)
     _order: Iterator[int] = field(default_factory=count)
     n_words: int = field(default=0, init=False)
-    """Words of the waiting nodes in a pool."""
+    """Number of words of the waiting nodes in a pool."""
 
     def __len__(self) -> int:
         """Number of waiting nodes and roots."""
@@ -67,11 +67,11 @@ class PendingTasks:
         plan : MemoryPlan
             The plan of the device's memory.
         live : (n,) integers
-            The nodes with children left or a task.
+            The nodes with remaining children or a task.
         state : (n_warps, STATE_FIELDS) int64, on the host
             State of the warps; no warp has a task afterwards.
         """
-        # Half of the nodes can exist twice in the plan.
+        # The plan has room for half of the nodes twice.
         some = max(1, plan.n_nodes // 2)
         found = {}
         for first in range(0, live.size, some):
@@ -91,18 +91,18 @@ class PendingTasks:
             heapq.heappush(self._nodes, (one.words.size, next(self._order), one))
 
     def take_roots(self, roots: np.ndarray) -> None:
-        """Take roots that wait as well."""
+        """Add waiting roots."""
         self._roots += roots.tolist()
 
     def load(self, device: Device, plan: MemoryPlan, state: np.ndarray, control: np.ndarray) -> None:
-        """Put as many on the device as leave half of it free: the smallest nodes, which end first; else some roots.
+        """Load the smallest nodes, which end first, or else roots, so that half of the device's memory stays free.
 
         Parameters
         ----------
         device : Device
             Its contents are overwritten.
         state : (n_warps, STATE_FIELDS) int64, on the host
-            Changed: the first task of each warp.
+            State of the warps; the first task of each warp is changed.
         control : (CONTROL_WORDS,) int64, on the host
             Changed.
         """
@@ -128,14 +128,14 @@ class PendingTasks:
         control[layout.N_OPEN] = int((table[:, layout.CURSOR] < table[:, layout.END]).sum())
 
     def _smallest(self, plan: MemoryPlan) -> tuple[list[_PendingNode], int]:
-        """Take the nodes to load, and the number of their words in the pool."""
+        """Take the nodes to load from the heap; return them with the number of their words in the pool."""
         chosen: list[_PendingNode] = []
         n_words = n_tasks = 0
         while self._nodes:
             node = self._nodes[0][2]
             more_words, more_tasks = n_words + whole_lines(node.words.size), n_tasks + len(node.children)
             is_full = 2 * more_words > plan.pool_words or more_tasks > plan.n_warps or 2 * len(chosen) >= plan.n_nodes
-            # A warp has one task, so a node never has more tasks than there are warps.
+            # Each warp has one task, so a node never has more tasks than there are warps.
             if is_full and chosen:
                 break
             n_words, n_tasks = more_words, more_tasks
@@ -151,9 +151,9 @@ def _words_of(pool: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, room: int
     ----------
     pool : uint32
     starts, sizes : (n,) int64
-        Position and number of each node's words.
+        Position of each node's words, and their number.
     room : int
-        Words of device memory available to put them together.
+        Words of device memory available for copies.
     """
     ends = np.cumsum(sizes)
     first = 0
@@ -161,7 +161,7 @@ def _words_of(pool: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, room: int
         n_before = int(ends[first] - sizes[first])
         stop = int(np.searchsorted(ends, n_before + room, side="right"))
         if stop <= first:
-            # A node that does not fit is contiguous already.
+            # A node that does not fit is copied alone, from its contiguous words.
             start = int(starts[first])
             yield cp.asnumpy(pool[start : start + int(sizes[first])]).copy()
             first += 1
@@ -177,7 +177,7 @@ def _words_of(pool: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, room: int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
-    """Leaves by signature, on the host; all (n,) int64."""
+    """Numbers of leaves by signature, on the host; all (n,) int64."""
 
     held_rows: np.ndarray
     optional_rows: np.ndarray
@@ -192,13 +192,13 @@ class Session(PoolSession):
     Parameters
     ----------
     graph : Graph
-        With the wanted roots.
+        The graph with the wanted roots.
     size_bounds : tuple of int
         Fewest and most rows, fewest and most columns.
     keys : KeyLayout
     plan : MemoryPlan
     budget_bytes : int
-        Limit for growing; nodes wait on the host if it is not enough.
+        Limit for enlarging the pool; beyond it, nodes wait on the host.
     techniques : int
         `Techniques.kernel_mask`.
     """
@@ -250,7 +250,7 @@ class Session(PoolSession):
     def restart(self, roots: np.ndarray) -> None:
         """Restart as in `SearchSession.restart`."""
         super().restart(roots)
-        # The last quantum has left its leaves in the table.
+        # The last quantum's leaves are still in the table.
         self._device.keys.fill(0)
         self._device.times.fill(0)
         self._n_fruitless = 0
@@ -259,11 +259,11 @@ class Session(PoolSession):
     def _drop_waiting(self) -> None:
         """Drop the nodes and roots that wait on the host."""
         self._waiting = PendingTasks()
-        # While much of the pool is in use no root begins; roots that did not fit come first then.
+        # While much of the pool is in use, no root begins; then roots that did not fit come first.
         self._is_draining, self._undone_roots = False, np.empty(0, np.int64)
 
     def quantum(self) -> Counted:
-        """Work for a while, and make room for the rest; return the leaves."""
+        """Run one quantum, and make room for the next; return the leaves."""
         n_roots = self._graph.order.size
         takes_roots = not self._waiting and not self._is_draining
         self._control[layout.NEXT_ROOT] = self.n_roots_taken if takes_roots else n_roots
@@ -292,9 +292,9 @@ class Session(PoolSession):
         )
 
     def _move_nodes(self) -> bool:
-        """Move the nodes with children left together, in a larger pool if possible; otherwise let some wait.
+        """Move open nodes together, in a larger pool if possible; otherwise let some wait on the host.
 
-        False if nothing is left to do: the search ended with the time of the quantum.
+        Return False if no work remains, since the search ended together with the quantum.
         """
         state = cp.asnumpy(self._warps.state).copy()
         pending = state[:, layout.PENDING_NODE]
@@ -305,12 +305,12 @@ class Session(PoolSession):
             return False
         self._check_progress(kept, n_pending)
         plan = self._grown(kept.n_words + self._waiting.n_words, kept.n + self._waiting.n_nodes)
-        # Unfinished tasks count each time they begin.
+        # Warps count an unfinished task each time they begin it.
         self._n_undone += n_pending
         n_done = int(state[:, [layout.N_WIDE_NODES, layout.N_VISITED]].sum()) - self._n_undone
         is_stuck = plan is self._plan and n_done <= self._n_done
         self._n_done = n_done
-        # Each first task of a warp needs room for two nodes.
+        # The first task of each warp needs room for two nodes.
         is_full = kept.n_words + 2 * plan.node_words > plan.pool_words or 2 * kept.n > plan.n_nodes
         if self._waiting or is_stuck or is_full:
             began = time.perf_counter()
@@ -332,7 +332,7 @@ class Session(PoolSession):
         return True
 
     def _hand_back_roots(self, state: np.ndarray, *, are_wanted: bool) -> None:
-        """Give warps the roots that did not fit, or take back those that could not begin.
+        """Give warps the roots that did not fit, or take back the roots that could not begin.
 
         Parameters
         ----------
@@ -357,14 +357,14 @@ class Session(PoolSession):
         ----------
         kept : KeptNodes
         n_pending : int
-            Tasks that warps began and could not finish.
+            Number of tasks that warps began and could not finish.
 
         Raises
         ------
         RuntimeError
-            Two such quanta in succession have found no leaf and done no task: the planned table is too small.
+            Two such quanta in succession found no leaf and finished no task: the planned table is too small.
         """
-        # The time may be over, too: then idle warps end the quantum.
+        # The time may also be over; then idle warps end the quantum.
         if not int(self._control[layout.STATUS]) & layout.SLOTS_SHORT or bool(self._device.keys.any()):
             self._n_fruitless = 0
             return
@@ -380,15 +380,15 @@ class Session(PoolSession):
             )
 
     def _grown(self, n_words: int, n_nodes: int) -> MemoryPlan:
-        """Return the plan, enlarged within the budget if live nodes and shortages would take more than half.
+        """Return the plan, enlarged within the budget if live nodes and requests would take more than half.
 
         Parameters
         ----------
         n_words, n_nodes : int
-            Nodes with children left.
+            Number of words, and of nodes with remaining children.
         """
         n_wanted = n_words + int(self._control[layout.NEEDED]) + self._plan.node_words
         plan: MemoryPlan = self._plan.with_room(n_wanted, n_nodes, self._control)
-        # All words are copied beside the new pool.
+        # The words of all nodes are copied while both pools exist.
         taken = plan.total_bytes + 4 * max(0, n_words - plan.moved_words)
         return plan if taken <= self._budget else self._plan

@@ -25,7 +25,7 @@ from mbe_stage.pq_counts.cuda.matrices import (
 from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
-"""Outcomes for a submatrix: nothing left, a frame, a node, or not done for lack of memory."""
+"""Outcomes for a submatrix: finished, a frame, a node, or not processed for lack of memory."""
 
 _I = np.int32
 _L = np.int64
@@ -43,7 +43,7 @@ def is_over(n_rows, n_columns, chosen, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def _count_optional_leaf(n_rows, n_columns, chosen, device, bounds):
-    """Count a leaf whose remaining rows and columns are all optional, if wanted; return new signatures, int32."""
+    """Count a leaf whose remaining vertices are all optional, if wanted; return the number of new signatures, int32."""
     optional_rows = _I(chosen.optional_rows + n_rows)
     optional_columns = _I(chosen.optional_columns + n_columns)
     if chosen.held_rows == bounds.most_rows:
@@ -67,7 +67,7 @@ def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, b
     Returns
     -------
     outcome : int
-        `DONE`, or `SHORT_OF` without reserved slots: then nothing is counted.
+        `DONE`; or `SHORT_OF` if slots could not be reserved, and then nothing is counted.
     n_reserved : int32
     """
     is_one = (
@@ -79,7 +79,7 @@ def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, b
     by_rows = chosen.held_rows == bounds.most_rows - 1
     n_bins = _I(1 + (n_columns if by_rows else n_rows))
     is_binned = not is_one and n_bins <= BINS
-    # Leaves of rows differ in the number of their columns, and vice versa.
+    # Leaves of rows differ only in their number of columns, and vice versa.
     needed = _I(min(n_rows if by_rows else n_columns, n_bins) + 2)
     if is_one:
         needed = _I(1)
@@ -106,7 +106,7 @@ def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, b
 
 @cuda.jit(device=True, forceinline=True)
 def process_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, bounds):
-    """Drop rows and columns adjacent to everything, or to too little, until a frame fits or nothing changes.
+    """Drop rows and columns adjacent to everything, or to too few, until a frame fits or nothing changes.
 
     Parameters
     ----------
@@ -116,12 +116,12 @@ def process_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, 
     Returns
     -------
     outcome : int
-        As in this module; a `FRAME` or a `NODE` is still to be written.
+        One of this module's outcomes; the caller has to write a `FRAME` or a `NODE`.
     n_rows, n_columns : int32
     chosen : Chosen
     n_reserved : int32
     pivot : int32
-        A position in the list of rows; below 0, -1 minus a column.
+        A position in the list of rows; or below 0: -1 minus a column.
     """
     narrow = _I(device.settings[layout.NARROW])
     outcome = NODE
@@ -172,7 +172,7 @@ def frame_of(submatrix, n_rows, n_columns, own):
     Returns
     -------
     rows, columns : uint64
-        All of them.
+        Masks of all rows, and of all columns.
     """
     lane = _I(cuda.laneid)
     frame_at = own.frame_at
@@ -196,7 +196,7 @@ def frame_of(submatrix, n_rows, n_columns, own):
         word = next_one(word)
     cuda.syncwarp()
     for half in range(2):
-        # Columns of this lane for 32 rows, transposed: a row of this lane.
+        # This lane's column for 32 rows; transposed, this lane's row.
         shift = np.uint64(32 * half)
         one = own.frame[frame_at + layout.FRAME_COLUMNS + lane]
         other = own.frame[frame_at + layout.FRAME_COLUMNS + 32 + lane]
@@ -210,7 +210,7 @@ def frame_of(submatrix, n_rows, n_columns, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_columns(submatrix, n_rows, place, n_words):
-    """Write the columns of a submatrix contiguously, `n_words` of rows each."""
+    """Write the columns of a submatrix contiguously, with `n_words` words each."""
     lane = _I(cuda.laneid)
     n_before = _I(0)
     word = _I(0)
@@ -234,7 +234,7 @@ def _write_columns(submatrix, n_rows, place, n_words):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_rows(words, place, n_rows, n_columns, columns_place):
-    """Write the rows of a matrix whose columns are written."""
+    """Write the rows of a matrix from its written columns."""
     lane = _I(cuda.laneid)
     row_words, column_words = _I((n_columns + 31) >> 5), _I((n_rows + 31) >> 5)
     word = _I(0)
@@ -256,7 +256,7 @@ def _write_rows(words, place, n_rows, n_columns, columns_place):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_of(column, mask):
-    """Count the columns of a mask before one, int32."""
+    """Count the columns of a mask before `column`, int32."""
     number = _I(0)
     word = _I(0)
     while word < column >> 5:
@@ -268,10 +268,10 @@ def _number_of(column, mask):
 
 @cuda.jit(device=True, forceinline=True)
 def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, bounds):
-    """Choose the kind of a node, int32, by the way it is continued.
+    """Choose the kind of a node, int32.
 
-    If two more vertices of a side are to be chosen, holding each of them in turn leaves children that are leaves, which
-    warps count side by side. A chain of pivots would read the whole matrix for each pivot.
+    If two more vertices of a side are to be chosen, holding each vertex in turn gives children that are leaves, which
+    several warps count in parallel. A chain of pivots would read the whole matrix for each pivot.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def node_of(submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, device):
-    """Write a submatrix as an open node; return the node, int32, or -1 if there is no room.
+    """Write a submatrix as an open node; return the node's number, int32, or -1 without room.
 
     Parameters
     ----------
@@ -318,11 +318,11 @@ def write_node(submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, n_m
     kind : int32
         From `kind_of_node`.
     newest : int32
-        The last node that this warp made, or -1.
+        The newest node of this warp, or -1.
     mask : uint32, global
         The submatrix's columns.
     n_more : int64
-        Further words behind its matrix.
+        Further words after the matrix.
 
     Returns
     -------
@@ -330,7 +330,7 @@ def write_node(submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, n_m
         -1 if there is no room.
     n_children : int32
     more_at : int64
-        First of the further words.
+        Position of the further words.
     """
     row_words, column_words = _I((n_columns + 31) >> 5), _I((n_rows + 31) >> 5)
     n_matrix = _L(_L(n_rows) * _L(row_words) + _L(n_columns) * _L(column_words))

@@ -1,4 +1,4 @@
-"""Searches of bicliques of two and of three rows on the device: their memory and their quanta."""
+"""Searches for bicliques of two and of three rows on the device: memory and quanta."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mbe_stage.pq_counts.cuda.wedges import THREADS, Wedges, count_wedges_block_
 from mbe_stage.search.cuda.session import SearchSession
 
 PAIR, TRIPLE = 2, 3
-"""Rows of a biclique."""
+"""Number of rows of a biclique."""
 
 
 def wedge_bytes(max_row_degree: int) -> int:
-    """Device memory of a search, besides the graph's lists and the ranks of the rows."""
-    # While leaves are fetched, the nonzero counters are listed.
+    """Return the device memory of a search, besides the graph's lists and the ranks of the rows."""
+    # Including the list of nonzero counters while leaves are fetched.
     return 24 * (max_row_degree + 1) + 8 * (CONTROL_WORDS + layout.N_SETTINGS)
 
 
@@ -41,7 +41,7 @@ class WindowSettings(NamedTuple):
     fewest_columns : int
     max_row_degree : int
     short_list : int
-        Entries of a list that one lane walks.
+        Longest list that one lane walks alone.
     quantum_seconds : float
     """
 
@@ -58,7 +58,7 @@ class Ranked(NamedTuple):
     Attributes
     ----------
     lists : Graph
-        Its order is that of the roots.
+        The lists; `order` has the roots.
     ranks : (n_rows,) int32
     window_settings : WindowSettings
     """
@@ -69,7 +69,7 @@ class Ranked(NamedTuple):
 
 
 def wedges_of(window_settings: WindowSettings, ranks: cp.ndarray) -> Wedges:
-    """Return the blocks' shared memory, without leaves.
+    """Return the memory shared by all blocks, without leaves.
 
     Parameters
     ----------
@@ -89,24 +89,24 @@ def wedges_of(window_settings: WindowSettings, ranks: cp.ndarray) -> Wedges:
 
 
 def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any], n_roots_taken: int) -> tuple[int, int]:
-    """Run blocks for a while on roots that are not taken yet.
+    """Run one quantum on roots that are not taken yet.
 
     Parameters
     ----------
     kernel : CUDA kernel
     n_blocks : int
     graph : Graph
-        With the roots.
+        The graph with the roots.
     shared : sequence of named tuples
-        Further arguments of the kernel; the first one's control words are set.
+        Further arguments of the kernel; the control words of the first are set.
     n_roots_taken : int
 
     Returns
     -------
     n_roots_taken : int
-        At the end of the quantum.
+        Number of roots taken at the end of the quantum.
     idle_ns : int
-        Time that warps waited for the last block, over all warps.
+        Time that warps waited for the last block, summed over all warps.
     """
     control = np.zeros(CONTROL_WORDS, np.int64)
     control[layout.NEXT_ROOT] = n_roots_taken
@@ -118,14 +118,14 @@ def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any],
 
 
 class WedgeSession(SearchSession):
-    """Device memory of one search, and the quanta that work on it; as `session.Session`.
+    """Device memory of one search, and the quanta that work on it, like `session.Session`.
 
     Parameters
     ----------
     graph : Graph
-        With the wanted roots; its positions are not read.
+        The graph with the wanted roots; its positions are not read.
     shared : Wedges or Triples
-        Wedges for bicliques of two rows, triples for those of three.
+        `Wedges` for bicliques of two rows, `Triples` for bicliques of three rows.
     n_blocks : int
     n_bytes : int
         Device memory of the search, for benchmarks and tests.
@@ -154,7 +154,7 @@ class WedgeSession(SearchSession):
         self._shared.times.fill(0)
 
     def quantum(self) -> Counted:
-        """Work for a while; return the leaves."""
+        """Run one quantum; return its leaves."""
         is_of_triples, n_roots = isinstance(self._shared, Triples), self._graph.order.size
         kernel = count_triples_block_per_root if is_of_triples else count_wedges_block_per_root
         began = time.perf_counter()
@@ -167,7 +167,7 @@ class WedgeSession(SearchSession):
         return self._take_leaves(goes_on=not self.is_over)
 
     def _take_leaves(self, *, goes_on: bool) -> Counted:
-        """Return the leaves by their numbers of columns, and clear them if the search continues."""
+        """Return the leaves by number of columns, and clear them if the search continues."""
         shared = cp.flatnonzero(self._shared.times)
         columns, times = cp.asnumpy(cp.stack([shared, self._shared.times[shared]]))
         if goes_on:

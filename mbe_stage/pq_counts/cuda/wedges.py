@@ -1,9 +1,9 @@
 """Bicliques of two rows: count later rows that share columns with a root, without building anything.
 
 A block takes a root. Its warps walk the two-step paths to later rows, which are counted in shared memory, a window of
-ranks at a time (`rank_windows`). A row that shares ``n`` columns with the root is a leaf, two rows with ``n`` optional
-columns. There are no nodes, no pool and no table of signatures: leaves are counted by ``n``. Lists are read as given;
-only the ranks are prepared.
+ranks at a time (`rank_windows`). A row that shares ``n`` columns with the root gives a leaf: two rows with ``n``
+optional columns. There are no nodes, no pool and no table of signatures: leaves are counted by ``n``. Lists are read as
+given; only ranks are computed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mbe_stage.pq_counts.cuda.rank_windows import count_leaf, count_window, fill
 
 THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
 WINDOW = 11_264
-"""Ranks counted at a time: with `_SMALL` counters of leaves, a block's share of shared memory."""
+"""Number of ranks counted at a time: with `_SMALL` counters of leaves, they fill a block's shared memory."""
 _SMALL = 512
 _FLUSH_FROM = 1 << 30
 _I = np.int32
@@ -36,11 +36,11 @@ class Wedges(NamedTuple):
     times : (max_row_degree + 1,) int64
         Number of pairs of rows with each number of common columns.
     control : (rank_windows.CONTROL_WORDS,) int64
-        As in `layout.Device`, plus two words; `NEXT_ROOT` and `STATUS` are read.
+        As in `layout.Device`, plus two words (`rank_windows`).
     settings : int64
         `layout.QUANTUM_NS`, `FEWEST_COLUMNS`, `N_RANKED` and `LANE_ENTRIES` are read.
     ranks : (n_rows,) int32
-        Ranks of rows: a pair is counted from the row of lower rank. -1 for rows in no pair.
+        Rank of each row, -1 for rows in no pair. A pair is counted from its row of lower rank.
     """
 
     times: Any
@@ -60,14 +60,14 @@ def _count_window(n_rows, fewest, counts, small, times):
     Parameters
     ----------
     n_rows : int32
-        Ranks of the window.
+        Number of ranks in the window.
     fewest : int32
-        Columns that a row has to share with the root.
+        Fewest columns that a row shares with the root.
     counts : (WINDOW,) int32, shared
     small : (_SMALL,) int32, shared
-        Leaves with few columns.
+        Number of leaves with few columns.
     times : int64, global
-        Leaves with more.
+        Number of leaves with more columns.
     """
     k = _I(cuda.threadIdx.x)
     while k < n_rows:
@@ -125,7 +125,7 @@ def count_wedges_block_per_root(graph, wedges):
 
 
 def wedge_blocks() -> int:
-    """Number of blocks that the current device keeps resident."""
+    """Return the number of resident blocks on the current device."""
     from mbe_stage.device.launch import multiprocessors
 
     return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR

@@ -1,9 +1,8 @@
-"""The pool of threads that walk the tree: they share the work, split it when one is idle, and deliver full blocks.
+"""The pool of threads that walk the tree: they share the work, split it if a thread is idle, and deliver full blocks.
 
-The consumer of the blocks may request a barrier: a point at which every begun root is finished, and its results are
-delivered. The workers finish the roots they are in (split ones together) and give the rest of their ranges back. When
-all are idle, a marker with the remaining ranges follows the blocks, and the work continues. Without requests there is
-no cost.
+The consumer may request a barrier: a point where all begun roots are finished and their results delivered. The workers
+finish their current roots (split ones together) and return the rest of their ranges. When all workers are idle, a
+marker with the remaining ranges follows the blocks, and the work continues. Without requests there is no cost.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ from mbe_stage.options import Execution
 from mbe_stage.tasks import split
 
 _POLL_SECONDS = 0.05
-# Starting threads takes longer than a small search.
+# The search begins in the caller's thread for this long: starting threads takes longer than a small search.
 _ALONE_SECONDS = 1e-3
-# Steps of a worker before it waits at a barrier, and of the last one to arrive.
+# Actions of a worker before it waits at a barrier, and of the last worker to arrive.
 _FLUSH, _MARK = "flush", "mark"
 
 
 @dataclass(slots=True)
 class Subproblem:
-    """A range of roots, or a state that carries a part of the tree that was split off.
+    """A range of roots, or a state with a part of the tree that was split off.
 
     Attributes
     ----------
     cost : float
-        Its share of the whole work, in the unit of the plan's costs.
+        Its part of the whole work, in the unit of the plan's costs.
     first, end : int
-        The range, where `state` is None.
+        The range, if `state` is None.
     state : optional
-        The state of a worker, as its problem defines it.
+        A worker's state, as defined by its problem.
     """
 
     cost: float
@@ -57,7 +56,7 @@ def subproblems_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int)
     costs : (n_roots,) float64
         Cost of each root.
     ranges : sequence of (int, int)
-        Ascending.
+        The ranges, ascending.
     """
     of_ranges = [float(costs[first:end].sum()) for first, end in ranges]
     total = max(1e-9, sum(of_ranges))
@@ -71,12 +70,12 @@ def subproblems_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int)
 class Barrier:
     """A consumer's request for a barrier, from any thread. The answer is a marker among the blocks.
 
-    If the search ends before all workers have reached it, there is no marker.
+    If the search ends before all workers arrive, there is no marker.
 
     Attributes
     ----------
     takes_open_work : bool
-        True if the marker may have work in progress in place of tasks (`mbe_stage.tasks.OpenWork`).
+        True if the marker may have saved work in place of tasks (`mbe_stage.tasks.OpenWork`).
     """
 
     def __init__(self, *, takes_open_work: bool = False) -> None:
@@ -85,7 +84,7 @@ class Barrier:
 
     @property
     def is_requested(self) -> bool:
-        """True if a barrier is requested that has not been reached."""
+        """True if a barrier is requested and not reached yet."""
         return self._requested.is_set()
 
     def ask(self) -> None:
@@ -93,19 +92,19 @@ class Barrier:
         self._requested.set()
 
     def reached(self) -> None:
-        """Note that it is reached: the next may be requested."""
+        """Note that the barrier is reached; the next may be requested."""
         self._requested.clear()
 
 
 class WorkerPool:
-    """State that the workers (one a thread) share: subproblems, the memory budget, the way to the consumer.
+    """State shared by the workers (one per thread): subproblems, the memory budget, the queue to the consumer.
 
     Parameters
     ----------
     subproblems : list of Subproblem
-        In the order they are to be started.
+        In the order of starting.
     marker : callable, optional
-        Takes the remaining ranges at a barrier, ascending, adjoining ones merged; returns the marker for the consumer.
+        Makes the marker for the consumer from the remaining ranges at a barrier (ascending, adjoining ones merged).
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class WorkerPool:
         self._split_off: deque[Subproblem] = deque()
         self._barrier = Barrier() if barrier is None else barrier
         self._marker = marker
-        # Until there are threads.
+        # One worker until threads start.
         self._n_workers = 1
         self._n_idle = 0
         self._bytes = 0
@@ -135,8 +134,8 @@ class WorkerPool:
     def run(self, works: Sequence[Callable[[], Iterator[None]]], name: str) -> Iterator[Any]:
         """Yield the results of the workers; closing stops them.
 
-        The first worker begins in this thread. A search that is not over in a moment gets a thread for each worker, and
-        closing joins them. Threads get this name with a number.
+        The first worker begins in this thread. If the search does not end within a millisecond, each worker gets a
+        thread named `name` with a number, and closing joins the threads.
         """
         steps = [work() for work in works]
         threads: list[threading.Thread] = []
@@ -166,7 +165,7 @@ class WorkerPool:
                 thread.join()
 
     def _ends_soon(self, steps: Iterator[None]) -> bool:
-        """Work in this thread for a moment, or until there are results; True if that was all of it."""
+        """Work in this thread for a moment, or until there are results; True if the work is finished."""
         until = time.perf_counter() + _ALONE_SECONDS
         try:
             if not all(time.perf_counter() < until and self._blocks.empty() for _ in steps):
@@ -187,7 +186,7 @@ class WorkerPool:
             self._put(None)
 
     def _put(self, item: Iterable[Any] | BaseException | None) -> None:
-        # The consumer may be gone: never wait for it without a check.
+        # The consumer may be gone, so check before each wait.
         while not self.stopped:
             try:
                 self._blocks.put(item, timeout=_POLL_SECONDS)
@@ -202,7 +201,7 @@ class WorkerPool:
 
     @property
     def wants_barrier(self) -> bool:
-        """True if workers are to finish the roots that they are in, and to begin no other."""
+        """True if workers should finish their current roots and begin no others."""
         return self._barrier.is_requested or self._is_marking
 
     @property
@@ -212,12 +211,12 @@ class WorkerPool:
         return self._n_idle > waiting
 
     def next_subproblem(self, flush: Callable[[], None]) -> Subproblem | None:
-        """Return the next subproblem, waiting while others may share theirs. None when all work is done or stopped.
+        """Return the next subproblem; wait for a split one if there is none. None if all work is done or stopped.
 
         Parameters
         ----------
         flush : callable
-            Delivers the worker's results. Called before it waits for the others at a barrier.
+            Delivers the worker's results; called before it waits at a barrier.
         """
         has_flushed = False
         while True:
@@ -232,7 +231,7 @@ class WorkerPool:
                 return subproblem
 
     def _waited(self, has_flushed: bool) -> tuple[Subproblem | None, str]:
-        """A subproblem, or None and the step to do before the next call; the lock is held."""
+        """Return a subproblem, or None and the action before the next call; the caller holds the lock."""
         self._n_idle += 1
         while not self.stopped:
             step, subproblems = "", self._split_off or self._ranges
@@ -244,7 +243,7 @@ class WorkerPool:
                 self._n_idle -= 1
                 return (None, step) if step else (subproblems.popleft(), "")
             if self._n_idle == self._n_workers:
-                # Workers leave from here on: no barrier can be reached any more.
+                # Workers leave from here on, so no barrier can be reached any more.
                 self._is_over = True
                 break
             self._changed.wait(timeout=_POLL_SECONDS)
@@ -252,10 +251,10 @@ class WorkerPool:
         return None, ""
 
     def _mark(self) -> None:
-        """Deliver the marker. All others wait meanwhile, so no later results precede it."""
+        """Deliver the marker. All other workers wait, so no later results precede it."""
         with self._changed:
             left = sorted((subproblem.first, subproblem.end) for subproblem in self._ranges)
-            # Before the consumer sees this one: a later request is for another.
+            # Clear the request before the consumer sees this marker: a later request is for another barrier.
             self._is_marking = True
             self._barrier.reached()
         joined: list[tuple[int, int]] = []
@@ -270,7 +269,7 @@ class WorkerPool:
             self._changed.notify_all()
 
     def offer(self, subproblem: Subproblem) -> None:
-        """Add a subproblem: one split off for an idle worker, or a range for after the barrier."""
+        """Add a subproblem: one that was split off for an idle worker, or a range for after the barrier."""
         with self._changed:
             if subproblem.state is None:
                 self._ranges.appendleft(subproblem)
@@ -279,16 +278,16 @@ class WorkerPool:
             self._changed.notify()
 
     def finish(self, cost: float) -> None:
-        """Book finished work."""
+        """Add finished work to the progress."""
         with self._changed:
             self._finished_cost += cost
 
     def reserve(self, n_bytes: int) -> int:
-        """Take working memory from the budget, or give it back if negative.
+        """Take working memory from the budget; a negative number returns it.
 
         Returns
         -------
-        0, or the required budget; then nothing is taken.
+        0, or the budget that would be needed; then nothing is taken.
         """
         with self._changed:
             if n_bytes > 0 and self._bytes + n_bytes > self._budget_bytes:
@@ -298,20 +297,20 @@ class WorkerPool:
 
     @property
     def consumer_waits(self) -> bool:
-        """True if nothing is ready for the consumer."""
+        """True if no block is ready for the consumer."""
         return self._blocks.empty()
 
     def deliver(self, blocks: Iterable[Any]) -> None:
-        """Hand blocks to the consumer; its thread runs lazy ones. Waits while the consumer has enough."""
+        """Pass blocks to the consumer, whose thread evaluates lazy ones; wait while the consumer has enough."""
         self._put(blocks)
 
 
 def unavailable_reason() -> str | None:
-    """None: Numba is a base dependency and compiles for every processor it installs on."""
+    """Return None: Numba is a base dependency and compiles for every processor it installs on."""
     return None
 
 
 def device(execution: Execution) -> str:
-    """The processor and the number of threads."""
+    """Return the processor's architecture and the number of threads."""
     n = execution.worker_count
     return f"cpu, {platform.machine()}, {n} thread{'' if n == 1 else 's'}"

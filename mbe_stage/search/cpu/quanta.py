@@ -1,8 +1,6 @@
 """One thread of a search: it walks subproblems in time quanta, and splits them if another thread is idle.
 
-Growing arrays of a worker's state: compiled code reports which one is short, and the host enlarges it.
-
-A state is a named tuple of arrays.
+A state is a named tuple of arrays (arenas). Compiled code reports an arena that is too small, and the host enlarges it.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import numpy as np
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.search.cpu.pool import Subproblem, WorkerPool
 
-# Status of a quantum. Larger numbers name the arena that is short.
+# Status of a quantum. Larger numbers name the arena that is too small.
 OK = 0
 DONE = 1
 QUANTUM_OVER = 2
@@ -35,7 +33,7 @@ class Shortage(NamedTuple):
     arena : str
         The field of the state.
     n_needed : int
-        Entries that it needs.
+        Entries needed.
     """
 
     arena: str
@@ -43,18 +41,18 @@ class Shortage(NamedTuple):
 
 
 def nbytes(state: Any) -> int:
-    """Bytes of a state's arrays."""
+    """Return the bytes of a state's arrays."""
     return sum(array.nbytes for array in state)
 
 
 def growth_bytes(state: Any, short: Shortage) -> int:
-    """Bytes that `grown` will add."""
+    """Return the bytes that `grown` will add."""
     arena = getattr(state, short.arena)
     return (_grown_size(arena, short) - arena.shape[0]) * arena[:1].nbytes
 
 
 def grown(state: Any, short: Shortage) -> Any:
-    """The state with the short arena enlarged."""
+    """Return the state with a larger arena."""
     arena = getattr(state, short.arena)
     larger = np.zeros((_grown_size(arena, short), *arena.shape[1:]), arena.dtype)
     larger[: arena.shape[0]] = arena
@@ -62,12 +60,12 @@ def grown(state: Any, short: Shortage) -> Any:
 
 
 def _grown_size(arena: np.ndarray, short: Shortage) -> int:
-    # At least half as much again: otherwise a deep walk would grow entry by entry.
+    # Grow by at least half; otherwise a deep walk would grow entry by entry.
     return max(short.n_needed, arena.shape[0] + arena.shape[0] // 2)
 
 
 def beyond_budget(n_bytes: int) -> MemoryBudgetExceeded:
-    """The error of a search that needs so much working memory, more than its budget."""
+    """Return the error of a search that needs this much working memory, more than its budget."""
     return MemoryBudgetExceeded(
         f"the CPU engine needs {n_bytes:,} bytes of working memory, more than its budget: raise the memory "
         f"budget to at least {2 * n_bytes:,} bytes, or use fewer threads or smaller blocks"
@@ -75,7 +73,7 @@ def beyond_budget(n_bytes: int) -> MemoryBudgetExceeded:
 
 
 class RangeFields(NamedTuple):
-    """Fields of a frame's range of children: the first of the task, the next one, and one past the last."""
+    """Fields of a frame that define a range of children: the first of the task, the next one, and one past the last."""
 
     first: int
     cursor: int
@@ -83,12 +81,12 @@ class RangeFields(NamedTuple):
 
 
 def ranges_ahead(frames: np.ndarray, at: RangeFields) -> tuple[float, float]:
-    """Share of a task that lies ahead, and of a child of the last frame, if siblings weigh the same.
+    """Return the share of a task that lies ahead, and of a child of the last frame, if siblings weigh the same.
 
     Parameters
     ----------
     frames : (n, n_fields) integers
-        Frames of the task, the shallowest first.
+        Frames of the task, the top one first.
     """
     ahead, weight = 0.0, 1.0
     for frame in frames:
@@ -99,7 +97,7 @@ def ranges_ahead(frames: np.ndarray, at: RangeFields) -> tuple[float, float]:
 
 
 def range_given_back(frame: np.ndarray, at: RangeFields, share_left: float) -> tuple[int, int, float] | None:
-    """Cut the range of a frame of roots behind the current root, and return the rest.
+    """Cut the range of a frame of roots after the current root, and return the rest.
 
     Parameters
     ----------
@@ -111,7 +109,7 @@ def range_given_back(frame: np.ndarray, at: RangeFields, share_left: float) -> t
     Returns
     -------
     tuple or None
-        First root not begun, end, and their share of the work ahead, 0 to 1; None if there are none.
+        First and end of the roots not begun, and their share of the work ahead, 0 to 1. None if there are none.
     """
     first, end = int(frame[at.cursor]), int(frame[at.end])
     if first >= end:
@@ -124,8 +122,7 @@ def range_given_back(frame: np.ndarray, at: RangeFields, share_left: float) -> t
 class QuantumWorker(ABC):
     """Takes subproblems from its pool until there are none, and delivers the results.
 
-    A state is a named tuple of the arrays that one subproblem needs. Compiled code continues from it; the host makes,
-    grows and splits it.
+    A state has the arrays of one subproblem. Compiled code continues from it; the host makes, grows and splits it.
     """
 
     def __init__(self, pool: WorkerPool) -> None:
@@ -135,7 +132,7 @@ class QuantumWorker(ABC):
 
     @abstractmethod
     def _new_state(self) -> Any:
-        """A state without a subproblem."""
+        """Return a state without a subproblem."""
 
     @abstractmethod
     def _set_subproblem(self, state: Any, first: int, end: int) -> None:
@@ -143,34 +140,34 @@ class QuantumWorker(ABC):
 
     @abstractmethod
     def _run_quantum(self, state: Any, work_limit: int) -> int:
-        """Continue a state's subproblem for a quantum; returns its status."""
+        """Continue a state's subproblem for a quantum; return its status."""
 
     @abstractmethod
     def _share_left(self, state: Any) -> float:
-        """Share of a state's subproblem that lies ahead, 0 to 1."""
+        """Return the share of a state's subproblem that lies ahead, 0 to 1."""
 
     @abstractmethod
     def _split(self, state: Any, reserve: Callable[[int], int]) -> Any:
-        """Split off half of the work ahead as a new state; None if it cannot be split, or not within the budget."""
+        """Split off half of the work ahead as a new state; None if it cannot be split, or exceeds the budget."""
 
     def _give_back(self, state: Any) -> tuple[int, int, float] | None:  # noqa: ARG002 - the seam's signature
-        """Take roots that have not begun from a state's subproblem.
+        """Remove the roots that have not begun from a state's subproblem.
 
         Returns
         -------
         tuple or None
-            Their range, and their share of the work ahead. None if there are none, or they cannot be taken: then a
+            Their range, and their share of the work ahead. None if there are none, or they cannot be removed; then a
             barrier waits for the whole subproblem.
         """
         return None
 
     @abstractmethod
     def _short_of(self, state: Any, status: int) -> Shortage:
-        """The arena of a state that is short, by the status of a quantum."""
+        """Return the arena of a state that is too small, by the status of a quantum."""
 
     @abstractmethod
     def _make_room(self) -> None:
-        """Empty a full output, or get a larger one."""
+        """Empty a full output, or enlarge it."""
 
     @abstractmethod
     def _flush(self) -> None:
@@ -192,7 +189,7 @@ class QuantumWorker(ABC):
         self._flush()
 
     def _walk(self, state: Any, cost: float) -> Generator[None, None, Any]:
-        """Walk a subproblem, quantum by quantum; returns the state, whose arenas may have grown."""
+        """Walk a subproblem, quantum by quantum; return the state, whose arenas may have grown."""
         ahead = self._share_left(state)
         while not self._pool.stopped:
             if self._pool.wants_barrier:
@@ -226,7 +223,7 @@ class QuantumWorker(ABC):
         return state
 
     def _returned(self, state: Any, cost: float) -> float:
-        """Give the rest of a range back to the pool; returns its share of the subproblem's cost."""
+        """Return the rest of a range to the pool; return its part of the subproblem's cost."""
         rest = self._give_back(state)
         if rest is None:
             return 0.0
@@ -235,7 +232,7 @@ class QuantumWorker(ABC):
         return cost * share
 
     def _share(self, state: Any, cost: float) -> bool:
-        """Split the subproblem and offer one half; False if it cannot be split, or not within the budget."""
+        """Split the subproblem and offer one half; False if it cannot be split, or exceeds the budget."""
         receiver = self._split(state, self._pool.reserve)
         if receiver is None:
             return False
@@ -243,14 +240,14 @@ class QuantumWorker(ABC):
         return True
 
     def _adapt(self, seconds: float) -> None:
-        """Keep quanta short enough for sharing, progress and Ctrl-C, and long enough to be worth a call."""
+        """Keep quanta short enough for sharing, progress and Ctrl-C, and long enough to amortise the call."""
         if seconds < _QUANTUM_SECONDS / 2:
             self._work_limit *= 2
         elif seconds > _QUANTUM_SECONDS * 2:
             self._work_limit = max(_FIRST_WORK_LIMIT, self._work_limit // 2)
 
     def _report(self) -> None:
-        """Report progress to the consumer now and then."""
+        """Report progress to the consumer at intervals."""
         now = time.perf_counter()
         if now - self._last_report >= _REPORT_SECONDS:
             self._last_report = now

@@ -1,1 +1,1 @@
-"""A search on a GPU whose open nodes any warp can continue."""
+"""A search on a GPU with open nodes, which any warp can continue."""

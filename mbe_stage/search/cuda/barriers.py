@@ -1,16 +1,16 @@
-"""Barriers of a search on a device: between two quanta roots are held back, those begun are finished, the rest follows.
+"""Barriers of a search on a device: between quanta, hold roots back, finish the begun ones, then continue.
 
 Warps begin roots in the order of their work, but tasks are ranges of roots in another order. So a barrier begins some
-held-back roots anyway, and the others form few ranges.
+held-back roots anyway, so that the others form few ranges.
 
-A search that can save its work does so in the middle if the caller takes open work, and holds nothing back for it. If
-the open work is too large, it holds roots back as well, and saves as soon as it is small enough.
+A search that can save its work does so in the middle, if the caller takes open work, and holds nothing back for it. If
+the open work is too large, it also holds roots back, and saves as soon as the work is small enough.
 
 A device may begin all roots within a second and then need minutes to write the results. A barrier requested in that
 time would only come at the end. So if results are flushed and a barrier may be requested, a small part of the roots
-begins first, taken from all over the graph: the heaviest roots alone would not represent the others, and would keep few
-warps busy. If taking the results of that part took longer than the search, the rest follows part by part, each as large
-as a few seconds can take; otherwise it follows at once.
+begins first, taken from all over the graph. The heaviest roots alone would not represent the others, and would keep few
+warps busy. If taking the results of that part took longer than searching, the rest follows part by part, each as large
+as a few seconds can take. Otherwise it follows at once.
 """
 
 from __future__ import annotations
@@ -29,47 +29,47 @@ from mbe_stage.tasks import Roots, Task
 log = logging.getLogger(__name__)
 
 MOST_RANGES = 1024
-"""Most ranges of roots that remain at a barrier: warps begin roots by work, but rows are numbered by degree."""
+"""Most ranges of roots that remain at a barrier. Roots begin by work, but rows are numbered by degree."""
 
-# Share of the expected work that begins first, if there are this many roots.
+# Share of the expected work that begins first, and the fewest roots for this.
 _FIRST_SHARE = 1 / 16
 _LEAST_ROOTS = 512
-# Share of a part's time without search, while its results were being taken.
+# A part was taken slowly if its results took this share of its time.
 _TAKEN_SLOWLY = 0.75
-# Target duration of a part, and the largest factor between a part and the one before.
+# Target duration of a part, and the largest ratio between consecutive parts.
 _PART_SECONDS = 2.5
 _MOST_GROWTH = 4.0
-# The fractional parts of multiples of the golden section are evenly spread, wherever they end.
+# The fractional parts of multiples of the golden section are evenly spread, wherever they stop.
 _GOLDEN = 0.618033988749895
 
 Quantum = TypeVar("Quantum", covariant=True)
 
 
 class HoldsRoots(Protocol[Quantum]):
-    """A search whose roots can be held back. Roots are positions among those of all the work."""
+    """A search whose roots can be held back. Roots are positions among all roots of the work."""
 
     def quanta(self) -> Iterator[Quantum]:
         """Yield the results of each quantum until all roots that may begin are finished."""
 
     def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the roots that have not begun, in their order, and the expected work below each.
+        """Return the roots that have not begun, in order, and the expected work below each.
 
-        None if a barrier is not needed, because only started roots remain.
+        None if no barrier is needed, because only begun roots remain.
         """
 
     def replace_roots(self, roots: np.ndarray) -> None:
-        """Replace the roots ahead by these, in this order. Called between two quanta."""
+        """Replace the roots ahead by these, in this order; called between two quanta."""
 
     def marker(self, roots: np.ndarray) -> Quantum:
-        """Return the barrier's marker, for these held-back roots."""
+        """Return the barrier's marker for these held-back roots."""
 
     def restart(self, roots: np.ndarray) -> None:
         """Begin the held-back roots, in this order. All others are finished."""
 
     def saved(self, held: np.ndarray) -> Quantum | None:
-        """Return the marker of a barrier in the middle, with all work saved, that of held-back roots included.
+        """Return the marker of a barrier in the middle, with all work saved, including held-back roots.
 
-        None if the search cannot save it, or is over. Called between two quanta.
+        None if the search cannot save it or is over. Called between two quanta.
         """
 
 
@@ -81,11 +81,11 @@ def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_pa
     search : HoldsRoots
     barrier : Barrier, optional
     in_parts : bool
-        True if results are flushed, not only counted. Then a part of the roots begins first, so that a barrier does not
-        wait until all results of the device are taken. Needs a barrier.
+        True if results are flushed, not only counted. Then a part of the roots begins first, so that a barrier need not
+        wait for all results of the device. It needs a barrier.
     """
     held = _all_but_a_part(search) if in_parts and barrier is not None else None
-    # The very first quantum loads code and allocates memory, so its time says nothing about the search.
+    # The first quantum loads code and allocates memory, so its time does not represent the search.
     has_begun = False
     while True:
         begun, taking = perf_counter(), 0.0
@@ -127,13 +127,13 @@ class _Held:
     Attributes
     ----------
     roots : (n,) integers
-        In the order in which they begin.
+        The roots, in the order in which they begin.
     costs : (n,) numbers
-        Expected work below each.
+        Expected work below each root.
     turns : (n,) integers or None
-        Turn of each root if they follow in parts: the smallest come next.
+        Turn of each root if they follow in parts; roots with the smallest turns come next.
     part : float
-        Expected work below the begun roots, if these were such a part.
+        Expected work below the roots that were begun as the last part.
     """
 
     roots: np.ndarray
@@ -142,7 +142,7 @@ class _Held:
     part: float = 0.0
 
     def divided(self, seconds: float, taking: float) -> tuple[np.ndarray, _Held | None]:
-        """Return the next roots to begin, after a part of this duration, including the time to take its results."""
+        """Return the next roots to begin and the rest, given the last part's time, and that of taking its results."""
         work_left = float(self.costs.sum())
         is_over_soon = seconds * work_left <= _PART_SECONDS * self.part
         if self.turns is None or taking < _TAKEN_SLOWLY * seconds or is_over_soon:
@@ -151,7 +151,7 @@ class _Held:
         return self.without(factor * self.part)
 
     def without(self, part: float) -> tuple[np.ndarray, _Held | None]:
-        """Split off the first part with this much work. No rest if it would need more than `MOST_RANGES` ranges."""
+        """Split off a part with this much work; all roots if the rest would need more than `MOST_RANGES` ranges."""
         assert self.turns is not None
         in_turn = np.argsort(self.turns, kind="stable")
         last = min(self.roots.size - 1, int(np.searchsorted(np.cumsum(self.costs[in_turn]), part)))
@@ -164,7 +164,7 @@ class _Held:
 
 
 def _all_but_a_part(search: HoldsRoots[Quantum]) -> _Held | None:
-    """Let a search begin only a part of its roots before the first quantum. Return the others if there are many."""
+    """Make a search begin only a part of its roots before the first quantum; return the others if there are many."""
     ahead = search.roots_ahead()
     if ahead is None or ahead[0].size < _LEAST_ROOTS:
         return None
@@ -176,13 +176,13 @@ def _all_but_a_part(search: HoldsRoots[Quantum]) -> _Held | None:
 
 
 def _turns(roots: np.ndarray) -> np.ndarray:
-    """Return each root's turn: ranges of equally many roots, with neighbours far from each other."""
+    """Return each root's turn: ranges of equally many roots, in an order that keeps neighbours far apart."""
     places = np.argsort(np.argsort(roots)) * MOST_RANGES // roots.size
     return np.argsort(np.argsort(np.arange(MOST_RANGES) * _GOLDEN % 1.0))[places]
 
 
 def _held_back(search: HoldsRoots[Quantum]) -> _Held | None:
-    """Stop a search from beginning roots, except those needed to keep the rest within the limit of ranges."""
+    """Stop a search from beginning roots, except those needed to keep the rest within `MOST_RANGES` ranges."""
     ahead = search.roots_ahead()
     if ahead is None:
         return None
@@ -200,7 +200,7 @@ def begun_all_the_same(rows: np.ndarray, costs: np.ndarray, most: int) -> np.nda
     rows : (n,) integers
         Roots that have not begun, distinct, in any order.
     costs : (n,) numbers
-        Expected work below each.
+        Expected work below each root.
     most : int
 
     Returns
@@ -223,7 +223,7 @@ def begun_all_the_same(rows: np.ndarray, costs: np.ndarray, most: int) -> np.nda
 
 
 def ranges_from(rows: np.ndarray) -> list[tuple[int, int]]:
-    """Return rows as ascending ranges; the second number is not in the range.
+    """Return rows as ascending ranges with exclusive ends.
 
     Examples
     --------
@@ -246,7 +246,7 @@ def tasks_from(roots: np.ndarray, identity: Roots, costs: np.ndarray, first: int
     roots : (n,) integers
     identity : Roots
     costs : (n_roots,) numbers
-        Work expected below each.
+        Expected work below each root.
     first : int
         Position of the first root in the identity.
     """

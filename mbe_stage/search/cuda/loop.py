@@ -1,6 +1,6 @@
 """The loop of a warp in a search with open nodes, until the quantum ends (`persistent_loop`).
 
-A warp takes a child of its own newest node (`own_child`), or a root, or a child of one of the oldest open nodes
+A warp takes a child of its own newest node (`own_child`), else a root, else a child of one of the oldest open nodes
 (`others_child`). If there is none, it waits (`wait_for_open_node`).
 """
 
@@ -25,12 +25,12 @@ _L = np.int64
 
 @cuda.jit(device=True, forceinline=True)
 def own_child(newest, nodes, control):
-    """Take a child of the newest node of this warp that has any left.
+    """Take a child of this warp's newest node that has children left.
 
     Parameters
     ----------
     newest : int32
-        Newest node of this warp that still had children; or -1.
+        Newest node of this warp that still had children, or -1.
     nodes : (n_nodes, NODE_FIELDS) int64, global
     control : int64, global
 
@@ -52,7 +52,7 @@ def own_child(newest, nodes, control):
 
 @cuda.jit(device=True, forceinline=True)
 def others_child(turn, n_oldest, is_any, nodes, control, settings):
-    """Take a child of one of the oldest open nodes. Returns nothing if other warps were faster each time.
+    """Take a child of one of the oldest open nodes; `NOTHING` if other warps were faster each time.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ def others_child(turn, n_oldest, is_any, nodes, control, settings):
 
 @cuda.jit(device=True, forceinline=True)
 def wait_for_open_node(n_warps, deadline, control):
-    """Wait until a node has children.
+    """Wait until a node has children left.
 
     Parameters
     ----------
     n_warps : int64
-        Warps of the grid, all of them resident.
+        Number of warps in the grid, all of them resident.
     deadline : int64
         End of the quantum, by the device's clock.
     control : int64, global
@@ -102,14 +102,14 @@ def wait_for_open_node(n_warps, deadline, control):
     goes_on = False
     nap = _I(_SHORTEST_NAP_NS)
     while True:
-        # Reading words that busy warps write to slows these down, so each failed look is followed by a longer nap.
+        # Reading words that busy warps write slows these down, so the naps between looks grow.
         cuda.nanosleep(nap)
         nap = min(_I(2 * nap), _I(_LONGEST_NAP_NS))
         n_idle = read_shared(control, layout.N_IDLE)
         if read_shared(control, layout.N_OPEN) > 0:
             goes_on = not quantum_is_over(control, deadline)
             break
-        # Only busy warps make nodes. If all were idle before no node was open, there will be none.
+        # Only busy warps make nodes. If all warps are idle and no node is open, there will be none.
         if n_idle >= n_warps or quantum_is_over(control, deadline):
             break
     if cuda.laneid == 0 and goes_on:
@@ -120,43 +120,43 @@ def wait_for_open_node(n_warps, deadline, control):
 
 @cuda.jit(device=True, forceinline=True)
 def reserve_nothing(n_reserved, device):  # noqa: ARG001 - as `persistent_loop` calls it
-    """Reserve nothing, for tasks that need no slots of the leaf table (`reserve` of `persistent_loop`)."""
+    """Reserve nothing, for tasks that need no slots in the leaf table (`reserve` of `persistent_loop`)."""
     return n_reserved
 
 
 def next_task_with(next_root: Any, n_oldest: int, sharing: int) -> Any:
-    """Make the device function that chooses the next task of a warp.
+    """Make the device function that chooses a warp's next task.
 
     Parameters
     ----------
     next_root : device function
-        ``next_root(order, device)`` returns a root that no warp has taken: `ROOT` (or another mark of the problem) and
-        a number, both int32; `NOTHING` if there is none.
+        ``next_root(order, device)`` takes a root that no warp has taken. It returns `ROOT`, or another mark of the
+        problem, and the root, both int32; `NOTHING` if there is none.
     n_oldest : int
-        Number of open nodes that warps choose between.
+        Number of oldest open nodes that warps choose from.
     sharing : int
-        Technique that lets warps take nodes from the own chains of others.
+        Bit of the technique that lets warps take nodes from other warps' chains.
     """
 
     @cuda.jit(device=True, forceinline=True)
     def next_task(newest, roots_left, turn, graph, device, launch):
-        """Choose the next task: a root, or a child of a node. Returns nothing if other warps were faster each time.
+        """Choose the next task: a root, or a child of a node; `NOTHING` if other warps were faster each time.
 
         Parameters
         ----------
         newest : int32
-            Newest node of this warp that still had children; or -1.
+            Newest node of this warp that still had children, or -1.
         roots_left : bool
             True if there may be roots that no warp has taken.
         turn : int32
             As in `others_child`.
         graph, device, launch
-            Those of the problem; `order`, `nodes`, `control`, `settings` and `techniques` are read.
+            The problem's bundles; `order`, `nodes`, `control`, `settings` and `techniques` are read.
 
         Returns
         -------
         node : int32
-            As returned by `next_root`; `NOTHING` if there is no task.
+            A node, or the first value of `next_root`; `NOTHING` if there is no task.
         child : int32
             A child of the node, or the root.
         newest : int32
@@ -178,15 +178,15 @@ def next_task_with(next_root: Any, n_oldest: int, sharing: int) -> Any:
 
 
 def persistent_loop(next_task: Any, reserve: Any, do_task: Any) -> Any:
-    """Make the device function that is a warp's loop: do tasks until none is left or the quantum ends.
+    """Make the device function with a warp's loop: do tasks until none is left or the quantum ends.
 
     Parameters
     ----------
     next_task : device function
         Made by `next_task_with`.
     reserve : device function
-        ``reserve(n_reserved, device)`` returns the warp's number of reserved slots, int32, raised to the largest need
-        of a task; below 0 if the quantum has to end.
+        ``reserve(n_reserved, device)`` raises the warp's number of reserved slots to the largest need of a task, and
+        returns it, int32; below 0 if the quantum must end.
     do_task : device function
         ``do_task(node, child, newest, n_reserved, work)`` returns ``is_done, newest, n_reserved``. An unfinished task
         starts over in the next quantum.
@@ -194,12 +194,12 @@ def persistent_loop(next_task: Any, reserve: Any, do_task: Any) -> Any:
 
     @cuda.jit(device=True, forceinline=True)
     def loop(work):
-        """Do tasks, first the pending one of the warp's state. Write an unfinished one there at the end.
+        """Do tasks, beginning with the pending one of the warp's state; write an unfinished one there at the end.
 
         Parameters
         ----------
         work : NamedTuple
-            The problem's bundle; `own.state`, `graph`, `device` and `launch` are read.
+            The problem's bundles; `own.state`, `graph`, `device` and `launch` are read.
         """
         own, graph, device, launch = work.own, work.graph, work.device, work.launch
         n_warps = _L(cuda.gridDim.x) * _L(WARPS_PER_BLOCK)

@@ -1,6 +1,6 @@
-"""Nodes that any warp can continue: make them, find them, hand out their children; and end a quantum.
+"""Nodes that any warp can continue: make and find them, take their children, and end a quantum.
 
-Turn entries of a frame's stack into nodes that any warp can continue, now or in the next quantum.
+At the end of a quantum, the entries of a frame's stack become nodes for the next one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _L = np.int64
 
 @cuda.jit(device=True, forceinline=True)
 def read_shared(control, index):
-    """Read a word that other warps change, int64. All lanes get the same value, so they take the same branch."""
+    """Read a word that other warps change, int64; all lanes get the same value, so they take the same branch."""
     value = np.int64(0)
     if cuda.laneid == 0:
         value = np.int64(load_fresh(control, index))
@@ -30,7 +30,7 @@ def read_shared(control, index):
 
 @cuda.jit(device=True, forceinline=True)
 def quantum_is_over(control, deadline):
-    """Return True if the quantum has to end. Tell all warps if its time is over."""
+    """Return True if the quantum must end; if its time is over, set the status for all warps."""
     status = np.int64(0)
     if cuda.laneid == 0:
         status = np.int64(load_fresh(control, layout.STATUS))
@@ -48,14 +48,14 @@ def warps_are_waiting(control):
 
 @cuda.jit(device=True, forceinline=True)
 def take_words(n, is_needed, control, settings):
-    """Take `n` words of the pool for this warp; return their offset, int64, or -1 if there are too few left.
+    """Take `n` words of the pool for this warp; return their offset, int64, or -1 if too few are left.
 
-    The pool takes nothing back within a quantum: between the addition and a subtraction another warp could be refused.
-    If the words are needed (`is_needed`), a shortage ends the quantum, and the host makes room.
+    Words are never returned within a quantum: between an addition and its reversal, another warp could be refused. If
+    `is_needed`, a shortage ends the quantum, and the host makes room.
     """
     start = np.int64(-1)
     if cuda.laneid == 0:
-        # Pool segments begin on cache lines, so no multiprocessor has an older copy of one in its cache.
+        # Pool segments begin on cache lines, so no multiprocessor has an old copy of one in its cache.
         n_whole = np.int64(np.int64(np.int64(n) + np.int64(31)) & np.int64(~31))
         if is_needed or load_fresh(control, layout.POOL_TOP) + n_whole <= settings[layout.POOL_LIMIT]:
             start = np.int64(cuda.atomic.add(control, layout.POOL_TOP, n_whole))
@@ -69,7 +69,7 @@ def take_words(n, is_needed, control, settings):
 
 @cuda.jit(device=True, forceinline=True)
 def new_node(is_needed, control, settings):
-    """Return the number of a new node, int32; -1 if the table is full, as `take_words`."""
+    """Return the number of a new node, int32; -1 if the table is full. `is_needed` is as in `take_words`."""
     node = np.int32(-1)
     if cuda.laneid == 0 and (is_needed or load_fresh(control, layout.N_NODES) < settings[layout.NODE_LIMIT]):
         taken = cuda.atomic.add(control, layout.N_NODES, np.int64(1))
@@ -82,7 +82,7 @@ def new_node(is_needed, control, settings):
 
 @cuda.jit(device=True, forceinline=True)
 def publish(node, n_children, nodes, control):
-    """Open a node to all warps, after this warp has written its fields and matrix."""
+    """Open a node to all warps, after this warp has written its fields and words."""
     cuda.threadfence()
     cuda.syncwarp()
     if cuda.laneid == 0:
@@ -93,7 +93,7 @@ def publish(node, n_children, nodes, control):
 
 @cuda.jit(device=True, forceinline=True)
 def take_child(node, is_own, nodes, control):
-    """Take the next child of a node, int32, or -1 if all are taken; the same for all lanes."""
+    """Take the next child of a node, int32, or -1 if all are taken; all lanes get the same result."""
     child = np.int32(-1)
     if cuda.laneid == 0:
         end = load_fresh(nodes[node], layout.END)
@@ -105,15 +105,15 @@ def take_child(node, is_own, nodes, control):
                     cuda.atomic.add(control, layout.N_OPEN, np.int64(-1))
     child = cuda.shfl_sync(ALL, child, 0)
     if not is_own:
-        # The node was written before END, so nothing read from here on may be older. A warp's own nodes need no fence,
-        # which would empty the multiprocessor's cache.
+        # The node was written before END, so later reads must not be older. A warp's own nodes need no fence, which
+        # would empty the multiprocessor's cache.
         cuda.threadfence()
     return child
 
 
 @cuda.jit(device=True, forceinline=True)
 def next_root(order, control):
-    """Take the next root that no warp has taken, int32; -1 if there is none."""
+    """Take a root that no warp has taken, int32; -1 if there is none."""
     root = np.int32(-1)
     if cuda.laneid == 0:
         taken = cuda.atomic.add(control, layout.NEXT_ROOT, np.int64(1))
@@ -124,20 +124,20 @@ def next_root(order, control):
 
 @cuda.jit(device=True, forceinline=True)
 def find_some_open_node(turn, n_oldest, is_any, nodes, control, settings):
-    """Find one of the oldest nodes with children left, int32, or -1. The oldest stand high in the tree.
+    """Find one of the oldest nodes with children left, int32, or -1. The oldest nodes are high in the tree.
 
     Warps that look at the same time find different nodes: hundreds of warps on the oldest one would block each other,
-    as at the beginning of a quantum that resumes nodes of the last one. If they spread over all open nodes, the largest
-    would begin too late, and the matrices would not stay in the cache.
+    as at the beginning of a quantum that resumes nodes. If they spread over all open nodes, the largest would begin too
+    late, and matrices would not stay in the cache.
 
     Parameters
     ----------
     turn : int32
-        Which node, not below 0: a different number for each warp and each try.
+        Selects the node; not negative, and different for each warp and try.
     n_oldest : int32
-        Open nodes that warps choose between, 32 at most.
+        Number of oldest open nodes to choose from, at most 32.
     is_any : bool
-        True if nodes in a warp's own chain count, too. Nodes in no chain count always.
+        True to include nodes in warps' chains; nodes in no chain are always included.
     nodes : (n_nodes, NODE_FIELDS) int64, global
     control, settings : int64, global
     """
@@ -177,20 +177,20 @@ def pool_offset_of(settings):
 def stack_entries_with(
     frame_words: Any, write_frame: Any, write_entry: Any, pool_offset_of: Any = pool_offset_of
 ) -> tuple[Any, Any]:
-    """Make the device functions `share_entry` and `keep_entries` of a problem.
+    """Make a problem's device functions `share_entry` and `keep_entries`.
 
     Parameters
     ----------
     frame_words : device function
-        ``frame_words(frame)``: words of a frame in the pool.
+        ``frame_words(frame)`` returns the number of words of a frame in the pool.
     write_frame : device function
-        ``write_frame(pool_offset, frame, work)`` writes the words that are not there yet.
+        ``write_frame(pool_offset, frame, work)`` writes a frame's words, as far as they are not there yet.
     write_entry : device function
         ``write_entry(node, entry, frame, work)`` writes the problem's fields of a node, and returns its number of
         children, int32.
     pool_offset_of : device function, optional
-        As the one above. A problem whose frames all have the same size gives its own: the size is then known when
-        the kernel is compiled, which saves two registers.
+        By default the function above. A problem with frames of constant size passes its own: the size is then known at
+        compile time, which saves two registers.
     """
 
     @cuda.jit(device=True, forceinline=True)
@@ -205,15 +205,15 @@ def stack_entries_with(
 
     @cuda.jit(device=True, forceinline=True)
     def share_entry(entry, pool_offset, frame, work):
-        """Share a stack entry as a node if there is memory for it. If not, the warp keeps it.
+        """Share a stack entry as a node if there is memory for it; otherwise the warp keeps it.
 
         Parameters
         ----------
         entry : int32
         pool_offset : int64
-            Offset of the frame in the pool; -1 if it is not there yet.
+            Offset of the frame in the pool; -1 if it has not been written there.
         frame, work
-            Arguments of the problem's functions.
+            Passed to the problem's functions.
 
         Returns
         -------
@@ -234,7 +234,7 @@ def stack_entries_with(
 
     @cuda.jit(device=True, forceinline=True)
     def keep_entries(bottom, depth, pool_offset, frame, work):
-        """Keep the entries `bottom` to `depth` as nodes in this warp's own places, for the next quantum."""
+        """Save the entries `bottom` to `depth` as nodes in this warp's own places, for the next quantum."""
         device = work.device
         if pool_offset < 0:
             pool_offset = pool_offset_of(device.settings)

@@ -1,4 +1,4 @@
-"""The part of a memory plan that all searches with open nodes share. Needs neither numba-cuda nor a GPU."""
+"""The part of a memory plan shared by all searches with open nodes. Needs neither numba-cuda nor a GPU."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ QUANTUM_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlan:
-    """Sizes of the pool and of the table of nodes, with each warp's own places behind them.
+    """Sizes of the pool and of the table of nodes; each warp's own places follow the shared ones.
 
     Attributes
     ----------
     n_blocks : int
     stack_entries, own_words : int
-        Nodes and words of the pool that each warp has for itself, for its stack and frame when a quantum ends.
+        Nodes and words of the pool reserved for each warp, for its stack and frame at the end of a quantum.
     n_nodes, pool_words : int
         Places shared by all warps.
     narrow : int
-        Most rows and columns of a frame.
+        Most rows and most columns of a frame.
     quantum_seconds : float
     """
 
@@ -40,17 +40,17 @@ class PoolPlan:
 
     @property
     def n_warps(self) -> int:
-        """Warps of all blocks."""
+        """Number of warps in all blocks."""
         return self.n_blocks * WARPS_PER_BLOCK
 
     @property
     def all_words(self) -> int:
-        """Words of the pool, including the own words of the warps."""
+        """Number of words in the pool, including the warps' own words."""
         return self.pool_words + self.n_warps * self.own_words
 
     @property
     def all_nodes(self) -> int:
-        """Nodes of the table, including the own nodes of the warps."""
+        """Number of nodes in the table, including the warps' own nodes."""
         return self.n_nodes + self.n_warps * self.stack_entries
 
     @property
@@ -59,7 +59,7 @@ class PoolPlan:
         return 4 * self.own_words + 8 * layout.NODE_FIELDS * self.stack_entries + 8 * layout.STATE_FIELDS
 
     def settings(self, n_settings: int) -> np.ndarray:
-        """Return the settings of the kernels, zeros for the problem's own: (n_settings,) int64."""
+        """Return the settings for kernels, with zeros for the problem's own: (n_settings,) int64."""
         settings = np.zeros(n_settings, np.int64)
         settings[layout.POOL_LIMIT], settings[layout.NODE_LIMIT] = self.pool_words, self.n_nodes
         settings[layout.QUANTUM_NS] = int(self.quantum_seconds * 1e9)
@@ -68,12 +68,12 @@ class PoolPlan:
         return settings
 
     def with_room(self, n_words: int, n_nodes: int, control: np.ndarray) -> Self:
-        """Return the plan, enlarged if more than half of the pool or of the table is needed.
+        """Return the plan, enlarged if more than half of the pool or table is needed.
 
         Parameters
         ----------
         n_words, n_nodes : int
-            Kept nodes and their words, plus the missing words.
+            Number of kept nodes, and their words plus the missing words.
         control : int64
             The control words after the quantum.
         """
@@ -86,7 +86,7 @@ class PoolPlan:
 
 
 def budget_refusal(what: str, needed: int, budget: int, why: str = "") -> MemoryBudgetExceeded:
-    """Return the error that names a sufficient number of bytes."""
+    """Return the error for too little device memory, which names a sufficient budget."""
     return MemoryBudgetExceeded(
         f"{what} needs {needed:,} bytes of device memory{why}, its budget is {budget:,}: raise it "
         "(device_memory_bytes), or use the engine cpu",
@@ -95,7 +95,7 @@ def budget_refusal(what: str, needed: int, budget: int, why: str = "") -> Memory
 
 
 def does_not_fit(refusal: MemoryBudgetExceeded, budget: int) -> MemoryBudgetExceeded:
-    """Return the error for saved work that is too large, from the refusal to grow."""
+    """Return the error for saved work that is too large, from the error of growing the pool."""
     return MemoryBudgetExceeded(
         f"the saved work of the run needs {refusal.needed_bytes:,} bytes of device memory, and the budget is "
         f"{budget:,}: raise device_memory_bytes, resume on a GPU like the one that saved it, or start over without "

@@ -1,6 +1,6 @@
-"""Host side of a search on a device: roots in order, quanta, the pool, and barriers.
+"""Host side of a search on a device: roots in order, quanta, the pool of open nodes, and barriers.
 
-Open nodes kept between two quanta, and how their words are moved together in the pool.
+Between quanta, kept nodes and their words are moved together in the pool.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from mbe_stage.search.cuda.work_handover import Capacity, WorkTransfer, left_ove
 from mbe_stage.tasks import Remaining, Task
 
 MOST_DONE = 0.999
-"""Largest share of the work that is reported before the end."""
+"""Largest share of the work reported before the end."""
 _REHEARSED: set[tuple[str, type]] = set()
-"""Devices and kinds of sessions for which this process has loaded the code of transfers."""
+"""Devices and session types for which this process has loaded the code of transfers."""
 What = TypeVar("What")
 
 
 class KeptNodes:
-    """The nodes that have children left, or a child that a warp took and could not finish.
+    """The nodes with children left, or with a child that a warp took and did not finish.
 
     Parameters
     ----------
     nodes : (n_nodes, NODE_FIELDS) int64
     pending : (n_warps,) int64, on the host
-        Nodes whose child a warp has to start over; below 0 for none.
+        Nodes with a child that a warp must start over; negative for none.
     n_words : int
-        Words of the pool.
+        Number of used words in the pool.
 
     Attributes
     ----------
     live : (n,) int64
-        The numbers of the nodes, ascending.
+        Numbers of the kept nodes, ascending.
     fields : (n, NODE_FIELDS) int64
-        A copy of the nodes.
+        A copy of the kept nodes.
     n, n_open, n_words : int
-        Number of nodes, of those with children left, and of words of their blocks. Blocks begin on cache lines; entries
-        of one frame's stack share one.
+        Number of kept nodes, of nodes with children left, and of words of their blocks. Blocks begin on cache lines;
+        entries of one frame's stack share a block.
     """
 
     def __init__(self, nodes: cp.ndarray, pending: np.ndarray, n_words: int) -> None:
@@ -61,7 +61,7 @@ class KeptNodes:
         self.live = cp.flatnonzero(is_kept)
         self.fields, self.n = nodes[self.live], self.live.size
         self._starts, self._sizes = self.fields[:, layout.OFFSET], self.fields[:, layout.WORDS]
-        # Cache lines of the block that begins at each line of the pool; several nodes may have the same block.
+        # Number of cache lines of the block that begins at each line of the pool; several nodes may share a block.
         lines = cp.zeros(n_words // LINE_WORDS, cp.int64)
         first = self._starts // LINE_WORDS
         lines[first] = whole_lines(self._sizes) // LINE_WORDS
@@ -71,7 +71,7 @@ class KeptNodes:
         self.n_open = int(n_open)
 
     def copy(self, words: cp.ndarray, target: cp.ndarray) -> None:
-        """Copy all blocks to the beginning of another array, contiguously."""
+        """Copy all blocks to the beginning of another array, without gaps."""
         copy_pieces(words.view(cp.int32), self._starts, self._sizes, target.view(cp.int32), self._places)
 
     def slide(self, words: cp.ndarray, room: int) -> None:
@@ -81,7 +81,7 @@ class KeptNodes:
         ----------
         words : uint32
         room : int
-            Words of device memory available for this, at least the size of the largest block.
+            Words of device memory available for copies, at least the size of the largest block.
         """
         if self.n_words <= room:
             moved = cp.empty(self.n_words, cp.uint32)
@@ -92,14 +92,14 @@ class KeptNodes:
             words[place : place + together.size] = together
 
     def to_host(self, words: cp.ndarray, room: int) -> np.ndarray:
-        """Copy all blocks to the host, contiguously, through device memory as in `slide`; (n_words,) uint32."""
+        """Copy all blocks to the host, without gaps, through device memory as in `slide`; (n_words,) uint32."""
         copy = np.empty(self.n_words, np.uint32)
         for place, together in self._in_pieces(words, room, are_all=True):
             copy[place : place + together.size] = cp.asnumpy(together)
         return copy
 
     def _in_pieces(self, words: cp.ndarray, room: int, *, are_all: bool) -> Iterator[tuple[int, cp.ndarray]]:
-        """Yield copies of consecutive blocks, with the place of each; by default without those that need not move."""
+        """Yield copies of consecutive blocks and their new places; unless `are_all`, skip the first ones that stay."""
         starts, sizes, places = np.unique(cp.asnumpy(cp.stack([self._starts, self._sizes, self._places])), axis=1)
         ends = places + whole_lines(sizes)
         is_wanted = (starts != places) | are_all
@@ -113,39 +113,39 @@ class KeptNodes:
             first = stop
 
     def placed(self) -> cp.ndarray:
-        """Return the fields of the nodes where their blocks were copied to."""
+        """Return the fields of the nodes with the new offsets of their blocks."""
         fields = self.fields.copy()
         fields[:, layout.OFFSET] = self._places
         fields[:, layout.LINK] = layout.ANYBODYS
         return fields
 
     def write(self, nodes: cp.ndarray, control: np.ndarray) -> None:
-        """Write the nodes to the beginning of a table, and their number into the control words on the host."""
+        """Write the nodes to the beginning of a table, and update the control words on the host."""
         nodes.fill(0)
         nodes[: self.n] = self.placed()
         control[layout.N_NODES], control[layout.POOL_TOP], control[layout.N_OPEN] = self.n, self.n_words, self.n_open
 
     def numbers(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the new numbers of some nodes, on the host; numbers below 0 stay."""
+        """Return the new numbers of some nodes, on the host; negative numbers stay."""
         return np.where(nodes >= 0, cp.asnumpy(cp.searchsorted(self.live, cp.asarray(nodes))), nodes)
 
 
 class SearchSession:
     """A search on the device that takes its roots in order. Roots that no warp has taken can be held back.
 
-    A subclass has `quantum`, which works for a while and returns the results.
+    A subclass implements `quantum`.
 
     Parameters
     ----------
     graph : NamedTuple
-        The graph as kernels read it; `order` has the wanted roots. Taken roots stand first.
+        The graph for kernels; its field `order` has the wanted roots, taken ones first.
 
     Attributes
     ----------
     n_quanta : int
     is_over : bool
     n_roots_taken : int
-        Since the search began, or restarted with the held-back roots.
+        Number of roots taken since the search began, or restarted with held-back roots.
     """
 
     def __init__(self, graph: Any) -> None:
@@ -155,38 +155,38 @@ class SearchSession:
         self._seconds = 0.0
 
     def quantum(self) -> Any:
-        """Work for a while and return the results."""
+        """Search for one quantum and return the results."""
         raise NotImplementedError
 
     def make_room(self) -> None:
-        """Make room after a quantum that ended early, once its results are taken."""
+        """Make room after a quantum that ended early, once its results have been taken."""
 
     @property
     def n_roots_done(self) -> int:
-        """Number of finished roots, among those that `n_roots_taken` counts."""
+        """Number of finished roots among the roots counted by `n_roots_taken`."""
         return self.n_roots_taken
 
     @property
     def share(self) -> float:
-        """Share of the roots that is finished."""
+        """Share of finished roots."""
         return (self._n_roots_before + self.n_roots_done) / max(1, self._n_wanted)
 
     def roots_ahead(self) -> np.ndarray:
-        """Return the roots that no warp has taken, in their order; (n,) int32, on the host."""
+        """Return the roots that no warp has taken, in order; (n,) int32, on the host."""
         return cp.asnumpy(self._graph.order[self.n_roots_taken :])
 
     def replace_roots(self, roots: np.ndarray) -> None:
-        """Replace the roots ahead by these, in this order. Called between two quanta."""
+        """Replace the roots ahead by these, in this order; called between two quanta."""
         self._set_order(self._graph.order[: self.n_roots_taken], roots)
 
     def restart(self, roots: np.ndarray) -> None:
-        """Begin the held-back roots, in this order. All others are finished, and their results taken."""
+        """Begin the held-back roots, in this order. All others must be finished, and their results taken."""
         self._n_roots_before += self.n_roots_taken
         self.n_roots_taken, self.is_over = 0, False
         self._set_order(self._graph.order[:0], roots)
 
     def _set_order(self, taken: cp.ndarray, roots: np.ndarray) -> None:
-        """Let these roots follow the taken ones. Kernels take no empty array, so one that is taken stands for none."""
+        """Make these roots follow the taken ones. Kernels need a non-empty array, so one taken root stands for none."""
         order = cp.concatenate([taken, cp.asarray(roots, cp.int32)])
         if order.size == 0:
             order, self.n_roots_taken = cp.zeros(1, cp.int32), 1
@@ -194,14 +194,14 @@ class SearchSession:
 
 
 class PoolSession(SearchSession):
-    """A search with a pool of open nodes. A subclass makes `_warps` and `_device`.
+    """A search with a pool of open nodes. A subclass sets `_warps` and `_device`.
 
     Parameters
     ----------
     graph, plan
-        The searched graph, and the memory plan.
+        The graph to search, and the memory plan.
     budget_bytes : int
-        Limit for growing.
+        Limit on device memory when growing.
     kernel : CUDA kernel
     n_layout : int
 
@@ -224,11 +224,11 @@ class PoolSession(SearchSession):
         self._stop_word: WordsBeside | None = None
 
     def _settings(self) -> np.ndarray:
-        """Return the settings that kernels read from the plan."""
+        """Return the settings for kernels from the plan."""
         raise NotImplementedError
 
     def _new_words(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """Allocate control words and settings; one copy sets both before a quantum."""
+        """Allocate control words and settings together, so that one copy sets both before a quantum."""
         n_control = self._control.size
         self._shared = cp.empty(n_control + self._settings().size, cp.int64)
         return self._shared[:n_control], self._shared[n_control:]
@@ -238,25 +238,25 @@ class PoolSession(SearchSession):
         return self._graph, self._warps, self._device
 
     def _new_state(self, *others: tuple[tuple[int, ...], Any]) -> list[cp.ndarray]:
-        """Return the state of warps without a task, and other arrays of zeros, by their shapes and types."""
+        """Return the state of warps without a task, and other arrays of zeros with these shapes and types."""
         state = cp.zeros((self._plan.n_warps, layout.STATE_FIELDS), cp.int64)
         state[:, layout.PENDING_NODE] = layout.NOTHING
         return [state, *(cp.zeros(shape, kind) for shape, kind in others)]
 
     def _new_pool(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """Allocate words and nodes of the plan, without a node in them."""
+        """Allocate the plan's words and nodes, without any node."""
         plan = self._plan
         return cp.empty(plan.all_words, cp.uint32), cp.zeros((plan.all_nodes, layout.NODE_FIELDS), cp.int64)
 
     def _move_together(self, kept: KeptNodes, plan: Any, room: int) -> None:
-        """Move nodes to the beginning of the table, and their words to that of the pool, in the plan's sizes.
+        """Move nodes to the beginning of the table, and their words to the beginning of the pool, in the plan's sizes.
 
         Parameters
         ----------
         kept : KeptNodes
         plan : PoolPlan
         room : int
-            As in `KeptNodes.slide`. If the pool is replaced, all words exist twice meanwhile.
+            As in `KeptNodes.slide`. If the pool is replaced, all words are copied twice, and exist twice meanwhile.
         """
         if self._has_same_pool(plan):
             kept.slide(self._device.words, room)
@@ -272,7 +272,7 @@ class PoolSession(SearchSession):
         return (plan.all_words, plan.all_nodes) == (self._plan.all_words, self._plan.all_nodes)
 
     def _replace_pool(self, plan: Any) -> None:
-        """Allocate pool and table of another plan; the old ones are freed first, without keeping anything."""
+        """Allocate the pool and table of another plan; the old ones are freed first, and their contents lost."""
         if self._has_same_pool(plan):
             return
         self._device = self._device._replace(words=None, nodes=None)
@@ -298,9 +298,9 @@ class PoolSession(SearchSession):
         }
 
     def restart(self, roots: np.ndarray) -> None:
-        """Restart as in `SearchSession.restart`; the work in progress is dropped, if there is any."""
+        """Restart as in `SearchSession.restart`; any work in progress is dropped."""
         super().restart(roots)
-        # A node without an end counts as one that is being written.
+        # Clear the ends: a node without an end counts as being written.
         self._device.nodes.fill(0)
         self._warps.state[:, layout.PENDING_NODE] = layout.NOTHING
         for word in (layout.N_NODES, layout.POOL_TOP, layout.N_OPEN):
@@ -318,20 +318,20 @@ class PoolSession(SearchSession):
 
     @property
     def capacity(self) -> Capacity:
-        """Capacity for work of another device once nothing is in progress here."""
+        """Capacity for another device's work, when none is in progress here."""
         return Capacity(self._plan.pool_words // 2, self._plan.n_nodes // 2, self._form)
 
     def give_nodes(self, capacities: Sequence[Capacity]) -> list[tuple[cp.ndarray, cp.ndarray] | None]:
-        """Give children of open nodes to each of some other devices; between two quanta.
+        """Give children of open nodes to each of several other devices; called between two quanta.
 
         Returns
         -------
         list of (nodes, words) or None
-            The nodes, with offsets into these words; on this device.
+            The nodes, with offsets into these words, on this device.
         """
         nodes = self._device.nodes[: int(self._control[layout.N_NODES])]
         cursors, ends, sizes = cp.asnumpy(nodes[:, [layout.CURSOR, layout.END, layout.WORDS]]).T
-        # Half of the memory that is left: transfers stay until they are copied, and the pool may grow by then.
+        # Half of the remaining memory: transfers stay until they are copied, and the pool may grow meanwhile.
         spare = max(0, self._budget - self._plan.total_bytes) // 8 // len(capacities)
         room = [(min(each.words, spare) if each.form == self._form else 0, each.nodes) for each in capacities]
         given = shares(cursors, ends, whole_lines(sizes), room)
@@ -340,7 +340,7 @@ class PoolSession(SearchSession):
         nodes[cp.asarray(changed), layout.END] = cp.asarray(new_ends)
         nodes[cp.asarray(changed[is_closed]), layout.CURSOR] = cp.asarray(new_ends[is_closed])
         self._control[layout.N_OPEN] -= is_closed.sum()
-        # Other devices copy them without waiting for the queue of this one.
+        # Other devices copy the work without waiting for this device's stream.
         wait_for_device()
         return copies
 
@@ -355,7 +355,7 @@ class PoolSession(SearchSession):
         return kept.placed(), words
 
     def take_in(self, transfer: WorkTransfer) -> None:
-        """Begin with work from another device; this one has none in progress."""
+        """Begin with work from another device; this one must have none in progress."""
         self.restart(transfer.roots)
         if transfer.nodes is not None:
             n, n_words = len(transfer.nodes), int(transfer.words.size)
@@ -367,9 +367,9 @@ class PoolSession(SearchSession):
             self._control[layout.POOL_TOP] = n_words
 
     def rehearse(self) -> None:
-        """Transfer a made-up node to itself, to load all code for it; `restart` drops it.
+        """Transfer a dummy node to itself, to load all code for transfers; `restart` drops the node.
 
-        If CuPy has to compile the first time takes tenths of a second, and other devices would wait.
+        Otherwise CuPy might compile at the first transfer, and other devices would wait tenths of a second.
         """
         key = str(self._device.nodes.device), type(self)
         if key in _REHEARSED:
@@ -382,24 +382,24 @@ class PoolSession(SearchSession):
         _REHEARSED.add(key)
 
     def let_stop(self) -> None:
-        """Make quanta that `stop_soon` can end."""
-        # The low half of the status.
+        """Allow `stop_soon` to end quanta."""
+        # Write the low half of the status.
         self._stop_word = WordsBeside(self._device.control.view(cp.int32), {2 * layout.STATUS: layout.TIME_OVER})
 
     def stop_soon(self) -> None:
-        """End the running quantum early; from any thread. Between two quanta it does nothing."""
+        """End the running quantum early; callable from any thread. Between two quanta it does nothing."""
         assert self._stop_word is not None
         self._stop_word.write()
 
     def _run(self, *words: int) -> None:
-        """Launch a quantum, with these further control words set to zero."""
+        """Launch a quantum, with these additional control words set to zero."""
         for word in (layout.STATUS, layout.LOW_NODE, layout.N_IDLE, layout.NEEDED, *words):
             self._control[word] = 0
         upload(np.concatenate([self._control, self._settings()]), self._shared)
         began = time.perf_counter()
         launch_blocks(self._kernel, self._plan.n_blocks, THREADS, *self._bundles())
         if self._stop_word is not None:
-            # A thread that stops it uses the same driver.
+            # Wait without blocking the driver for the thread that stops the quantum.
             wait_for_device()
         self._control = cp.asnumpy(self._device.control).copy()
         self._seconds += time.perf_counter() - began
@@ -414,7 +414,7 @@ class Quantum(Generic[What]):
     ----------
     found
     share : float
-        Share of the work that is done.
+        Share of the work done.
     remaining : tuple of Task or OpenWork, or None
         The remaining work, in a quantum without results that marks a barrier.
     """
@@ -425,7 +425,7 @@ class Quantum(Generic[What]):
 
 
 class HeldSearch(Generic[What]):
-    """Run a session quantum by quantum; its roots can be held back (`barriers.HoldsRoots`).
+    """Runs a session quantum by quantum; its roots can be held back (`barriers.HoldsRoots`).
 
     It holds device memory for its lifetime. A subclass maps the roots of tasks to those of the session.
 
@@ -433,14 +433,14 @@ class HeldSearch(Generic[What]):
     ----------
     session : SearchSession
     budget : int
-        Bytes of device memory.
+        Budget of device memory, in bytes.
 
     Attributes
     ----------
     can_save : bool
         True if it can save open nodes.
     works : sequence of dict
-        Saved work that it is to begin with (`resume`).
+        Saved work to begin with (`resume`).
     """
 
     can_save: ClassVar[bool] = False
@@ -456,31 +456,31 @@ class HeldSearch(Generic[What]):
 
     @property
     def work_below(self) -> np.ndarray:
-        """Expected work below each root, by its number in the session."""
+        """Expected work below each root of the session, by number."""
         return self.costs
 
     def _ahead(self) -> np.ndarray | None:
-        """Return the roots that have not begun; None if a barrier is not needed."""
+        """Return the roots that have not begun; None if no barrier is needed."""
         raise NotImplementedError
 
     def _vertices(self, roots: np.ndarray) -> np.ndarray:
-        """Return the session's roots as vertices."""
+        """Return the vertices of the session for these roots of tasks."""
         return roots
 
     def roots_of(self, vertices: np.ndarray) -> np.ndarray:
-        """Return the roots of tasks that are these roots of the session."""
+        """Return the roots of tasks for these vertices of the session."""
         return vertices
 
     def _share(self) -> float:
-        """Share of the work that is done."""
+        """Return the share of the work done."""
         return MOST_DONE * self.session.share
 
     def remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
-        """Return the tasks that consist of these roots. Needs no device if it was called before."""
+        """Return the tasks that consist of these roots. After a first call it needs no device."""
         raise NotImplementedError
 
     def quanta(self) -> Iterator[Quantum[What]]:
-        """Yield the work, quantum by quantum. The results of one are taken before the next begins."""
+        """Yield the results, quantum by quantum; the caller takes the results of one before the next begins."""
         while not self.session.is_over:
             with device_work(self.budget):
                 found = self.session.quantum()
@@ -490,13 +490,13 @@ class HeldSearch(Generic[What]):
                     self.session.make_room()
 
     def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """As in `HoldsRoots`, like the methods below."""
+        """Return the roots ahead, as in `HoldsRoots`; this also applies to the methods below."""
         with device_work(self.budget):
             roots = self._ahead()
             return None if roots is None else (roots, self.costs[roots])
 
     def replace_roots(self, roots: np.ndarray) -> None:
-        """Replace the roots ahead by these."""
+        """Replace the roots ahead by these, in this order."""
         with device_work(self.budget):
             self.session.replace_roots(self._vertices(roots))
 
@@ -507,7 +507,7 @@ class HeldSearch(Generic[What]):
                 self.session.restart(self._vertices(roots))
 
     def saved(self, held: np.ndarray) -> Quantum[Any] | None:  # noqa: ARG002 - the seam's signature
-        """Return None: open nodes are not saved."""
+        """Return None: this search does not save open nodes."""
         return None
 
     def marker(self, roots: np.ndarray) -> Quantum[Any]:

@@ -1,8 +1,8 @@
-"""One device's part of a search that several devices share: roots and open nodes are handed over.
+"""One device's part of a search that several devices share by handing over roots and open nodes.
 
-Each device has the same graph and other roots. The children of a node depend on it alone, and its block is
-self-contained, so any device can continue them. Roots are numbered from 1 on here; root 0 stands for the results that
-are known without a search.
+Each device has the same graph and different roots. The children of a node depend on it alone, and its block is
+self-contained, so any device can continue them. Here roots are numbered from 1; root 0 stands for results that are
+known without a search.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mbe_stage.search.cuda.work_handover import Capacity, WorkTransfer
 from mbe_stage.tasks import Remaining
 
 _MUCH_OF_THE_WORK = 0.25
-"""Share of the expected work in roots that have not begun, above which only roots are transferred."""
+"""If the roots that have not begun have more than this share of the expected work, only roots are transferred."""
 _NONE = np.empty(0, np.int64)
 
 
@@ -32,11 +32,11 @@ class DeviceProgress:
     Attributes
     ----------
     begun : float
-        Expected work below its begun roots.
+        Expected work below the roots it has begun.
     unfinished : (n,) int64
-        Roots with work left on it, as far as they are known.
+        Roots with work left on this device, as far as known.
     ahead : (float, int)
-        Expected work below its roots ahead, and open nodes; compares with that of another device.
+        Expected work below its roots ahead, and number of open nodes; comparable between devices.
     """
 
     begun: float
@@ -46,18 +46,18 @@ class DeviceProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
-    """Functions of a problem that make blocks.
+    """A problem's functions for making blocks.
 
     Attributes
     ----------
     of : callable
         Yields the blocks of a quantum, at least one.
     empty : callable
-        Makes an empty block with a share of the work, and the remaining tasks or None.
+        Makes an empty block from a share of the work, and the remaining tasks or None.
     brought_here : callable
         As `mbe_stage.runners.device_exchange.DeviceSearch.brought_here`.
     known : tuple
-        Blocks of the wanted results that are known without a search.
+        Blocks with the wanted results that are known without a search.
     on_device : bool
         True if blocks stay in device memory.
     """
@@ -75,7 +75,7 @@ class SharedSearch:
     Parameters
     ----------
     search : HeldSearch or None
-        With all wanted roots; None if nothing has to be searched.
+        The search of all wanted roots; None if nothing must be searched.
     blocks : Blocks
     is_requested : bool
         True if the caller may request barriers.
@@ -85,7 +85,7 @@ class SharedSearch:
     rows : (n,) int64
         All wanted roots, the heaviest first; the same on each device.
     can_save, works
-        As in `HeldSearch`; the rows are in the works.
+        As in `HeldSearch`; `rows` includes the roots of the saved works.
     """
 
     def __init__(self, search: HeldSearch[Any] | None, blocks: Blocks, *, is_requested: bool) -> None:
@@ -102,7 +102,7 @@ class SharedSearch:
                 search.session.rehearse()
                 self._costs = np.concatenate([self._costs, search.work_below])
                 if is_requested:
-                    # Read while this device is the current one.
+                    # The first call reads device data, so it must happen while this device is current.
                     search.remaining(search.roots_of(_NONE))
         self.rows = np.concatenate([np.zeros(int(len(blocks.known) > 0), np.int64), roots + np.int64(1)])
         self._places = np.zeros(self._costs.size, np.int64)
@@ -113,12 +113,12 @@ class SharedSearch:
 
     @property
     def is_done(self) -> bool:
-        """True if nothing is left on this device."""
+        """True if no work is left on this device."""
         return not self._known and (self._session is None or self._session.is_over)
 
     def begin(self, rows: np.ndarray, works: Sequence[Any] = ()) -> None:
-        """Drop the work in progress, and begin with these roots and saved works."""
-        # The exchange has those that the search was made with.
+        """Drop the current work, and begin with these roots and saved works."""
+        # The exchange holds the works that the search was made with.
         self.works = ()
         self._known = self._blocks.known if (rows == 0).any() else ()
         self._begun_before = 0.0
@@ -133,14 +133,14 @@ class SharedSearch:
             self._session.is_over = self._order.size == 0
 
     def work(self, _block_bytes: int) -> Iterator[list[Any]]:
-        """Yield the results of a quantum, one block at a time; on the device each is complete before it is yielded."""
+        """Yield the results of a quantum, one block at a time; a block on the device is complete when it is yielded."""
         session = self._session
         if session is not None and not session.is_over:
             with device_work(self._search.budget):
                 found = session.quantum()
             for block in self._blocks.of(Quantum(found, 0.0)):
                 if self._blocks.on_device:
-                    # Other devices copy it without waiting for the queue of this one.
+                    # Other devices copy it without waiting for this device's stream.
                     wait_for_device()
                 yield [block]
             if not session.is_over:
@@ -151,25 +151,25 @@ class SharedSearch:
             yield list(known)
 
     def stop_soon(self) -> None:
-        """End the running quantum early; from any thread."""
+        """End the running quantum early; callable from any thread."""
         if self._session is not None:
             self._session.stop_soon()
 
     def hold(self) -> np.ndarray:
-        """Take away and return the roots that have not begun."""
+        """Remove and return the roots that have not begun."""
         ahead = self._order[self._n_begun :]
         self._replace_ahead(ahead, ahead[:0])
         return ahead
 
     @property
     def capacity(self) -> Capacity | None:
-        """Capacity for more work once all is done."""
+        """Capacity for more work once `is_done`."""
         return None if self._session is None else self._session.capacity
 
     def split(self, capacities: Sequence[Capacity]) -> list[WorkTransfer]:
-        """Hand over a share of the remaining work to each of some other devices; between two quanta.
+        """Hand over a share of the remaining work to each of several other devices; called between two quanta.
 
-        Only roots, if they are much of the work; otherwise open nodes, too.
+        If the roots ahead are much of the work, only roots are handed over, otherwise open nodes too.
         """
         n, ahead = len(capacities) + 1, self._order[self._n_begun :]
         self._replace_ahead(ahead, ahead[::n])
@@ -182,34 +182,34 @@ class SharedSearch:
         return transfers
 
     def take_in(self, transfer: WorkTransfer) -> None:
-        """Begin with work from another device; this one has none left."""
+        """Begin with work from another device, when this one has none left."""
         self._begun_before += self._begun()
         self._follow(transfer.roots)
         with device_work(self._search.budget):
             self._session.take_in(WorkTransfer(transfer.roots - 1, transfer.nodes, transfer.words))
 
     def progress(self) -> DeviceProgress:
-        """Progress in the roots that it last began, and in work transferred since."""
+        """Return the progress on the current roots and on work transferred since."""
         begun, session = self._begun(), self._session
         unfinished, n_open = (_NONE, 0) if session is None else (session.unfinished + 1, session.n_open)
         return DeviceProgress(self._begun_before + begun, unfinished, (float(self._below[-1]) - begun, n_open))
 
     def share(self, remaining: np.ndarray, progresses: Sequence[DeviceProgress]) -> float:
-        """Share of all work that is done, if these rows remained when all devices began their parts."""
+        """Return the share of all work done, if these rows remained when all devices began their parts."""
         unfinished = np.unique(np.concatenate([_NONE, *(each.unfinished for each in progresses)]))
         begun = sum(each.begun for each in progresses) - float(self._costs[unfinished].sum())
-        # They are the same ones until the round ends.
+        # `remaining` is the same object until the round ends.
         if remaining is not self._summed[0]:
             self._summed = remaining, float(self._costs[remaining].sum())
         done = self._total - self._summed[1] + begun
         return min(MOST_DONE, max(0.0, done / self._total))
 
     def in_order(self, rows: np.ndarray) -> np.ndarray:
-        """Order rows, the heaviest first."""
+        """Return the rows, the heaviest first."""
         return rows[np.argsort(self._places[rows], kind="stable")]
 
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
-        """Roots to finish before a barrier, so that the rest are few ranges; (n,) bool."""
+        """Mark the roots to finish before a barrier, so that the rest form few ranges; (n,) bool."""
         return barriers.begun_all_the_same(self._search.roots_of(rows - 1), self._costs[rows], barriers.MOST_RANGES)
 
     def save(self) -> Any:
@@ -227,9 +227,9 @@ class SharedSearch:
         works: Sequence[Any] = (),
         seconds: float = 0.0,
     ) -> Any:
-        """Make an empty block on the host that reports progress, or marks a barrier with the remaining work.
+        """Return an empty block on the host that reports progress, or marks a barrier with the remaining work.
 
-        Saving the works took these seconds.
+        Saving the works took `seconds`.
         """
         tasks: Remaining | None = None
         if works:
@@ -239,11 +239,11 @@ class SharedSearch:
         return self._blocks.empty(share, tasks)
 
     def brought_here(self, block: Any) -> Any:
-        """Copy a block into the memory of the current device, which may be another one than this search's."""
+        """Return a block in the memory of the current device, which may differ from this search's device."""
         return self._blocks.brought_here(block)
 
     def _follow(self, rows: np.ndarray) -> None:
-        """Note the roots that the session has in this order, taken ones first."""
+        """Record the session's roots in this order, taken ones first."""
         self._order, self._below = rows, np.concatenate([[0.0], np.cumsum(self._costs[rows])])
 
     @property
@@ -251,11 +251,11 @@ class SharedSearch:
         return 0 if self._session is None else min(self._session.n_roots_taken, self._order.size)
 
     def _begun(self) -> float:
-        """Expected work below the roots that the session has begun."""
+        """Return the expected work below the roots that the session has begun."""
         return float(self._below[self._n_begun])
 
     def _replace_ahead(self, ahead: np.ndarray, kept: np.ndarray) -> None:
-        """Keep only these of the roots ahead."""
+        """Keep only the roots `kept` of the roots ahead."""
         if kept.size < ahead.size:
             with device_work(self._search.budget):
                 self._session.replace_roots(kept - 1)

@@ -1,4 +1,4 @@
-"""Choose the open nodes that a device hands over to others. A node's children are a range, so devices may share them.
+"""Choose the open nodes that a device hands over to others. Devices may share a node, since its children are a range.
 
 The giver keeps transferred work until the other device has copied it, from device to device. Through host memory a
 gigabyte would take tenths of a second.
@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 _RANGES_FROM = 4
-"""Number of largest nodes, in multiples of the devices, whose children are divided among all devices; other nodes
-are transferred whole."""
+"""The children of the largest nodes, this many per device, are divided among all devices; others are moved whole."""
 
 Share = list[tuple[int, int, int]]
-"""Nodes, each with the range of its children."""
+"""Nodes, each with a range of its children."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +27,9 @@ class Capacity:
     Attributes
     ----------
     words, nodes : int
-        Words of blocks, and number of nodes.
+        Room for words of blocks, and for nodes.
     form : object
-        What the fields of nodes depend on besides graph and query; it takes nodes of devices with the same form.
+        All that the fields of nodes depend on besides graph and query; nodes need the same form.
     """
 
     words: int
@@ -40,14 +39,14 @@ class Capacity:
 
 @dataclass(slots=True)
 class WorkTransfer:
-    """Work that is transferred.
+    """Work on its way to another device.
 
     Attributes
     ----------
     roots : (n,) integers
-        On the host.
+        Roots, on the host.
     nodes : (n, NODE_FIELDS) int64 or None
-        With offsets into `words`, on the giving device; None if there are none.
+        Nodes with offsets into `words`, on the giving device; None if there are none.
     words : uint32 or None
     """
 
@@ -62,14 +61,14 @@ class WorkTransfer:
 
 
 def shares(cursors: np.ndarray, ends: np.ndarray, sizes: np.ndarray, room: Sequence[tuple[int, int]]) -> list[Share]:
-    """Choose for each receiver nodes within its room, and the range of their children.
+    """Choose nodes and ranges of their children for each receiver, within its room.
 
     Parameters
     ----------
     cursors, ends, sizes : (n,) integers
-        First child that is left, end of the children, and entries of each node.
+        First remaining child, end of the children, and number of words of each node.
     room : sequence of tuple of int
-        Entries and nodes that each receiver has room for.
+        Words and nodes that each receiver has room for.
     """
     n = len(room) + 1
     numbers = np.flatnonzero(cursors < ends)
@@ -100,22 +99,22 @@ def shares(cursors: np.ndarray, ends: np.ndarray, sizes: np.ndarray, room: Seque
 def left_over(
     given: Sequence[Share], cursors: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what changes for the giver, which keeps the first children of a range.
+    """Return the changes for the giver, which keeps the first children of each divided node.
 
     Parameters
     ----------
     given : sequence of Share
-        As `shares` returns them.
+        Result of `shares`.
     cursors, ends : (n,) integers
 
     Returns
     -------
     changed : (m,) int64
-        Nodes that were given, or some of their children.
+        Nodes that were given away, or some of whose children were.
     ends : (m,) int64
-        Their new ends. An end of 0 would mark a node that is being written, so nodes without children left keep theirs.
+        Their new ends. An end of 0 would mark a node being written, so nodes without remaining children keep theirs.
     is_closed : (m,) bool
-        True for nodes without children left; their cursors become their ends.
+        True for nodes without remaining children; their cursors become their ends.
     """
     changed = np.unique(np.array([number for number, _, _ in chain(*given)], np.int64))
     new_ends = np.array(ends, np.int64)

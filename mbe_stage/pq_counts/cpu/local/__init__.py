@@ -1,1 +1,1 @@
-"""Local counts on the CPU: the (p, q)-bicliques of a cell that hold each vertex, and each edge."""
+"""Local counts on the CPU: numbers of a cell's (p, q)-bicliques that contain each vertex, and each edge."""

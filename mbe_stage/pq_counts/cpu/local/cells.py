@@ -1,7 +1,4 @@
-"""The local counts of a query, cell by cell: from degrees, or by a search of the cell.
-
-Threads that add up the local counts of one cell, each with sums of its own.
-"""
+"""Local counts of a query, cell by cell: from degrees, or by a search in several threads with their own sums."""
 
 from __future__ import annotations
 
@@ -29,10 +26,10 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-# Copying sums takes time: copies come after this many numbers, worth a second.
+# Copying sums takes time: a worker waits one more second between copies for every so many numbers.
 _NUMBERS_A_SECOND = 1 << 21
 _FEWEST_DIGITS = 2
-# Only the empty block at the end reports that all is done, since others may follow one that does.
+# Largest share of the work reported before the empty block at the end, which alone reports that all is done.
 _BEFORE_THE_END = 0.999
 
 
@@ -56,7 +53,7 @@ class Sums(NamedTuple):
 
 
 def bytes_needed(lists: Lists, size_bounds: np.ndarray, n_words: int, n_threads: int, *, edges: bool) -> int:
-    """Bytes of the sums of all threads, of their shared data, and of one copy that is delivered.
+    """Return the bytes of the sums of all threads, of their shared data, and of one copy to deliver.
 
     Parameters
     ----------
@@ -87,9 +84,9 @@ class LocalCounting:
     size_bounds : (4,) int64
         The cell.
     n_words : int
-        Words of a number: enough for the number of all counted bicliques.
+        Words of 64 bits per number: enough for the number of all counted bicliques.
     memory_budget : int
-        Limit for all threads together, with their shared data, in bytes.
+        Limit in bytes for all threads and their shared data.
     edges : bool
         True if entries are requested.
 
@@ -127,12 +124,12 @@ class LocalCounting:
         self._last_taken = [time.perf_counter()] * n_threads
 
     def run(self, task_ranges: Sequence[TaskRange], deadline: float = math.inf) -> Generator[tuple[Sums | None, float]]:
-        """Do all task ranges; yield new sums now and then, with the share of the work that is done.
+        """Process all task ranges; yield new sums from time to time, with the finished share of the work.
 
         Parameters
         ----------
         deadline : float, optional
-            As in `cpu.workers.Counting`; task ranges stopped by it are left out.
+            As in `cpu.workers.Counting`; task ranges that it stops are left out of the sums.
         """
         done = 0.0
         with closing(worked_off(task_ranges, self._n_threads, self._add, self._stop, deadline)) as found:
@@ -152,7 +149,7 @@ class LocalCounting:
             worker.control[STOP] = STOPPED
 
     def _add(self, k: int, task_range: TaskRange) -> Sums | None:
-        """Add a task range to the sums of a worker; return these now and then."""
+        """Add a task range to the sums of a worker; return the sums from time to time."""
         worker = self._workers[k]
         add_roots(
             self._lists,
@@ -168,7 +165,7 @@ class LocalCounting:
                 self._needed + self._n_threads * (int(worker.control[BYTES_HELD]) + 1), self._budget, at_least=True
             )
         now = time.perf_counter()
-        # The sums of a stopped worker are useless: vertices are open.
+        # The sums of a stopped worker are useless, since some vertices are still open.
         if worker.control[STOP]:
             self._is_whole[k] = False
             return None
@@ -178,7 +175,7 @@ class LocalCounting:
         return self._taken(worker)
 
     def _taken(self, worker: LocalWorker) -> Sums:
-        """Return the sums of a worker, and clear them."""
+        """Return the sums of a worker as digits, and clear them."""
         n_rows, n_kinds = self._lists.row_offsets.size - 1, int(worker.control[N_KINDS])
         vertices = digits_of_words(worker.vertices[::n_kinds])
         edges = digits_of_words(worker.edges) if n_kinds == 2 else None
@@ -197,18 +194,18 @@ class LocalCounting:
 
 
 def _most(lists: Lists) -> tuple[int, int]:
-    """Most rows of a column, and most columns of a row."""
+    """Return the largest number of rows of a column, and of columns of a row."""
     of_column, of_row = np.diff(lists.column_offsets), np.diff(lists.row_offsets)
     return int(of_column.max(initial=0)), int(of_row.max(initial=0))
 
 
 def _entries_of_columns(lists: Lists) -> np.ndarray:
-    """Return the entry of the rows for each entry of the columns; rows of a column ascend."""
+    """Return the position in the rows' lists for each entry of the columns' lists; rows of a column ascend."""
     return np.argsort(lists.columns, kind="stable")
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the code of local counts, besides that of the counts."""
+    """Return the steps to compile the code of local counts, besides the code of the counts."""
     return (*tree.compile_steps(), *leaves.compile_steps())
 
 
@@ -220,19 +217,19 @@ class LocalSearch:
     search : PlannedSearch
         The search for the counts.
     detail : Detail
-        Vertices, or edges, too.
+        Vertices, or vertices and edges.
 
     Attributes
     ----------
     n_searched : int
         Number of cells that need a search.
     n_nodes : int
-        Nodes visited so far.
+        Number of nodes visited so far.
 
     Raises
     ------
     MemoryBudgetExceeded
-        Tables of all cells, and the sums of all threads, do not fit the budget even if no number is above 64 bits.
+        The tables of all cells and the sums of all threads exceed the budget, even if all numbers fit 64 bits.
     """
 
     def __init__(
@@ -269,11 +266,11 @@ class LocalSearch:
         task_ranges : sequence of TaskRange
             Input of `_counting`.
         counts : (p, q) -> int
-            Number of bicliques that the search finds in them.
+            Number of each cell's bicliques that the search finds in these task ranges.
         work_done : float
-            Share of the whole work done before.
+            Share of the whole work that is already finished.
         deadline : float
-            By `time.perf_counter`: from then on only numbers known from degrees follow, as the counts may be
+            Time by `time.perf_counter` from which only numbers known from degrees follow, as the counts may be
             incomplete.
         is_first : bool
             True if the counts known from degrees are included.
@@ -294,7 +291,7 @@ class LocalSearch:
     def _searched(
         self, cell: tuple[int, int], task_ranges: Any, count: int, deadline: float
     ) -> Generator[tuple[LocalCounts | None, float]]:
-        """Search a cell with this number of bicliques; yield tables, and the share of its work that is done."""
+        """Search a cell with this number of bicliques; yield tables, and the finished share of its work."""
         counting = self._counting(cell, count)
         done, has_results = 0.0, False
         with closing(counting.run(task_ranges, deadline)) as found:
@@ -302,27 +299,27 @@ class LocalSearch:
                 yield None if sums is None else self._table(cell, sums), done
                 has_results |= sums is not None
         if not has_results:
-            # The time limit left no results.
+            # No worker finished before the time limit.
             yield self._nothing(cell), done
         self.n_nodes += counting.n_nodes
 
     def _counting(self, cell: tuple[int, int], count: int) -> Any:
-        """Return the counter of a cell with this number of bicliques; it has `run`, `n_nodes` and its own memory."""
+        """Return an object like `LocalCounting` for a cell with this number of bicliques."""
         budget = self._budget - self._bytes_of_tables()
         return LocalCounting(
             self._search.lists, self._size_bounds(cell), n_words(count), self._n_threads, budget, edges=self._edges
         )
 
     def _bytes_of_counting(self, cell: tuple[int, int]) -> int:
-        """Bytes of the counter besides the tables."""
+        """Return the bytes that `_counting` needs besides the tables."""
         return bytes_needed(self._search.lists, self._size_bounds(cell), 1, self._n_threads, edges=self._edges)
 
     def _beside(self) -> tuple[str, str]:
-        """Text of a refusal: the engine, and how to use less."""
+        """Return two parts of the error message: what uses memory beside the tables, and how to use less."""
         return f", {self._n_threads} threads", ", use fewer threads"
 
     def _table(self, cell: tuple[int, int], sums: Sums) -> LocalCounts:
-        """Return the sums for the user's vertices and edges."""
+        """Return the sums in the order of the user's vertices and edges."""
         of_rows, of_edges = np.empty_like(sums.rows), None
         of_rows[self._search.order] = sums.rows
         if sums.edges is not None:
@@ -342,16 +339,16 @@ class LocalSearch:
         return LocalCounts(*cell, left, right, edges if self._edges else None)
 
     def _to_choose(self, cell: tuple[int, int]) -> tuple[int, int]:
-        """Vertices to choose on each side besides those that all contain; negative if these exceed the cell."""
+        """Return the number of further vertices to choose on each side; negative if too many are required."""
         return cell[0] - self._n_held[0], cell[1] - self._n_held[1]
 
     def _size_bounds(self, cell: tuple[int, int]) -> np.ndarray:
-        """Sizes of the cell, in rows and columns."""
+        """Return the sizes of the cell, in rows and columns."""
         p, q = self._to_choose(cell)
         return np.array([p, p, q, q] if self._search.are_left else [q, q, p, p], np.int64)
 
     def _entries_by_left(self) -> np.ndarray:
-        """The edge of the core, by left vertex, of each entry of the rows."""
+        """Return the core's edge, in the order of left vertices, for each entry of the rows' lists."""
         part, lists = self._search.part.graph, self._search.lists
         begins = part.left_offsets[self._search.order] - lists.row_offsets[:-1]
         by_row = np.repeat(begins, np.diff(lists.row_offsets)) + np.arange(lists.columns.size)
@@ -363,7 +360,7 @@ class LocalSearch:
         return len(self._cells) * table_bytes(self._graph, _FEWEST_DIGITS, edges=self._edges)
 
     def _check_budget(self) -> None:
-        """Raise before any work if the tables cannot fit."""
+        """Raise before any work if the tables cannot fit the budget."""
         needed = self._bytes_of_tables()
         searched = [cell for cell in self._cells if min(self._to_choose(cell)) >= 2]
         if searched:

@@ -1,4 +1,4 @@
-"""The walk of `cpu.frame_walk` for local counts: the same tree, with vertices that open and close on the way."""
+"""The walk of `cpu.frame_walk` for local counts: the same tree, with vertices that open and close (`leaves`)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from mbe_stage.pq_counts.cpu.local.words import add, subtract
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
 
-# Fields of a stack entry: remaining vertices and those its pivot misses; pivot; size; full vertices, which are open,
-# and their neighbours when they opened; the held vertex below it, plus one; whether the pivot is open.
+# Fields of a stack entry: remaining vertices, and the ones the pivot misses; pivot; 1 if rows are held; size; full
+# vertices, which are open; their neighbours when they opened; the held vertex of the current child, plus one; 1 if the
+# pivot is open.
 _ROWS, _COLUMNS, _MISSED, _PIVOT, _HOLDS_ROWS = range(5)
 _HELD_ROWS, _OPTIONAL_ROWS, _HELD_COLUMNS, _OPTIONAL_COLUMNS = range(5, 9)
 _FULL_ROWS, _FULL_COLUMNS, _FIRST_ROWS, _FIRST_COLUMNS, _VERTEX, _RESTS = range(9, 15)
@@ -53,7 +54,7 @@ def _visit(worker, size_bounds, size, rows, columns, depth):
     ----------
     rows, columns : uint64
     depth : int64
-        Nodes on the stack before.
+        Number of nodes on the stack before.
     """
     worker.control[NODES] += 1
     frame = worker.frame
@@ -127,7 +128,7 @@ def _push(node, size, rows, columns, pivot, missed, holds_rows):
 
 @njit(nogil=True)
 def _open_full(worker, node, full_rows, full_columns):
-    """Open the full vertices of a node: rows first, and the columns as their neighbours."""
+    """Open the full vertices of a node: rows first, so that the full columns open as their neighbours."""
     node[_FULL_ROWS], node[_FULL_COLUMNS] = full_rows, full_columns
     left = full_rows
     while left:
@@ -172,7 +173,7 @@ def _close_held(worker, node):
 
 @njit(nogil=True)
 def _next_child(worker, node):
-    """Return masks and size of the next child, for which a vertex opens. In the last child the pivot is optional."""
+    """Open a vertex for the next child; return its masks and size. In the last child the pivot is optional."""
     frame = worker.frame
     size = Size(
         np.int64(node[_HELD_ROWS]),
@@ -207,7 +208,7 @@ def _next_child(worker, node):
 
 @njit(nogil=True)
 def _open(worker, side, vertex, kind, others):
-    """Let a vertex take part in the leaves; `others` are the neighbours that may open while it is open.
+    """Include a vertex in the following leaves; `others` are the neighbours that may open while it is open.
 
     Parameters
     ----------
@@ -225,7 +226,7 @@ def _open(worker, side, vertex, kind, others):
 
 @njit(nogil=True)
 def _close(worker, side, vertex, kind, others):
-    """End the part of a vertex in the leaves; `others` is what it was opened with.
+    """Exclude a vertex from the following leaves; `others` is the same as in `_open`.
 
     Parameters
     ----------
@@ -248,9 +249,9 @@ def _add_leaf(worker, size_bounds, size, held_rows, rows, held_columns, columns)
     Parameters
     ----------
     size : Size
-        Size of the leaf, including the vertices that follow.
+        Size of the leaf, including these vertices.
     held_rows, rows, held_columns, columns : uint64
-        Vertices of this leaf alone, which are not open: held and optional ones.
+        Vertices of the leaf that are not open: held rows, optional rows, held columns, optional columns.
     """
     if not values_of(worker, size_bounds, size):
         return
@@ -286,7 +287,7 @@ def _add_pairs(worker, rows, row_kind, columns, column_kind):
 
 @njit(nogil=True)
 def _adds_last(worker, size_bounds, size, rows, columns, full_rows, full_columns):
-    """Add a node whose bicliques hold at most one more row or column: each vertex is a leaf. False for others.
+    """Add a node with one more row or column to hold: each candidate is a leaf. Return False for other nodes.
 
     Parameters
     ----------
@@ -318,7 +319,7 @@ def _adds_last(worker, size_bounds, size, rows, columns, full_rows, full_columns
 
 @njit(nogil=True)
 def _add_few_rows(worker, size_bounds, size, rows, columns, full_rows, full_columns):
-    """Add a node of at most two rows: a leaf for each set of held ones.
+    """Add a node of at most two rows: a leaf for each set of held rows.
 
     Parameters
     ----------
@@ -339,7 +340,7 @@ def _add_few_rows(worker, size_bounds, size, rows, columns, full_rows, full_colu
 
 @njit(nogil=True)
 def _add_few_columns(worker, size_bounds, size, rows, columns, full_rows, full_columns):
-    """As `_add_few_rows`, with the sides exchanged.
+    """The same as `_add_few_rows`, with the sides exchanged.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Arrays of the compiled local counts, by their scope.
+"""Arrays of the compiled local counts: of a frame, and of a thread.
 
-Vertices are rows and columns. Numbers are rows of arrays of words (`cpu.local.words`).
+The vertices are the rows, then the columns. A number is a row of an array of words (`cpu.local.words`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mbe_stage.pq_counts.cpu.layout import FRAME_DEPTH, MEMORY_BUDGET, N_CONTROL
 from mbe_stage.pq_counts.cpu.local.words import NUMBERS
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS
 
-# NumPy integers: with Python integers Numba would compile each function again for each of these.
+# NumPy integers, since Numba would compile each function again for each Python constant.
 ROW, COLUMN = np.int64(0), np.int64(1)
 """Sides of a vertex."""
 
@@ -62,13 +62,14 @@ class LocalWorker(NamedTuple):
     edges : (n_entries, n_words) uint64
         For each entry of each row; empty if edges are not requested.
     totals, values : (4, n_words) uint64
-        Bicliques of all leaves so far, and of the current leaf, with one row and one column of given kinds (`at`).
+        Number of bicliques that contain one row and one column of given kinds (`at`): of all leaves so far, and of the
+        current leaf.
     row_ways, column_ways : (n, n_words) uint64
-        Ways to choose (`cpu.local.leaves.ways`).
+        Binomials (`cpu.local.leaves.ways`).
     entries : (n_entries,) int64
-        The entry of the rows for each entry of the columns; empty if edges are not requested.
+        The position in the rows' lists for each entry of the columns' lists; empty if edges are not requested.
     opened : (n_rows + n_columns,) int64
-        Open vertices: twice their number plus their kind.
+        Open vertices in the order of opening: twice the vertex plus its kind.
     """
 
     frame: LocalFrame
@@ -95,12 +96,12 @@ LOCAL_WORKER = types.NamedTuple(
 
 @njit(nogil=True)
 def at(side, kind, other_kind):
-    """Index into `totals` and `values`, for a vertex of one kind and one of the other side."""
+    """Return the index in `totals` and `values` for a vertex of one kind with one of the other side."""
     return 2 * kind + other_kind if side == ROW else 2 * other_kind + kind
 
 
 def worker_bytes(n_rows: int, n_columns: int, n_entries: int, n_words: int, *, edges: bool) -> int:
-    """Bytes of a thread besides the frame, which is small."""
+    """Return the bytes of a thread's working memory, without the small frame."""
     n_vertices = n_rows + n_columns
     if edges:
         return 12 * n_rows + 8 * n_vertices + 8 * n_words * (2 * n_vertices + n_entries)
@@ -122,11 +123,11 @@ def new_local_worker(
     Parameters
     ----------
     row_ways, column_ways, entries
-        As in `LocalWorker`; threads share them.
+        As in `LocalWorker`; shared by all threads.
     memory_budget : int
         Limit for nodes, in bytes.
     edges : bool
-        True if they are requested.
+        True if counts of edges are requested.
     """
     n_words, n_kinds, n_vertices = row_ways.shape[1], 1 + edges, n_rows + n_columns
 

@@ -5,9 +5,10 @@ a held column are in all of them. An optional row is in C(o - 1, p - h - 1) C(r,
 row and a column depends on their kinds alone.
 
 These numbers are not added to each vertex of each leaf. `totals` has the sums over all leaves so far, and a vertex
-takes part in the leaves between its opening and its closing. So totals are subtracted when it opens and added when it
-closes. An edge gets such a difference of one vertex's sum, too: a neighbour that opens and closes while the vertex is
-open collects the bicliques of both. Vertices that only one leaf opens are added at once.
+*opens* before the first leaf that contains it and *closes* after the last one. So totals are subtracted when it opens
+and added when it closes. An edge also gets such a difference, of the sum of one of its vertices: if a neighbour opens
+and closes while the vertex is open, its sum grows by the bicliques that contain both. Vertices of a single leaf are not
+opened: its numbers are added to them directly.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from mbe_stage.runtime.jit import compiled, steps_of
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions that Python calls."""
+    """Return the steps to compile the functions that Python calls."""
     return steps_of(_fill_ways)
 
 
 def n_ways(most: int, size: int) -> int:
-    """Length of `ways`."""
+    """Return the length of `ways`."""
     return (most + 1) * (size + 1) + 1
 
 
@@ -54,7 +55,7 @@ def _fill_ways(numbers, most, size):
 
 @njit(nogil=True)
 def ways_at(n, k, size):
-    """Index of C(n, k) in `ways`."""
+    """Return the index of C(n, k) in `ways`."""
     return n * (size + 1) + k
 
 

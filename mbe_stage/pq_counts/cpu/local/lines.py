@@ -1,6 +1,6 @@
-"""Open and close vertices of the whole graph, add nodes that are lists, and flush a frame's sums.
+"""Open and close vertices of the graph, add nodes that are adjacency lists, and flush a frame's sums.
 
-Such nodes are adjacency lists with the graph's numbers of their rows and columns (`cpu.list_nodes`).
+These nodes have the graph's numbers of their rows and columns besides the lists (`cpu.list_nodes`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CLOSES, _OPENS = np.int64(0), np.int64(1)
 
 
 class LocalNode(NamedTuple):
-    """A node, with the numbers of its rows and columns in the whole graph: int32."""
+    """A node, with the graph's numbers of its rows and columns, int32."""
 
     lists: Any
     rows: Any
@@ -44,12 +44,12 @@ class LocalNode(NamedTuple):
 
 @njit(nogil=True)
 def reduced_node(size_bounds, size, node):
-    """Reduce a node as `cpu.list_nodes.reduced`.
+    """Reduce a node as `cpu.list_nodes.reduced` does.
 
     Returns
     -------
     full_rows, full_columns : int32
-        Full vertices, in numbers of the graph.
+        Full vertices, as numbers of the graph.
     """
     full_rows, full_columns = np.empty(node.rows.size, np.int32), np.empty(node.columns.size, np.int32)
     n_full_rows = n_full_columns = 0
@@ -86,7 +86,7 @@ def _note_full(numbers, ids, full, n_full):
 
 @njit(nogil=True)
 def _of_kept(numbers, ids, n):
-    """Return the ids by new numbers."""
+    """Return the ids of the kept vertices, by new number."""
     of = np.empty(n, np.int32)
     for vertex in range(numbers.size):
         if numbers[vertex] >= 0:
@@ -113,7 +113,7 @@ def rest_node(node, row):
 
 @njit(nogil=True)
 def _columns_of(node, row):
-    """Return the columns of a row, in numbers of the graph."""
+    """Return the columns of a row, as numbers of the graph."""
     first, end = node.lists.row_offsets[row], node.lists.row_offsets[row + 1]
     columns = np.empty(end - first, np.int32)
     for k in range(first, end):
@@ -161,9 +161,9 @@ def close_vertices(graph, worker, n):
 
 @njit(nogil=True)
 def _shift_edges(graph, worker, vertex, kind, event):
-    """Add to each edge of a vertex its other vertex's sum when this one closes; subtract it when this one opens.
+    """For each edge of a vertex, add the sum of the other vertex when this one closes; subtract it when this one opens.
 
-    Neighbours that stay open have the same sum both times, since sums change when vertices close.
+    A neighbour that stays open has the same sum both times, since sums change when vertices close.
     """
     n_rows = graph.row_offsets.size - 1
     if vertex < n_rows:
@@ -204,7 +204,7 @@ def add_leaf_node(graph, worker, size_bounds, size, node):
 
 @njit(nogil=True)
 def _add_last(graph, worker, size_bounds, size, node, side):
-    """Add a node with one more vertex to hold on a side, the rows of `node`: each of them is a leaf."""
+    """Add a node with one more vertex of `side` to hold, given as the rows of `node`: each row is a leaf."""
     if values_of(worker, size_bounds, _with(size, side, 0, node.columns.size)):
         _add_vertices(graph, worker, 1 - side, node.columns, OPTIONAL)
     offsets = node.lists.row_offsets
@@ -224,7 +224,7 @@ def _add_last(graph, worker, size_bounds, size, node, side):
 
 @njit(nogil=True, inline="always")
 def _with(size, side, n_held, n_optional):
-    """Return the size of a leaf with more held vertices on a side, and optional ones on the other."""
+    """Return the size with more held vertices on one side, and more optional vertices on the other."""
     held_rows, optional_rows, held_columns, optional_columns = size
     if side == ROW:
         return Size(held_rows + n_held, optional_rows, held_columns, optional_columns + n_optional)
@@ -246,7 +246,7 @@ def _add_to(graph, worker, side, vertex, kind):
 
 @njit(nogil=True)
 def _edge_of(graph, row, column):
-    """Find the entry of an existing column in a row."""
+    """Find the position of an existing column in the list of a row."""
     first, end = graph.row_offsets[row], graph.row_offsets[row + 1]
     while end - first > 1:
         middle = (first + end) >> 1
@@ -259,14 +259,14 @@ def _edge_of(graph, row, column):
 
 @njit(nogil=True)
 def flush_frame(graph, worker, node, row_order, column_order):
-    """Add the sums of a frame to those of the graph, and clear them.
+    """Add the sums of a frame to the graph's sums, and clear them.
 
     Parameters
     ----------
     node : LocalNode
         The frame's node.
     row_order, column_order : int64
-        Orders of the frame (`cpu.list_nodes.fill_frame`).
+        Orders of the frame's rows and columns (`cpu.list_nodes.fill_frame`).
     """
     frame, n_kinds = worker.frame, worker.control[N_KINDS]
     for i in range(row_order.size):

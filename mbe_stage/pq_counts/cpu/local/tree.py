@@ -1,4 +1,4 @@
-"""Local counts below some roots: the walk of `cpu.tree`, with vertices that open and close on the way."""
+"""Local counts below some roots: the walk of `cpu.tree`, with vertices that open and close (`leaves`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from mbe_stage.runtime.jit import LONGS, compiled, steps_of
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile the functions of this module."""
+    """Return the steps to compile this module."""
     return steps_of(add_roots)
 
 
@@ -51,11 +51,11 @@ def add_roots(graph, worker, size_bounds, first, end, part, n_parts):
     Parameters
     ----------
     worker : LocalWorker
-        Its sums are useless if it is stopped on the way.
+        The worker; its sums are useless if it is stopped meanwhile.
     size_bounds : (4,) int64
         One cell.
     part, n_parts : int64
-        Only every `n_parts`-th child of each root, from number `part` on.
+        Only every `n_parts`-th child of each root is added, from number `part` on.
     """
     for root in range(first, end):
         n_touched = touch(graph, worker, root)
@@ -128,12 +128,12 @@ def _add_root(graph, worker, size_bounds, root, n_touched, part, n_parts):
 
 @compiled()
 def _walk(graph, worker, size_bounds, size, node, part, n_parts):
-    """Add all leaves below a node, or those of a part of its children. Vertices opened here are closed at the end.
+    """Add all leaves below a node, or below some of its children. Vertices opened here are closed at the end.
 
     Parameters
     ----------
     part, n_parts : int64
-        Children are dealt out in turn; the rest, with optional pivots, counts as one of them.
+        The children are dealt out to the parts in turn; the last child, with an optional pivot, counts as one of them.
     """
     n_open, n_before = worker.control[OPENED], 0
     while not worker.control[STOP]:
@@ -149,7 +149,7 @@ def _walk(graph, worker, size_bounds, size, node, part, n_parts):
         row, row_degree = most_neighbours(node.lists.row_offsets)
         column, column_degree = most_neighbours(node.lists.column_offsets)
         side, pivot = (ROW, column) if n_rows - column_degree < n_columns - row_degree else (COLUMN, row)
-        # Seen from the side of the held vertices: the pivot is then a column.
+        # The node with the held vertices' side as rows: the pivot is then a column.
         seen = node if side == ROW else transposed_node(node)
         missed = missed_rows(seen.lists, pivot)
         gone = np.zeros(seen.rows.size, np.bool_)
@@ -183,9 +183,9 @@ def _child(size_bounds, size, seen, vertex, gone, side):
     Parameters
     ----------
     seen : LocalNode
-        Its rows are the vertices of `side`.
+        The node; its rows are the vertices of `side`.
     gone : bool
-        For each vertex of `side`.
+        True for each vertex of `side` that the child does not contain.
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if side == ROW:
@@ -197,7 +197,7 @@ def _child(size_bounds, size, seen, vertex, gone, side):
 
 @njit(nogil=True, inline="always")
 def _add_end(graph, worker, size_bounds, size, node, is_leaf):
-    """Add a node whose children are not lists."""
+    """Add a leaf node, or a node that fits a frame."""
     if is_leaf:
         add_leaf_node(graph, worker, size_bounds, size, node)
         return

@@ -1,8 +1,7 @@
 """Numbers of several 64-bit words, the lowest first: rows of an array of uint64.
 
-Arithmetic is modulo 2^(64 `n_words`). Sums are differences, so intermediate values below zero are harmless: only the
-final numbers have to fit, and their size is known in advance. One word is the usual case, with its own path through
-each function.
+Arithmetic is modulo 2^(64 `n_words`), so intermediate values below zero are harmless: only the final numbers have to
+fit, and their size is known in advance. Each function has a fast path for the usual case of one word.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _NOTHING = np.uint64(0)
 
 
 def n_words(largest: int) -> int:
-    """Return the words that hold every number up to `largest`, at least one.
+    """Return the number of words for every number up to `largest`, at least one.
 
     Examples
     --------
@@ -89,7 +88,7 @@ def multiply(products, i, ones, j, others, k):
             total = products[i, m + place] + low
             high += np.uint64(total < low)
             total += carry
-            # Never above 64 bits: a product of two words has room for two more.
+            # The carry is below 2^64: a product of two words plus two more words fits two words.
             carry = high + np.uint64(total < carry)
             products[i, m + place] = total
 
@@ -106,7 +105,7 @@ def _wide(one, other):
 
 @njit(nogil=True)
 def is_zero(numbers, i):
-    """True if a number is zero."""
+    """Return True if a number is zero."""
     bits = _NOTHING
     for k in range(numbers.shape[1]):
         bits |= numbers[i, k]

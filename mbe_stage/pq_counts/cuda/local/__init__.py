@@ -1,1 +1,1 @@
-"""Local counts on a GPU: the (p, q)-bicliques of a cell that contain each vertex, and each edge."""
+"""Local counts on a GPU: numbers of a cell's (p, q)-bicliques that contain each vertex, and each edge."""

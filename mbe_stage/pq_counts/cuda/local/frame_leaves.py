@@ -1,8 +1,9 @@
 """Add the leaves of a frame's nodes to the sums of the frame's vertices and pairs.
 
-Each lane has two rows and two columns, and adds to them alone. A vertex on the path gets the bicliques of all leaves of
-a node. A vertex of only some leaves collects theirs, over the bits of its neighbours. Pairs with a row on the path are
-not touched here: they get what the columns collect while the row is open (`open_row`, `close_rows`).
+Each lane has two rows and two columns, and adds only to their sums. A vertex on the path gets the bicliques of all
+leaves of a node. A vertex of only some leaves collects the bicliques of these leaves, over the bits of its neighbours.
+Pairs with a row on the path are not updated here: they get what the columns collect while the row is open (`open_row`,
+`close_rows`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _L = np.int64
 
 
 class _Others(NamedTuple):
-    """Bicliques of a node's leaves for a lane's two vertices of the other side: with held and with optional members."""
+    """Number of bicliques of a node's leaves, for a lane's two vertices, with held and with optional members."""
 
     with_held: Any
     with_optional: Any
@@ -47,7 +48,7 @@ def clear_sums(own):
 
 @cuda.jit(device=True, forceinline=True)
 def frame_path(work):
-    """Return the frame's path; it is in shared memory, where it takes no registers."""
+    """Return the frame's path; it stays in shared memory to save registers."""
     frame, place = work.own.frame, _I(work.own.frame_at + local_layout.FRAME_PATH)
     return FramePath(frame[place], frame[place + 1], frame[place + 2], frame[place + 3])
 
@@ -67,14 +68,14 @@ def set_frame_path(path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def vertices_of_lane(work):
-    """Load the two rows and the two columns of this lane. Loaded each time, they take no registers in between."""
+    """Load the two rows and the two columns of this lane, again at each use to save registers."""
     frame, place = work.own.frame, _I(work.own.frame_at + cuda.laneid)
     return frame[place], frame[place + 32], frame[place + 64], frame[place + 96]
 
 
 @cuda.jit(device=True, forceinline=True)
 def _add_to_sums(vertex, with_held, with_optional, work):
-    """Add the bicliques with held and with optional vertices of the other side to this lane's vertex of the frame."""
+    """Add bicliques to this lane's vertex of the frame: with held, and with optional vertices of the other side."""
     own, launch = work.own, work.launch
     place = _I(own.frame_at + SUMS + vertex)
     own.frame[place] = np.uint64(_L(own.frame[place]) + with_held)
@@ -85,12 +86,12 @@ def _add_to_sums(vertex, with_held, with_optional, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_to_path(values, work):
-    """Add to the frame's vertices on the path, and to its totals.
+    """Add bicliques to the frame's vertices on the path, and to its totals.
 
     Parameters
     ----------
     values : Values
-        Those of all leaves of a node.
+        Sum over all leaves of a node.
     """
     own, path = work.own, frame_path(work)
     lane = _I(cuda.laneid)
@@ -115,14 +116,14 @@ def _add_to_path(values, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _column_sums(kind, own):
-    """Sums of this lane's two columns with rows of a kind so far, int64."""
+    """Return this lane's two column sums so far, of bicliques with rows of a kind, int64."""
     place = _I(own.frame_at + SUMS + FRAME_VERTICES * kind + layout.FRAME_WIDTH + cuda.laneid)
     return _L(own.frame[place]), _L(own.frame[place + 32])
 
 
 @cuda.jit(device=True, forceinline=True)
 def open_row(row, kind, work):
-    """Put a row of the frame on the path: sums of its columns from here on belong to its pairs."""
+    """Put a row of the frame on the path: from now on, the sums of columns also belong to its pairs."""
     own, mine = work.own, work.mine
     low, high = _column_sums(kind, own)
     place = _I(layout.FRAME_WIDTH * row + cuda.laneid)
@@ -132,7 +133,7 @@ def open_row(row, kind, work):
 
 @cuda.jit(device=True, forceinline=True)
 def close_rows(rows, kind, work):
-    """Take rows of the frame off the path."""
+    """Take rows of the frame off the path, and add the sums of columns since `open_row` to their pairs."""
     own, mine = work.own, work.mine
     low, high = _column_sums(kind, own)
     while rows != np.uint64(0):
@@ -166,7 +167,7 @@ def add_end(end, rows, columns, chosen, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_remaining(rows, columns, values, work):
-    """Add a leaf to its node's remaining vertices, which are optional.
+    """Add a leaf to the remaining vertices of its node, which are optional.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def _add_remaining(rows, columns, values, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_remaining_pairs(rows, columns, values, path, mine):
-    """Add a leaf to the pairs of its node's remaining rows."""
+    """Add a leaf to the pairs of the remaining rows of its node."""
     lane = _I(cuda.laneid)
     while rows != np.uint64(0):
         row = first_of(rows)
@@ -200,7 +201,7 @@ def _add_remaining_pairs(rows, columns, values, path, mine):
 
 @cuda.jit(device=True, forceinline=True)
 def _seen(values, by_rows):
-    """Order the numbers with the members' kind first: members are rows, or columns."""
+    """Return values with the kind of the members (rows or columns) first."""
     if by_rows:
         return values
     return Values(values.held_held, values.optional_held, values.held_optional, values.optional_optional)
@@ -219,7 +220,7 @@ def _of_lane(values, lane):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_members(by_rows, first, rows, columns, chosen, work):
-    """Add a leaf for each row (or column) that is held, one without any, and one with both if there are two.
+    """Add a leaf for each row (or column), held alone; one without any; and one with both if there are two.
 
     Parameters
     ----------
@@ -232,14 +233,14 @@ def _add_members(by_rows, first, rows, columns, chosen, work):
     """
     own, mine, launch = work.own, work.mine, work.launch
     lane, bounds, vertices = _I(cuda.laneid), launch.bounds, vertices_of_lane(work)
-    # Undecided; `leaf_of_lane` checks for `BY_ROWS`.
+    # The kind of end, known at run time only; `leaf_of_lane` compares it with `BY_ROWS`.
     end = BY_ROWS if by_rows else BY_ROWS + 1
     members, others = (rows, columns) if by_rows else (columns, rows)
     is_leaf, leaf = leaf_of_lane(1, end, rows, columns, chosen, own, bounds)
     second = values_of(is_leaf, leaf, work)
     is_leaf, leaf = leaf_of_lane(2, end, rows, columns, chosen, own, bounds)
     more = values_of(is_leaf, leaf, work)
-    # At once, so that finished values take no registers.
+    # Added here to free the registers of the values.
     _add_to_path(sum_of_lanes(added(added(first, second), more), launch), work)
     one, other, more = _seen(first, by_rows), _seen(second, by_rows), _seen(more, by_rows)
     without, both = _of_lane(more, 0), _of_lane(more, 1)
@@ -249,7 +250,7 @@ def _add_members(by_rows, first, rows, columns, chosen, work):
     high_member = first_of(np.uint64(members & ~bit_of(low_member)))
     of_both = np.uint64(others & own.frame[members_at + low_member])
     of_both = np.uint64(of_both & own.frame[members_at + max(high_member, _I(0))])
-    # Vertices of a frame: rows, then columns.
+    # Positions among the frame's vertices: rows, then columns.
     member_vertex, other_vertex = (
         (lane, _I(lane + layout.FRAME_WIDTH)) if by_rows else (_I(lane + layout.FRAME_WIDTH), lane)
     )
@@ -275,14 +276,14 @@ def _add_members(by_rows, first, rows, columns, chosen, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _gathered(by_rows, members, one, other, launch, vertices):
-    """Sum the leaves with one member for this lane's vertices of the other side.
+    """Sum the leaves with one held member, for this lane's vertices of the other side.
 
     Parameters
     ----------
     by_rows : bool
     members : uint64
     one, other : Values
-        Values of this lane's first and second member, seen from the members' side.
+        Values of this lane's first and second member, with the members' kind first (`_seen`).
     launch : LocalLaunch
     vertices : four uint64
     """
@@ -309,7 +310,7 @@ def _gathered(by_rows, members, one, other, launch, vertices):
 
 @cuda.jit(device=True, forceinline=True)
 def _with_common(gathered, of_both, without, both):
-    """Add the leaf without members, which all others contain, and the leaf with two."""
+    """Add the leaf without held members, which contains all vertices of the other side, and the leaf with two."""
     lane = _I(cuda.laneid)
     low, low_optional = gathered.with_held + without.held_optional, gathered.with_optional + without.optional_optional
     high = gathered.high_with_held + without.held_optional
@@ -325,15 +326,15 @@ def _with_common(gathered, of_both, without, both):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_pairs_of_rows(rows, columns, one, other, both, of_both, path, mine, vertices):
-    """Add to the pairs of rows that are held in turn.
+    """Add bicliques to the pairs of rows that are held in turn.
 
     Parameters
     ----------
     rows, columns : uint64
     one, other, both : Values
-        Values of this lane's two rows, and of the leaf with two.
+        Values of this lane's two rows, and of the leaf with both rows.
     of_both : uint64
-        The columns of that leaf.
+        Columns of the leaf with both rows.
     mine : (n,) int64
         This warp's words of scratch.
     vertices : four uint64
@@ -361,17 +362,17 @@ def _add_pairs_of_rows(rows, columns, one, other, both, of_both, path, mine, ver
 
 @cuda.jit(device=True, forceinline=True)
 def _add_pairs_of_columns(rows, columns, gathered, one, other, both, of_both, path, mine, vertices):
-    """Add to the pairs of optional rows with some of the columns that are held in turn.
+    """Add bicliques to the pairs of optional rows with the columns that are held in turn.
 
     Parameters
     ----------
     rows, columns : uint64
     gathered : _Others
-        Those of this lane's two rows.
+        Numbers for this lane's two rows.
     one, other, both : Values
-        Values of this lane's two columns, and of the leaf with two, columns first.
+        Values of this lane's two columns, and of the leaf with both columns; the kind of columns first.
     of_both : uint64
-        The rows of that leaf.
+        Rows of the leaf with both columns.
     mine : (n,) int64
         This warp's words of scratch.
     vertices : four uint64

@@ -1,6 +1,6 @@
-"""The walk of a frame for local counts: the tree of `cuda.frame_walk`, with the path of its vertices.
+"""The walk of a frame for local counts: the tree of `cuda.frame_walk`, with the path of each node.
 
-Levels of a frame's stack, and as nodes: with the path, and with what the frame's vertices are in the graph.
+Entries of the stack, and their nodes, also store the path, and the graph's vertex of each vertex of the frame.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _I = np.int32
 
 @cuda.jit(device=True, forceinline=True)
 def push(depth, rows, columns, key, pivot, path, work):
-    """Push a node on the stack whose children are to be visited.
+    """Push an open node on the stack.
 
     Parameters
     ----------
     depth : int32
-        Entries before.
+        Number of entries before.
     rows, columns : uint64
     key : int64
     pivot : int32
@@ -78,7 +78,7 @@ def push(depth, rows, columns, key, pivot, path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def path_of_entry(fields, first):
-    """Read the frame's path of an entry; `first` is its position."""
+    """Read the frame's path from an entry's fields; `first` is its position."""
     return FramePath(
         np.uint64(fields[first]),
         np.uint64(fields[first + 1]),
@@ -89,7 +89,7 @@ def path_of_entry(fields, first):
 
 @cuda.jit(device=True, forceinline=True)
 def _frame_words(n_path):
-    """Words of a frame in the pool, including the path outside, int64."""
+    """Return the words of a frame in the pool, including the path outside, int64."""
     return _L(FRAME_WORDS + n_path)
 
 
@@ -113,7 +113,7 @@ def _write_frame(pool_offset, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_entry(node, entry, n_path, work):
-    """Write a node for a stack entry; return its number of children left, int32."""
+    """Write a stack entry as a node; return the number of its remaining children, int32."""
     mine, nodes = work.mine, work.device.nodes
     first = _I(ENTRY_FIELDS * entry)
     if cuda.laneid == 0:
@@ -125,7 +125,7 @@ def _write_entry(node, entry, n_path, work):
     return _I(size_of(np.uint64(mine[local_layout.STACK_AT + first + local_layout.MISSING])) + 1)
 
 
-# Instead of a frame: the number of vertices on the path outside.
+# The generic argument `frame` is the number of vertices on the path outside.
 share_local_entry, keep_local_entries = stack_entries_with(_frame_words, _write_frame, _write_entry)
 
 
@@ -143,7 +143,7 @@ def open_local_entry(node, child, work, bounds):
     chosen : Chosen
     path : FramePath
     n_path : int32
-        Vertices on the path outside.
+        Number of vertices on the path outside the frame.
     pool_offset : int64
         Offset of the frame in the pool.
     """
@@ -172,7 +172,7 @@ def open_local_entry(node, child, work, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def with_vertex(path, vertex, is_row_pivot, is_last):
-    """Return the path of a child: plus the optional pivot in the last child, else plus the held vertex.
+    """Return the path of a child: with the optional pivot for the last child, otherwise with the held vertex.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def _open_rows(rows, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _back_to(kept, work):
-    """Close the rows that are not on the path of an earlier entry."""
+    """Close the rows that are not on `kept`, the path of an earlier entry."""
     if work.launch.with_edges:
         path = frame_path(work)
         close_rows(np.uint64(path.held_rows & ~kept.held_rows), HELD, work)
@@ -284,7 +284,7 @@ def _next_child(depth, work):
     gone = bit_of(member)
     if not is_last and cuda.laneid == 0:
         stack[entry + local_layout.MISSING] = np.int64(np.uint64(missing & ~gone))
-    # Side of the vertex that leaves the node: the pivot's in the last child, else the other one.
+    # Remove the vertex from its side: the pivot's side for the last child, otherwise the other side.
     if by_columns == is_last:
         rows = np.uint64(rows & ~gone)
         if is_last:
@@ -312,14 +312,14 @@ def _next_child(depth, work):
 
 @cuda.jit(device=True, forceinline=True)
 def walk_local_frame(rows, columns, chosen, path, n_path, pool_offset, work):
-    """Add all nodes below a node. If the quantum ends before, the rest becomes nodes (`keep_local_entries`).
+    """Add all leaves below a node. If the quantum ends earlier, the stack becomes nodes (`keep_local_entries`).
 
     Parameters
     ----------
     rows, columns : uint64
-        Those of the frame in shared memory.
+        Masks of the node in the frame in shared memory.
     n_path : int32
-        Vertices on the path outside the frame.
+        Number of vertices on the path outside the frame.
     pool_offset : int64
         As in `share_local_entry`.
     """

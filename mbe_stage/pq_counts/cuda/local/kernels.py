@@ -1,4 +1,4 @@
-"""The kernel of local counts: persistent warps, as in `cuda.kernels`, that add to vertices and edges."""
+"""The kernel of local counts: persistent warps, as in `cuda.kernels`, add to the sums of vertices and edges."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _L = np.int64
 
 @cuda.jit(device=True, forceinline=True)
 def _local_submatrix_of(node, child, work):
-    """Make the submatrix of a root, or of a child of a node wider than a frame; its path is this warp's.
+    """Make the submatrix of a root, or of a child of a node wider than a frame, and set this warp's path.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def _local_submatrix_of(node, child, work):
     Returns
     -------
     place : int64
-        Position of the matrix; -1 if the pool is short.
+        Position of the matrix; -1 if the pool is too full.
     n_rows, n_columns, n_words : int32
     chosen : Chosen
     vertices : MatrixVertices
@@ -77,9 +77,9 @@ def _local_submatrix_of(node, child, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _do_local_task(node, child, newest, n_reserved, work):
-    """Add a root or a child of a node, walk it, or make a node of it (`persistent_loop`). It needs no reserved slots.
+    """Process a root or a child of a node for `persistent_loop`: add it, walk it, or write it as a node.
 
-    An unfinished task has added nothing.
+    It needs no reserved slots. A task that could not be finished has added nothing.
     """
     own, mine, device, launch = work.own, work.mine, work.device, work.launch
     bounds = launch.bounds
@@ -141,7 +141,7 @@ def _add_work(graph, warps, device, scratch, sums, with_edges, techniques):
         Global, shared by all warps.
     with_edges : bool
     techniques : int
-        Both known at compile time.
+        Both are constants of the compiled kernel.
     """
     own = own_of(warps)
     mine = held(scratch.words[this_warp()])
@@ -152,18 +152,18 @@ def _add_work(graph, warps, device, scratch, sums, with_edges, techniques):
 
 
 def add_vertices_warp_per_task(graph, warps, device, scratch, sums):
-    """Add up the bicliques of each row and column."""
+    """Count the bicliques of each row and column."""
     _add_work(graph, warps, device, scratch, sums, False, ALL_TECHNIQUES)
 
 
 def add_edges_warp_per_task(graph, warps, device, scratch, sums):
-    """Add up the bicliques of each row, column and entry."""
+    """Count the bicliques of each row, column and edge."""
     _add_work(graph, warps, device, scratch, sums, True, ALL_TECHNIQUES)
 
 
 @cache
 def local_kernel_for(with_edges: bool) -> Any:
-    """Return the kernel for vertices, or for edges, too; compiled at its launch."""
+    """Return the kernel for vertices, or for vertices and edges; compiled at its launch."""
     compiled = kernel(
         GRAPH,
         WARPS,

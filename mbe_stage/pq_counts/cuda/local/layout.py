@@ -1,8 +1,7 @@
 """Layout of local counts in device memory, besides that of `cuda.layout`.
 
-Vertices are rows and columns of the graph: a row has its own number, a column its number plus the number of rows. The
-vertices of a frame are 64 rows, then 64 columns. A vertex in all leaves below a node is on the node's *path*, held or
-optional.
+A vertex is a row or a column: a row has its own number, a column its number plus the number of rows. The vertices of a
+frame are 64 rows, then 64 columns. A vertex in all leaves below a node is on the node's *path*, as held or optional.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ FRAME_WORDS = layout.MATRIX_WORDS + FRAME_VERTICES
 
 PAIRS = layout.FRAME_WIDTH * layout.FRAME_WIDTH
 
-# In a warp's words of shared memory, after rows and columns: for each vertex of the frame the bicliques that contain
-# it, and those that also contain an optional vertex of the other side; the four numbers of all leaves; and the frame's
-# vertices on the path: held and optional rows, held and optional columns.
+# A warp's words of shared memory, after rows and columns: for each vertex of the frame, the number of bicliques with
+# held vertices of the other side, then with optional ones; the four totals over all leaves (`Values`); the frame's
+# vertices on the path (`FramePath`).
 SUMS = layout.STACK
 TOTALS = SUMS + 2 * FRAME_VERTICES
 FRAME_PATH = TOTALS + 4
 
-# Fields of a stack entry, int64: rows, columns and those missed by the pivot; key of the held and optional vertices,
-# and pivot; and the frame's vertices on the path.
+# Fields of a stack entry, int64: rows, columns, and the missed vertices to hold next; key of the held and optional
+# vertices, and pivot; the frame's vertices on the path.
 ROWS, COLUMNS, MISSING, KEY, PIVOT = range(5)
 HELD_ROWS, OPTIONAL_ROWS, HELD_COLUMNS, OPTIONAL_COLUMNS = range(5, 9)
 ENTRY_FIELDS = 9
@@ -39,8 +38,8 @@ STACK_AT = VERTICES_AT + FRAME_VERTICES
 PAIRS_AT = STACK_AT + ENTRY_FIELDS * layout.STACK_ENTRIES
 PATH_AT = PAIRS_AT + PAIRS
 
-# Fields of a node besides those of every node: the frame's vertices on the path, and the number of vertices on the path
-# outside.
+# Fields of a node besides the fields of `cuda.layout`: the frame's vertices on the path, and the number of vertices on
+# the path outside.
 FIRST_OF_PATH = layout.MISSING + 1
 N_PATH = layout.CURSOR + 1
 
@@ -67,13 +66,14 @@ class Sums(NamedTuple):
     vertices : (n_rows + n_columns,) int64
         Number of bicliques that contain each vertex.
     edges : (n_entries,) int64
-        For each entry of each row; one number if edges are not requested.
+        Number of bicliques that contain each edge, in the order of the rows' lists; one number if edges are not
+        requested.
     total : (1,) int64
         Number of bicliques.
     row_ways, column_ways : (n,) int64
         C(n, k) at ``n * (size + 1) + k``, with `size` rows (columns) per biclique.
     constants : (N_CONSTANTS,) int64
-        Modulus of all numbers, 0 if they fit; rows of the graph; first of a warp's weights.
+        Modulus of all numbers, 0 if they fit 63 bits; number of rows; position of the weights in a warp's scratch.
     """
 
     vertices: Any
@@ -85,22 +85,23 @@ class Sums(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """One row per warp. Its parts share one array, since a pointer to each would take registers.
+    """Scratch memory, one row per warp. Its parts are in one array, since a pointer to each would take registers.
 
     Attributes
     ----------
     words : (n_warps, n) int64
-        `VERTICES_AT` is the begin of the graph's vertices of the frame; `STACK_AT` that of the stack. At `PAIRS_AT`
-        are the numbers of each row of the frame with each column, zeros between two frames. At `PATH_AT` are the
-        graph's vertices on the path, with their kinds (`matrices.optional_vertex`). Weights follow: the bicliques of
-        the leaf of a row, or column, of a wide matrix, with held and with optional vertices of the other side.
+        From `VERTICES_AT` on: the graph's vertex of each vertex of the frame. From `STACK_AT` on: the stack. From
+        `PAIRS_AT` on: the number for each row of the frame with each column, zeros between two frames. From `PATH_AT`
+        on: the graph's vertices on the path, with their kinds (`matrices.optional_vertex`). Then weights: for each row,
+        or column, of a wide matrix, the number of bicliques of its leaf, with held and with optional vertices of the
+        other side.
     """
 
     words: Any
 
 
 class FramePath(NamedTuple):
-    """The frame's vertices on the path: masks, uint64."""
+    """The frame's vertices on the path, as masks, uint64."""
 
     held_rows: Any
     optional_rows: Any
@@ -109,7 +110,7 @@ class FramePath(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Bicliques of leaves for a row of one kind with a column of another, int64."""
+    """Number of bicliques that contain one row and one column, by the kinds of row and column in the leaf; int64."""
 
     held_held: Any
     held_optional: Any
@@ -127,7 +128,7 @@ class LocalLaunch(NamedTuple):
     n_rows : int32
         Rows of the graph.
     techniques : int
-        As in `Launch`, plus `with_edges`: known at compile time.
+        As in `Launch`; like `with_edges` a constant of the compiled kernel.
     with_edges : bool
     """
 
@@ -139,7 +140,7 @@ class LocalLaunch(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Everything a warp works with.
+    """Data of a warp's work.
 
     Attributes
     ----------

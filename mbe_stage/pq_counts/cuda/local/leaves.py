@@ -1,11 +1,11 @@
-"""Bicliques of a leaf, for each of its vertices (as in `cpu.local.leaves`).
+"""Number of a leaf's bicliques for each of its vertices (as in `cpu.local.leaves`).
 
 A leaf of h held and o optional rows, g held and r optional columns is C(o, p - h) C(r, q - g) bicliques. A held row and
 a held column are in all of them. An optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on. So the number for a
 row and a column depends on their kinds alone.
 
-Each number is at most that of all bicliques, as is each final sum. If that is below 2^63, nothing overflows. Otherwise
-numbers are computed modulo a prime below 2^31, and again for each further prime (`digits`).
+No number or sum exceeds the number of all bicliques. If that is below 2^63, nothing overflows. Otherwise all numbers
+are computed modulo several primes below 2^31, in a search for each (`digits`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def reduced(number, sums):
 
 @cuda.jit(device=True, forceinline=True)
 def values_of(is_leaf, chosen, work):
-    """Bicliques of a lane's leaf, if it has one."""
+    """Return the numbers of bicliques of a lane's leaf; zeros without a leaf."""
     sums, launch = work.sums, work.launch
     whole_whole, whole_with, with_whole, with_with = _L(0), _L(0), _L(0), _L(0)
     bounds = launch.bounds
@@ -54,7 +54,7 @@ def values_of(is_leaf, chosen, work):
 
 @cuda.jit(device=True, forceinline=True)
 def of_kinds(values, row_kind, column_kind):
-    """The number for a row and a column of given kinds."""
+    """Return the number for a row and a column of given kinds."""
     if row_kind == HELD:
         return values.held_held if column_kind == HELD else values.held_optional
     return values.optional_held if column_kind == HELD else values.optional_optional
@@ -73,6 +73,6 @@ def added(one, other):
 
 @cuda.jit(device=True, forceinline=True)
 def sum_of_lanes(values, launch):
-    """Sum the values of all lanes, for all of them; that of two optional vertices with edges only."""
+    """Return the sum of all lanes' values to all lanes; the number of two optional vertices only with edges."""
     both = sum_all(values.optional_optional) if launch.with_edges else _L(0)
     return Values(sum_all(values.held_held), sum_all(values.held_optional), sum_all(values.optional_held), both)

@@ -1,4 +1,4 @@
-"""Sums of the whole graph: of vertices, of vertices on a path, and of edges; and flushing a frame's sums."""
+"""Add to the graph's sums: of vertices, of vertices on a path, of edges; flush the sums of a frame."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_to_vertex(vertex, number, work):
 
 @cuda.jit(device=True, forceinline=True)
 def add_to_edge(row, column, number, work):
-    """Add a lane's number to an existing edge of the graph; `column` is a vertex."""
+    """Add a lane's number to an existing edge of the graph; `column` is the number of a vertex."""
     graph, sums, launch = work.graph, work.sums, work.launch
     if number != 0:
         member = _I(column - launch.n_rows)
@@ -99,12 +99,12 @@ def _add_path_edges(n_path, values, work):
 
 @cuda.jit(device=True, forceinline=True)
 def flush_frame(n_path, work):
-    """Add the sums of a frame to those of the graph. No row of it is open.
+    """Add the sums of a frame to the graph's sums. No row of the frame is open.
 
     Parameters
     ----------
     n_path : int32
-        Vertices on the path outside the frame.
+        Number of vertices on the path outside the frame.
     """
     own, mine, launch = work.own, work.mine, work.launch
     cuda.syncwarp()
@@ -125,7 +125,7 @@ def flush_frame(n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _flush_pairs(work):
-    """Flush per (row, column) counts of the frame; clear them after use."""
+    """Flush the numbers of the frame's pairs of a row and a column."""
     own, mine = work.own, work.mine
     lane = _I(cuda.laneid)
     row = _I(0)
@@ -144,7 +144,7 @@ def _flush_pairs(work):
 
 @cuda.jit(device=True, forceinline=True)
 def _flush_path_edges(n_path, work):
-    """Flush the counts of each vertex on the path outside with the frame's vertices of the other side.
+    """Flush the numbers of pairs of a vertex on the path outside and a vertex of the frame.
 
     Parameters
     ----------

@@ -19,12 +19,12 @@ class LocalSizes:
     Attributes
     ----------
     search : SearchSizes
-        Its nodes include the vertices of their matrix, and their path.
+        Sizes for `plan_memory`; nodes include the vertices of their matrix, and their path.
     n_columns : int
     edges : bool
-        True if they are requested.
+        True if counts of edges are requested.
     most_path : int
-        Most vertices of the graph on a path.
+        Most vertices on a path.
     n_weights : int
         Most rows, or columns, of a submatrix.
     """
@@ -53,13 +53,13 @@ class LocalSizes:
         paths : (n_rows,) int64
             Two-step paths from each row to later ones.
         most : tuple of int
-            Rows and columns of a biclique.
+            Most rows and columns of a biclique.
         edges : bool
         """
         n_rows, degrees = paths.size, np.diff(row_offsets)
         matrix_rows = np.minimum(np.arange(n_rows - 1, -1, -1), paths // most[1])
         words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
-        # A vertex of the matrix stays a vertex of the node, or goes onto its path, as the root does.
+        # Each vertex of the matrix is also a vertex of the node or on its path; the root is on its path.
         words += matrix_rows + degrees + 1
         max_matrix_rows, max_degree = int(matrix_rows.max(initial=0)), int(degrees.max(initial=0))
         most_path = max_matrix_rows + max_degree + 1
@@ -79,7 +79,7 @@ class LocalSizes:
 
     @property
     def scratch_words(self) -> int:
-        """Words of 64 bits of a warp's scratch."""
+        """Number of 64-bit words of a warp's scratch."""
         return PATH_AT + self.most_path + 2 * self.n_weights
 
     @property
@@ -89,13 +89,13 @@ class LocalSizes:
 
     @property
     def fixed_bytes(self) -> int:
-        """Bytes of the graph's lists, sums and binomials."""
+        """Bytes of the lists, sums and binomials, which all warps share."""
         search = self.search
         # Row and column offsets, members of both sides, positions, and the order of the roots.
         lists = 16 * search.n_edges + 8 * (search.n_rows + self.n_columns + 2) + 4 * search.n_rows
         ways = (search.max_column_degree + 1) * (search.most_rows + 1)
         ways += (search.max_row_degree + 1) * (search.most_columns + 1)
-        # While lists are made, there is also a number of 64 bits for each entry.
+        # A further 64-bit number per entry while lists are made.
         return lists + 32 * search.n_edges + 8 * (self.n_sums + ways + 1 + N_CONSTANTS)
 
     def plan(self, n_blocks: int, budget: int) -> MemoryPlan:
@@ -110,7 +110,7 @@ class LocalSizes:
         return plan_memory(self.search, n_blocks, budget - self.fixed_bytes)
 
     def check(self, budget: int) -> None:
-        """Raise if a budget is not enough; `needed_bytes` is."""
+        """Raise an error with the needed bytes if the budget is not enough."""
         needed = self.fixed_bytes + least_bytes(self.search)
         if needed > budget:
             what = "vertex and edge" if self.edges else "vertex"

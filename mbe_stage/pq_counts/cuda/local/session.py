@@ -3,8 +3,8 @@
 Numbers below 2^63 need one search. For larger ones there is a search for each prime of `digits.moduli`.
 
 If barriers may be requested, a query is counted in rounds: local counts of a root are known once all cells are searched
-below it, so a barrier can only follow all cells of some roots. A round counts for a while, holds the other roots back,
-and searches each cell below the counted ones.
+below it, so a barrier can only follow all cells of some roots. A round counts below some roots for a while, and then
+searches each cell below the same roots.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from mbe_stage.tasks import Task, positions, without
 
 _SHORTEST_QUANTUM = 0.01
 _SUMS_BYTES = 32
-"""Bytes of each number from the device: the number, and twice its digits."""
+"""Bytes on the host for each sum: the number, and two copies of its digits."""
 ROUND_SECONDS = 1.0
-"""Least seconds that a round counts before it finishes the begun roots: short compared with the time between
+"""Least seconds that a round counts before it only finishes begun roots; short compared with the time between
 checkpoints."""
 TIMES_ITS_BEGINNING = 20.0
-"""A round counts this many times as long as the time to its first quantum, since each round prepares the graph."""
+"""A round counts at least this many times as long as its first result takes, since each round prepares the graph."""
 _BEFORE_THE_END = 0.999
 
 
@@ -87,7 +87,7 @@ class LocalSession(Session):
 
 
 def device_lists(lists: Any) -> Graph:
-    """Copy the lists of a core for kernels: all rows are roots, those with the most two-step paths first.
+    """Copy the lists of a core to the device: all rows are roots, in descending number of two-step paths.
 
     Parameters
     ----------
@@ -119,14 +119,14 @@ class DeviceCounting:
     budget : int
         Bytes of device memory.
     overrides : dict
-        Fields of the plan. For tests.
+        Fields of the plan to replace, for tests.
     facts : dict
-        Receives statistics of the warps, added up.
+        Statistics of the warps are added to these.
 
     Attributes
     ----------
     n_nodes : int
-        Visited so far.
+        Number of nodes visited so far.
 
     Raises
     ------
@@ -149,14 +149,14 @@ class DeviceCounting:
         self.n_nodes = 0
 
     def run(self, rows: np.ndarray | None, deadline: float = math.inf) -> Generator[tuple[SumsOfCell | None, float]]:
-        """Search below some rows, or all: yield the share of the work that is done, and the sums at the end.
+        """Search below some rows, or all: yield the finished share of the work, and the sums at the end.
 
         Parameters
         ----------
         rows : (n,) int64 or None
         deadline : float, optional
-            By `time.perf_counter`. Sums until then are lower bounds; numbers that need several searches are not known
-            then.
+            Time limit by `time.perf_counter`. Sums until then are lower bounds; numbers that need several searches are
+            unknown.
         """
         primes = moduli(self._count)
         found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -206,7 +206,7 @@ class DeviceCounting:
             is_wanted = cp.zeros(search.n_rows, cp.bool_)
             is_wanted[cp.asarray(rows)] = True
             graph = graph._replace(order=cp.ascontiguousarray(graph.order[is_wanted[graph.order]]))
-        # A quantum ends before the deadline.
+        # Half of the remaining time at most, so that a quantum ends before the deadline.
         left = max(_SHORTEST_QUANTUM, (deadline - time.perf_counter()) / 2)
         plan = replace(plan, quantum_seconds=min(plan.quantum_seconds, left))
         size_bounds = (search.most_rows, search.most_rows, search.most_columns, search.most_columns)
@@ -221,28 +221,28 @@ class DeviceLocalSearch(LocalSearch):
     Parameters
     ----------
     graph : BipartiteCSR
-        On the host.
+        The user's graph, on the host.
     query : PqQuery
     search : PlannedSearch
-        Of the same.
+        The search for the counts of the same query.
     execution : Execution
-        Its memory budget is for the tables, which are on the host.
+        Options; the memory budget limits the tables, which are on the host.
     detail : Detail
-        Vertices, or edges too.
+        Vertices, or vertices and edges.
     device_budget : int
         Bytes of device memory.
     overrides : dict
-        Fields of each plan. For tests.
+        Fields of each plan to replace, for tests.
 
     Attributes
     ----------
     facts : dict
-        Statistics of the warps, over all cells.
+        Statistics of the warps, summed over all cells.
 
     Raises
     ------
     MemoryBudgetExceeded
-        The tables do not fit the host's budget, or a search does not fit the device's.
+        The tables exceed the host's budget, or a search exceeds the device's.
     """
 
     def __init__(
@@ -262,7 +262,7 @@ class DeviceLocalSearch(LocalSearch):
         super().__init__(graph, query, search, execution, detail)
 
     def let_go(self) -> None:
-        """Free the device memory kept between two calls of `blocks`."""
+        """Free the device memory that is kept between calls of `blocks`."""
         self._on_device = None
 
     def _beside(self) -> tuple[str, str]:
@@ -288,7 +288,7 @@ class DeviceLocalSearch(LocalSearch):
 
 
 class LocalBlocks(Protocol):
-    """Searches all cells below some rows: `cells.DeviceLocalSearch`."""
+    """The interface of `DeviceLocalSearch`: searches all cells below some rows."""
 
     n_searched: int
 
@@ -304,23 +304,24 @@ class LocalBlocks(Protocol):
         """Yield the local counts of the rows."""
 
     def let_go(self) -> None:
-        """Free the device memory kept between two calls."""
+        """Free the device memory that is kept between calls."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounds:
-    """Runs the counts, which show how large the numbers get, and then the local counts.
+    """Runs the counts first, which show how large the numbers get, and then the local counts.
 
     Attributes
     ----------
     counted : callable
-        Counts below some tasks, or all, with a barrier of its own; returns a generator.
+        Function that counts below some tasks, or all for None, with its own barrier; returns a generator of blocks.
     query : PqQuery
     local : LocalBlocks
     ranges : callable
-        Returns the ranges of some tasks, or of all for None. The first root stands for the counts known from degrees.
+        Function that returns the ranges of some tasks, or of all for None. Root 0 stands for the counts known from
+        degrees.
     deadline : float
-        By `time.perf_counter`.
+        Time limit by `time.perf_counter`.
     """
 
     counted: Callable[[tuple[Task, ...] | None, Barrier | None], Generator[PqBlock]]
@@ -330,7 +331,7 @@ class Rounds:
     deadline: float
 
     def blocks(self, tasks: tuple[Task, ...] | None, barrier: Barrier | None) -> Iterator[PqBlock]:
-        """Yield the results below some tasks, or all; in one round, unless barriers may be requested."""
+        """Yield the results below some tasks, or all for None; in one round, unless barriers may be requested."""
         done = 0.0
         while True:
             remaining: tuple[Task, ...] | None = None
@@ -344,7 +345,7 @@ class Rounds:
                 return
             self.local.let_go()
             if time.perf_counter() > self.deadline:
-                # Local counts may fall short of the counts. By this the caller knows that work was left.
+                # Local counts may be incomplete; a share below 1 tells the caller that work was left.
                 yield PqBlock(Leaves.none(), work_done=min(_BEFORE_THE_END, done))
                 return
             if barrier.is_requested:
@@ -353,8 +354,8 @@ class Rounds:
             tasks = remaining
 
     def _round(self, tasks: tuple[Task, ...] | None, *, is_requested: bool) -> Iterator[PqBlock]:
-        """Run one round; the last block has the remaining tasks, if there are any."""
-        # Each cell takes longer than all counts together.
+        """Run one round; the last block has the remaining tasks, if any."""
+        # Estimated as if each cell took as long as all counts together; it takes longer.
         share, found = 1.0 / (1 + self.local.n_searched), PqSink(self.query)
         own, last = Barrier() if is_requested else None, PqBlock(Leaves.none(), work_done=1.0)
         began, until = time.perf_counter(), math.inf
@@ -375,7 +376,7 @@ class Rounds:
             counted_ranges = without(counted_ranges, self.ranges(last.remaining))
         is_first = bool(counted_ranges) and counted_ranges[0][0] == 0
         rows = positions(counted_ranges) - 1
-        # If all remain, they are not listed.
+        # None stands for all rows.
         wanted = None if tasks is None and last.remaining is None else rows[rows >= 0]
         for block in self.local.blocks(wanted, found.counts(), share, self.deadline, is_first=is_first):
             yield replace(block, work_done=last.work_done * block.work_done)

@@ -1,11 +1,10 @@
-"""Turn a submatrix of local counts into leaves, a frame or a node, as `cuda.submatrix_forms`; its vertices stay known.
+"""Turn a submatrix of local counts into leaves, a frame or a node, as `cuda.submatrix_forms` does for counts.
 
-After its matrix, a node has the graph's vertex of each row and column, and its path.
-
-Leaves of a submatrix of any width are added to the sums of the graph. If one more row is to be held, each row is a
-leaf. Its bicliques for its columns are noted (`weights`), and each column sums those of its rows in a register. So
-there is one addition to the graph for each column, and no two lanes add to the same one. If columns are held it is the
-other way round.
+After its matrix, a node has the graph's vertex of each row and column, and its path. Leaves of a submatrix of any width
+are added to the graph's sums. If one more row is to be held, each row is a leaf. Its number of bicliques for each of
+its columns is stored as its *weight*, and each column sums the weights of its rows in a register: one addition to the
+graph per column, and no two lanes add to the same column. The same holds with sides exchanged if one more column is to
+be held.
 """
 
 from __future__ import annotations
@@ -77,11 +76,11 @@ def add_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _alone(n_rows, n_columns, chosen, work):
-    """Bicliques of a leaf whose remaining rows and columns are all optional; the same for all lanes."""
+    """Return the values of a leaf whose remaining rows and columns are all optional; the same for all lanes."""
     launch = work.launch
     bounds = launch.bounds
     optional_rows, optional_columns = _I(chosen.optional_rows + n_rows), _I(chosen.optional_columns + n_columns)
-    # Enough vertices of one side are held, so its remaining vertices need no common neighbours.
+    # If a side has enough held vertices, its remaining vertices do not belong to the leaf.
     if chosen.held_rows == bounds.most_rows:
         optional_rows = _I(0)
     if chosen.held_columns == bounds.most_columns:
@@ -92,12 +91,12 @@ def _alone(n_rows, n_columns, chosen, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_edges_of_vertex(vertex, is_row, with_held, with_optional, n_path, work):
-    """Add to the edges of this lane's vertex with vertices on the path of the other side, of both kinds.
+    """Add to the edges between this lane's vertex and the path's vertices of the other side, by their kinds.
 
     Parameters
     ----------
     vertex : int32
-        A row, or a column as a vertex; below 0 if the lane has none.
+        Number of the vertex; below 0 if the lane has none.
     is_row : bool
     with_held, with_optional : int64
     n_path, work
@@ -119,7 +118,7 @@ def _add_edges_of_vertex(vertex, is_row, with_held, with_optional, n_path, work)
 
 @cuda.jit(device=True, forceinline=True)
 def _leaves_of_rows(submatrix, vertices, n_rows, chosen, n_path, work):
-    """Add a leaf for each row, held as the last one, to the rows; note its weight for columns.
+    """Add the leaf of each row, held as the last one, to this row; store its weight for columns.
 
     Parameters
     ----------
@@ -160,7 +159,7 @@ def _leaves_of_rows(submatrix, vertices, n_rows, chosen, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _leaves_of_columns(submatrix, vertices, n_rows, chosen, n_path, work):
-    """Add a leaf for each column, held as the last one, to the columns; note its weight for rows.
+    """Add the leaf of each column, held as the last one, to this column; store its weight for rows.
 
     Parameters
     ----------
@@ -202,7 +201,7 @@ def _leaves_of_columns(submatrix, vertices, n_rows, chosen, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_columns(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
-    """Add to a submatrix's columns, which are optional: one leaf, and those of its rows if these have weights.
+    """Add to a submatrix's optional columns: one leaf, and the leaves of rows if they have weights.
 
     Parameters
     ----------
@@ -250,7 +249,7 @@ def _add_columns(submatrix, vertices, n_rows, is_weighted, without, n_path, work
 
 @cuda.jit(device=True, forceinline=True)
 def _add_rows(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
-    """Add to a submatrix's rows, which are optional: one leaf, and those of its columns if these have weights.
+    """Add to a submatrix's optional rows: one leaf, and the leaves of columns if they have weights.
 
     Parameters
     ----------
@@ -292,7 +291,7 @@ def _add_rows(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
 
 
 class MatrixVertices(NamedTuple):
-    """The graph's vertices of a matrix's rows and columns: in the pool, rows from `rows_at` on.
+    """The graph's vertex of each row and column of a matrix: rows from `rows_at` on, columns from `columns_at`.
 
     Attributes
     ----------
@@ -307,17 +306,17 @@ class MatrixVertices(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def open_root(root, n_rows, n_columns, work):
-    """Write the vertices of a root's rows and columns, and begin the path with the root.
+    """Write the vertices of the rows and columns of a root's matrix, and begin the path with the root.
 
     Parameters
     ----------
     root, n_rows, n_columns : int32
-        The rows are on the warp's list, which becomes one of the matrix's rows.
+        The graph's rows are on the warp's list, which is replaced by the matrix's rows.
 
     Returns
     -------
     int64
-        First of them; -1 if the pool is short.
+        Position of the vertices; -1 if the pool is too full.
     """
     own, mine, graph, device, launch = work.own, work.mine, work.graph, work.device, work.launch
     place = take_words(_L(_L(n_rows) + n_columns), True, device.control, device.settings)
@@ -346,7 +345,7 @@ def open_root(root, n_rows, n_columns, work):
 
 @cuda.jit(device=True, forceinline=True)
 def open_child(node, child, work):
-    """Return the vertices of a node's matrix, and copy the path of its child to this warp's place.
+    """Return the position of the vertices of a node's matrix, and copy the path of its child to this warp's scratch.
 
     Parameters
     ----------
@@ -355,7 +354,7 @@ def open_child(node, child, work):
     Returns
     -------
     lines_at : int64
-        Vertices of the node's first row.
+        Position of the vertices of the node's rows.
     n_path : int32
     """
     mine, device = work.mine, work.device
@@ -399,14 +398,14 @@ def open_child(node, child, work):
 
 @cuda.jit(device=True, forceinline=True)
 def process_local_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, narrow, work):
-    """Process a submatrix as `submatrix_forms.process_submatrix`. Vertices adjacent to everything are put on the path.
+    """Process a submatrix as `submatrix_forms.process_submatrix` does; put vertices adjacent to everything on the path.
 
     Parameters
     ----------
     vertices : MatrixVertices
     n_rows, n_columns : int32
     n_path, narrow : int32
-        Vertices on the path; most rows and columns of a frame.
+        Number of vertices on the path; most rows and columns of a frame.
 
     Returns
     -------
@@ -500,7 +499,7 @@ def _write_vertices(submatrix, vertices, n_rows, to, rows_to, columns_to):
 
 @cuda.jit(device=True, forceinline=True)
 def frame_vertices(submatrix, vertices, n_rows, mine):
-    """Note the vertices of a submatrix's rows and columns as those of its frame."""
+    """Copy the vertices of a submatrix's rows and columns to the vertices of the frame."""
     _write_vertices(
         submatrix,
         vertices,
@@ -513,7 +512,7 @@ def frame_vertices(submatrix, vertices, n_rows, mine):
 
 @cuda.jit(device=True, forceinline=True)
 def local_node_of(submatrix, vertices, n_rows, n_columns, key, pivot, kind, newest, n_path, work):
-    """Write a submatrix as a node; return the node, int32, or -1 if there is no room.
+    """Write a submatrix as a node; return the node's number, int32, or -1 without room.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""The rows of the highest ranks: all later ones are partners of each, found without counting.
+"""The rows of the highest ranks: all later rows are partners of each, so partners need not be counted.
 
-They have most of the entries of a graph with very different degrees, and share columns with each other. A lane walks a
-column and collects in one word which of these rows contain it. The words of 32 lanes are transposed into a word of each
-row's mask.
+In a graph with very different degrees, they have most of the entries and share columns with each other. A lane walks a
+column and sets a bit in a word for each of these rows that contains it. The words of 32 lanes are transposed into one
+word of each row's mask.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _head_bits(start, stop, window, short_list, graph, ranks):
-    """Return which of `triples_layout.HEAD` ranks are in each lane's list, uint64.
+    """Return a bit for each of `triples_layout.HEAD` ranks that is in this lane's list, uint64.
 
     Parameters
     ----------
     start, stop : uint32
-        Position of the list.
+        Range of the list.
     window : int32
-        First of the ranks.
+        The first of the ranks.
     short_list : uint32
-        Entries of a list that one lane walks.
+        Longest list that one lane walks alone.
     ranks : (n_rows,) int32, global
     """
     bits, lane = _W(0), _U(cuda.laneid)
@@ -65,17 +65,17 @@ def _head_bits(start, stop, window, short_list, graph, ranks):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark_head(root, first, stop, window, n_partners, start, short_list, area, graph, ranks):
-    """Write the masks of all later rows for the columns from `first` up to `stop`; 32 columns per warp, as a word.
+    """Write the masks of all later rows for the columns from `first` up to `stop`; a warp writes words of 32 columns.
 
     Parameters
     ----------
     root : int32
     first, stop : int32
-        Positions in the root's list; 32 divides the first.
+        Positions in the root's list; `first` is a multiple of 32.
     window, n_partners : int32
-        The first rank, and the number of later ones: at most `triples_layout.HEAD`.
+        The first rank after the root, and the number of later rows, at most `triples_layout.HEAD`.
     start : int32
-        First of the masks in the area.
+        Position of the masks in the area.
     short_list : uint32
     area : uint32, shared
     ranks : (n_rows,) int32, global
@@ -107,7 +107,7 @@ def _mark_head(root, first, stop, window, n_partners, start, short_list, area, g
 
 @cuda.jit(device=True, forceinline=True)
 def below_head(root, fewest, short_list, area, small, graph, triples):
-    """Count the triples of a root followed by at most `triples_layout.HEAD` rows: each of these is a partner.
+    """Count the triples of a root with at most `triples_layout.HEAD` later rows, which are all partners.
 
     Parameters
     ----------

@@ -1,13 +1,12 @@
-"""Bicliques of three rows: count two later rows with their root on masks of the root's columns.
+"""Bicliques of three rows: count pairs of later rows for each root, on masks of the root's columns.
 
-A block takes a root. A later row that shares enough columns with it is a *partner*. Rows are in ascending degree, so
-the root has no more columns than its partners, and the mask of columns that a partner shares with it is short: most
-roots have all of theirs in shared memory. Two partners whose masks have ``n`` common columns are a leaf, three rows
-with ``n`` optional columns. There are no nodes, no pool and no table of signatures, and lists are read as given
-(`rank_windows`).
+A block takes a root. A later row that shares enough columns with it is a *partner*. Rows are in ascending degree, so a
+root has no more columns than its partners, and a partner's mask of common columns is short: all masks of most roots fit
+shared memory. Two partners whose masks have ``n`` common columns are a leaf: three rows with ``n`` optional columns.
+There are no nodes, no pool and no table of signatures, and lists are read as given (`rank_windows`).
 
-If the masks of a root do not fit, they are made for some columns at a time, and common columns of two partners are
-added up. The area for this is the block's part of shared memory, or, if that is too small, of device memory.
+If the masks of a root do not fit, they are made for some columns at a time, and the numbers of common columns of two
+partners are added up. The area for this is in the block's shared memory, or in device memory if that is too small.
 
 Before the search, a kernel counts the later rows that share enough columns with each root, to estimate its work.
 """
@@ -41,7 +40,7 @@ def count_triples_block_per_root(graph, triples):
     graph : Graph
         Its positions are not read.
     triples : Triples
-        With the partners of the roots.
+        Shared memory with the partners of the roots.
     """
     counts = cuda.shared.array(WINDOW, types.int32)
     area = cuda.shared.array(AREA, types.uint32)
@@ -84,7 +83,7 @@ def count_triples_block_per_root(graph, triples):
 
 @cuda.jit(device=True, forceinline=True)
 def _count_enough(n_here, fewest, counts, slots):
-    """Count into `slots[2]` the ranks of a window with enough common columns, and clear their counters."""
+    """Add to `slots[2]` the number of ranks of a window with enough common columns, and clear the counters."""
     k, n = _I(cuda.threadIdx.x), _I(0)
     while k < n_here:
         if counts[k] >= fewest:
@@ -97,7 +96,7 @@ def _count_enough(n_here, fewest, counts, slots):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_root(root, n_partners, n_columns, n_later, roots):
-    """Write partners and costs of a root. Called by one thread; other threads have the same arguments."""
+    """Write partners and costs of a root. Called by one thread."""
     roots.partners[root] = n_partners
     if n_partners > 1:
         n, n_words = _L(n_partners), _L((n_columns + 31) >> 5)
@@ -121,7 +120,7 @@ def count_partners_block_per_root(graph, wedges, roots):
     graph : Graph
         Its positions are not read.
     wedges : Wedges
-        Its times are not written.
+        Its `times` are not written.
     roots : RootNeeds
         Zeros before.
     """

@@ -11,16 +11,18 @@ from numba import cuda
 from mbe_stage.device.jit import I32, I64, U32, bundle
 
 MOST_PARTNERS = 46_340
-"""Most partners of a root: pairs of them have numbers of 30 bits."""
+"""Most partners of a root, so that the numbers of their pairs fit 30 bits."""
 WINDOW, AREA = 4096, 7168
-"""Ranks of a window, and 32-bit words for masks: with `SMALL` counters of leaves, a block's share of shared memory."""
+"""Ranks of a window, and 32-bit words of the area for masks: with `SMALL` counters of leaves, they fill a block's
+shared memory."""
 HEAD = 64
-"""Rows of the highest ranks: most of them share columns with each other. A word of a lane has a bit for each, and
-the area has room for a counter of each pair, and a part of their masks."""
+"""Number of rows of the highest ranks, most of which share columns with each other. A lane's word has a bit for each,
+and the area has room for a counter of each pair and some words of their masks."""
 LEAST_CHUNK, USUAL_CHUNK = 8, 32
-"""Words of a mask made at a time if not all fit: fewest in shared memory, and in device memory."""
+"""Words of a mask that are made at a time if not all fit: the least number in shared memory, and the number in device
+memory."""
 WORDS_PER_COLUMN = 64
-"""Words of masks compared in the time of walking a column of a root."""
+"""Number of words of masks that can be compared in the time of walking a column of a root."""
 PARTNER_WINDOW, SMALL = 11_264, 512
 FLUSH_FROM = 1 << 30
 NO_ROOM = 1 << 60
@@ -37,11 +39,11 @@ class Triples(NamedTuple):
     control, settings : int64
         As in `wedges.Wedges`.
     ranks : (n_rows,) int32
-        Ranks of rows: a triple is counted from the row of lowest rank. -1 for rows in no triple.
+        Rank of each row, -1 for rows in no triple. A triple is counted from its row of lowest rank.
     partners : (n_rows,) int32
-        Later rows that share enough columns with each row; for those of the highest ranks, all later ones.
+        Number of later rows that share enough columns with each row; for rows of the highest ranks, of all later rows.
     scratch : (n_blocks * n,) uint32
-        An area for each block, for roots that do not fit in shared memory.
+        An area for each block, for roots that do not fit shared memory.
     """
 
     times: Any
@@ -72,8 +74,8 @@ class RootNeeds(NamedTuple):
 class Needs(IntEnum):
     """Needs of all roots.
 
-    Number of roots with at least two partners; most partners; most words of masks compared below one, and of its area
-    in device memory; words compared below all.
+    Number of roots with at least two partners; largest number of partners of a root; largest number of words of masks
+    compared below a root, and of words of its area in device memory; number of words compared below all roots.
     """
 
     ROOTS = 0
@@ -89,14 +91,14 @@ ROOTS = bundle(RootNeeds, I32, I64, I64)
 
 @cuda.jit(device=True, forceinline=True)
 def scratch_words(n_partners, n_words, n_later):
-    """Words of device memory that a root takes, int64; 0 if shared memory has room for it.
+    """Return the words of device memory that a root needs, int64; 0 if shared memory has room for it.
 
     Parameters
     ----------
     n_partners, n_words : int64
-        Words of a mask.
+        Number of partners, and words of a mask.
     n_later : int64
-        Rows of higher rank.
+        Number of rows of higher rank.
     """
     masks, in_chunks = _L(n_partners * n_words), _L(NO_ROOM)
     if n_later <= WINDOW:

@@ -1,7 +1,4 @@
-"""The masks of a root's partners, which are found in windows of ranks.
-
-What two masks have in common.
-"""
+"""Find the partners of a root in windows of ranks, make their masks, and count common columns of masks."""
 
 from __future__ import annotations
 
@@ -29,10 +26,10 @@ def _in_common(one, other, n_words, n_partners, area, start):
     one, other : int32
         Numbers of the masks.
     n_words, n_partners : int32
-        Words of a mask, and masks: the same words of all masks are contiguous.
+        Words of a mask, and number of masks: the words with the same index of all masks are contiguous.
     area : uint32
     start : int32
-        First of them in the area.
+        Position of the first mask in the area.
     """
     n, at_one, at_other = _I(0), _I(start + one), _I(start + other)
     for _ in range(n_words):
@@ -43,23 +40,23 @@ def _in_common(one, other, n_words, n_partners, area, start):
 
 @cuda.jit(device=True, forceinline=True)
 def pairs(n_partners, n_words, start, adds, counts_leaves, fewest, area, small, times):
-    """Count the common columns of each pair of partners: add them to earlier ones, or count a leaf, or both.
+    """Count the common columns of each pair of partners; add them to earlier numbers, or count a leaf, or both.
 
     Parameters
     ----------
     n_partners, n_words : int32
     start : int32
-        First of the masks in the area; before them are counters of pairs, one thread for each.
+        Position of the first mask in the area; before it are the counters of pairs, each written by one thread.
     adds, counts_leaves : bool
     fewest : int32
-        Columns of a leaf.
+        Fewest columns of a leaf.
     area : uint32
     small, times
         As in `rank_windows.count_leaf`.
     """
     lane, one = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
     n_warps = _I(cuda.blockDim.x // WARP_SIZE)
-    # Most leaves have the fewest columns allowed: lanes count those on their own.
+    # Most leaves have the fewest allowed columns: each lane counts them in a register.
     n_fewest = _I(0)
     while one < n_partners - 1:
         row_start = _I(one * (n_partners - 1) - one * (one - 1) // 2 - one - 1)
@@ -84,18 +81,18 @@ def pairs(n_partners, n_words, start, adds, counts_leaves, fewest, area, small, 
 
 
 class _Marks(NamedTuple):
-    """Masks that are being made.
+    """Masks in the making.
 
     Attributes
     ----------
     numbers : (triples_layout.WINDOW,) int32, shared
         Numbers of the partners in a window, from 1 on; 0 for other ranks.
     area : (n_words,) uint32
-        Words `w` of all masks are contiguous, in the order of the numbers, from `start` on.
+        The words with the same index of all masks are contiguous, by partner's number, from `start` on.
     start : int32
     n_partners : int32
     first_column : int32
-        Position in the root's list of the first bit.
+        Position of the first bit's column in the root's list.
     """
 
     numbers: Any
@@ -107,7 +104,7 @@ class _Marks(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark(k, column, marks):
-    """Set the bit of a column in the mask of rank `k` of a window, if that is a partner."""
+    """Set the bit of a column in the mask of rank `k` of a window, if that rank is a partner."""
     number = marks.numbers[k]
     if number > 0:
         bit = _I(column - marks.first_column)
@@ -120,7 +117,7 @@ _mark_paths = walk_with(_mark)
 
 @cuda.jit(device=True, forceinline=True)
 def _number(size, fewest, counts, slots):
-    """Replace the counters of a window by numbers of ranks with enough common columns; zeros for others."""
+    """Replace the counters of a window: by numbers of ranks with enough common columns, and by zeros for others."""
     k = _I(cuda.threadIdx.x)
     while k < size:
         n = counts[k]
@@ -137,14 +134,14 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
     ----------
     root : int32
     fewest : int32
-        Fewest common columns of rows.
+        Fewest common columns of two rows.
     short_list : uint32
         As in `rank_windows.walk_with`.
     area : (n_words,) uint32
-        Has room for all masks; or, if all later rows are one window, for a counter of each pair of partners and a part
-        of the masks.
+        Area with room for all masks; or, if all later rows fit one window, for a counter of each pair of partners and
+        some words of the masks.
     counts : (triples_layout.WINDOW,) int32, shared
-        Zeros, before and afterwards.
+        Counters; zeros before and afterwards.
     small : (triples_layout.SMALL,) int32, shared
     slots : (3,) int32, shared
     triples : Triples
@@ -166,7 +163,7 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
         count_window(
             root, n_columns, window, _I(triples_layout.WINDOW), short_list, counts, slots, graph, triples.ranks
         )
-        # Ranks behind the last one have no paths.
+        # Ranks after the last row have no paths.
         _number(_I(triples_layout.WINDOW), fewest, counts, slots)
         cuda.syncthreads()
         n_found, next_window = slots[2], slots[1]

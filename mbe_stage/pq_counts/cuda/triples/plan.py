@@ -12,12 +12,13 @@ from mbe_stage.pq_counts.cuda.wedge_session import Ranked, run_quantum, wedges_o
 from mbe_stage.pq_counts.cuda.wedges import Wedges, wedge_blocks
 
 _FEW_WORDS, _MOST_WORDS, _UNEVEN = 1 << 24, 1 << 30, 4
-"""Words of masks that a block compares below a root: in some twenty milliseconds, which others may wait for, and in
-some seconds. Between them, a limit for the heaviest root in multiples of an average block's words."""
+"""Limits for the heaviest root, in words of masks that its block compares: always allowed (about twenty milliseconds),
+and never allowed (some seconds). Between them, `_UNEVEN` limits it in multiples of an average block's words."""
 _WORDS_IN_BRIEF = 1 << 39
-"""Words that all blocks compare in two seconds."""
+"""Number of words that all blocks compare in two seconds."""
 _FEWEST_BLOCKS = 4
-"""Least share of the resident blocks, a quarter: with fewer, a search of nodes is as fast."""
+"""At least one in this many resident blocks needs room for its area; with fewer blocks, a search of nodes is as
+fast."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,10 +28,10 @@ class PlannedRoots:
     Attributes
     ----------
     order : (n,) int32
-        The heaviest first.
+        Roots in descending cost.
     partners : (n_rows,) int32
     scratch_words : int
-        Words of a block besides shared memory.
+        Words of a block's area in device memory.
     n_blocks : int
     """
 
@@ -45,7 +46,7 @@ class PlannedRoots:
         return 4 * self.scratch_words * self.n_blocks
 
     def triples(self, wedges: Wedges) -> Triples:
-        """Return the blocks' shared memory; areas are allocated here.
+        """Return the kernel's arguments; allocates the areas.
 
         Parameters
         ----------
@@ -55,9 +56,10 @@ class PlannedRoots:
 
 
 def planned_roots(ranked: Ranked, room: int, *, in_brief: bool) -> PlannedRoots | None:
-    """Count the partners of all rows, and plan for those with enough.
+    """Count the partners of all rows, and plan the search below rows with at least two.
 
-    None if the areas leave room for few blocks, or if other blocks would wait long for the heaviest root.
+    Return None if there is room for the areas of few blocks only, or if other blocks would wait long for the heaviest
+    root.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ def planned_roots(ranked: Ranked, room: int, *, in_brief: bool) -> PlannedRoots 
     room : int
         Bytes for areas of blocks.
     in_brief : bool
-        True to return None, too, if the search takes more than a few seconds.
+        True to return None also if the search would take more than a few seconds.
     """
     lists, ranks, window_settings = ranked
     roots = RootNeeds(cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64))
@@ -80,6 +82,6 @@ def planned_roots(ranked: Ranked, room: int, *, in_brief: bool) -> PlannedRoots 
     is_slow = is_long or is_uneven or n_blocks * _FEWEST_BLOCKS < wedge_blocks()
     if is_slow or needs[Needs.PARTNERS] > MOST_PARTNERS:
         return None
-    # Roots without partners come last.
+    # Roots with fewer than two partners come last, and are left out.
     order = cp.argsort(roots.costs)[::-1][: needs[Needs.ROOTS]].astype(cp.int32)
     return PlannedRoots(cp.ascontiguousarray(order), roots.partners, scratch_words, n_blocks)
