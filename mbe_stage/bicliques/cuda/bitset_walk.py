@@ -2,13 +2,12 @@
 
 In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), then the excluded rows.
 If bicliques are written, its *superset* follows: every row that can be in a right side below, with ids in the arena of
-ints. The columns of all frames of a stack are bits of the same 32; the header of ints has their vertices. The first
-frame of a stack has one child only, the root of the stack.
+ints. The columns of all frames of a stack are bits of the same 32; the header of ints has their vertices.
 
 Iteration replaces recursion, in memory that all nodes of a subtree share: node reuse in GMBE (idea 1 of its slides) and
 GMBE+ IV-A 1, loop-based depth-first search in cuMBE 4.2. There one node's vertices carry the depth at which they left.
 Here each frame keeps its part of its parent's rows, behind the parent in one arena. Rows as bitmaps of at most 32
-columns: GMBE+ IV-B.
+columns, from the same threshold on: GMBE+ IV-B.
 
 A subgraph's child with few columns is counted by its closed sets, or becomes the first frame of the warp's stack. Its
 rows are in `bits`. A bitmap child (at most 32 left vertices) is examined here for the first time: a row that holds
@@ -17,8 +16,6 @@ columns are those that its candidates hold.
 
 The first frame has one child, which represents the subgraph's: its row is all columns. So bitset frames are processed,
 and above all written, in one place.
-
-GMBE+ IV-B switches to bitmaps at the same threshold, at most 32 vertices in L.
 """
 
 from __future__ import annotations
@@ -31,6 +28,7 @@ from mbe_stage.bicliques.cuda.bitset_children import (
     build_child,
     count_child,
     drop_from_superset,
+    earlier_rows,
     is_wanted,
     next_candidate,
     restrict_superset,
@@ -50,7 +48,7 @@ from mbe_stage.bicliques.cuda.row_words import restrict, union_of
 from mbe_stage.bicliques.cuda.subgraph_parts import allows, count_ids, entry, has_constraints, write_ids, write_sizes
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, SPLITTING
 from mbe_stage.bicliques.cuda.two_step_paths import size_at
-from mbe_stage.bicliques.cuda.walk_bundles import FramePlaces, Superset
+from mbe_stage.bicliques.cuda.walk_bundles import Earlier, Superset
 from mbe_stage.bicliques.cuda.work_donation import (
     ask_for_words,
     ask_to_stop,
@@ -72,12 +70,7 @@ _EVERYTHING = _U(0xFFFFFFFF)
 def walk_bitset_frames(warp, own, pool, warps, output, launch):
     """Work on the warp's stack of bitset frames until it is empty, or `PAUSED` because the quantum has to end.
 
-    Parameters
-    ----------
-    own : Own
-        The warp's own; its stack is not empty.
-    warps : Warps
-        All warps: one of them may be given children.
+    Idle warps may be given children.
     """
     state = own.state
     depth = np.int32(state[layout.DEPTH])
@@ -126,10 +119,7 @@ def walk_bitset_frames(warp, own, pool, warps, output, launch):
 def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
     """Take the next candidate, build the child, count it or check its sizes and emit it, then descend.
 
-    Parameters
-    ----------
-    frame, next_frame : (FRAME_FIELDS,) int32, global
-        The second becomes the child's frame if its subtree is not finished.
+    `next_frame` becomes the child's frame if its subtree is not finished.
 
     Returns
     -------
@@ -182,10 +172,7 @@ def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
 def _emit(child, below, superset, own, pool, output, launch):
     """Write a child and its finished subtree as far as they are not written; return False if there was no room.
 
-    Parameters
-    ----------
-    superset : Superset
-        Restricted to the child's left set.
+    The superset is restricted to the child's left set.
     """
     is_known = launch.techniques & DOMINATED != 0
     list_at = np.int32(below.top if is_known else below.top + below.n_kept)
@@ -200,19 +187,7 @@ def _emit(child, below, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
-    """Return True if the quantum has to end; otherwise maybe donate children. Also returns this warp's end.
-
-    Parameters
-    ----------
-    n_visits : int32
-        Visits of this warp.
-    cursor : int32
-        The child's place among the frame's rows.
-    end : int32
-        End of its children.
-    depth : int32
-        Depth of the deepest frame.
-    """
+    """Return if the quantum has to end, and the end of this warp's children, some of which it may donate otherwise."""
     if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
         end_overdue_quantum(launch)
     signal = read_shared(launch.control, layout.SIGNAL)
@@ -239,27 +214,10 @@ def _has_room_for_child(frame, words, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
-    """Make the child's frame from its superset, its candidates at `top`, and the excluded rows behind them.
-
-    Parameters
-    ----------
-    cursor : int32
-        The child's place among the frame's rows.
-    frame : (FRAME_FIELDS,) int32, global
-    child : (FRAME_FIELDS,) int32, global
-        Receives the child's frame.
-    top : int32
-        First of the candidates' rows.
-    n_superset : int32
-        Rows of its superset.
-    """
+    """Make the child's frame from its superset, its candidates at `top`, and the excluded rows behind them."""
     union = union_of(own.words, top, n_kept)
-    n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
-    gap = np.int32(frame[layout.N_ROWS] - cursor)
     excluded_at = np.int32(top + n_kept)
-    n_excluded, singles = restrict(
-        own.words, frame[layout.WORDS], cursor, gap, n_earlier, union, excluded_at, own.table
-    )
+    n_excluded, singles = restrict(own.words, earlier_rows(cursor, frame), union, excluded_at, own.table)
     singles = _U(singles | (_U(frame[layout.SINGLES]) & union))
     if cuda.laneid == 0:
         set_frame(child, n_kept, n_excluded, singles, top, excluded_at + n_excluded)
@@ -273,19 +231,8 @@ def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
 def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
     """Set the positions of a frame's rows, with excluded ones behind them, and the top of the arena; by one lane.
 
-    The range of children and the superset have to be set, too.
-
-    Parameters
-    ----------
-    frame : (FRAME_FIELDS,) int32, global
-    n_rows : int32
-        Including the child's row of a first frame.
-    singles : uint32
-        Columns that are an excluded row by themselves.
-    first : int32
-        First of its rows in the arena of words.
-    words_top : int32
-        Top of the arena.
+    The rows, with the child's row of a first frame, begin at `first`; `singles` are the columns that are an excluded
+    row by themselves. The range of children and the superset have to be set, too.
     """
     frame[layout.CURSOR] = 0
     frame[layout.N_ROWS] = n_rows
@@ -331,10 +278,7 @@ def count_small(node, child, n_columns, seen, verdict, own, pool, mode):
 def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
     """Make the child the only child of a first frame, unless an earlier row holds its whole left set.
 
-    Parameters
-    ----------
-    columns : Columns
-        Columns of the word in use.
+    `columns` are those of the word in use.
     """
     words, mode, n_columns = own.words, launch.mode, columns.n_columns
     # The excluded rows as given, the child, its candidates, the kept excluded rows; the superset.
@@ -353,9 +297,9 @@ def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
         return layout.PAUSED
     singles = seen.singles
     full = lowest_bits(n_columns)
-    places = FramePlaces(first, superset, ints_at)
+    empty = Superset(superset, np.int32(0), ints_at)
     n_candidates, n_excluded, n_superset, is_excluded = _split_rows(
-        full, node, child, seen, places, has_superset, own, pool
+        full, node, child, seen, first, empty, has_superset, own, pool
     )
     # A single column is the whole left set only if there is no other.
     is_excluded = is_excluded or (n_columns == 1 and singles.earlier != 0)
@@ -367,9 +311,8 @@ def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
     n_candidates = np.int32(n_candidates + count_bits(singles.later))
     excluded_at = np.int32(first + 1 + n_candidates)
     union = union_of(words, first + 1, n_candidates)
-    n_excluded, excluded_singles = restrict(
-        words, np.int32(0), n_excluded, np.int32(0), n_excluded, union, excluded_at, own.table
-    )
+    given = Earlier(np.int32(0), n_excluded, n_excluded, np.int32(0))
+    n_excluded, excluded_singles = restrict(words, given, union, excluded_at, own.table)
     excluded_singles = _U(excluded_singles | (singles.earlier & union))
     if mode > layout.COUNT:
         _write_header(node, child, columns, seen.is_list, own, pool, mode)
@@ -389,28 +332,19 @@ def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _split_rows(full, node, child, seen, places, has_superset, own, pool):
-    """Move excluded rows to the bottom of the arena, and candidates behind the child's row.
+def _split_rows(full, node, child, seen, first, superset, has_superset, own, pool):
+    """Move excluded rows to the bottom of the arena, and candidates behind the child's row, which is at `first`.
 
-    If there is a superset, move it, too: every row that can be in a right side below, those of the path and the later
-    ones.
-
-    Parameters
-    ----------
-    full : uint32
-        The whole left set.
-
-    Returns
-    -------
-    is_excluded : bool
-        True if an excluded row holds the whole left set.
+    If there is a superset, fill it, too: every row that can be in a right side below, those of the path and the later
+    ones. Returns the numbers of candidates, excluded rows and rows of the superset, and if an excluded row holds the
+    whole left set, `full`.
     """
     lane = np.int32(cuda.laneid)
     words, numbers = own.words, pool.ints
-    candidates_at = np.int32(places.first + 1)
+    candidates_at = np.int32(first + 1)
     n_candidates = np.int32(0)
     n_excluded = np.int32(0)
-    n_superset = _lay_path(node, places, own, numbers) if has_superset else np.int32(0)
+    n_superset = _lay_path(node, superset, own, numbers) if has_superset else np.int32(0)
     is_excluded = False
     tile = np.int32(0)
     while tile < seen.n_nonzero:
@@ -440,8 +374,8 @@ def _split_rows(full, node, child, seen, places, has_superset, own, pool):
             mask = ballot(in_superset)
             if in_superset:
                 place = np.int32(n_superset + rank(mask))
-                words[_U(places.superset + place)] = _EVERYTHING if is_full else row
-                own.ints[_U(places.superset_ids + place)] = numbers[entry(node, node.row_ids + other)]
+                words[_U(superset.rows + place)] = _EVERYTHING if is_full else row
+                own.ints[_U(superset.ids + place)] = numbers[entry(node, node.row_ids + other)]
             n_superset = np.int32(n_superset + count_bits(mask))
         n_candidates = np.int32(n_candidates + count_bits(later))
         n_excluded = np.int32(n_excluded + count_bits(earlier))
@@ -451,12 +385,12 @@ def _split_rows(full, node, child, seen, places, has_superset, own, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _lay_path(node, places, own, numbers):
+def _lay_path(node, superset, own, numbers):
     """Copy the rows of the path, which hold everything, to the beginning of the superset; return their number."""
     k = np.int32(cuda.laneid)
     while k < node.n_path:
-        own.words[_U(places.superset + k)] = _EVERYTHING
-        own.ints[_U(places.superset_ids + k)] = numbers[entry(node, node.path + k)]
+        own.words[_U(superset.rows + k)] = _EVERYTHING
+        own.ints[_U(superset.ids + k)] = numbers[entry(node, node.path + k)]
         k = next_tile(k)
     return np.int32(node.n_path)
 

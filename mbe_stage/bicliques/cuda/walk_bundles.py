@@ -1,7 +1,9 @@
 """Bundles that the functions of the walk pass to each other.
 
-Bundles of the launch, of a warp, of a node and of a visited child. `layout` describes the memory. This module needs no
-GPU library.
+Bundles of the launch, of a warp, of a node and of a visited child. `layout` describes the memory. What functions take
+beside bundles has these types, if they say nothing else: numbers, positions and sizes are int32, rows and sets of
+columns or lanes are words of 32 bits, uint32. A `frame` is a row of `Warps.frames`, `numbers` are `Pool.ints`. This
+module needs no GPU library.
 """
 
 from __future__ import annotations
@@ -166,6 +168,41 @@ class Rows(NamedTuple):
     most_earlier: Any
 
 
+class Paths(NamedTuple):
+    """The lists of up to 32 columns of a left set, one a lane, joined: two-step paths by their numbers.
+
+    Attributes
+    ----------
+    ends : int32
+        End of this lane's list.
+    shift : int32
+        Its offset from its position among the node's column members.
+    total : int32
+        Number of paths.
+    """
+
+    ends: Any
+    shift: Any
+    total: Any
+
+
+class KeptColumn(NamedTuple):
+    """The new column of one of the columns that a list child keeps.
+
+    Attributes
+    ----------
+    number : int32
+    size : int32
+        Number of columns in its group.
+    leads : bool
+        True if the column leads the group.
+    """
+
+    number: Any
+    size: Any
+    leads: Any
+
+
 class Columns(NamedTuple):
     """The columns that a list child keeps, in groups with the same candidates.
 
@@ -183,18 +220,6 @@ class Columns(NamedTuple):
     n_kept: Any
     is_merged: Any
     sizes: Any
-
-
-class FramePlaces(NamedTuple):
-    """Offsets of the parts of a first frame.
-
-    They are the child's row, the candidates behind it, and the superset in the arena of words; and the superset's ids
-    in that of ints; all int32. Excluded rows begin at 0.
-    """
-
-    first: Any
-    superset: Any
-    superset_ids: Any
 
 
 class BitsetChild(NamedTuple):
@@ -222,6 +247,23 @@ class BitsetChild(NamedTuple):
     kind: Any
     is_small: Any
     is_written: Any
+
+
+class Earlier(NamedTuple):
+    """The excluded rows of a bitset frame's child: the rows before the cursor, and the frame's excluded ones.
+
+    Attributes
+    ----------
+    first, n : int32
+        First of them in the arena of words, and their number.
+    split, gap : int32
+        Rows before the gap, and entries to skip there.
+    """
+
+    first: Any
+    n: Any
+    split: Any
+    gap: Any
 
 
 class Below(NamedTuple):

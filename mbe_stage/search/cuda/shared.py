@@ -34,14 +34,14 @@ class DeviceProgress:
     begun : float
         Expected work below the roots it has begun.
     unfinished : (n,) int64
-        Roots with work left on this device, as far as known.
-    ahead : (float, int)
-        Expected work below its roots ahead, and number of open nodes; comparable between devices.
+        Roots with work left on it, each once, as far as they are known; on the host.
+    ahead : tuple of numbers
+        Expected work below its roots ahead, open nodes, and stacks of bicliques; compares with that of another device.
     """
 
     begun: float
     unfinished: np.ndarray
-    ahead: tuple[float, int]
+    ahead: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
