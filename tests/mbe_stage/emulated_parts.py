@@ -195,7 +195,7 @@ def check_packing(rng: np.random.Generator) -> int:
 
 
 def excluded_list(rng: np.random.Generator, words: np.ndarray, rows: list[int]) -> Earlier:
-    """Lay rows into an arena in two pieces."""
+    """Write rows into an arena in two pieces; return the place of the list."""
     first, gap, split = 3, int(rng.integers(0, 20)), int(rng.integers(0, len(rows) + 1))
     for k, row in enumerate(rows):
         words[first + k + (gap if k >= split else 0)] = row
@@ -244,7 +244,7 @@ def check_rows(rng: np.random.Generator) -> int:
 
 
 def check_accumulator(rng: np.random.Generator) -> int:
-    """What rows are to a list child: candidates numbered, full rows counted, the most of an earlier one."""
+    """The roles of rows for a list child: numbered candidates, full rows counted, the largest of an earlier one."""
     from mbe_stage.bicliques.cuda.two_step_paths import look_at_rows
 
     n_rows, n_left = int(rng.integers(2, 150)), 5

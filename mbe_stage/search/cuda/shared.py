@@ -34,9 +34,9 @@ class DeviceProgress:
     begun : float
         Expected work below the roots it has begun.
     unfinished : (n,) int64
-        Roots with work left on it, each once, as far as they are known; on the host.
+        Roots with work left on this device, each once, as far as known; on the host.
     ahead : tuple of numbers
-        Expected work below its roots ahead, open nodes, and stacks of bicliques; compares with that of another device.
+        Expected work below its roots ahead, number of open nodes, for bicliques of stacks; comparable between devices.
     """
 
     begun: float
