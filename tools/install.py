@@ -1,7 +1,7 @@
-"""Set up an environment and report progress: ``python tools/install.py ENVIRONMENT [REQUIREMENT | --group NAME]...``.
+"""Set up an environment and say what goes on: ``python tools/install.py ENVIRONMENT [REQUIREMENT | --group NAME]...``.
 
-pip is silent while it unpacks, for half a minute for large packages. This program reads pip's lines and prints a line
-at least every two seconds. It uses only the standard library, because nothing is installed yet.
+pip is silent while it unpacks, for half a minute where much is to be unpacked. So its lines are followed, and at least
+every two seconds there is one here. Only the standard library is used: nothing is installed yet.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _LOADED = (
 
 
 def main(environment: str, *requirements: str) -> int:
-    """Make the environment if there is none, and install the requirements into it; return the exit code."""
+    """Make the environment where there is none, and install the requirements into it; returns the exit code."""
     listed = with_groups(requirements)
     python = Path(environment, "bin", "python")
-    # pip is installed last, so an interrupted environment is made again.
+    # pip comes last: what was interrupted before is made again.
     if not Path(environment, "bin", "pip").exists():
         code = _run([sys.executable, "-m", "venv", environment], f"making {environment}")
         if code:
             return code
-    # Imported modules are compiled to bytecode then; most are never imported.
+    # What is imported is compiled to bytecode then; most of it never is.
     pip = [str(python), "-m", "pip", "install", "--no-compile", "--disable-pip-version-check", "--progress-bar", "off"]
     what = f"installing {' '.join(each for each in requirements if not each.startswith('--'))} into {environment}"
     uv, code = Path(environment, "bin", "uv"), 1
-    if uv.exists():  # Takes a sixth of pip's time, but ignores pip.conf. Continuous integration installs it.
+    if uv.exists():  # It takes a sixth of pip's time, but knows no pip.conf. Continuous integration puts it there.
         code = _run([str(uv), "pip", "install", "--python", str(python), *listed], what)
     if code:
         code = _run([*pip, *listed], what)
-    # The first import writes bytecode and takes several times as long as later ones: do it here, with a message.
+    # The first import writes bytecode, which takes several times as long as later ones: here, where it is said.
     return code or _run([str(python), "-c", f"import {', '.join(_LOADED)}"], "loading it for the first time")
 
 
 def with_groups(requirements: Sequence[str]) -> list[str]:
-    """Replace each ``--group NAME`` by its packages in pyproject.toml; pip itself supports groups from 25.1 on."""
+    """What each ``--group NAME`` stands for in pyproject.toml; pip itself knows groups from 25.1 on."""
     listed, waiting = list[str](), iter(requirements)
     for each in waiting:
         if each != "--group":
@@ -63,7 +63,7 @@ def with_groups(requirements: Sequence[str]) -> list[str]:
 
 
 def _run(command: list[str], what: str) -> int:
-    """Run a command and print a line now and then; print all its output if it fails."""
+    """Run a command, a line now and then; all its lines where it fails."""
     start = last = time.monotonic()
     print(f"{what} ...", flush=True)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
@@ -88,7 +88,7 @@ def _run(command: list[str], what: str) -> int:
                 stands = f", for {last - since:.0f} s" if last - since >= _SECONDS_BETWEEN_LINES else ""
                 print(f"  {last - start:3.0f} s  {latest}{stands}{found}", flush=True)
     finally:
-        # Ctrl-C reaches the child too: wait until it has ended.
+        # Ctrl-C reaches it as well: whatever it was about is over before anything else is begun.
         code = process.wait()
     if code:
         print("\n".join(said), file=sys.stderr, flush=True)
@@ -105,14 +105,14 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> Non
 
 
 def _shortened(line: str) -> str:
-    """Return a short form of a pip line."""
+    """What a line of pip says goes on."""
     words = line.split()
     if line.startswith("Installing collected packages"):
         return f"installing {len(words) - 3} packages"
     if words[:1] == ["Collecting"]:
         return f"looking up {words[1]}"
     if words[:1] == ["Downloading"] and "metadata" not in words[1]:
-        # A file's name and version only. It is done once pip prints another line.
+        # Of a file only the name and the version. It is done once pip says something else.
         return f"downloading {'-'.join(words[1].split('-')[:2])}"
     if line.startswith("INFO: pip is looking at multiple versions"):
         return "comparing versions"
