@@ -119,7 +119,7 @@ def enumerate_many(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Apart:
-    """One side of the union: the vertices of each graph after those of the graph before.
+    """One side of the union: the vertices of each graph follow the vertices of the previous graph.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ from mbe_stage.tasks import Task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PqLocalCounts:
-    """Numbers of (p, q)-bicliques that contain each vertex, and of those that contain each edge.
+    """Numbers of (p, q)-bicliques that contain each vertex, and that contain each edge.
 
     Attributes
     ----------

@@ -114,7 +114,7 @@ class PartLists(NamedTuple):
     column_offsets : (n_columns + 1,) int64
     column_members : (n_column_entries,) int32
     order : (n_roots,) int32
-        The roots, those with the most two-step paths first.
+        The roots, in descending number of two-step paths.
     """
 
     row_offsets: np.ndarray

@@ -161,7 +161,7 @@ class Detail(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalCounts:
-    """Numbers of (p, q)-bicliques that contain each vertex and each edge, among all or among those searched.
+    """Numbers of (p, q)-bicliques that contain each vertex and each edge, among all or among the searched ones.
 
     Attributes
     ----------

@@ -335,7 +335,7 @@ def _fill(graph, worker, root, ends, columns):
 
 @compiled()
 def _count(worker, size_bounds, size, lists, part, n_parts):
-    """Count all leaves below a node, or those of a part of its children.
+    """Count all leaves below a node, or below some of its children.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def write_frame(pool_offset, frame, work):  # noqa: ARG001 - it stands in shared
 
 
 @cuda.jit(device=True, forceinline=True)
-def _frame_words(frame):  # noqa: ARG001 - all frames take as many
+def _frame_words(frame):  # noqa: ARG001 - all frames have the same size
     return layout.MATRIX_WORDS
 
 

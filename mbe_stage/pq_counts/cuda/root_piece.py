@@ -55,7 +55,7 @@ def _mark_path(is_path, row, column, place, n_words, own, words):
     place : int64
         Position of the matrix.
     n_words : int32
-        Of its rows.
+        Words per row of the matrix.
     words : uint32, global
     """
     if is_path:
@@ -78,7 +78,7 @@ def _walk_paths(root, is_marking, place, n_words, fewest, own, graph, words):
     place : int64
         Position of the matrix.
     n_words : int32
-        Of its rows.
+        Words per row of the matrix.
     fewest : int32
         Fewest paths to a row of the matrix.
     words : uint32, global
@@ -256,7 +256,7 @@ def _meet(row, window, column, is_marking, place, n_words, counts, counts_at, wo
     place : int64
         Position of the matrix.
     n_words : int32
-        Of its rows.
+        Words per row of the matrix.
     counts : int32, shared
         This warp's counts begin at `counts_at`.
     counts_at : int32

@@ -186,7 +186,7 @@ class SearchSession:
         self._set_order(self._graph.order[:0], roots)
 
     def _set_order(self, taken: cp.ndarray, roots: np.ndarray) -> None:
-        """Make these roots follow the taken ones. Kernels need a non-empty array, so one taken root stands for none."""
+        """Make these roots follow the taken ones. Kernels need a non-empty array: one root counted as taken if none."""
         order = cp.concatenate([taken, cp.asarray(roots, cp.int32)])
         if order.size == 0:
             order, self.n_roots_taken = cp.zeros(1, cp.int32), 1

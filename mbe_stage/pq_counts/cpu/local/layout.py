@@ -22,7 +22,7 @@ HELD, OPTIONAL = np.int64(0), np.int64(1)
 """Kinds of a vertex in a leaf."""
 
 OPENED, N_KINDS = N_CONTROL, N_CONTROL + 1
-"""Fields of a worker's control besides those of `cpu.layout`: number of open vertices, and of sums per vertex."""
+"""Further fields of a worker's control (`cpu.layout`): number of open vertices, and of sums per vertex."""
 
 FIELDS = 15
 """Number of fields of a stack entry."""
