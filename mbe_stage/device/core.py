@@ -6,6 +6,8 @@ would read the longest one for longer than all others need for the rest.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import cupy as cp
 import numpy as np
 from numba import cuda
@@ -15,13 +17,15 @@ from mbe_stage.device.grid import (
     SHORT,
     THREADS,
     n_warps,
+    next_list,
+    range_of_list,
     this_thread,
     this_warp,
     tile_count,
     wait_for_all,
 )
 from mbe_stage.device.intrinsics import load_fresh
-from mbe_stage.device.jit import CSR, I32, I32_2D, INT, Lists, kernel
+from mbe_stage.device.jit import CSR, I32, I32_2D, INT, Lists, bundle, kernel
 from mbe_stage.device.launch import launch_blocks
 from mbe_stage.device.warp import ALL, ballot, four_entries, rank, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -88,10 +92,8 @@ def live_degrees(
     """
     degrees, queue, counters = cp.empty_like(alive), cp.empty_like(alive), cp.zeros(2, cp.int32)
     left, right = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
-    arrays = (alive, degrees, queue, counters[:1], counters[1:])
-    launch_blocks(
-        peel_warp_per_vertex, n_blocks, THREADS, left, right, *arrays, fewest_of_left, fewest_of_right, int(are_all)
-    )
+    arrays = left, right, Peeling(alive, degrees, queue, counters[:1]), counters[1:]
+    launch_blocks(peel_warp_per_vertex, n_blocks, THREADS, *arrays, fewest_of_left, fewest_of_right, int(are_all))
     return degrees
 
 
@@ -149,88 +151,72 @@ def _write_lengths(lists, first_vertex, degrees):
         degrees[first_vertex + vertex] = lists.offsets[vertex + 1] - lists.offsets[vertex]
 
 
-@cuda.jit(device=True, forceinline=True)
-def _report_dead(vertex, alive, queue, queued):
-    alive[vertex] = 0
-    queue[cuda.atomic.add(queued, 0, 1)] = vertex
+class Peeling(NamedTuple):
+    """The vertices while they are peeled, those of the left side first.
 
-
-@cuda.jit(device=True, forceinline=True)
-def _tell_range(begin, end, step, members, first_other, fewest, alive, degrees, queue, queued):
-    """Take one from the degree of every `step`-th neighbour. Exactly one caller sees a degree fall below the limit.
-
-    Parameters
+    Attributes
     ----------
-    begin, end : int
-        Range of `members`.
-    first_other, fewest, alive, degrees, queue, queued
-        As in `_tell_neighbours`.
+    alive : (n_vertices,) int32
+        1 or 0.
+    degrees : (n_vertices,) int32
+        Live neighbours; in the end 0 for dead vertices.
+    queue : (n_vertices,) int32
+        Dead vertices, each once.
+    queued : (1,) int32
+        Their number; 0 before.
     """
-    for k in range(begin, end, step):
-        other = first_other + members[k]
-        if cuda.atomic.add(degrees, other, -1) == fewest and alive[other] != 0:
-            _report_dead(other, alive, queue, queued)
+
+    alive: Any
+    degrees: Any
+    queue: Any
+    queued: Any
+
+
+class Side(NamedTuple):
+    """The lists of one side, and the first vertex and the fewest neighbours of the other."""
+
+    lists: Any
+    first_other: Any
+    fewest: Any
+
+
+_PEELING = bundle(Peeling, I32, I32, I32, I32)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _tell_neighbours(vertex, is_dead, short, lists, first_other, fewest, alive, degrees, queue, queued):
+def _tell_range(begin, end, step, side, peeling):
+    """Take one from the degree of every `step`-th neighbour. Exactly one caller sees a degree fall below the limit."""
+    for k in range(begin, end, step):
+        other = side.first_other + side.lists.members[k]
+        if cuda.atomic.add(peeling.degrees, other, -1) == side.fewest and peeling.alive[other] != 0:
+            peeling.alive[other] = 0
+            peeling.queue[cuda.atomic.add(peeling.queued, 0, 1)] = other
+
+
+@cuda.jit(device=True, forceinline=True)
+def _tell_neighbours(vertex, is_dead, short, side, peeling):
     """Take one from the degree of each neighbour of the lanes' vertices: lanes read short lists, the warp longer ones.
 
-    Parameters
-    ----------
-    vertex : int
-        This lane's, by its number on its own side.
-    is_dead : bool
-        True if the lane has one.
-    short : int
-        Longest list that a lane reads.
-    lists : Lists
-        Lists of that side.
-    first_other : int
-        First vertex of the other side in the common numbering.
-    fewest : int
-        Fewest neighbours of a vertex of the other side.
-    alive : (n_vertices,) int32, global
-    degrees : (n_vertices,) int32, global
-    queue : (n_vertices,) int32, global
-    queued : (1,) int32, global
+    This lane's vertex, by its number on its own side, counts if it `is_dead`.
     """
-    begin, end = np.int64(0), np.int64(0)
-    if is_dead:
-        begin, end = lists.offsets[vertex], lists.offsets[vertex + 1]
+    begin, end = range_of_list(vertex, is_dead, side.lists)
     if end - begin <= short:
-        _tell_range(begin, end, 1, lists.members, first_other, fewest, alive, degrees, queue, queued)
+        _tell_range(begin, end, 1, side, peeling)
     long = ballot(end - begin > short)
     while long != 0:
-        source = cuda.ffs(long) - 1
-        long &= long - np.uint32(1)
-        first, last = cuda.shfl_sync(ALL, begin, source), cuda.shfl_sync(ALL, end, source)
-        _tell_range(first + cuda.laneid, last, 32, lists.members, first_other, fewest, alive, degrees, queue, queued)
+        _, long, first, last = next_list(long, begin, end)
+        _tell_range(first + cuda.laneid, last, 32, side, peeling)
     cuda.syncwarp()
 
 
-@kernel(
-    CSR, CSR, I32, I32, I32, I32, I32, INT, INT, INT, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=1.5
-)
-def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fewest_of_left, fewest_of_right, are_all):
-    """Clear `alive` until every left vertex has `fewest_of_left` live neighbours and every right one `fewest_of_right`.
+@kernel(CSR, CSR, _PEELING, I32, INT, INT, INT, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=1.5)
+def peel_warp_per_vertex(left, right, peeling, arrived, fewest_of_left, fewest_of_right, are_all):
+    """Kill vertices until every left one has `fewest_of_left` live neighbours and every right one `fewest_of_right`.
 
-    A dying vertex enters `queue` once; each round updates the neighbours of those that died in the round before.
-
-    Parameters
-    ----------
-    left, right : Lists
-    alive : (n_vertices,) int32
-        1 or 0, the left vertices first.
-    degrees : (n_vertices,) int32
-        Receives the live neighbours in the end; 0 for dead vertices.
-    queue : (n_vertices,) int32
-    queued, arrived : (1,) int32
-        Zeros before.
-    fewest_of_left, fewest_of_right : int
-    are_all : int
-        1 if all vertices are alive before.
+    Each round updates the neighbours of those that died in the round before. `are_all` is 1 if all vertices are alive
+    before; `arrived` is 0.
     """
+    alive, degrees, queue, queued = peeling
     lane = cuda.laneid
     n_left = left.offsets.size - 1
     if are_all != 0:
@@ -270,12 +256,9 @@ def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fe
             is_dead = lane < n_each and tile + lane < n_queued
             vertex = queue[tile + lane] if is_dead else 0
             is_left = vertex < n_left
-            _tell_neighbours(
-                vertex, is_dead and is_left, short, left, n_left, fewest_of_right, alive, degrees, queue, queued
-            )
-            _tell_neighbours(
-                vertex - n_left, is_dead and not is_left, short, right, 0, fewest_of_left, alive, degrees, queue, queued
-            )
+            _tell_neighbours(vertex, is_dead and is_left, short, Side(left, n_left, fewest_of_right), peeling)
+            right_side = Side(right, 0, fewest_of_left)
+            _tell_neighbours(vertex - n_left, is_dead and not is_left, short, right_side, peeling)
         done = n_queued
     for vertex in range(this_thread(), alive.size, 32 * n_warps()):
         if alive[vertex] == 0:

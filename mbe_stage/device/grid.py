@@ -6,10 +6,12 @@ A kernel that waits must be launched with no more blocks than are resident (`lau
 
 from __future__ import annotations
 
+import numpy as np
 from numba import cuda
 
 from mbe_stage.device import WARP_SIZE, WARPS_PER_BLOCK
 from mbe_stage.device.intrinsics import load_fresh
+from mbe_stage.device.warp import ALL
 
 BLOCKS_PER_MULTIPROCESSOR = 2
 THREADS = WARPS_PER_BLOCK * WARP_SIZE
@@ -44,6 +46,22 @@ def tile_count(n):
     vertices than lanes, every warp gets one before any gets two.
     """
     return max((n + 31) // 32, min(n, n_warps()))
+
+
+@cuda.jit(device=True, forceinline=True)
+def range_of_list(vertex, is_wanted, lists):
+    """Begin and end of a vertex's list, int64; both 0 if it is not wanted."""
+    start, end = np.int64(0), np.int64(0)
+    if is_wanted:
+        start, end = lists.offsets[vertex], lists.offsets[vertex + 1]
+    return start, end
+
+
+@cuda.jit(device=True, forceinline=True)
+def next_list(lanes, start, end):
+    """Return the first of some lanes and the others, and begin and end of the first one's list."""
+    source = cuda.ffs(lanes) - 1
+    return source, lanes & (lanes - np.uint32(1)), cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -7,7 +7,7 @@ suffice for both sides.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
@@ -18,6 +18,8 @@ from mbe_stage.device.grid import (
     SHORT,
     THREADS,
     n_warps,
+    next_list,
+    range_of_list,
     this_warp,
     tile_count,
     wait_for_all,
@@ -53,40 +55,55 @@ def _slot_of(value, hashes):
         slot = (slot + _U(1)) & last
 
 
+class Twins(NamedTuple):
+    """What the kernel writes: numbers of the vertices of both sides, the left ones first, and facts.
+
+    Attributes
+    ----------
+    hashes : (n_slots,) uint64
+    firsts : (n_slots,) int32
+        The hash table: the first vertex with each hash, as its distance from the end; zeros before.
+    slots : (n_vertices,) int32
+        Slot of each vertex's hash.
+    twins : (n_vertices,) int32
+        First vertex of each vertex's group.
+    multiplicities : (n_vertices,) int32
+        Sizes of the groups; zeros before.
+    keys : (n_vertices,) uint32
+        Side and degree.
+    facts : (2 * FACTS_PER_SIDE,) int64
+        Zeros before.
+    """
+
+    hashes: Any
+    firsts: Any
+    slots: Any
+    twins: Any
+    multiplicities: Any
+    keys: Any
+    facts: Any
+
+
 @cuda.jit(device=True, forceinline=True)
-def _enter_lists(lists, first_vertex, seed, hashes, firsts, slots):
+def _enter_lists(lists, first_vertex, seed, table):
     """Put the hash of every nonempty list into the table, with its smallest vertex.
 
-    Parameters
-    ----------
-    first_vertex : int
-        First vertex of this side in the common numbering.
-    seed : uint64
-        Initial value of the side's hashes.
-    hashes : (n_slots,) uint64, global
-    firsts : (n_slots,) int32, global
-    slots : (n_vertices,) int32, global
-        Receives the slot of each vertex's hash.
+    Hashes begin with the side's `seed`, its vertices with `first_vertex`.
     """
-    offsets, members = lists.offsets, lists.members
+    members, slots = lists.members, table.slots
     lane = cuda.laneid
-    n = offsets.size - 1
+    n = lists.offsets.size - 1
     n_tiles = tile_count(n)
     for tile in range(this_warp(), n_tiles, n_warps()):
         vertex = tile + lane * n_tiles
-        start = np.int64(0)
-        end = np.int64(0)
-        if vertex < n:
-            start, end = offsets[vertex], offsets[vertex + 1]
+        start, end = range_of_list(vertex, vertex < n, lists)
         total = seed
         if end - start <= SHORT:
             for k in range(start, end):
                 total += _mix(_U(members[k]) + INCREMENT)
-        long_lists = ballot(end - start > SHORT)
-        while long_lists != 0:
-            source = cuda.ffs(long_lists) - 1
-            long_lists &= long_lists - np.uint32(1)
-            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
+        long = ballot(end - start > SHORT)
+        while long != 0:
+            source, long, first, last = next_list(long, start, end)
             part = _U(0)
             for k in range(first + lane, last, 32):
                 part += _mix(_U(members[k]) + INCREMENT)
@@ -94,31 +111,20 @@ def _enter_lists(lists, first_vertex, seed, hashes, firsts, slots):
             if lane == source:
                 total += _U(whole)
         if end > start:
-            slot = _slot_of(total, hashes)
+            slot = _slot_of(total, table.hashes)
             slots[first_vertex + vertex] = slot
             # The table begins as zeros, so the smallest is kept as the largest distance from the end.
-            cuda.atomic.max(firsts, slot, slots.size - (first_vertex + vertex))
+            cuda.atomic.max(table.firsts, slot, slots.size - (first_vertex + vertex))
         cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
+def _find_twins(lists, first_vertex, table):
     """Find the first vertex with the same neighbours for each vertex.
 
     Equal hashes are no proof, so lists are compared. A collision only leaves twins separate, which costs time.
-
-    Parameters
-    ----------
-    first_vertex : int
-        First vertex of this side in the common numbering.
-    firsts : (n_slots,) int32, global
-    slots : (n_vertices,) int32, global
-    twins : (n_vertices,) int32, global
-        Receives the first vertex of each vertex's group.
-    multiplicities : (n_vertices,) int32, global
-        Receives the sizes of the groups.
     """
-    offsets, members = lists.offsets, lists.members
+    offsets, members, slots = lists.offsets, lists.members, table.slots
     lane = cuda.laneid
     n = offsets.size - 1
     n_tiles = tile_count(n)
@@ -131,7 +137,7 @@ def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
         if vertex < n:
             start, end = offsets[vertex], offsets[vertex + 1]
             if end > start:
-                first = slots.size - firsts[slots[first_vertex + vertex]] - first_vertex
+                first = slots.size - table.firsts[slots[first_vertex + vertex]] - first_vertex
         differs = True
         # A first vertex of the other side is a collision, too.
         if first != vertex and 0 <= first < n:
@@ -141,11 +147,9 @@ def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
             for k in range(end - start):
                 if members[start + k] != members[before + k]:
                     differs = True
-        long_lists = ballot(not differs and end - start > SHORT)
-        while long_lists != 0:
-            source = cuda.ffs(long_lists) - 1
-            long_lists &= long_lists - np.uint32(1)
-            one, other = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, before, source)
+        long = ballot(not differs and end - start > SHORT)
+        while long != 0:
+            source, long, one, other = next_list(long, start, before)
             length = cuda.shfl_sync(ALL, end, source) - one
             found = False
             for place in range(0, length, 32):
@@ -157,34 +161,28 @@ def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
                 differs = found
         if vertex < n:
             twin = first_vertex + (vertex if differs else first)
-            twins[first_vertex + vertex] = twin
+            table.twins[first_vertex + vertex] = twin
             if end > start:
-                cuda.atomic.add(multiplicities, twin, 1)
+                cuda.atomic.add(table.multiplicities, twin, 1)
         cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _count_neighbours(lists, first_vertex, first_other, side_bit, twins, keys, facts, facts_at):
+def _count_neighbours(lists, first_vertex, first_other, side_bit, table, facts_at):
     """Count degrees among representatives; 0 for other vertices and those without neighbours.
 
     Parameters
     ----------
-    first_vertex : int
-        First vertex of this side in the common numbering.
-    first_other : int
-        First of the other side.
+    first_vertex, first_other : int
+        First vertices of this side and of the other one.
     side_bit : uint32
         Bit in the keys of this side.
-    twins : (n_vertices,) int32, global
-    keys : (n_vertices,) uint32, global
-        Receives side and degree.
-    facts : (2 * FACTS_PER_SIDE,) int64, global
     facts_at : int
         First of this side's facts.
     """
-    offsets, members = lists.offsets, lists.members
+    members, twins, facts = lists.members, table.twins, table.facts
     lane = cuda.laneid
-    n = offsets.size - 1
+    n = lists.offsets.size - 1
     n_tiles = tile_count(n)
     squares = np.int64(0)
     n_edges = np.int64(0)
@@ -192,21 +190,17 @@ def _count_neighbours(lists, first_vertex, first_other, side_bit, twins, keys, f
     widest = 0
     for tile in range(this_warp(), n_tiles, n_warps()):
         vertex = tile + lane * n_tiles
-        start = np.int64(0)
-        end = np.int64(0)
-        if vertex < n and twins[first_vertex + vertex] == first_vertex + vertex:
-            start, end = offsets[vertex], offsets[vertex + 1]
+        is_first = vertex < n and twins[first_vertex + vertex] == first_vertex + vertex
+        start, end = range_of_list(vertex, is_first, lists)
         degree = 0
         if end - start <= SHORT:
             for k in range(start, end):
                 other = first_other + members[k]
                 if twins[other] == other:
                     degree += 1
-        long_lists = ballot(end - start > SHORT)
-        while long_lists != 0:
-            source = cuda.ffs(long_lists) - 1
-            long_lists &= long_lists - np.uint32(1)
-            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
+        long = ballot(end - start > SHORT)
+        while long != 0:
+            source, long, first, last = next_list(long, start, end)
             part = 0
             for k in range(first + lane, last, 32):
                 other = first_other + members[k]
@@ -216,7 +210,7 @@ def _count_neighbours(lists, first_vertex, first_other, side_bit, twins, keys, f
             if lane == source:
                 degree = whole
         if vertex < n:
-            keys[first_vertex + vertex] = np.uint32(degree) | side_bit
+            table.keys[first_vertex + vertex] = np.uint32(degree) | side_bit
         if degree > 0:
             squares += np.int64(degree) * degree
             n_edges += degree
@@ -230,39 +224,21 @@ def _count_neighbours(lists, first_vertex, first_other, side_bit, twins, keys, f
         cuda.atomic.max(facts, facts_at + LARGEST_DEGREE, np.int64(widest))
 
 
-_COLLAPSING = (CSR, CSR, U64, I32, I32, I32, I32, U32, I64, I32)
+_TWINS = bundle(Twins, U64, I32, I32, I32, I32, U32, I64)
 
 
-@kernel(*_COLLAPSING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=6.0)
-def collapse_twins_warp_per_tile(left, right, hashes, firsts, slots, twins, multiplicities, keys, facts, arrived):
-    """Write for each vertex its twin, its multiplicity, and a key that sorts by side and degree.
-
-    Parameters
-    ----------
-    left, right : Lists
-        Neighbours of the vertices of both sides.
-    hashes : (n_slots,) uint64
-    firsts : (n_slots,) int32
-        The hash table, zeros before.
-    slots, twins : (n_vertices,) int32
-        Written for every vertex.
-    multiplicities : (n_vertices,) int32
-        Zeros before.
-    keys : (n_vertices,) uint32
-        Written for every vertex.
-    facts : (2 * FACTS_PER_SIDE,) int64
-    arrived : (1,) int32
-        Zeros before.
-    """
+@kernel(CSR, CSR, _TWINS, I32, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=6.0)
+def collapse_twins_warp_per_tile(left, right, table, arrived):
+    """Write for each vertex its twin, its multiplicity, and a key that sorts by side and degree; `arrived` is 0."""
     n_left = left.offsets.size - 1
-    _enter_lists(left, 0, _LEFT_SEED, hashes, firsts, slots)
-    _enter_lists(right, n_left, _RIGHT_SEED, hashes, firsts, slots)
+    _enter_lists(left, 0, _LEFT_SEED, table)
+    _enter_lists(right, n_left, _RIGHT_SEED, table)
     wait_for_all(arrived, 1)
-    _find_twins(left, 0, firsts, slots, twins, multiplicities)
-    _find_twins(right, n_left, firsts, slots, twins, multiplicities)
+    _find_twins(left, 0, table)
+    _find_twins(right, n_left, table)
     wait_for_all(arrived, 2)
-    _count_neighbours(left, 0, n_left, np.uint32(0), twins, keys, facts, 0)
-    _count_neighbours(right, n_left, 0, _RIGHT_BIT, twins, keys, facts, FACTS_PER_SIDE)
+    _count_neighbours(left, 0, n_left, np.uint32(0), table, 0)
+    _count_neighbours(right, n_left, 0, _RIGHT_BIT, table, FACTS_PER_SIDE)
 
 
 class DeviceGroups(NamedTuple):

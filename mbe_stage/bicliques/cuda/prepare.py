@@ -23,6 +23,7 @@ from mbe_stage.bicliques.cuda.collapse_twins import (
     LARGEST_DEGREE,
     SQUARES,
     DeviceGroups,
+    Twins,
     collapse_twins_warp_per_tile,
     groups_thread_per_vertex,
     multiplicities_thread_per_vertex,
@@ -282,8 +283,8 @@ def prepare(
     firsts, multiplicities, arrived = zeros[:n_slots], zeros[n_slots:-1], zeros[-1:]
     slots, twins, keys = cp.empty(n, cp.int32), cp.empty(n, cp.int32), cp.empty(n, cp.uint32)
     lists = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
-    arrays = (hashes, firsts, slots, twins, multiplicities, keys, facts, arrived)
-    launch_blocks(collapse_twins_warp_per_tile, n_blocks, THREADS, *lists, *arrays)
+    table = Twins(hashes, firsts, slots, twins, multiplicities, keys, facts)
+    launch_blocks(collapse_twins_warp_per_tile, n_blocks, THREADS, *lists, table, arrived)
     # A vertex left out has degree 0, and is before the others of its side in any case. The sort is stable, so rows have
     # the host's numbers, and tasks that the host made can run here.
     order = cp.argsort(keys if by_degree else (keys & ~DEGREE_MASK) | cp.minimum(keys & DEGREE_MASK, 1), kind="stable")

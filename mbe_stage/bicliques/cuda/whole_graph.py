@@ -24,6 +24,7 @@ from mbe_stage.device.grid import (
     SHORT,
     THREADS,
     n_warps,
+    next_list,
     range_of_warp,
     this_warp,
     tile_count,
@@ -34,188 +35,11 @@ from mbe_stage.device.warp import ALL, ballot, four_entries, inclusive_sum, rank
 
 _BITMAP_WORDS = 1024
 _BITMAP_ROWS = 32 * _BITMAP_WORDS
-BITMAPS_SHAPE = (WARPS_PER_BLOCK, _BITMAP_WORDS)
+_BITMAPS_SHAPE = (WARPS_PER_BLOCK, _BITMAP_WORDS)
 N_BINS = 512
 """Bins for each power of two: roots are sorted by their number of paths to within an eighth."""
 PARTS_PER_WARP = 3
 _ONE = np.uint32(1)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
-    """Write the rows of a short list in ascending order; by one lane.
-
-    Parameters
-    ----------
-    members : int32, global
-        Those of the column's side.
-    rows_from : int
-        First vertex of the rows' side in the common numbering.
-    numbers : (n_vertices,) int32, global
-        The row of each vertex, -1 for those left out.
-    ints : int32, global
-        Receives the rows.
-    """
-    stop = to
-    for k in range(start, end):
-        row = numbers[rows_from + members[k]]
-        if row >= 0:
-            place = stop
-            while place > to and ints[place - 1] > row:
-                ints[place] = ints[place - 1]
-                place -= 1
-            ints[place] = row
-            stop += 1
-
-
-@cuda.jit(device=True, forceinline=True)
-def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
-    """Write the rows of at most 32 list entries in ascending order: each lane counts the smaller ones.
-
-    Parameters
-    ----------
-    members : int32, global
-        Those of the column's side.
-    rows_from : int
-        First vertex of the rows' side in the common numbering.
-    numbers : (n_vertices,) int32, global
-        The row of each vertex, -1 for those left out.
-    ints : int32, global
-        Receives the rows.
-    """
-    lane = cuda.laneid
-    row = -1
-    if first + lane < last:
-        row = numbers[rows_from + members[first + lane]]
-    smaller = 0
-    for k in range(last - first):
-        other = cuda.shfl_sync(ALL, row, np.int32(k))
-        smaller += 0 <= other < row
-    if row >= 0:
-        ints[to + smaller] = row
-
-
-@cuda.jit(device=True, forceinline=True)
-def _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap):
-    """Write the rows of a long list in ascending order, by marking them in a bitmap, a part of all rows at a time.
-
-    Parameters
-    ----------
-    members : int32, global
-        Those of the column's side.
-    rows_from : int
-        First vertex of the rows' side in the common numbering.
-    numbers : (n_vertices,) int32, global
-        The row of each vertex, -1 for those left out.
-    ints : int32, global
-        Receives the rows.
-    bitmap : (words,) uint32, shared
-        The warp's.
-    """
-    lane = cuda.laneid
-    for lowest in range(0, n_rows, _BITMAP_ROWS):
-        n_words = (min(_BITMAP_ROWS, n_rows - lowest) + 31) // 32
-        for k in range(lane, n_words, 32):
-            bitmap[k] = np.uint32(0)
-        cuda.syncwarp()
-        for k in range(first + lane, last, 32):
-            row = numbers[rows_from + members[k]] - lowest
-            if 0 <= row < _BITMAP_ROWS:
-                cuda.atomic.or_(bitmap, row >> 5, _ONE << np.uint32(row & 31))
-        cuda.syncwarp()
-        for tile in range(0, n_words, 32):
-            word = np.uint32(0)
-            if tile + lane < n_words:
-                word = bitmap[tile + lane]
-            ends = inclusive_sum(cuda.popc(word))
-            place = to + ends - cuda.popc(word)
-            while word != 0:
-                ints[place] = lowest + 32 * (tile + lane) + cuda.ffs(word) - 1
-                word &= word - _ONE
-                place += 1
-            to += cuda.shfl_sync(ALL, ends, 31)
-        cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def fill_columns(lists, rows_from, columns_from, n_rows, numbers, ints, offsets_at, members_at, bitmap):
-    """Write each column's rows, ascending.
-
-    Parameters
-    ----------
-    lists : Lists
-        Lists of the side that becomes the columns.
-    rows_from, columns_from : int
-        First vertices of the two sides in the common numbering.
-    numbers : (n_vertices,) int32, global
-        The row or column of each vertex, -1 for those left out.
-    ints : int32, global
-    offsets_at, members_at : int
-        Positions of the columns' offsets and members.
-    bitmap : (words,) uint32, shared
-        The warp's.
-    """
-    offsets, members = lists.offsets, lists.members
-    lane = cuda.laneid
-    n = offsets.size - 1
-    n_tiles = tile_count(n)
-    for tile in range(this_warp(), n_tiles, n_warps()):
-        vertex = tile + lane * n_tiles
-        start = np.int64(0)
-        end = np.int64(0)
-        place = np.int64(0)
-        column = -1
-        if vertex < n:
-            column = numbers[columns_from + vertex]
-        if column >= 0:
-            start, end = offsets[vertex], offsets[vertex + 1]
-            place = members_at + ints[offsets_at + column]
-        if end - start <= SHORT:
-            _sort_by_inserting(start, end, members, rows_from, numbers, ints, place)
-        lists = ballot(end - start > SHORT)
-        while lists != 0:
-            source = cuda.ffs(lists) - 1
-            lists &= lists - _ONE
-            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
-            to = cuda.shfl_sync(ALL, place, source)
-            if last - first <= WARP_SIZE:
-                _sort_by_counting(first, last, members, rows_from, numbers, ints, to)
-            else:
-                _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap)
-        cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def bin_of(cost):
-    """Bin of a cost, which is at least 1; smaller for a larger cost."""
-    power = 63 - cuda.clz(np.int64(cost))
-    eighth = (cost << 3 >> power) & 7
-    return N_BINS - 1 - (8 * power + eighth)
-
-
-@cuda.jit(device=True, forceinline=True)
-def add_to_bins(bins, which):
-    """Add 1 to a bin for each lane (none if it is negative); return the bin's value before this lane's 1.
-
-    Lanes with the same bin are added first: most roots fall into a few bins.
-    """
-    same = np.uint32(cuda.match_any_sync(ALL, which))
-    first_lane = cuda.ffs(same) - 1
-    before = 0
-    if which >= 0 and cuda.laneid == first_lane:
-        before = cuda.atomic.add(bins, which, cuda.popc(same))
-    return cuda.shfl_sync(ALL, before, first_lane) + rank(same)
-
-
-@cuda.jit(device=True, forceinline=True)
-def starts_of_bins(bins):
-    """Replace counts by the begin of each bin; by one warp."""
-    before = 0
-    for tile in range(0, N_BINS, 32):
-        count = bins[tile + cuda.laneid]
-        ends = inclusive_sum(count)
-        bins[tile + cuda.laneid] = before + ends - count
-        before += cuda.shfl_sync(ALL, ends, 31)
 
 
 class Numbering(NamedTuple):
@@ -259,9 +83,166 @@ class Target(NamedTuple):
 
 
 _NUMBERING = bundle(Numbering, I64, U32, I32, I32, I32)
-
-
 _TARGET = bundle(Target, I32, I64_2D, I32, I64)
+
+
+class WholeGraph(NamedTuple):
+    """What the phases of the kernel read and write.
+
+    Attributes
+    ----------
+    rows, columns : Lists
+        Lists of the user's graph: of the side that becomes the rows, and of the other one.
+    numbering : Numbering
+    target : Target
+    rows_at, columns_at : int
+        First vertices of the two sides in the common numbering.
+    rows_from : int
+        First of the rows in the order.
+    n_column_vertices : int
+        Vertices of the side of the columns.
+    row_offsets, column_offsets, row_members, column_members : int
+        Positions in `Target.ints`.
+    """
+
+    rows: Any
+    columns: Any
+    numbering: Any
+    target: Any
+    rows_at: Any
+    columns_at: Any
+    rows_from: Any
+    n_column_vertices: Any
+    row_offsets: Any
+    column_offsets: Any
+    row_members: Any
+    column_members: Any
+
+
+@cuda.jit(device=True, forceinline=True)
+def _row_at(k, graph):
+    """The row in an entry of the columns' lists, -1 if it is left out."""
+    return graph.numbering.numbers[graph.rows_at + graph.columns.members[k]]
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_by_inserting(start, end, to, graph):
+    """Write the rows of a short list in ascending order; by one lane."""
+    ints = graph.target.ints
+    stop = to
+    for k in range(start, end):
+        row = _row_at(k, graph)
+        if row >= 0:
+            place = stop
+            while place > to and ints[place - 1] > row:
+                ints[place] = ints[place - 1]
+                place -= 1
+            ints[place] = row
+            stop += 1
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_by_counting(first, last, to, graph):
+    """Write the rows of at most 32 list entries in ascending order: each lane counts the smaller ones."""
+    row = -1
+    if first + cuda.laneid < last:
+        row = _row_at(first + cuda.laneid, graph)
+    smaller = 0
+    for k in range(last - first):
+        other = cuda.shfl_sync(ALL, row, np.int32(k))
+        smaller += 0 <= other < row
+    if row >= 0:
+        graph.target.ints[to + smaller] = row
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_by_marking(first, last, to, bitmap, graph):
+    """Write the rows of a long list in ascending order, by marking them in a bitmap, a part of all rows at a time."""
+    lane, n_rows = cuda.laneid, graph.target.roots.size
+    for lowest in range(0, n_rows, _BITMAP_ROWS):
+        n_words = (min(_BITMAP_ROWS, n_rows - lowest) + 31) // 32
+        for k in range(lane, n_words, 32):
+            bitmap[k] = np.uint32(0)
+        cuda.syncwarp()
+        for k in range(first + lane, last, 32):
+            row = _row_at(k, graph) - lowest
+            if 0 <= row < _BITMAP_ROWS:
+                cuda.atomic.or_(bitmap, row >> 5, _ONE << np.uint32(row & 31))
+        cuda.syncwarp()
+        for tile in range(0, n_words, 32):
+            word = np.uint32(0)
+            if tile + lane < n_words:
+                word = bitmap[tile + lane]
+            ends = inclusive_sum(cuda.popc(word))
+            place = to + ends - cuda.popc(word)
+            while word != 0:
+                graph.target.ints[place] = lowest + 32 * (tile + lane) + cuda.ffs(word) - 1
+                word &= word - _ONE
+                place += 1
+            to += cuda.shfl_sync(ALL, ends, 31)
+        cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _fill_columns(bitmap, graph):
+    """Write each column's rows, ascending; `bitmap` is the warp's shared memory."""
+    n = graph.columns.offsets.size - 1
+    n_tiles = tile_count(n)
+    for tile in range(this_warp(), n_tiles, n_warps()):
+        vertex = tile + cuda.laneid * n_tiles
+        column = -1
+        if vertex < n:
+            column = graph.numbering.numbers[graph.columns_at + vertex]
+        start = np.int64(0)
+        end = np.int64(0)
+        place = np.int64(0)
+        if column >= 0:
+            start, end = graph.columns.offsets[vertex], graph.columns.offsets[vertex + 1]
+            place = graph.column_members + graph.target.ints[graph.column_offsets + column]
+        if end - start <= SHORT:
+            _sort_by_inserting(start, end, place, graph)
+        long = ballot(end - start > SHORT)
+        while long != 0:
+            source, long, first, last = next_list(long, start, end)
+            to = cuda.shfl_sync(ALL, place, source)
+            if last - first <= WARP_SIZE:
+                _sort_by_counting(first, last, to, graph)
+            else:
+                _sort_by_marking(first, last, to, bitmap, graph)
+        cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _bin_of(cost):
+    """Bin of a cost, which is at least 1; smaller for a larger cost."""
+    power = 63 - cuda.clz(np.int64(cost))
+    eighth = (cost << 3 >> power) & 7
+    return N_BINS - 1 - (8 * power + eighth)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add_to_bins(bins, which):
+    """Add 1 to a bin for each lane (none if it is negative); return the bin's value before this lane's 1.
+
+    Lanes with the same bin are added first: most roots fall into a few bins.
+    """
+    same = np.uint32(cuda.match_any_sync(ALL, which))
+    first_lane = cuda.ffs(same) - 1
+    before = 0
+    if which >= 0 and cuda.laneid == first_lane:
+        before = cuda.atomic.add(bins, which, cuda.popc(same))
+    return cuda.shfl_sync(ALL, before, first_lane) + rank(same)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _starts_of_bins(bins):
+    """Replace counts by the begin of each bin; by one warp."""
+    before = 0
+    for tile in range(0, N_BINS, 32):
+        count = bins[tile + cuda.laneid]
+        ends = inclusive_sum(count)
+        bins[tile + cuda.laneid] = before + ends - count
+        before += cuda.shfl_sync(ALL, ends, 31)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -270,32 +251,20 @@ def _degree(keys, vertex):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _sum_ranges(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
-    """Sum this warp's range of the rows and of the columns, for the scan over all ranges.
-
-    Parameters
-    ----------
-    order : (n_vertices,) int64, global
-    keys : (n_vertices,) uint32, global
-    rows_from : int
-        First of the rows in the order.
-    columns_from : int
-        First vertex of the columns' side in the common numbering.
-    n_column_vertices : int
-        Vertices of that side.
-    parts : (PARTS_PER_WARP * n_warps,) int32, global
-    """
+def _sum_ranges(graph):
+    """Sum this warp's range of the rows and of the columns, for the scan over all ranges."""
+    order, keys, _, parts, _ = graph.numbering
     lane = cuda.laneid
     warp = this_warp()
     in_rows = 0
-    first, last = range_of_warp(n_rows)
+    first, last = range_of_warp(graph.target.roots.size)
     for i in range(first + lane, last, 32):
-        in_rows += _degree(keys, order[rows_from + i])
+        in_rows += _degree(keys, order[graph.rows_from + i])
     n_alive = 0
     in_columns = 0
-    first, last = range_of_warp(n_column_vertices)
+    first, last = range_of_warp(graph.n_column_vertices)
     for i in range(first + lane, last, 32):
-        degree = _degree(keys, columns_from + i)
+        degree = _degree(keys, graph.columns_at + i)
         in_columns += degree
         n_alive += degree > 0
     in_rows, n_alive, in_columns = sum_all(in_rows), sum_all(n_alive), sum_all(in_columns)
@@ -315,81 +284,56 @@ def _sum_before(parts, which):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_at):
-    """Number the rows in ascending degree, and write the offsets of their lists.
-
-    Parameters
-    ----------
-    order : (n_vertices,) int64, global
-    keys : (n_vertices,) uint32, global
-    rows_from : int
-        First of the rows in the order.
-    parts : (PARTS_PER_WARP * n_warps,) int32, global
-    numbers : (n_vertices,) int32, global
-    ints : int32, global
-    offsets_at : int
-        Position of the offsets.
-    """
+def _number_rows(graph):
+    """Number the rows in ascending degree, and write the offsets of their lists."""
+    order, keys, numbers, parts, _ = graph.numbering
     lane = cuda.laneid
-    first, last = range_of_warp(n_rows)
+    first, last = range_of_warp(graph.target.roots.size)
     before = _sum_before(parts, 0)
     for tile in range(first, last, 32):
         i = tile + lane
         degree = 0
         if i < last:
-            vertex = order[rows_from + i]
+            vertex = order[graph.rows_from + i]
             degree = _degree(keys, vertex)
             numbers[vertex] = i
         ends = inclusive_sum(degree)
         if i < last:
-            ints[offsets_at + i] = before + ends - degree
+            graph.target.ints[graph.row_offsets + i] = before + ends - degree
         before += cuda.shfl_sync(ALL, ends, 31)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints, offsets_at):
-    """Number the columns in the order of their vertices, and write their offsets; -1 for vertices left out.
-
-    Parameters
-    ----------
-    keys : (n_vertices,) uint32, global
-    columns_from : int
-        First vertex of the columns' side in the common numbering.
-    n_column_vertices : int
-        Vertices of that side.
-    parts : (PARTS_PER_WARP * n_warps,) int32, global
-    numbers : (n_vertices,) int32, global
-    ints : int32, global
-    offsets_at : int
-        Position of the offsets.
-    """
+def _number_columns(graph):
+    """Number the columns in the order of their vertices, and write their offsets; -1 for vertices left out."""
+    _, keys, numbers, parts, _ = graph.numbering
     lane = cuda.laneid
-    first, last = range_of_warp(n_column_vertices)
+    first, last = range_of_warp(graph.n_column_vertices)
     number = _sum_before(parts, 1)
     before = _sum_before(parts, 2)
     for tile in range(first, last, 32):
         i = tile + lane
         degree = 0
         if i < last:
-            degree = _degree(keys, columns_from + i)
+            degree = _degree(keys, graph.columns_at + i)
         ends = inclusive_sum(degree)
         alive = ballot(degree > 0)
         if i < last:
             column = -1
             if degree > 0:
                 column = number + rank(alive)
-                ints[offsets_at + column] = before + ends - degree
-            numbers[columns_from + i] = column
+                graph.target.ints[graph.column_offsets + column] = before + ends - degree
+            numbers[graph.columns_at + i] = column
         number += cuda.popc(alive)
         before += cuda.shfl_sync(ALL, ends, 31)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _column_of(member, columns_from, numbers, keys):
+def _column_of(member, graph):
     """The column of a list's entry and its degree; -1 and 0 if it is left out, or if there is no entry."""
-    other = columns_from + max(member, 0)
-    column = numbers[other] if member >= 0 else -1
-    return column, _degree(keys, other) if column >= 0 else np.int32(0)
+    other = graph.columns_at + max(member, 0)
+    column = graph.numbering.numbers[other] if member >= 0 else -1
+    return column, _degree(graph.numbering.keys, other) if column >= 0 else np.int32(0)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -402,23 +346,10 @@ def _write_kept(column, ints, to):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, offsets_at, members_at):
-    """Write each row's columns, ascending, and the number of two-step paths from it.
-
-    Parameters
-    ----------
-    rows : Lists
-        Lists of the side that becomes the rows.
-    rows_at, columns_from : int
-        First vertices of that side and of the other one in the common numbering.
-    rows_from : int
-        First of the rows in the order.
-    offsets_at, members_at : int
-        Positions of the rows' offsets and members in `Target.ints`.
-    """
-    offsets, members, n_rows = rows.offsets, rows.members, target.roots.size
-    order, keys, numbers, bins = numbering.order, numbering.keys, numbering.numbers, numbering.bins
-    ints, costs = target.ints, target.costs
+def _fill_rows(graph):
+    """Write each row's columns, ascending, and the number of two-step paths from it."""
+    members, ints, n_rows = graph.rows.members, graph.target.ints, graph.target.roots.size
+    keys, numbers, columns_at = graph.numbering.keys, graph.numbering.numbers, graph.columns_at
     lane = cuda.laneid
     n_tiles = tile_count(n_rows)
     for tile in range(this_warp(), n_tiles, n_warps()):
@@ -427,30 +358,28 @@ def _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, offset
         end = np.int64(0)
         place = np.int64(0)
         if row < n_rows:
-            vertex = order[rows_from + row] - rows_at
-            start, end = offsets[vertex], offsets[vertex + 1]
-            place = members_at + ints[offsets_at + row]
+            vertex = graph.numbering.order[graph.rows_from + row] - graph.rows_at
+            start, end = graph.rows.offsets[vertex], graph.rows.offsets[vertex + 1]
+            place = graph.row_members + ints[graph.row_offsets + row]
         cost = np.int64(0)
         if end - start <= SHORT:
             for k in range(start, end):
-                column = numbers[columns_from + members[k]]
+                column = numbers[columns_at + members[k]]
                 if column >= 0:
                     ints[place] = column
                     place += 1
-                    cost += _degree(keys, columns_from + members[k])
-        long_lists = ballot(end - start > SHORT)
-        while long_lists != 0:
-            source = cuda.ffs(long_lists) - 1
-            long_lists &= long_lists - _ONE
-            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
+                    cost += _degree(keys, columns_at + members[k])
+        long = ballot(end - start > SHORT)
+        while long != 0:
+            source, long, first, last = next_list(long, start, end)
             to = cuda.shfl_sync(ALL, place, source)
             part = np.int64(0)
             for group in range(first, last, 128):
                 one, two, three, four = four_entries(members, group + lane, last)
-                column_1, cost_1 = _column_of(one, columns_from, numbers, keys)
-                column_2, cost_2 = _column_of(two, columns_from, numbers, keys)
-                column_3, cost_3 = _column_of(three, columns_from, numbers, keys)
-                column_4, cost_4 = _column_of(four, columns_from, numbers, keys)
+                column_1, cost_1 = _column_of(one, graph)
+                column_2, cost_2 = _column_of(two, graph)
+                column_3, cost_3 = _column_of(three, graph)
+                column_4, cost_4 = _column_of(four, graph)
                 part += cost_1 + cost_2 + cost_3 + cost_4
                 to = _write_kept(column_1, ints, to)
                 to = _write_kept(column_2, ints, to)
@@ -461,78 +390,16 @@ def _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, offset
                 cost = whole
         root_bin = -1
         if row < n_rows:
-            costs[row] = cost
-            root_bin = bin_of(cost)
-        add_to_bins(bins, root_bin)
-
-
-_WRITING = (CSR, CSR, _NUMBERING, _TARGET, I32, *(INT,) * 5)
-
-
-@kernel(*_WRITING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=4.0)
-def write_whole_graph_warp_per_tile(
-    rows, columns, numbering, target, arrived, rows_at, rows_from, columns_from, n_columns, n_edges
-):
-    """Write node 0 (`layout.Pool`), the roots in their order, and their two-step paths.
-
-    Parameters
-    ----------
-    rows, columns : Lists
-        Lists of the user's graph: of the side that becomes the rows, and of the other one.
-    arrived : (1,) int32
-        0 before.
-    rows_at, columns_from : int
-        First vertices of the two sides in the common numbering.
-    rows_from : int
-        First of the rows in the order.
-    """
-    lane = cuda.laneid
-    warp = this_warp()
-    bitmap = cuda.shared.array(BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // WARP_SIZE]
-    order, keys, numbers, parts, bins = numbering
-    ints, n_rows = target.ints, target.roots.size
-    n_column_vertices = columns.offsets.size - 1
-    row_offsets_at = n_columns + 1 + n_columns + n_rows
-    column_offsets_at = row_offsets_at + n_rows + 1
-    row_members_at = column_offsets_at + n_columns + 1
-    column_members_at = row_members_at + n_edges
-
-    _sum_ranges(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts)
-    _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at)
-    wait_for_all(arrived, 1)
-    _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, row_offsets_at)
-    _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints, column_offsets_at)
-    wait_for_all(arrived, 2)
-    _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, row_offsets_at, row_members_at)
-    fill_columns(columns, rows_at, columns_from, n_rows, numbers, ints, column_offsets_at, column_members_at, bitmap)
-    wait_for_all(arrived, 3)
-    if warp == 0:
-        starts_of_bins(bins)
-    wait_for_all(arrived, 4)
-    for tile in range(warp * 32, n_rows, n_warps() * 32):
-        root_bin = -1
-        if tile + lane < n_rows:
-            root_bin = bin_of(target.costs[tile + lane])
-        place = add_to_bins(bins, root_bin)
-        if tile + lane < n_rows:
-            target.roots[place] = tile + lane
+            graph.target.costs[row] = cost
+            root_bin = _bin_of(cost)
+        _add_to_bins(graph.numbering.bins, root_bin)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at):
-    """Write the data that depends on sizes alone: ids (the numbers), ends of offsets, and the fields of the node.
-
-    Parameters
-    ----------
-    row_offsets_at : int
-        Position of the rows' offsets in `Target.ints`.
-    column_offsets_at : int
-        Position of the columns' offsets.
-    column_members_at : int
-        Position of the columns' members.
-    """
+def _write_constants(graph, n_columns, n_edges):
+    """Write the data that depends on sizes alone: ids (the numbers), ends of offsets, and the fields of the node."""
     lane, warp = cuda.laneid, this_warp()
-    ints, nodes, n_rows = target.ints, target.nodes, target.roots.size
+    ints, nodes, n_rows = graph.target.ints, graph.target.nodes, graph.target.roots.size
     ids_at = n_columns + 1
     for k in range(warp * 32 + lane, n_columns, n_warps() * 32):
         ints[k] = k
@@ -541,11 +408,58 @@ def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_
         ints[ids_at + n_columns + k] = k
     if warp == 0 and lane == 0:
         ints[n_columns] = n_columns
-        ints[row_offsets_at + n_rows] = n_edges
-        ints[column_offsets_at + n_columns] = n_edges
+        ints[graph.row_offsets + n_rows] = n_edges
+        ints[graph.column_offsets + n_columns] = n_edges
         nodes[0, layout.NODE_COLUMNS] = n_columns
         nodes[0, layout.NODE_IDS] = n_columns
         nodes[0, layout.NODE_ROWS] = n_rows
         nodes[0, layout.NODE_EDGES] = n_edges
         nodes[0, layout.NODE_END] = n_rows
-        nodes[0, layout.NODE_SIZE] = column_members_at + n_edges
+        nodes[0, layout.NODE_SIZE] = graph.column_members + n_edges
+
+
+_WRITING = (CSR, CSR, _NUMBERING, _TARGET, I32, *(INT,) * 5)
+
+
+@kernel(*_WRITING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=4.0)
+def write_whole_graph_warp_per_tile(
+    rows, columns, numbering, target, arrived, rows_at, rows_from, columns_at, n_columns, n_edges
+):
+    """Write node 0 (`layout.Pool`), the roots in their order, and their two-step paths.
+
+    Parameters
+    ----------
+    rows, columns, numbering, target, rows_at, rows_from, columns_at
+        As in `WholeGraph`.
+    arrived : (1,) int32
+        0 before.
+    """
+    lane = cuda.laneid
+    warp = this_warp()
+    bitmap = cuda.shared.array(_BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // WARP_SIZE]
+    bins, n_rows = numbering.bins, target.roots.size
+    n_column_vertices = columns.offsets.size - 1
+    row_offsets = n_columns + 1 + n_columns + n_rows
+    column_offsets = row_offsets + n_rows + 1
+    row_members = column_offsets + n_columns + 1
+    lists = row_offsets, column_offsets, row_members, row_members + n_edges
+    graph = WholeGraph(rows, columns, numbering, target, rows_at, columns_at, rows_from, n_column_vertices, *lists)
+    _sum_ranges(graph)
+    _write_constants(graph, n_columns, n_edges)
+    wait_for_all(arrived, 1)
+    _number_rows(graph)
+    _number_columns(graph)
+    wait_for_all(arrived, 2)
+    _fill_rows(graph)
+    _fill_columns(bitmap, graph)
+    wait_for_all(arrived, 3)
+    if warp == 0:
+        _starts_of_bins(bins)
+    wait_for_all(arrived, 4)
+    for tile in range(warp * 32, n_rows, n_warps() * 32):
+        root_bin = -1
+        if tile + lane < n_rows:
+            root_bin = _bin_of(target.costs[tile + lane])
+        place = _add_to_bins(bins, root_bin)
+        if tile + lane < n_rows:
+            target.roots[place] = tile + lane
