@@ -117,7 +117,6 @@ MANY_ARGUMENTS = {
     "flows/command.py flow_command": 14,
     "mbe_stage/bicliques/cuda/subgraph_children.py _visit_list_child": 11,
     "mbe_stage/bicliques/cuda/twin_expansion.py expanded_lists_warp_per_tile": 11,
-    "mbe_stage/device/two_hop.py walk_warp_per_neighbour": 11,
 }
 
 

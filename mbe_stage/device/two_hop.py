@@ -16,7 +16,7 @@ from numba import cuda
 
 from mbe_stage.device import WARPS_PER_BLOCK
 from mbe_stage.device.grid import this_warp
-from mbe_stage.device.jit import I32, I64, kernel
+from mbe_stage.device.jit import CSR, I32, I64, Lists, kernel
 from mbe_stage.device.launch import launch_warps
 from mbe_stage.device.warp import ALL, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -150,10 +150,8 @@ def _met(graph: BipartiteCSR, batch: _Batch, hubs: cp.ndarray) -> cp.ndarray:
         batch.neighbour_ends,
         batch.table_ends,
         hubs,
-        graph.left_offsets,
-        graph.left_members,
-        graph.right_offsets,
-        graph.right_members,
+        Lists(graph.left_offsets, graph.left_members),
+        Lists(graph.right_offsets, graph.right_members),
         tables,
         counts,
     )
@@ -235,34 +233,19 @@ def is_first_meeting(other, tables, start, size):
             place = np.int64(0)
 
 
-@kernel(I64, I64, I64, I64, I32, I64, I32, I64, I32, I32, I64, seconds=1.5)
-def walk_warp_per_neighbour(
-    vertices,
-    owners,
-    neighbour_ends,
-    table_ends,
-    hubs,
-    offsets,
-    members,
-    other_offsets,
-    other_members,
-    tables,
-    counts,
-):
+@kernel(I64, I64, I64, I64, I32, CSR, CSR, I32, I64, seconds=1.5)
+def walk_warp_per_neighbour(vertices, owners, neighbour_ends, table_ends, hubs, lists, other_lists, tables, counts):
     """Count the vertices that a vertex first meets through one neighbour that is not its hub.
 
     Parameters
     ----------
-    vertices : (n,) int64, global
+    vertices, neighbour_ends, table_ends
+        As in `_Batch`.
     owners : (n_neighbours,) int64, global
-        The vertex that each neighbour belongs to.
-    neighbour_ends : (n,) int64, global
-    table_ends : (n,) int64, global
+        The vertex that each neighbour belongs to, by its place in `vertices`.
     hubs : (n_left,) int32, global
-    offsets : (n_left + 1,) int64, global
-    members : int32, global
-    other_offsets : (n_right + 1,) int64, global
-    other_members : int32, global
+    lists, other_lists : Lists
+        Those of the left side and of the right one.
     tables : int32, global
     counts : (n,) int64, global
     """
@@ -272,13 +255,14 @@ def walk_warp_per_neighbour(
     slot = owners[index]
     vertex = vertices[slot]
     # Backwards from the end of a vertex's neighbours.
-    neighbour, hub = members[offsets[vertex + 1] - (neighbour_ends[slot] - index)], hubs[vertex]
+    neighbour, hub = lists.members[lists.offsets[vertex + 1] - (neighbour_ends[slot] - index)], hubs[vertex]
     if neighbour == hub:
         return
     table = np.int64(0)
     if slot > 0:
         table = table_ends[slot - 1]
     size = table_ends[slot] - table
+    other_offsets, other_members = other_lists
     hub_start, hub_stop = other_offsets[hub], other_offsets[hub + 1]
     n_new = 0
     for i in range(other_offsets[neighbour] + cuda.laneid, other_offsets[neighbour + 1], 32):

@@ -15,7 +15,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.vertex_statistics import DENSE_SIZES, SizeCounts, VertexStatistics
 from mbe_stage.device.grid import this_warp
-from mbe_stage.device.jit import I8, I32, I64, kernel
+from mbe_stage.device.jit import CSR, I8, I32, I64, Lists, kernel
 from mbe_stage.device.launch import launch_warps
 
 _LARGEST_KEY = np.int64(2**63 - 1)
@@ -62,19 +62,11 @@ class DeviceVertexStatistics:
         n_edges, keys : (n_bicliques,) int64
         """
         # Two passes: a key counts only if no biclique has more edges, which is known after the first pass.
-        before = self.largest_edges.copy()
-        launch_warps(count_warp_per_list, keys.size, offsets, members, n_edges, self.n_bicliques, self.largest_edges)
+        before, lists = self.largest_edges.copy(), Lists(offsets, members)
+        launch_warps(count_warp_per_list, keys.size, lists, n_edges, self.n_bicliques, self.largest_edges)
         self.largest_keys[self.largest_edges > before] = _LARGEST_KEY
-        launch_warps(
-            smallest_key_warp_per_list,
-            keys.size,
-            offsets,
-            members,
-            n_edges,
-            keys,
-            self.largest_edges,
-            self.largest_keys,
-        )
+        largest = self.largest_edges, self.largest_keys
+        launch_warps(smallest_key_warp_per_list, keys.size, lists, n_edges, keys, *largest)
 
     def merge(self, other: DeviceVertexStatistics) -> None:
         """Add the statistics of other bicliques of the same vertices, in the memory of the same device."""
@@ -139,82 +131,57 @@ def long_form(block: DeviceBlock, keys: cp.ndarray) -> tuple[cp.ndarray, cp.ndar
     """
     n = block.left_members.size + block.right_members.size
     rows = cp.empty(n, cp.int64), cp.empty(n, cp.int8), cp.empty(n, cp.int32)
-    launch_warps(
-        long_form_warp_per_biclique,
-        block.n_bicliques,
-        keys,
-        block.left_offsets,
-        block.left_members,
-        block.right_offsets,
-        block.right_members,
-        *rows,
-    )
+    left, right = Lists(block.left_offsets, block.left_members), Lists(block.right_offsets, block.right_members)
+    launch_warps(long_form_warp_per_biclique, block.n_bicliques, keys, left, right, *rows)
     return rows
 
 
-@kernel(I64, I32, I64, I64, I64)
-def count_warp_per_list(offsets, members, n_edges, n_bicliques, largest_edges):
+@kernel(CSR, I64, I64, I64)
+def count_warp_per_list(lists, n_edges, n_bicliques, largest_edges):
     """Add one biclique to each member, and update the most edges of its bicliques."""
     index = this_warp()
     if index >= n_edges.size:
         return
     edges = n_edges[index]
-    for i in range(offsets[index] + cuda.laneid, offsets[index + 1], 32):
-        vertex = members[i]
+    for i in range(lists.offsets[index] + cuda.laneid, lists.offsets[index + 1], 32):
+        vertex = lists.members[i]
         cuda.atomic.add(n_bicliques, vertex, 1)
         # The figure only grows, so an old value is at most too small, and nearly all are spared the atomic.
         if largest_edges[vertex] < edges:
             cuda.atomic.max(largest_edges, vertex, edges)
 
 
-@kernel(I64, I32, I64, I64, I64, I64)
-def smallest_key_warp_per_list(offsets, members, n_edges, keys, largest_edges, largest_keys):
-    """Find the smallest key among each member's bicliques of most edges.
-
-    Parameters
-    ----------
-    offsets : (n + 1,) int64, global
-    members : int32, global
-    n_edges : (n,) int64, global
-    keys : (n,) int64, global
-    largest_edges : (n_vertices,) int64, global
-    largest_keys : (n_vertices,) int64, global
-        The largest int64 before.
-    """
+@kernel(CSR, I64, I64, I64, I64)
+def smallest_key_warp_per_list(lists, n_edges, keys, largest_edges, largest_keys):
+    """Find the smallest key among each member's bicliques of most edges; it is the largest int64 before."""
     index = this_warp()
     if index >= n_edges.size:
         return
     edges, key = n_edges[index], keys[index]
-    for i in range(offsets[index] + cuda.laneid, offsets[index + 1], 32):
-        vertex = members[i]
+    for i in range(lists.offsets[index] + cuda.laneid, lists.offsets[index + 1], 32):
+        vertex = lists.members[i]
         if largest_edges[vertex] == edges and largest_keys[vertex] > key:
             cuda.atomic.min(largest_keys, vertex, key)
 
 
-@kernel(I64, I64, I32, I64, I32, I64, I8, I32)
-def long_form_warp_per_biclique(
-    keys, left_offsets, left_members, right_offsets, right_members, out_keys, sides, vertices
-):
-    """Write the rows of a biclique, behind those of all earlier bicliques.
+@kernel(I64, CSR, CSR, I64, I8, I32)
+def long_form_warp_per_biclique(keys, left, right, out_keys, sides, vertices):
+    """Write the rows of a biclique, behind those of all earlier bicliques: see `long_form`.
 
     Parameters
     ----------
     keys : (n,) int64, global
-    left_offsets : (n + 1,) int64, global
-    left_members : int32, global
-    right_offsets : (n + 1,) int64, global
-    right_members : int32, global
-    out_keys : (n_members,) int64, global
-    sides : (n_members,) int8, global
-    vertices : (n_members,) int32, global
+    left, right : Lists
+        Members of each biclique.
+    out_keys, sides, vertices : (n_members,) int64, int8 and int32, global
     """
     index = this_warp()
     if index >= keys.size:
         return
     key = keys[index]
-    before = right_offsets[index]
-    for i in range(left_offsets[index] + cuda.laneid, left_offsets[index + 1], 32):
-        out_keys[before + i], sides[before + i], vertices[before + i] = key, 0, left_members[i]
-    before = left_offsets[index + 1]
-    for i in range(right_offsets[index] + cuda.laneid, right_offsets[index + 1], 32):
-        out_keys[before + i], sides[before + i], vertices[before + i] = key, 1, right_members[i]
+    before = right.offsets[index]
+    for i in range(left.offsets[index] + cuda.laneid, left.offsets[index + 1], 32):
+        out_keys[before + i], sides[before + i], vertices[before + i] = key, 0, left.members[i]
+    before = left.offsets[index + 1]
+    for i in range(right.offsets[index] + cuda.laneid, right.offsets[index + 1], 32):
+        out_keys[before + i], sides[before + i], vertices[before + i] = key, 1, right.members[i]
