@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
@@ -50,16 +51,40 @@ def _group_size(groups, group):
     return np.int32(groups.offsets[_W(group) + _W(1)] - groups.offsets[_W(group)])
 
 
+class Entries(NamedTuple):
+    """The lists of the lanes, joined.
+
+    Attributes
+    ----------
+    members : int32, global
+        In ids of the reduced graph.
+    source : int64
+        What is added to the number of an entry of this lane's list for its position among the members.
+    ends : int32
+        End of this lane's list among the entries.
+    """
+
+    members: Any
+    source: Any
+    ends: Any
+
+
+@cuda.jit(device=True, forceinline=True)
+def _owner_and_place(k, entries):
+    """The lane of an entry, and its position among the members."""
+    owner = owner_of(k, entries.ends)
+    return owner, cuda.shfl_sync(ALL, entries.source, owner) + k
+
+
 @cuda.jit(device=True, forceinline=True)
 def _add_twins(members, start, n, groups, more):
     """Add to ``more[lane]`` the vertices of this lane's list in excess of its entries."""
     ends = inclusive_sum(n)
     n_entries = cuda.shfl_sync(ALL, ends, 31)
-    source = start - (ends - n)
+    entries = Entries(members, start - (ends - n), ends)
     for tile in range(0, n_entries, 32):
         entry = np.int32(tile + cuda.laneid)
-        owner = owner_of(entry, ends)
-        place = cuda.shfl_sync(ALL, source, owner) + entry
+        owner, place = _owner_and_place(entry, entries)
         if entry < n_entries:
             group = members[_W(place)]
             if groups.alone[_U(group)] < 0:
@@ -68,21 +93,14 @@ def _add_twins(members, start, n, groups, more):
 
 @kernel(OUTPUT, I64, GROUPS, GROUPS, I32_2D, I64, seconds=1.0)
 def full_sizes_warp_per_tile(found, taken, left_groups, right_groups, full, parts):
-    """Count the user's vertices of each list, 0 in unused slots, and sum them for each tile.
-
-    The host does not know yet how many slots were taken: ``taken[0]``, (1,) int64, where a larger number means all.
-    Warps take tiles in turn. `full` is (2, all slots) int32. `parts` is (1 + SECTIONS * n_tiles,) int64 and all zeros
-    before: a 0, and then one section after the other. Its running sums are the numbers before each tile; the sum after
-    the last tile is the begin of the next section.
+    """Count the user's vertices of each list, 0 in unused slots, and sum them for each tile. Warps take tiles in turn.
 
     Parameters
     ----------
     taken : (1,) int64, global
-        Number of taken slots; a larger number means all.
-    full : (2, n_slots) int32, global
-        Receives the lengths.
-    parts : (1 + SECTIONS * n_tiles,) int64, global
-        Receives their sums by tile.
+        Number of taken slots, which the host does not know yet; a larger number means all.
+    full, parts
+        As in `ListSizes`; `parts` is all zeros before.
     """
     lane = cuda.laneid
     more = cuda.shared.array((WARPS_PER_BLOCK, 2, TILE), types.int32)[cuda.threadIdx.x // TILE]
@@ -122,34 +140,17 @@ def full_sizes_warp_per_tile(found, taken, left_groups, right_groups, full, part
 
 
 @cuda.jit(device=True, forceinline=True)
-def _gather(first, last, source, ends, members, groups, target, to):
-    """Write the vertices of the entries `first` to `last` of a warp's lists, list by list, to `target` from `to` on.
-
-    `ends` are the ends of the lanes' lists among the entries; entry ``k`` of a list is at its lane's `source` + k.
-
-    Parameters
-    ----------
-    first : int32
-        First entry of the tile's lists to take.
-    source : int64
-        Difference between an entry's number and its position among the members.
-    ends : int32
-        Ends of the lanes' lists.
-    members : int32, global
-    target : int32, shared or global
-    to : int64
-        Position of this lane's list.
-    """
+def _gather(first, last, entries, groups, target, to):
+    """Write the vertices of the entries `first` to `last`, list by list, to shared or global memory from `to` on."""
     lane = cuda.laneid
     for tile in range(first, last, 32):
         entry = np.int32(tile + lane)
-        owner = owner_of(entry, ends)
-        place = cuda.shfl_sync(ALL, source, owner) + entry
+        _, place = _owner_and_place(entry, entries)
         vertex = np.int32(0)
         size = np.int32(0)
         group = np.int32(0)
         if entry < last:
-            group = members[_W(place)]
+            group = entries.members[_W(place)]
             vertex = groups.alone[_U(group)]
             size = np.int32(1) if vertex >= 0 else _group_size(groups, group)
         if not cuda.any_sync(ALL, vertex < 0):
@@ -159,11 +160,10 @@ def _gather(first, last, source, ends, members, groups, target, to):
         else:
             group_ends = inclusive_sum(size)
             n_vertices = cuda.shfl_sync(ALL, group_ends, 31)
-            begin = groups.offsets[_W(group)] - (group_ends - size)
+            vertices = Entries(groups.members, groups.offsets[_W(group)] - (group_ends - size), group_ends)
             for part in range(0, n_vertices, 32):
                 k = np.int32(part + lane)
-                owner = owner_of(k, group_ends)
-                place = cuda.shfl_sync(ALL, begin, owner) + k
+                _, place = _owner_and_place(k, vertices)
                 if k < n_vertices:
                     target[_W(to + k)] = groups.members[_W(place)]
             to += n_vertices
@@ -220,19 +220,14 @@ def _write_side(members, start, n, full, groups, result, to, staged):
     ----------
     members : int32, global
         In ids of the reduced graph.
-    start : int64
-        Begin of this lane's list.
-    full : int32
-        Its length after expansion.
-    result : int32, global
-    to : int64
-        Position of the tile's lists.
+    start, n, full
+        First of this lane's entries, int64, their number, and that of its vertices after expansion.
     staged : (LONGEST_STAGED,) int32, shared
         The warp's.
     """
     lane = cuda.laneid
     ends = inclusive_sum(n)
-    source = start - (ends - n)
+    entries = Entries(members, start - (ends - n), ends)
     full_ends = inclusive_sum_64(full)
     done = 0
     while done < TILE:
@@ -242,10 +237,10 @@ def _write_side(members, start, n, full, groups, result, to, staged):
         n_lists = cuda.popc(ballot(fits))
         last = cuda.shfl_sync(ALL, ends, done + max(n_lists, 1) - 1)
         if n_lists == 0:
-            _gather(first, last, source, ends, members, groups, result, to + before)
+            _gather(first, last, entries, groups, result, to + before)
             done += 1
         else:
-            _gather(first, last, source, ends, members, groups, staged, 0)
+            _gather(first, last, entries, groups, staged, 0)
             done += n_lists
             cuda.syncwarp()
             # Earlier lists have ended; those that do not fit end behind the last place.
@@ -261,18 +256,14 @@ def expanded_lists_warp_per_tile(
 ):
     """Write the slots from `begin` to `stop` as a block: offsets, and members, ascending in lists that are not long.
 
-    `sums` are running sums (`full_sizes_warp_per_tile`), `before` their values at `begin`, for each section. A long
-    list is entered in `long_lists` (int64): twice its number, plus 1 on the right.
-
     Parameters
     ----------
-    full : (2, n_slots) int32, global
-    sums : (1 + SECTIONS * n_tiles,) int64, global
-    left_lists : Lists
-        Receives the left sides.
-    right_lists : Lists
-        Receives the right sides.
+    full, sums
+        As in `ListSizes`; `before` has the sums at `begin`, for each section.
+    left_lists, right_lists : Lists
+        Receive the two sides.
     long_lists : int64, global
+        Receives the numbers of long lists: twice that of the biclique, plus 1 on the right.
     """
     lane = cuda.laneid
     warp = cuda.threadIdx.x // TILE
@@ -380,17 +371,8 @@ def work_out_sizes(sizes: ListSizes, found: Output, taken: cp.ndarray) -> None:
         Number of taken slots; a larger number means all.
     """
     sizes.parts.fill(0)
-    kernel = full_sizes_warp_per_tile
-    launch_blocks(
-        kernel,
-        min(_blocks(sizes.n_tiles), MOST_BLOCKS),
-        THREADS,
-        found,
-        taken,
-        *sizes.groups,
-        sizes.full,
-        sizes.parts,
-    )
+    n_blocks, arrays = min(_blocks(sizes.n_tiles), MOST_BLOCKS), (*sizes.groups, sizes.full, sizes.parts)
+    launch_blocks(full_sizes_warp_per_tile, n_blocks, THREADS, found, taken, *arrays)
     cp.cumsum(sizes.parts, out=sizes.sums)
     sizes.ends[:] = sizes.sums[:: sizes.n_tiles]
 
@@ -467,25 +449,12 @@ def block_of_range(found: Output, sizes: ListSizes, slot_range: SlotRange) -> De
     )
     n_long = int(n[LONG])
     long_lists = cp.empty(max(1, n_long), cp.int64)
-    kernel = expanded_lists_warp_per_tile
-    launch_blocks(
-        kernel,
-        _blocks(-(-slot_range.stop // TILE) - slot_range.begin // TILE),
-        THREADS,
-        found,
-        sizes.full,
-        sizes.sums,
-        *sizes.groups,
-        left,
-        right,
-        long_lists,
-        slot_range.begin,
-        slot_range.stop,
-        tuple(slot_range.before.tolist()),
-    )
+    begin, stop, before = slot_range.begin, slot_range.stop, tuple(slot_range.before.tolist())
+    n_blocks, arrays = _blocks(-(-stop // TILE) - begin // TILE), (found, sizes.full, sizes.sums, *sizes.groups)
+    lists = left, right, long_lists
+    launch_blocks(expanded_lists_warp_per_tile, n_blocks, THREADS, *arrays, *lists, begin, stop, before)
     if n_long:
-        kernel = sort_long_lists_block_per_list
-        launch_blocks(kernel, n_long, THREADS, left, right, long_lists)
+        launch_blocks(sort_long_lists_block_per_list, n_long, THREADS, *lists)
     return DeviceBlock(*left, *right)
 
 
