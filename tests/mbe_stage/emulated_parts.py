@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda.walk_bundles import Child, Earlier
 from tests.mbe_stage import warp_emulator
 
 LANES = range(32)
@@ -175,11 +177,13 @@ def check_packing(rng: np.random.Generator) -> int:
     n_rows, n_excluded = int(rng.integers(1, 50)), int(rng.integers(0, 50))
     words = of_arena(rng.integers(0, 1 << 32, 200, dtype=np.uint64).astype(_U))
     first, cursor, singles = 7, int(rng.integers(0, n_rows)), _U(rng.integers(0, 1 << 32, dtype=np.uint64))
-    shared = of_arena(np.full(64, 0xA5A5A5A5, _U))
+    own = SimpleNamespace(words=words, subsets=of_arena(np.full(64, 0xA5A5A5A5, _U)))
+    child, frame = SimpleNamespace(left=_U(left), cursor=cursor), np.zeros(layout.FRAME_FIELDS, np.int32)
+    frame[[layout.WORDS, layout.N_ROWS, layout.N_EXCLUDED]] = first, n_rows, n_excluded
+    frame[layout.SINGLES] = singles.view(np.int32)
 
     def collected() -> Any:
-        moves = of.moves_of(_U(left))
-        return of.collect_subsets(_U(left), moves, words, first, cursor, n_rows, n_excluded, singles, shared)
+        return of.collect_subsets(child, of.moves_of(_U(left)), frame, own)
 
     indices = [index_of(int(word)) for word in words[first : first + n_rows + n_excluded]]
     # A lane gives the column that has its number among the packed ones, where that is the left set's.
@@ -190,12 +194,12 @@ def check_packing(rng: np.random.Generator) -> int:
     return 4
 
 
-def excluded_list(rng: np.random.Generator, words: np.ndarray, rows: list[int]) -> tuple[int, int, int, int]:
-    """Lay rows into an arena in two pieces; first, split, gap and length of the list."""
+def excluded_list(rng: np.random.Generator, words: np.ndarray, rows: list[int]) -> Earlier:
+    """Lay rows into an arena in two pieces."""
     first, gap, split = 3, int(rng.integers(0, 20)), int(rng.integers(0, len(rows) + 1))
     for k, row in enumerate(rows):
         words[first + k + (gap if k >= split else 0)] = row
-    return first, split, gap, len(rows)
+    return Earlier(first, len(rows), split, gap)
 
 
 def check_rows(rng: np.random.Generator) -> int:
@@ -208,18 +212,16 @@ def check_rows(rng: np.random.Generator) -> int:
     rows, excluded = random_rows(rng, width, int(rng.choice([4, 40, 120]))), random_rows(rng, width, 60)
     singles = int(rng.integers(0, 1 << width))
     words[top : top + len(rows)] = rows
-    first, split, gap, n = excluded_list(rng, words, excluded)
+    earlier = excluded_list(rng, words, excluded)
 
     def is_dropped(row: int) -> bool:
         return row == 0 or (row & (row - 1) == 0 and row & singles != 0) or any(row & ~other == 0 for other in excluded)
 
     kept = [row for row in rows if not is_dropped(row)]
-    inside_none = by_all_lanes(
-        of.inside_none, words, first, split, gap, n, np.array((rows + [0] * 32)[:32], _U), _U(0xFFFFFFFF)
-    )
+    inside_none = by_all_lanes(of.inside_none, words, earlier, np.array((rows + [0] * 32)[:32], _U), _U(0xFFFFFFFF))
     expected = [all(row & ~other for other in excluded) for row in (rows + [0] * 32)[:32]]
     assert inside_none == [sum(1 << lane for lane in LANES if expected[lane])] * 32
-    n_kept = by_all_lanes(of.drop_dominated, words, top, len(rows), _U(singles), first, split, gap, n)
+    n_kept = by_all_lanes(of.drop_dominated, words, top, len(rows), _U(singles), earlier)
     assert n_kept == [len(kept)] * 32
     assert words[top : top + len(kept)].tolist() == kept
     n_distinct = by_all_lanes(of.sort_distinct, words, top, len(kept))
@@ -231,7 +233,7 @@ def check_rows(rng: np.random.Generator) -> int:
         asked = np.array([distinct[lane % len(distinct)] ^ int(lane % 3 == 0) for lane in LANES], _U)
         assert by_all_lanes(of.is_among, asked, words, top, len(distinct)) == [row in distinct for row in asked]
     table, mask = of_arena(np.full(TABLE_SIZE, 0xA5A5A5A5, _U)), int(rng.integers(0, 1 << width))
-    n_restricted, found_singles = by_all_lanes(of.restrict, words, first, split, gap, n, _U(mask), top, table)[0]
+    n_restricted, found_singles = by_all_lanes(of.restrict, words, earlier, _U(mask), top, table)[0]
     restricted = [row & mask for row in excluded]
     # Most repetitions are left out, not all.
     several = {row for row in restricted if row & (row - 1)}
@@ -243,9 +245,7 @@ def check_rows(rng: np.random.Generator) -> int:
 
 def check_accumulator(rng: np.random.Generator) -> int:
     """What rows are to a list child: candidates numbered, full rows counted, the most of an earlier one."""
-    from mbe_stage.bicliques.cuda import layout
     from mbe_stage.bicliques.cuda.two_step_paths import look_at_rows
-    from mbe_stage.bicliques.cuda.walk_bundles import Child
 
     n_rows, n_left = int(rng.integers(2, 150)), 5
     row = int(rng.integers(0, n_rows))

@@ -14,10 +14,10 @@ from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import closed_sets, collect_subsets, moves_of, without_whole
 from mbe_stage.bicliques.cuda.emit_bitsets import multiplicity_of_columns
-from mbe_stage.bicliques.cuda.row_words import drop_dominated, inside_none, is_among, sort_distinct
+from mbe_stage.bicliques.cuda.row_words import drop_dominated, inside_none, is_among, is_single, sort_distinct, word_at
 from mbe_stage.bicliques.cuda.subgraph_parts import has_constraints
 from mbe_stage.bicliques.cuda.techniques import CLOSED_SETS, DOMINATED
-from mbe_stage.bicliques.cuda.walk_bundles import Below, BitsetChild
+from mbe_stage.bicliques.cuda.walk_bundles import Below, BitsetChild, Earlier
 from mbe_stage.device.warp import ballot, count_bits, next_tile, rank, sum_small
 
 _U = np.uint32
@@ -95,10 +95,7 @@ def _closed_sets_below(child, frame, own):
     """This lane's share of the unwritten left sides below a small child, and the moves that pack them."""
     width = count_bits(child.left)
     moves = moves_of(child.left)
-    candidates, excluded = collect_subsets(
-        child.left, moves, own.words, frame[layout.WORDS], child.cursor, frame[layout.N_ROWS], frame[layout.N_EXCLUDED],
-        _U(frame[layout.SINGLES]), own.subsets
-    )  # fmt: skip
+    candidates, excluded = collect_subsets(child, moves, frame, own)
     closed = closed_sets(candidates, excluded, width)
     if child.is_written:
         # Below a list child, the columns of the word may be a left set again.
@@ -133,19 +130,25 @@ def _candidates_of_child(child, frame, top, words, techniques):
         return n_raw
     n_kept = n_raw
     if techniques & DOMINATED != 0:
-        n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
-        gap = np.int32(n_rows - cursor)
-        n_kept = drop_dominated(words, top, n_raw, _U(frame[layout.SINGLES]), first, cursor, gap, n_earlier)
+        earlier = Earlier(first, np.int32(cursor + frame[layout.N_EXCLUDED]), cursor, np.int32(n_rows - cursor))
+        n_kept = drop_dominated(words, top, n_raw, _U(frame[layout.SINGLES]), earlier)
     return sort_distinct(words, top, n_kept)
+
+
+@cuda.jit(device=True, forceinline=True)
+def earlier_rows(cursor, frame):
+    """The excluded rows of a frame's child."""
+    n = np.int32(cursor + frame[layout.N_EXCLUDED])
+    gap = np.int32(frame[layout.N_ROWS] - cursor)
+    return Earlier(frame[layout.WORDS], n, cursor, gap)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _is_excluded(left, cursor, frame, words):
     """True if an earlier row holds a child's whole left set; only called if dominated candidates are kept."""
-    is_single = _U(left & _U(left - _ONE)) == 0 and _U(left & _U(frame[layout.SINGLES])) != 0
-    n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
-    gap = np.int32(frame[layout.N_ROWS] - cursor)
-    return is_single or inside_none(words, frame[layout.WORDS], cursor, gap, n_earlier, left, _ONE) == 0
+    return (
+        is_single(left, _U(frame[layout.SINGLES])) or inside_none(words, earlier_rows(cursor, frame), left, _ONE) == 0
+    )
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -157,12 +160,10 @@ def _list_small(n_kept, cursor, frame, top, words):
     if n_kept != 2:
         return n_kept
     both = _U(words[_U(top)] & words[_U(top + 1)])
-    is_single = _U(both & _U(both - _ONE)) == 0 and _U(both & _U(frame[layout.SINGLES])) != 0
-    if both == 0 or both == words[_U(top)] or is_single:
+    is_known = is_single(both, _U(frame[layout.SINGLES]))
+    if both == 0 or both == words[_U(top)] or is_known:
         return n_kept
-    n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
-    gap = np.int32(frame[layout.N_ROWS] - cursor)
-    alive = inside_none(words, frame[layout.WORDS], cursor, gap, n_earlier, both, _ONE)
+    alive = inside_none(words, earlier_rows(cursor, frame), both, _ONE)
     cuda.syncwarp()
     if cuda.laneid == 0:
         words[_U(top + 2)] = both
@@ -181,14 +182,6 @@ def restrict_superset(left, fewest, cursor, frame, own, pool, mode):
     an excluded row, or it would have been found there. So a row that lies inside an excluded one holds none of them. A
     row of the superset holds the frame's whole left set, equals a candidate, or lies inside an excluded row. The first
     are not smaller. Candidates ascend: a smaller one is an earlier sibling, excluded itself.
-
-    Parameters
-    ----------
-    fewest : int32
-        Columns of it that a row must hold.
-    cursor : int32
-        Position of the child among the frame's rows.
-    frame : (FRAME_FIELDS,) int32, global
     """
     lane = np.int32(cuda.laneid)
     superset, n_superset, superset_ids = frame[layout.SUPERSET], frame[layout.N_SUPERSET], frame[layout.SUPERSET_IDS]
@@ -201,9 +194,7 @@ def restrict_superset(left, fewest, cursor, frame, own, pool, mode):
     most = np.int32(0)
     tile = np.int32(0)
     while tile < n_superset:
-        row = _NONE
-        if np.int32(tile + lane) < n_superset:
-            row = own.words[_U(superset + tile + lane)]
+        row = word_at(np.int32(tile + lane), n_superset, superset, own.words)
         keep = row >= smallest and count_bits(_U(row & left)) >= fewest
         mask = ballot(keep)
         if keep:
@@ -230,16 +221,8 @@ def drop_from_superset(left, n_superset, top, n_candidates, frame, own, pool):
 
     The others lie inside an excluded row, and hold no further left set (see `restrict_superset`).
 
-    Returns the number of rows, and of the user's vertices, which bounds right sides below the child.
-
-    Parameters
-    ----------
-    n_superset : int32
-        Rows of the child's superset.
-    top : int32
-        First of the child's candidates.
-    frame : (FRAME_FIELDS,) int32, global
-        The parent's.
+    Returns the number of rows, and of the user's vertices, which bounds right sides below the child. The candidates
+    begin at `top`; `frame` is the parent's.
     """
     lane = np.int32(cuda.laneid)
     superset, superset_ids = frame[layout.WORDS_TOP], frame[layout.INTS_TOP]

@@ -31,6 +31,7 @@ from mbe_stage.bicliques.cuda.bitset_children import (
     build_child,
     count_child,
     drop_from_superset,
+    earlier_rows,
     is_wanted,
     next_candidate,
     restrict_superset,
@@ -50,7 +51,7 @@ from mbe_stage.bicliques.cuda.row_words import restrict, union_of
 from mbe_stage.bicliques.cuda.subgraph_parts import allows, count_ids, entry, has_constraints, write_ids, write_sizes
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, SPLITTING
 from mbe_stage.bicliques.cuda.two_step_paths import size_at
-from mbe_stage.bicliques.cuda.walk_bundles import FramePlaces, Superset
+from mbe_stage.bicliques.cuda.walk_bundles import Earlier, FramePlaces, Superset
 from mbe_stage.bicliques.cuda.work_donation import (
     ask_for_words,
     ask_to_stop,
@@ -72,12 +73,7 @@ _EVERYTHING = _U(0xFFFFFFFF)
 def walk_bitset_frames(warp, own, pool, warps, output, launch):
     """Work on the warp's stack of bitset frames until it is empty, or `PAUSED` because the quantum has to end.
 
-    Parameters
-    ----------
-    own : Own
-        The warp's own; its stack is not empty.
-    warps : Warps
-        All warps: one of them may be given children.
+    Idle warps may be given children.
     """
     state = own.state
     depth = np.int32(state[layout.DEPTH])
@@ -126,10 +122,7 @@ def walk_bitset_frames(warp, own, pool, warps, output, launch):
 def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
     """Take the next candidate, build the child, count it or check its sizes and emit it, then descend.
 
-    Parameters
-    ----------
-    frame, next_frame : (FRAME_FIELDS,) int32, global
-        The second becomes the child's frame if its subtree is not finished.
+    `next_frame` becomes the child's frame if its subtree is not finished.
 
     Returns
     -------
@@ -182,10 +175,7 @@ def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
 def _emit(child, below, superset, own, pool, output, launch):
     """Write a child and its finished subtree as far as they are not written; return False if there was no room.
 
-    Parameters
-    ----------
-    superset : Superset
-        Restricted to the child's left set.
+    The superset is restricted to the child's left set.
     """
     is_known = launch.techniques & DOMINATED != 0
     list_at = np.int32(below.top if is_known else below.top + below.n_kept)
@@ -200,19 +190,7 @@ def _emit(child, below, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
-    """Return True if the quantum has to end; otherwise maybe donate children. Also returns this warp's end.
-
-    Parameters
-    ----------
-    n_visits : int32
-        Visits of this warp.
-    cursor : int32
-        The child's place among the frame's rows.
-    end : int32
-        End of its children.
-    depth : int32
-        Depth of the deepest frame.
-    """
+    """Return if the quantum has to end, and the end of this warp's children, some of which it may donate otherwise."""
     if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
         end_overdue_quantum(launch)
     signal = read_shared(launch.control, layout.SIGNAL)
@@ -239,27 +217,10 @@ def _has_room_for_child(frame, words, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
-    """Make the child's frame from its superset, its candidates at `top`, and the excluded rows behind them.
-
-    Parameters
-    ----------
-    cursor : int32
-        The child's place among the frame's rows.
-    frame : (FRAME_FIELDS,) int32, global
-    child : (FRAME_FIELDS,) int32, global
-        Receives the child's frame.
-    top : int32
-        First of the candidates' rows.
-    n_superset : int32
-        Rows of its superset.
-    """
+    """Make the child's frame from its superset, its candidates at `top`, and the excluded rows behind them."""
     union = union_of(own.words, top, n_kept)
-    n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
-    gap = np.int32(frame[layout.N_ROWS] - cursor)
     excluded_at = np.int32(top + n_kept)
-    n_excluded, singles = restrict(
-        own.words, frame[layout.WORDS], cursor, gap, n_earlier, union, excluded_at, own.table
-    )
+    n_excluded, singles = restrict(own.words, earlier_rows(cursor, frame), union, excluded_at, own.table)
     singles = _U(singles | (_U(frame[layout.SINGLES]) & union))
     if cuda.laneid == 0:
         set_frame(child, n_kept, n_excluded, singles, top, excluded_at + n_excluded)
@@ -273,19 +234,8 @@ def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
 def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
     """Set the positions of a frame's rows, with excluded ones behind them, and the top of the arena; by one lane.
 
-    The range of children and the superset have to be set, too.
-
-    Parameters
-    ----------
-    frame : (FRAME_FIELDS,) int32, global
-    n_rows : int32
-        Including the child's row of a first frame.
-    singles : uint32
-        Columns that are an excluded row by themselves.
-    first : int32
-        First of its rows in the arena of words.
-    words_top : int32
-        Top of the arena.
+    The rows, with the child's row of a first frame, begin at `first`; `singles` are the columns that are an excluded
+    row by themselves. The range of children and the superset have to be set, too.
     """
     frame[layout.CURSOR] = 0
     frame[layout.N_ROWS] = n_rows
@@ -331,10 +281,7 @@ def count_small(node, child, n_columns, seen, verdict, own, pool, mode):
 def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
     """Make the child the only child of a first frame, unless an earlier row holds its whole left set.
 
-    Parameters
-    ----------
-    columns : Columns
-        Columns of the word in use.
+    `columns` are those of the word in use.
     """
     words, mode, n_columns = own.words, launch.mode, columns.n_columns
     # The excluded rows as given, the child, its candidates, the kept excluded rows; the superset.
@@ -367,9 +314,8 @@ def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
     n_candidates = np.int32(n_candidates + count_bits(singles.later))
     excluded_at = np.int32(first + 1 + n_candidates)
     union = union_of(words, first + 1, n_candidates)
-    n_excluded, excluded_singles = restrict(
-        words, np.int32(0), n_excluded, np.int32(0), n_excluded, union, excluded_at, own.table
-    )
+    given = Earlier(np.int32(0), n_excluded, n_excluded, np.int32(0))
+    n_excluded, excluded_singles = restrict(words, given, union, excluded_at, own.table)
     excluded_singles = _U(excluded_singles | (singles.earlier & union))
     if mode > layout.COUNT:
         _write_header(node, child, columns, seen.is_list, own, pool, mode)
@@ -393,17 +339,8 @@ def _split_rows(full, node, child, seen, places, has_superset, own, pool):
     """Move excluded rows to the bottom of the arena, and candidates behind the child's row.
 
     If there is a superset, move it, too: every row that can be in a right side below, those of the path and the later
-    ones.
-
-    Parameters
-    ----------
-    full : uint32
-        The whole left set.
-
-    Returns
-    -------
-    is_excluded : bool
-        True if an excluded row holds the whole left set.
+    ones. Returns the numbers of candidates, excluded rows and rows of the superset, and if an excluded row holds the
+    whole left set, `full`.
     """
     lane = np.int32(cuda.laneid)
     words, numbers = own.words, pool.ints

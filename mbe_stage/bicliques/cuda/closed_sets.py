@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.layout import CLOSED_SET_WIDTH
 from mbe_stage.device.warp import ballot, count_bits, min_all, next_tile, shuffle_xor
 
@@ -110,12 +111,8 @@ def _in_lanes_with(bit, subsets):
 def closed_sets(candidates, excluded, width):
     """This lane's share of the left sides of all maximal bicliques of a subtree.
 
-    Parameters
-    ----------
-    candidates, excluded : uint32
-        This lane's share of the bitmaps of rows; the whole left set is added to `candidates`.
-    width : int
-        Left vertices, 1 to `CLOSED_SET_WIDTH`.
+    From its shares of the bitmaps of rows, uint32. The whole left set, of 1 to `CLOSED_SET_WIDTH` vertices, is a
+    candidate, too.
     """
     lane = cuda.laneid
     last = _U((_ONE << _U(width)) - _ONE)
@@ -211,24 +208,10 @@ def spread(index, left, moves):
 
 
 @cuda.jit(device=True, forceinline=True)
-def collect_subsets(left, moves, words, first, cursor, n_rows, n_excluded, singles, subsets):
-    """Restrict candidates and excluded rows of a bitset frame's child to `left`, as two bitmaps of subsets.
+def collect_subsets(child, moves, frame, own):
+    """Restrict candidates and excluded rows of a bitset frame's child to its left set, as two bitmaps of subsets.
 
-    Rows before the cursor are excluded, too; the row at the cursor is the child. `subsets` is shared memory of the
-    warp, (64,) uint32.
-
-    Parameters
-    ----------
-    moves : 5 uint32
-        From `moves_of`.
-    first : int32
-        First of the frame's rows.
-    cursor : int32
-        Position of the child among the frame's rows.
-    singles : uint32
-        Columns that are an excluded row by themselves.
-    subsets : (64,) uint32, shared
-        The warp's two bitmaps.
+    Rows before the cursor are excluded, too; the row at the cursor is the child.
 
     Returns
     -------
@@ -236,19 +219,23 @@ def collect_subsets(left, moves, words, first, cursor, n_rows, n_excluded, singl
         This lane's share of each.
     """
     lane = np.int32(cuda.laneid)
-    clear_subsets(subsets)
+    left, cursor = child.left, child.cursor
+    first, n_rows, n_excluded = frame[layout.WORDS], frame[layout.N_ROWS], frame[layout.N_EXCLUDED]
+    # Columns that are an excluded row by themselves.
+    singles = _U(frame[layout.SINGLES])
+    clear_subsets(own.subsets)
     n = np.int32(n_rows + n_excluded)
     tile = np.int32(0)
     while tile < n:
         k = np.int32(tile + lane)
         row = _U(0)
         if k < n and k != cursor:
-            row = _U(words[_U(first + k)] & left)
-        add_subset(subsets, pack(row, moves), k < cursor or k >= n_rows)
+            row = _U(own.words[_U(first + k)] & left)
+        add_subset(own.subsets, pack(row, moves), k < cursor or k >= n_rows)
         tile = next_tile(tile)
     single = _U(pack(_U(singles & left), moves) & _U(_ONE << _U(lane)))
-    add_subset(subsets, single, True)
-    return subsets_of_lane(subsets)
+    add_subset(own.subsets, single, True)
+    return subsets_of_lane(own.subsets)
 
 
 @cuda.jit(device=True, forceinline=True)

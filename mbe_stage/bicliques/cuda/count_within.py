@@ -51,12 +51,7 @@ def with_few(closed, pool):
 def large_enough(closed, few, multiplicity, pool):
     """Keep the subsets with enough of the user's left vertices.
 
-    Parameters
-    ----------
-    few : uint32
-        From `with_few`.
-    multiplicity : int32
-        Number of the user's vertices of this lane's column.
+    Only those in `few` (`with_few`) may have too few; this lane's column stands for `multiplicity` vertices.
     """
     lane = np.int32(cuda.laneid)
     least = np.int32(pool.constraints[MIN_LEFT])

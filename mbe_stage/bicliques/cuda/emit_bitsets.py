@@ -104,18 +104,10 @@ def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplici
 
 @cuda.jit(device=True, forceinline=True)
 def emit_list(node, child, n_nonzero, left_most, own, pool, output, launch):
-    """Write a biclique with a list of a node's columns; its right side is the path and the rows that hold them all.
+    """Write the biclique with a child's left set, a list; its right side is the path and the rows that hold them all.
 
-    Returns False, with nothing done, if there is no room.
-
-    Parameters
-    ----------
-    child : Child
-        Its left set is the biclique's.
-    n_nonzero : int32
-        Number of rows in the accumulator that see the left set.
-    left_most : int32
-        The user's vertices in the left set, if they are known; else 0.
+    `n_nonzero` rows in the accumulator see the left set, which has `left_most` of the user's vertices; 0 if that is not
+    known. Returns False, with nothing done, if there is no room.
     """
     mode = launch.mode
     counts_twins = mode == layout.SIZES or has_constraints(mode, pool)
@@ -180,17 +172,7 @@ def _write_left(place, node, child, numbers, output):
 def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, output):
     """Write the rows of the right side from `place` on, if members are wanted.
 
-    Parameters
-    ----------
-    place : uint64
-        Position in the output's members.
-    counts_twins : bool
-        True if the user's vertices are counted.
-
-    Returns
-    -------
-    multiplicity : int32
-        This lane's share of the user's vertices.
+    Returns their number and, if `counts_twins`, this lane's share of the user's vertices.
     """
     lane = np.int32(cuda.laneid)
     numbers = pool.ints
@@ -237,14 +219,9 @@ def _holds(word, bit):
 
 @cuda.jit(device=True, forceinline=True)
 def _right_sizes(word, n, superset, counts_twins, own, pool):
-    """Count the rows of the superset that hold this lane's word and, if `counts_twins`, the user's vertices.
+    """Count the rows of the superset that hold this lane's word, a left side.
 
-    Parameters
-    ----------
-    word : uint32
-        A left side.
-    counts_twins : bool, known at compile time without size constraints
-        True if the user's vertices are counted.
+    Also counts the user's vertices, if `counts_twins`, which is known at compile time without size constraints.
     """
     lane = np.int32(cuda.laneid)
     size = np.int32(0)
@@ -361,12 +338,8 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
 def _emit_words(word, n, superset, own, pool, output, launch):
     """Write the bicliques of the words of the first `n` lanes, or only count those within the constraints.
 
-    Returns the number of words done, 0 if there is no room.
-
-    Parameters
-    ----------
-    superset : Superset
-        Right sides are all of its rows that hold the word.
+    Right sides are all rows of the superset that hold the word. Returns the number of words done, 0 if there is no
+    room.
     """
     lane = np.int32(cuda.laneid)
     mode = launch.mode
@@ -407,20 +380,11 @@ def _emit_words(word, n, superset, own, pool, output, launch):
 def emit_below(child, below, listed, n_listed, superset, own, pool, output, launch):
     """Write all bicliques of a bitmap of closed sets, or of a list of words, from the first unwritten one on.
 
+    A small child has a bitmap, others a list at `listed` in the arena of words. Returns False if the room was used up;
+    ``state[EMITTED]`` then has the number written.
+
     Code that writes is long. It is called in this one place only, so that a kernel that writes fits the instruction
     caches.
-
-    Parameters
-    ----------
-    child : BitsetChild
-        A small one has a bitmap, others a list.
-    listed, n_listed : int32
-        Position of the list in the arena of words, and its length.
-
-    Returns
-    -------
-    bool
-        False if the room was used up; ``state[EMITTED]`` then has the number written.
     """
     lane = np.int32(cuda.laneid)
     n_mine = count_bits(below.closed) if child.is_small else np.int32(n_listed if lane == 0 else 0)

@@ -1,8 +1,7 @@
 """Lists of rows (one word each) in a warp's arena: drop dominated ones, sort, restrict excluded ones.
 
-A list is given by its first entry in the arena and its length. The excluded rows of a child are in two pieces, the rows
-before the cursor and the frame's excluded ones: such a list has a `split` and the `gap` to skip there. Every function
-is called by all lanes, and leaves the arena in a state that all lanes see.
+A list is given by its first entry in the arena and its length; the excluded rows of a child, in two pieces, by a bundle
+(`Earlier`). Every function is called by all lanes, and leaves the arena in a state that all lanes see.
 
 `drop_dominated` contains the pruning by local neighbourhood size of GMBE (idea 2 of its slides) and GMBE+ IV-A 2. There
 a candidate is dropped if its neighbourhood within L lies inside a traversed sibling's, and is unchanged in that
@@ -25,27 +24,24 @@ _HASH_FACTOR = _U(0x9E3779B1)
 
 
 @cuda.jit(device=True, forceinline=True)
-def inside_none(words, first, split, gap, n, mine, alive):
-    """Lanes of `alive` whose row `mine` lies inside none of the list's rows.
+def word_at(k, n, first, words):
+    """The k-th word of a list, 0 behind the last."""
+    return words[_U(first + k)] if k < n else _NONE
 
-    Parameters
-    ----------
-    split : int32
-        Entries of the list before the gap.
-    gap : int32
-        Entries to skip there.
-    mine : uint32
-        This lane's row.
-    alive : uint32
-        Lanes to check.
-    """
+
+@cuda.jit(device=True, forceinline=True)
+def _excluded_at(k, earlier, words):
+    """The k-th excluded row of a child, 0 behind the last."""
+    return words[_U(earlier.first + k + (earlier.gap if k >= earlier.split else 0))] if k < earlier.n else _NONE
+
+
+@cuda.jit(device=True, forceinline=True)
+def inside_none(words, earlier, mine, alive):
+    """Lanes of `alive` whose row `mine` lies inside none of the excluded rows."""
     lane = np.int32(cuda.laneid)
     tile = np.int32(0)
-    while tile < n and alive != 0:
-        k = np.int32(tile + lane)
-        excluded = _NONE
-        if k < n:
-            excluded = words[_U(first + k + (gap if k >= split else 0))]
+    while tile < earlier.n and alive != 0:
+        excluded = _excluded_at(np.int32(tile + lane), earlier, words)
         rest = alive
         while rest != 0:
             j = first_bit(rest)
@@ -57,33 +53,21 @@ def inside_none(words, first, split, gap, n, mine, alive):
 
 
 @cuda.jit(device=True, forceinline=True)
-def drop_dominated(words, top, n, singles, first, split, gap, n_excluded):
-    """Keep rows of ``words[top:top + n]`` that lie inside no row of the other list and are no column of `singles`.
+def is_single(row, singles):
+    """True if a row is one of these columns, alone."""
+    return _U(row & _U(row - _ONE)) == 0 and _U(row & singles) != 0
 
-    Parameters
-    ----------
-    top : int32
-        First of its rows in the arena of words.
-    n : int32
-        Number of rows from `top` on.
-    singles : uint32
-        Columns that are an excluded row by themselves.
-    split : int32
-        Entries of the list before the gap.
-    gap : int32
-        Entries to skip there.
-    n_excluded : int32
-        Length of the other list.
-    """
+
+@cuda.jit(device=True, forceinline=True)
+def drop_dominated(words, top, n, singles, earlier):
+    """Keep rows of ``words[top:top + n]`` that lie inside no excluded row and are no column of `singles`."""
     lane = np.int32(cuda.laneid)
     kept = np.int32(0)
     tile = np.int32(0)
     while tile < n:
-        mine = _NONE
-        if np.int32(tile + lane) < n:
-            mine = words[_U(top + tile + lane)]
-        is_single = _U(mine & _U(mine - _ONE)) == 0 and _U(mine & singles) != 0
-        alive = inside_none(words, first, split, gap, n_excluded, mine, ballot(mine != 0 and not is_single))
+        mine = word_at(np.int32(tile + lane), n, top, words)
+        is_known = is_single(mine, singles)
+        alive = inside_none(words, earlier, mine, ballot(mine != 0 and not is_known))
         cuda.syncwarp()
         if _U(alive & _U(_ONE << _U(lane))) != 0:
             words[_U(top + kept + rank(alive))] = mine
@@ -106,9 +90,7 @@ def sort_distinct(words, top, n):
     previous = _NONE
     tile = np.int32(0)
     while tile < n:
-        mine = _NONE
-        if np.int32(tile + lane) < n:
-            mine = words[_U(top + tile + lane)]
+        mine = word_at(np.int32(tile + lane), n, top, words)
         before = shuffle_word(mine, max(lane - 1, 0))
         if lane == 0:
             before = previous
@@ -127,9 +109,7 @@ def sort_distinct(words, top, n):
 @cuda.jit(device=True, forceinline=True)
 def _sort_in_registers(words, top, n):
     lane = np.int32(cuda.laneid)
-    mine = _NONE
-    if lane < n:
-        mine = words[_U(top + lane)]
+    mine = word_at(lane, n, top, words)
     is_first = lane < n
     below = np.int32(0)
     rest = ballot(is_first)
@@ -204,27 +184,16 @@ def union_of(words, top, n):
 
 
 @cuda.jit(device=True, forceinline=True)
-def restrict(words, first, split, gap, n, mask, top, table):
-    """Restrict a list's rows to `mask`, and write those with two columns or more to `top`, each about once.
+def restrict(words, earlier, mask, top, table):
+    """Restrict the excluded rows to `mask`, and write those with two columns or more to `top`, each about once.
 
-    Most repetitions are left out: `table` keeps one row for each hash. The target may overlap the list from below: a
-    tile is read before it is written.
-
-    Parameters
-    ----------
-    split : int32
-        Entries of the list before the gap.
-    gap : int32
-        Entries to skip there.
-    mask : uint32
-        Columns to keep.
-    top : int32
-        First of the restrictions.
-    table : (TABLE_SIZE,) uint32, shared
-        This warp's table.
+    Most repetitions are left out: `table`, shared memory of the warp, keeps one row for each hash. The target may
+    overlap the list from below: a tile is read before it is written.
 
     Returns
     -------
+    kept : int32
+        Number of rows written.
     singles : uint32
         Columns that are restrictions by themselves.
     """
@@ -233,11 +202,8 @@ def restrict(words, first, split, gap, n, mask, top, table):
     kept = np.int32(0)
     singles = _NONE
     tile = np.int32(0)
-    while tile < n:
-        k = np.int32(tile + lane)
-        row = _NONE
-        if k < n:
-            row = _U(words[_U(first + k + (gap if k >= split else 0))] & mask)
+    while tile < earlier.n:
+        row = _U(_excluded_at(np.int32(tile + lane), earlier, words) & mask)
         keep = _U(row & _U(row - _ONE)) != 0
         if keep:
             # One of the lanes with the same row finds the slot free; another row there only means that this one is

@@ -166,6 +166,41 @@ class Rows(NamedTuple):
     most_earlier: Any
 
 
+class Paths(NamedTuple):
+    """The lists of up to 32 columns of a left set, one a lane, joined: two-step paths by their numbers.
+
+    Attributes
+    ----------
+    ends : int32
+        End of this lane's list.
+    shift : int32
+        Its offset from its position among the node's column members.
+    total : int32
+        Number of paths.
+    """
+
+    ends: Any
+    shift: Any
+    total: Any
+
+
+class KeptColumn(NamedTuple):
+    """The new column of one of the columns that a list child keeps.
+
+    Attributes
+    ----------
+    number : int32
+    size : int32
+        Number of columns in its group.
+    leads : bool
+        True if the column leads the group.
+    """
+
+    number: Any
+    size: Any
+    leads: Any
+
+
 class Columns(NamedTuple):
     """The columns that a list child keeps, in groups with the same candidates.
 
@@ -222,6 +257,23 @@ class BitsetChild(NamedTuple):
     kind: Any
     is_small: Any
     is_written: Any
+
+
+class Earlier(NamedTuple):
+    """The excluded rows of a bitset frame's child: the rows before the cursor, and the frame's excluded ones.
+
+    Attributes
+    ----------
+    first, n : int32
+        First of them in the arena of words, and their number.
+    split, gap : int32
+        Rows before the gap, and entries to skip there.
+    """
+
+    first: Any
+    n: Any
+    split: Any
+    gap: Any
 
 
 class Below(NamedTuple):
