@@ -118,20 +118,8 @@ def _go_on(warp, first, now, states):
 def _persistent_loop(pool, warps, output, control, control_64, mode, techniques):
     """Work of one warp until no work is left or the quantum ends.
 
-    Parameters
-    ----------
-    pool : Pool
-        Global, shared by all warps: the graph, subgraphs and their cursors.
-    warps : Warps
-        Global, one row a warp.
-    output : Output
-        Global, shared by all warps.
-    control : int32
-        Global: the words that host and warps share.
-    control_64 : int64
-        Global: the same, 64 bits wide.
-    mode, techniques : int
-        Known at compile time: the output mode, and `Techniques.kernel_mask`.
+    `mode` and `techniques` (`Techniques.kernel_mask`) are known at compile time. All arrays are in global memory, and
+    all but the rows of `warps` are shared by all warps.
     """
     lane = cuda.laneid
     slot = np.int32(cuda.threadIdx.x // WARP_SIZE)
@@ -146,9 +134,7 @@ def _persistent_loop(pool, warps, output, control, control_64, mode, techniques)
         if read_shared(control, layout.SIGNAL) >= layout.STOP_BIT:
             break
         if state[layout.DEPTH] >= 0:
-            status = walk_bitset_frames(
-                warp, own, pool, warps, output, launch
-            )  # fmt: skip
+            status = walk_bitset_frames(warp, own, pool, warps, output, launch)
             if status == layout.PAUSED:
                 break
             continue

@@ -14,6 +14,8 @@ table.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import cuda
 
@@ -37,6 +39,21 @@ _KEPT = 0
 _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
+class Table(NamedTuple):
+    """The hash table at the begin of the arena of words, and the keys behind it.
+
+    Attributes
+    ----------
+    has_keys : bool
+        True if columns are merged. Otherwise it only matters if a column has a candidate.
+    size : int32
+        A power of two; also the first of the keys.
+    """
+
+    has_keys: Any
+    size: Any
+
+
 @cuda.jit(device=True, forceinline=True)
 def all_columns(n):
     """The `Columns` of a bitmap child: all of them, unmerged."""
@@ -55,18 +72,13 @@ def keep_columns(node, child, rows, own, numbers, mode, techniques):
 
     `bits` has the numbers of the candidates before (`two_step_paths.look_at_rows`). Afterwards it is empty, except for
     more than a word of columns without merging: then the next step rewrites all of it, unless rows are weighed.
-
-    Parameters
-    ----------
-    mode, techniques : int, known at compile time
     """
     if rows.n_candidates == 0:
         return no_columns()
     table_size = np.int32(2)
     while table_size <= child.n_left:
         table_size = np.int32(2 * table_size)
-    keys = table_size
-    sizes = np.int32(keys + 2 * child.n_left)
+    sizes = np.int32(table_size + 2 * child.n_left)
     has_keys = (
         techniques & MERGING != 0
         and rows.n_candidates <= layout.MOST_KEY_ROWS
@@ -77,11 +89,12 @@ def keep_columns(node, child, rows, own, numbers, mode, techniques):
         clear(own.words, sizes)
     else:
         _keep_none(child, own)
+    table = Table(has_keys, table_size)
     if pairs_from(child) + 2 * rows.n_pairs <= own.words.size:
-        _note_recorded(rows.n_pairs, has_keys, keys, child, own)
+        _note_recorded(rows.n_pairs, table, child, own)
     else:
-        _note_walked(has_keys, keys, node, child, own, numbers)
-    n_columns, n_kept = _assign_columns(has_keys, table_size, keys, child, own, techniques)
+        _note_walked(table, node, child, own, numbers)
+    n_columns, n_kept = _assign_columns(table, child, own, techniques)
     is_merged = n_columns < n_kept
     if is_merged:
         _sort_by_column(n_columns, sizes, child, own)
@@ -114,58 +127,47 @@ def _keep_none(child, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _note(number, place, has_keys, keys, own):
-    """Note that a candidate holds the column at a position of the left set; nothing if its number is 0.
-
-    Without keys it only matters that there is a candidate: the column is kept.
-    """
+def _note(number, place, table, own):
+    """Note that a candidate holds the column at a position of the left set; nothing if its number is 0."""
     if number != 0:
-        if has_keys:
+        if table.has_keys:
             bit = _U(number - _ONE)
-            cuda.atomic.or_(own.words, _U(_U(keys + 2 * place) + _U(bit >> _U(5))), _U(_ONE << _U(bit & _U(31))))
+            cuda.atomic.or_(own.words, _U(_U(table.size + 2 * place) + _U(bit >> _U(5))), _U(_ONE << _U(bit & _U(31))))
         else:
             own.columns[_U(place)] = _KEPT
 
 
 @cuda.jit(device=True, forceinline=True)
-def _note_recorded(n_pairs, has_keys, keys, child, own):
+def _note_recorded(n_pairs, table, child, own):
     """Note the recorded pairs. A recorded row that holds everything has no number."""
     tile = np.int32(0)
     while tile < n_pairs:
         k = np.int32(tile + cuda.laneid)
         if k < n_pairs:
             pair = _U(pairs_from(child) + 2 * k)
-            _note(own.bits[own.words[pair]], np.int32(own.words[_U(pair + _ONE)]), has_keys, keys, own)
+            _note(own.bits[own.words[pair]], np.int32(own.words[_U(pair + _ONE)]), table, own)
         tile = next_tile(tile)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _note_walked(has_keys, keys, node, child, own, numbers):
-    """Note all pairs by walking all paths.
-
-    Parameters
-    ----------
-    has_keys : bool
-        True if the candidate's number matters.
-    keys : int32
-        First of the keys in the arena of words.
-    """
+def _note_walked(table, node, child, own, numbers):
+    """Note all pairs by walking all paths."""
     lane = np.int32(cuda.laneid)
     group = np.int32(0)
     while group < child.n_left:
-        ends, shift, total = group_at(group, node, child, numbers)
+        paths = group_at(group, node, child, numbers)
         tile = np.int32(0)
-        while tile < total:
-            other, holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
-            _note(number_of(other, own), np.int32(group + holder), has_keys, keys, own)
+        while tile < paths.total:
+            other, holder = path_at(np.int32(tile + lane), paths, node, numbers)
+            _note(number_of(other, own), np.int32(group + holder), table, own)
             tile = next_tile(tile)
         group = next_tile(group)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _assign_columns(has_keys, table_size, keys, child, own, techniques):
+def _assign_columns(table, child, own, techniques):
     """Give each column of the left set with a candidate its new column; return the numbers of both."""
     lane = np.int32(cuda.laneid)
     n_columns = np.int32(0)
@@ -175,14 +177,14 @@ def _assign_columns(has_keys, table_size, keys, child, own, techniques):
         k = np.int32(group + lane)
         low, high = _NONE, _NONE
         if k < child.n_left:
-            if has_keys:
-                low, high = own.words[_U(keys + 2 * k)], own.words[_U(keys + 2 * k + 1)]
+            if table.has_keys:
+                low, high = own.words[_U(table.size + 2 * k)], own.words[_U(table.size + 2 * k + 1)]
             else:
                 low = _U(own.columns[_U(k)] == _KEPT)
         is_kept = _U(low | high) != 0
         leader = k
-        if has_keys:
-            leader = _find_leader(k, is_kept, low, high, table_size, keys, own.words, techniques)
+        if table.has_keys:
+            leader = _find_leader(k, is_kept, low, high, table, own.words, techniques)
         is_leader = is_kept and leader == k
         leaders = ballot(is_leader)
         if k < child.n_left:
@@ -210,24 +212,10 @@ def first_place(key, table_size):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _find_leader(k, is_kept, low, high, table_size, keys, words, techniques):
-    """Find the first column with the same key, `k` itself if there was none.
-
-    Parameters
-    ----------
-    k : int32
-        Position of this lane's column in the left set.
-    low : uint32
-        The key's first word.
-    high : uint32
-        Its second.
-    table_size : int32
-        A power of two.
-    keys : int32
-        First of the keys in the arena of words.
-    """
+def _find_leader(k, is_kept, low, high, table, words, techniques):
+    """Find the first column with the same key as the column at `k`, that one itself if there was none."""
     key = np.uint64(np.uint64(low) | np.uint64(np.uint64(high) << np.uint64(32)))
-    place = first_place(key, table_size) if techniques & UPPER_BITS != 0 else _U(key * _HASH_FACTOR)
+    place = first_place(key, table.size) if techniques & UPPER_BITS != 0 else _U(key * _HASH_FACTOR)
     leader = k
     # One of the lanes with the same key searches: on dense data most have the same.
     same = _U(cuda.match_any_sync(ALL, np.int64(key)))
@@ -235,10 +223,10 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words, techniques):
     searching = is_kept and speaker == cuda.laneid
     while cuda.any_sync(ALL, searching):
         if searching:
-            place = _U(place & _U(table_size - 1))
+            place = _U(place & _U(table.size - 1))
             known = cuda.atomic.cas(words, place, _NONE, _U(k + 1))
             other = np.int32(known - _ONE) if known != 0 else k
-            if words[_U(keys + 2 * other)] == low and words[_U(keys + 2 * other + 1)] == high:
+            if words[_U(table.size + 2 * other)] == low and words[_U(table.size + 2 * other + 1)] == high:
                 leader = other
                 searching = False
             place = _U(place + _ONE)

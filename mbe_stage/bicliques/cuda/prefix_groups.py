@@ -24,6 +24,7 @@ from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero, end_to_end, 
 from mbe_stage.bicliques.cuda.walk_bundles import Columns, Rows
 from mbe_stage.bicliques.cuda.work_donation import ask_for_words
 from mbe_stage.device.intrinsics import onward
+from mbe_stage.device.masks import of_halves
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_tile, or_all, rank
 
 _U = np.uint32
@@ -45,14 +46,19 @@ def is_grouped_root(number, node, child, pool, mode):
         and number == 0
         and pool.prefixes.size > layout.PREFIX_ROWS
         and child.n_left > layout.WORD_BITS
-        and child.row >= np.int32(_U(node.row_offsets - node.row_ids)) - layout.PREFIX_ROWS
+        and child.row >= _n_rows(node) - layout.PREFIX_ROWS
     )
+
+
+@cuda.jit(device=True, forceinline=True)
+def _n_rows(node):
+    return np.int32(_U(node.row_offsets - node.row_ids))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _bit_of(node, child):
     """Bit of the root's row in the words of the columns."""
-    return np.int32(child.row - (np.int32(_U(node.row_offsets - node.row_ids)) - layout.PREFIX_ROWS))
+    return np.int32(child.row - (_n_rows(node) - layout.PREFIX_ROWS))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -72,14 +78,8 @@ def _key_at(k, node, child, pool):
 def find_groups(node, child, own, pool, launch):
     """Find the groups of a root, and collect its later rows in `nonzero`, `counts` and `subsets`.
 
-    Returns
-    -------
-    fits : bool
-        False if the arena is short; the quantum ends.
-    rows : Rows
-        Those from the root's on; all of them are candidates or hold the whole left set.
-    columns : Columns
-        The groups that a candidate holds.
+    Returns if the arena suffices, else the quantum ends; the `Rows` from the root's on, which are candidates or hold
+    the whole left set; and as `Columns` the groups that a candidate holds.
     """
     n_groups, n_first, some, both = _write_groups(node, child, own, pool)
     fits = ask_for_words(np.int32(2 * n_groups), own.words, launch)
@@ -177,24 +177,20 @@ def _write_groups(node, child, own, pool):
 @cuda.jit(device=True, forceinline=True)
 def _or_long(word):
     """Union over all lanes, uint64."""
-    return _L(_L(or_all(_U(word))) | _L(_L(or_all(_U(word >> _HALF))) << _HALF))
+    return of_halves(or_all(_U(word)), or_all(_U(word >> _HALF)))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _key_of(group, own):
-    return _L(_L(own.words[_U(2 * group)]) | _L(_L(own.words[_U(2 * group + 1)]) << _HALF))
+    return of_halves(own.words[_U(2 * group)], own.words[_U(2 * group + 1)])
 
 
 @cuda.jit(device=True, forceinline=True)
 def note_rows(columns, rows, node, child, own, numbers):
     """Note which rows hold each group: in `bits`, its columns if they fit a word, else their number, beside a record.
 
-    Earlier rows that hold a group are added to `nonzero`. The number of a group's rows replaces its key.
-
-    Returns
-    -------
-    n_nonzero, n_pairs : int32
-        Number of rows in `nonzero`, and of pairs. They are recorded only as far as the arena reaches.
+    Earlier rows that hold a group are added to `nonzero`. The number of a group's rows replaces its key. Returns the
+    numbers of rows in `nonzero`, and of pairs, which are recorded only as far as the arena reaches.
     """
     lane = np.int32(cuda.laneid)
     n_nonzero = rows.n_nonzero
@@ -220,10 +216,10 @@ def note_rows(columns, rows, node, child, own, numbers):
             start = numbers[entry(node, node.column_offsets + first)]
             length = np.int32(numbers[entry(node, node.column_offsets + first + 1)] - start - n_later)
         cuda.syncwarp()
-        ends, shift, total = end_to_end(length, start)
+        paths = end_to_end(length, start)
         path = np.int32(0)
-        while path < total:
-            other, holder = path_at(np.int32(path + lane), total, ends, shift, node, numbers)
+        while path < paths.total:
+            other, holder = path_at(np.int32(path + lane), paths, node, numbers)
             of_first, of_size = cuda.shfl_sync(ALL, first, holder), cuda.shfl_sync(ALL, size, holder)
             is_live = _holds_range(other >= 0, other, of_first, of_size, node, numbers)
             is_new = _note_earlier(is_live, other, np.int32(tile + holder), columns, own)
@@ -243,22 +239,16 @@ def note_rows(columns, rows, node, child, own, numbers):
 def _whole_rows(half, node, child, own):
     """Rows from the root's on that hold its whole left set, as bits of one half of a key."""
     row = np.int32(child.row + 32 * half + cuda.laneid)
-    is_row = row < np.int32(_U(node.row_offsets - node.row_ids))
+    is_row = row < _n_rows(node)
     return ballot(is_row and own.counts[_U(row if is_row else 0)] == child.whole)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _note_later(rest, first, held, group, n_pairs, columns, own):
-    """Note the pairs of later rows and 32 groups; return what this lane's row holds, and the number of pairs.
+    """Note the pairs of 32 groups and of 32 later rows, a lane's group and row each; return their number.
 
-    Parameters
-    ----------
-    rest : uint32
-        Rows that hold this lane's group, as bits.
-    first : int32
-        The row of the lowest bit, which is that of the first lane.
-    held : uint32
-        What the lane's row holds of earlier groups, as in `bits`.
+    Also returns what this lane's row holds, as in `bits`: `held` of earlier groups. The rows that hold its group are
+    the bits of `rest`, the lowest one is `first`.
     """
     some = or_all(rest)
     while some != 0:

@@ -30,6 +30,7 @@ from mbe_stage.bicliques.cuda.two_step_paths import (
     paths_at,
     weighs_rows,
 )
+from mbe_stage.bicliques.cuda.walk_bundles import KeptColumn
 from mbe_stage.device.warp import ALL, ballot, count_bits, exclusive_sums, first_bit, next_tile, rank, sum_small
 
 _TAG_SHIFT = 16
@@ -66,10 +67,10 @@ def count_kept(columns, rows, node, child, own, numbers):
         column = column_at(place, child, own)
         is_walked = (column != layout.NO_COLUMN) == walks_kept
         length, start = list_of(place if is_walked else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers)
-        ends, shift, total = end_to_end(length, start)
+        paths = end_to_end(length, start)
         tile = np.int32(0)
-        while tile < total:
-            other, _ = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
+        while tile < paths.total:
+            other, _ = path_at(np.int32(tile + lane), paths, node, numbers)
             # The counts of earlier rows that are too small are 0.
             if 0 <= other < child.row and (child.fewest <= 1 or own.counts[_U(other)] != 0):
                 cuda.atomic.add(own.bits, _U(other), step)
@@ -80,7 +81,7 @@ def count_kept(columns, rows, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _kept_list(i, columns, rows, node, child, own, numbers):
-    """List of the i-th kept column: length, start; its new column, the size of its group, and True if it leads it."""
+    """List of the i-th kept column, its length and begin, and its `KeptColumn`."""
     place = i
     size = np.int32(1)
     leads = True
@@ -99,35 +100,21 @@ def _kept_list(i, columns, rows, node, child, own, numbers):
     # Candidates are found in the leader's list. Earlier rows that hold a whole group are found in all of its lists.
     is_read = column >= 0 and (leads or size <= rows.most_earlier)
     length, start = list_of(place if is_read else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers)
-    return length, start, column, size, leads
+    return length, start, KeptColumn(column, size, leads)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _is_live(other, held, column, size, leads, first_tag, child, own):
+def _is_live(other, held, column, first_tag, child, own):
     """True if this lane's path shows that a row holds a new column: once for each pair, in the order of the columns.
 
-    A candidate holds all of a new column's members or none, so the leader represents it. An excluded row must hold all
-    of them, which is counted in `counts`, under a tag for the new column: a larger tag overrides smaller ones. `held`
-    may be older than the counts of other paths on the tile before.
-
-    Parameters
-    ----------
-    other : int32
-        The row at the path's end, -1 for none.
-    held : int32
-        Its former entry in `counts`.
-    column : int32
-        The new column of the path.
-    size : int32
-        Number of columns in its group.
-    leads : bool
-        True if the path's own column leads the group.
-    first_tag : int
-        Tag of the first new column.
+    The path ends at the row `other`, -1 for none. A candidate holds all of a new column's members or none, so the
+    leader represents it. An excluded row must hold all of them, which is counted in `counts`, under a tag for the new
+    column, `first_tag` for the first: a larger tag overrides smaller ones. `held`, the row's former entry there, may be
+    older than the counts of other paths on the tile before.
     """
-    live = other > child.row and leads and held != child.whole and held >= child.fewest
-    is_counted = 0 <= other < child.row and held >= size
-    if is_counted and size == 1:
+    live = other > child.row and column.leads and held != child.whole and held >= child.fewest
+    is_counted = 0 <= other < child.row and held >= column.size
+    if is_counted and column.size == 1:
         live = True
         is_counted = False
     if ballot(is_counted) != 0:
@@ -136,11 +123,11 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
         # Paths from one column to one row count together, and one of them represents all, so no other path changes
         # these counts. If a row is met from two columns at once, the later one's count is kept; the other ends here.
         same_row = _U(cuda.match_any_sync(ALL, row))
-        same = _U(same_row & _U(cuda.match_any_sync(ALL, column)))
+        same = _U(same_row & _U(cuda.match_any_sync(ALL, column.number)))
         if is_counted and first_bit(same) == cuda.laneid:
-            tag = np.int32((first_tag + column) << _TAG_SHIFT)
+            tag = np.int32((first_tag + column.number) << _TAG_SHIFT)
             counted = np.int32(max(counted, tag) + count_bits(same))
-            live = counted == tag + size
+            live = counted == tag + column.size
             if same_row >> _U(cuda.laneid) == same >> _U(cuda.laneid):
                 own.counts[_U(other)] = counted
         cuda.syncwarp()
@@ -172,33 +159,31 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
     n_edges = np.int32(0)
     group = np.int32(0)
     while group < n:
-        length, start, column, size, leads = _kept_list(
-            np.int32(group + lane), columns, rows, node, child, own, numbers
-        )
-        ends, shift, total = end_to_end(length, start)
+        length, start, mine = _kept_list(np.int32(group + lane), columns, rows, node, child, own, numbers)
+        paths = end_to_end(length, start)
         # Data of a path's column in one word: its number, and if it leads.
-        column = np.int32(2 * column + leads)
+        column = np.int32(2 * mine.number + mine.leads)
         # The next tile is loaded while one is processed; if bicliques are only counted, two tiles: the rows of the
         # second, and the entries of the first. A lane without a path has row -1: neither candidate nor excluded.
-        second, second_holder = path_at(lane, total, ends, shift, node, numbers)
+        second, second_holder = path_at(lane, paths, node, numbers)
         first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
         tile = np.int32(0)
-        if ahead and total > 32:
-            second, second_holder = path_at(np.int32(32 + lane), total, ends, shift, node, numbers)
-        while tile < total:
+        if ahead and paths.total > 32:
+            second, second_holder = path_at(np.int32(32 + lane), paths, node, numbers)
+        while tile < paths.total:
             other, holder, held = first, first_holder, first_held
             tile = next_tile(tile)
-            if not ahead and tile < total:
-                second, second_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
-            if tile < total:
+            if not ahead and tile < paths.total:
+                second, second_holder = path_at(np.int32(tile + lane), paths, node, numbers)
+            if tile < paths.total:
                 first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
-            if ahead and tile + 32 < total:
-                second, second_holder = path_at(np.int32(tile + 32 + lane), total, ends, shift, node, numbers)
-            of = cuda.shfl_sync(ALL, column, holder)
-            of_size = cuda.shfl_sync(ALL, size, holder)
-            leader = of & 1 != 0
-            of = np.int32(of >> 1)
-            live = _is_live(other, held, of, of_size, leader, first_tag, child, own)
+            if ahead and tile + 32 < paths.total:
+                second, second_holder = path_at(np.int32(tile + 32 + lane), paths, node, numbers)
+            word = cuda.shfl_sync(ALL, column, holder)
+            of_size = cuda.shfl_sync(ALL, mine.size, holder)
+            leads = word & 1 != 0
+            of = np.int32(word >> 1)
+            live = _is_live(other, held, KeptColumn(of, of_size, leads), first_tag, child, own)
             mask = ballot(live)
             if live:
                 if action == MARK:
@@ -223,11 +208,6 @@ def fill_from_paths(new, n_full, node, child, own, numbers, launch):
 
     A kept column loses the `n_full` rows that hold the whole left set, and those that are too small, if rows can be.
     `columns` has its new number.
-
-    Parameters
-    ----------
-    n_full : int32
-        Rows that hold the whole left set.
     """
     ahead, loses_more = loads_ahead(launch), child.fewest > 1
     to = np.int32(0)
@@ -238,14 +218,14 @@ def fill_from_paths(new, n_full, node, child, own, numbers, launch):
         length, start = list_of(
             place if column >= 0 else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers
         )
-        ends, shift, total = end_to_end(length, start)
+        paths = end_to_end(length, start)
         kept = ballot(column >= 0)
-        begin = np.int32(ends - length)
+        begin = np.int32(paths.ends - length)
         if column >= 0 and not loses_more:
             numbers[entry(new, new.column_offsets + column)] = np.int32(to + begin - n_full * rank(kept))
         tile = np.int32(0)
-        while tile < total:
-            path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, ahead)
+        while tile < paths.total:
+            path_0, path_1, path_2, path_3 = paths_at(tile, paths, node, numbers, ahead)
             number_0, number_1 = number_of(path_0[0], own), number_of(path_1[0], own)
             number_2, number_3 = number_of(path_2[0], own), number_of(path_3[0], own)
             if loses_more:
@@ -257,9 +237,9 @@ def fill_from_paths(new, n_full, node, child, own, numbers, launch):
             place_0, place_1 = _next_in_row(number_0, 1, new, numbers), _next_in_row(number_1, 1, new, numbers)
             place_2, place_3 = _next_in_row(number_2, 1, new, numbers), _next_in_row(number_3, 1, new, numbers)
             to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, place_0, new, numbers)
-            if ahead and tile + 32 < total:
+            if ahead and tile + 32 < paths.total:
                 to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, place_1, new, numbers)
-            if ahead and tile + 64 < total:
+            if ahead and tile + 64 < paths.total:
                 to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, place_2, new, numbers)
                 to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, place_3, new, numbers)
             tile = behind_paths(tile, ahead)
@@ -275,8 +255,8 @@ def _begin_columns(path, tile, number, begin, column, to, new, numbers):
     ----------
     number : uint32
         Number of the row at the end of this lane's path, plus one; 0 if it is not in the node.
-    begin : int32
-        First path of this lane's column.
+    begin, column : int32
+        First path of this lane's column, and its new number.
     to : int32
         Position of the tile's first edge among the column members.
     """
@@ -540,12 +520,7 @@ def _clear(numbers, first, n):
 
 @cuda.jit(device=True, forceinline=True)
 def _publish(number, n_excluded, n_rows, own, pool, control):
-    """Open a node, once all its data is written.
-
-    Parameters
-    ----------
-    control : (CONTROL_FIELDS,) int32, global
-    """
+    """Open a node, once all its data is written."""
     if cuda.laneid == 0:
         pool.cursors[number] = n_excluded
         pool.nodes[number, layout.NODE_ROOT] = own.state[layout.ROOT]

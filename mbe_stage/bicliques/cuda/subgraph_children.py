@@ -61,15 +61,8 @@ def mark_rows(node, child, are_bits, own, numbers):
     Rows that hold one column only are not marked. Exception: not `are_bits`, the row is a later one, and the column may
     be a left set, a wanted one.
 
-    Parameters
-    ----------
-    are_bits : bool, in some modes known at compile time
-        True if columns are enough to know of such rows: they need not be in right sides.
-
-    Returns
-    -------
-    singles : Singles
-        Facts about the rows that are not marked.
+    With `are_bits`, in some modes known at compile time, such rows need not be in right sides: their columns suffice.
+    Returns the number of marked rows, and the `Singles` of the others.
     """
     length, start = list_of(np.int32(cuda.laneid), child.n_left, node, child, numbers)
     n_bits = _bits_of_bitmap(sum_small(length))
@@ -83,14 +76,7 @@ def mark_rows(node, child, are_bits, own, numbers):
 def _see_bitmaps(length, start, n_bits, node, child, own, numbers):
     """Find the rows that are met more than once (`_is_several`); return the columns that an earlier row holds.
 
-    Parameters
-    ----------
-    length : int32
-        Length of the list of this lane's column.
-    start : int32
-        Its first position among the node's column members.
-    n_bits : int32
-        Logarithm of the words of a bitmap.
+    This lane's column has a list of `length` entries from `start` on, a bitmap 2 to the power of `n_bits` words.
     """
     earlier = _NONE
     column = np.int32(0)
@@ -122,16 +108,7 @@ def _see_bitmaps(length, start, n_bits, node, child, own, numbers):
 def _mark_rows(length, start, n_bits, earlier, node, child, are_bits, own, numbers):
     """Mark and collect rows; return their number, and the columns of unmarked later rows, which hold no other.
 
-    Parameters
-    ----------
-    length : int32
-        Length of the list of this lane's column.
-    start : int32
-        Its first position among the node's column members.
-    n_bits : int32
-        Logarithm of the words of a bitmap.
-    earlier : uint32
-        Columns that an earlier row holds.
+    Arguments are those of `_see_bitmaps` and its result.
     """
     n_nonzero = np.int32(0)
     later = _NONE
@@ -260,19 +237,10 @@ def _mark(row, column, n_bits, own):
 
 @cuda.jit(device=True, forceinline=True)
 def visit_subgraph_child(number, row, own, pool, output, launch):
-    """Visit a child of a subgraph; it may leave a bitset frame on the (empty) stack, or a new subgraph.
+    """Visit a child of a subgraph, given by its row; it may leave a frame on the (empty) stack, or a new subgraph.
 
-    Its rows are found, its sizes bounded; it is emitted, its columns are chosen, and it is opened.
-
-    Parameters
-    ----------
-    number, row : int32
-        The subgraph, and one of its rows.
-
-    Returns
-    -------
-    int
-        `DONE`, or `PAUSED`: memory was short, and the child has to be visited again in the next quantum.
+    Its rows are found, its sizes bounded; it is emitted, its columns are chosen, and it is opened. Returns `DONE`, or
+    `PAUSED`: memory was short, and the child has to be visited again in the next quantum.
     """
     node = node_at(number, pool)
     child = _child_at(node, row, pool.ints)
@@ -400,13 +368,7 @@ def _see_rows(node, child, is_settled_below, own, numbers, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _open_child(node, child, columns, rows, seen, verdict, own, pool, launch):
-    """Make a child a subgraph or a bitset frame; finish it at once if it is only counted, or has no subtree.
-
-    Parameters
-    ----------
-    columns : Columns
-        Its kept columns; none if there is no subtree.
-    """
+    """Make a child a subgraph or a bitset frame; finish it at once if it is only counted, or keeps no columns."""
     if columns.n_columns > (layout.WORD_BITS if launch.techniques & WORDS != 0 else 0):
         return build_subgraph(node, child, columns, rows, verdict, own, pool, launch)
     if columns.n_columns <= 0:
@@ -427,21 +389,10 @@ def _open_child(node, child, columns, rows, seen, verdict, own, pool, launch):
 def _visit_list_child(node, child, rows, columns, is_grouped, left_most, verdict, own, pool, output, launch):
     """Write a list child unless an earlier row holds its whole left set, and find the columns of its subtree.
 
-    If at most 32 are left, `bits` has the columns of each row.
+    If at most 32 are left, `bits` has the columns of each row. If `is_grouped`, `columns` are its groups. Its left set
+    has `left_most` of the user's vertices; 0 if that is not known.
 
-    Parameters
-    ----------
-    columns : Columns
-        Its groups, if `is_grouped`.
-    left_most : int32
-        The user's vertices in its left set, if they are known; else 0.
-
-    Returns
-    -------
-    status : int
-    rows : Rows
-        Rows that hold a group may have been added.
-    columns : Columns
+    Returns a status, the `Rows`, of which those that hold a group may be new, and the `Columns`.
     """
     if rows.most_earlier == child.whole:
         return layout.DONE, rows, no_columns()

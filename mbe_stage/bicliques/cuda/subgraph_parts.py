@@ -106,14 +106,8 @@ def group_at(k, columns, node, child, own, numbers):
 def write_sizes(node, child, columns, own, target, at, n_columns, numbers, mode):
     """Write how many vertices each of the columns numbered in `columns` has, from ``target[at]`` on.
 
-    In modes without ids these are the user's vertices.
-
-    Parameters
-    ----------
-    columns : Columns
-        Those of the child; for a word, `n_columns` is larger.
-    target : int32, global
-        The pool, or the warp's arena of ints.
+    In modes without ids these are the user's vertices. The target is the pool, or the warp's arena of ints. For a word,
+    `n_columns` is larger than the number of the child's columns.
     """
     lane = np.int32(cuda.laneid)
     k = lane

@@ -16,7 +16,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, ids_of
 from mbe_stage.bicliques.cuda.techniques import AHEAD
-from mbe_stage.bicliques.cuda.walk_bundles import Rows
+from mbe_stage.bicliques.cuda.walk_bundles import Paths, Rows
 from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_all, next_tile, owner_of, rank
 
 _U = np.uint32
@@ -129,39 +129,25 @@ def list_of(place, n_left, node, child, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def end_to_end(length, start):
-    """Join the lanes' lists.
-
-    Returns the end of each, its offset from its position among the node's column members, and the number of paths of
-    all of them.
-    """
+    """Join the lanes' lists, given by their lengths and begins among the node's column members."""
     ends = inclusive_sum(length)
-    return ends, np.int32(start - (ends - length)), cuda.shfl_sync(ALL, ends, 31)
+    return Paths(ends, np.int32(start - (ends - length)), cuda.shfl_sync(ALL, ends, 31))
 
 
 @cuda.jit(device=True, forceinline=True)
 def group_at(group, node, child, numbers):
-    """Join the lists of 32 columns of the left set, from position `group` on: as `end_to_end`."""
+    """Join the lists of 32 columns of the left set, from position `group` on."""
     length, start = list_of(np.int32(group + cuda.laneid), child.n_left, node, child, numbers)
     return end_to_end(length, start)
 
 
 @cuda.jit(device=True, forceinline=True)
-def path_at(k, total, ends, shift, node, numbers):
-    """The row at the end of path `k` of 32 columns, -1 behind the last one, and the lane of its column.
-
-    Parameters
-    ----------
-    total : int32
-        Number of paths of the 32 columns.
-    ends : int32
-        End of this lane's list among them.
-    shift : int32
-        Its offset from its position among the node's column members.
-    """
-    holder = owner_of(k, ends)
-    begin = cuda.shfl_sync(ALL, shift, holder)
+def path_at(k, paths, node, numbers):
+    """The row at the end of path `k`, -1 behind the last one, and the lane of its column."""
+    holder = owner_of(k, paths.ends)
+    begin = cuda.shfl_sync(ALL, paths.shift, holder)
     other = np.int32(-1)
-    if k < total:
+    if k < paths.total:
         other = numbers[entry(node, node.column_members + begin + k)]
     return other, holder
 
@@ -173,32 +159,21 @@ def loads_ahead(launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def paths_at(tile, total, ends, shift, node, numbers, ahead):
+def paths_at(tile, paths, node, numbers, ahead):
     """The lane's paths of the four tiles from `tile` on, as from `path_at`; continue at `behind_paths`.
 
     Four are loaded at once if `ahead`, since each waits for memory, otherwise the first.
-
-    Parameters
-    ----------
-    tile : int32
-        Number of the first path.
-    total : int32
-        Number of paths of the 32 columns.
-    ends : int32
-        End of this lane's list among them.
-    shift : int32
-        Its offset from its position among the node's column members.
     """
     k = np.int32(tile + cuda.laneid)
-    path_0 = path_at(k, total, ends, shift, node, numbers)
+    path_0 = path_at(k, paths, node, numbers)
     path_1 = _NO_PATH
     path_2 = _NO_PATH
     path_3 = _NO_PATH
-    if ahead and tile + 32 < total:
-        path_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-    if ahead and tile + 64 < total:
-        path_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
-        path_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
+    if ahead and tile + 32 < paths.total:
+        path_1 = path_at(np.int32(k + 32), paths, node, numbers)
+    if ahead and tile + 64 < paths.total:
+        path_2 = path_at(np.int32(k + 64), paths, node, numbers)
+        path_3 = path_at(np.int32(k + 96), paths, node, numbers)
     return path_0, path_1, path_2, path_3
 
 
@@ -261,13 +236,13 @@ def count_paths(node, child, own, numbers, launch):
     n_pairs = np.int32(0)
     group = np.int32(0)
     while group < child.n_left:
-        ends, shift, total = group_at(group, node, child, numbers)
+        paths = group_at(group, node, child, numbers)
         size = np.int32(1)
         if layout.COUNT < mode < layout.MEMBERS:
             size = size_at(np.int32(group + cuda.laneid), node, child, numbers)
         tile = np.int32(0)
-        while tile < total:
-            path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, ahead)
+        while tile < paths.total:
+            path_0, path_1, path_2, path_3 = paths_at(tile, paths, node, numbers, ahead)
             other_0, other_1, other_2, other_3 = path_0[0], path_1[0], path_2[0], path_3[0]
             size_0, size_1 = _size_of(path_0, size, mode), _size_of(path_1, size, mode)
             size_2, size_3 = _size_of(path_2, size, mode), _size_of(path_3, size, mode)
@@ -275,10 +250,10 @@ def count_paths(node, child, own, numbers, launch):
             is_new_2, is_new_3 = _is_first(other_2, size_2, own), _is_first(other_3, size_3, own)
             n_pairs = _record(path_0, group, n_pairs, child, own)
             n_nonzero = append_nonzero(is_new_0, other_0, n_nonzero, own)
-            if ahead and tile + 32 < total:
+            if ahead and tile + 32 < paths.total:
                 n_pairs = _record(path_1, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_1, other_1, n_nonzero, own)
-            if ahead and tile + 64 < total:
+            if ahead and tile + 64 < paths.total:
                 n_pairs = _record(path_2, group, n_pairs, child, own)
                 n_pairs = _record(path_3, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_2, other_2, n_nonzero, own)

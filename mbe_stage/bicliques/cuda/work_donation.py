@@ -199,16 +199,9 @@ def _frame_to_share(depth, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _copy_frame(frame, receiver, donated, own, warps, mode):
-    """Copy a frame with its last `donated` children into the receiver's arenas.
+    """Copy a frame of this warp, with its last `donated` children, into the arenas of the receiver.
 
-    Parameters
-    ----------
-    frame : (FRAME_FIELDS,) int32, global
-        The donor's.
-    receiver : int32
-        A warp claimed by the donor: no other warp writes its memory.
-    own : Own
-        The donor's.
+    This warp has claimed the receiver: no other warp writes its memory.
     """
     lane = np.int32(cuda.laneid)
     target = warps.frames[receiver, 0]
