@@ -84,21 +84,13 @@ class Control:
 
 def new_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
     """Allocate the arrays of `layout.Warps` that are empty between quanta; `bits` and `counts` are not zeroed yet."""
-    n_rows, n_columns = whole_lines(plan.n_rows), whole_lines(plan.max_row_degree)
+    by_row, by_column = ((plan.n_warps, whole_lines(n)) for n in (plan.n_rows, plan.max_row_degree))
     return {
-        "bits": cp.empty((plan.n_warps, n_rows), cp.uint32),
-        "counts": cp.empty((plan.n_warps, n_rows), cp.int32),
-        "nonzero": cp.empty((plan.n_warps, n_rows), cp.int32),
-        "columns": cp.empty((plan.n_warps, n_columns), cp.int32),
+        "bits": cp.empty(by_row, cp.uint32),
+        "counts": cp.empty(by_row, cp.int32),
+        "nonzero": cp.empty(by_row, cp.int32),
+        "columns": cp.empty(by_column, cp.int32),
     }
-
-
-def zeroed_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
-    """Allocate the same arrays, zeroed."""
-    scratch = new_scratch(plan)
-    scratch["bits"].fill(0)
-    scratch["counts"].fill(0)
-    return scratch
 
 
 def scratch_of(warps: layout.Warps) -> dict[str, cp.ndarray]:

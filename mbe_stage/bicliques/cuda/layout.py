@@ -17,6 +17,7 @@ import numpy as np
 
 from mbe_stage.bicliques.constraints import ACTIVE
 from mbe_stage.bicliques.results import Detail
+from mbe_stage.device import LINE_WORDS
 
 
 class Pool(NamedTuple):
@@ -122,7 +123,7 @@ CLOSED_SET_WIDTH = 10
 TABLE_SIZE = 256
 BITMAP_WORDS = 256
 """Two bitmaps of rows use the table's place at other times."""
-ALIGNMENT = 32
+ALIGNMENT = LINE_WORDS
 """Nodes begin on cache lines: no warp has a line cached before the node in it is complete."""
 CHUNK_DESCRIPTORS = 64
 MOST_KEY_ROWS = 64

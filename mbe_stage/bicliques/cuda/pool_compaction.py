@@ -9,6 +9,7 @@ import numpy as np
 
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.memory_plan import PASSING_INTS
+from mbe_stage.device import whole_lines
 from mbe_stage.device.copying import copy_pieces
 
 _LARGE_NODE, _MOST_LARGE = 1 << 14, 1 << 14
@@ -96,8 +97,8 @@ def filled(live: LiveNodes, size: int, needed: int) -> LiveNodes | None:
     if n > _MOST_LARGE or live.used < n * _LARGE_NODE:
         return None
     order = np.argsort(live.starts)
-    starts, room = live.starts[order], -(-live.sizes[order] // layout.ALIGNMENT) * layout.ALIGNMENT
-    ends = -(-(starts + room) // layout.ALIGNMENT) * layout.ALIGNMENT
+    starts, room = live.starts[order], whole_lines(live.sizes[order])
+    ends = whole_lines(starts + room)
     gaps = np.flatnonzero(starts[1:] - ends[:-1] >= layout.ALIGNMENT)
     moved, used = _into_gaps(ends[gaps].tolist(), starts[gaps + 1].tolist(), starts.tolist(), room.tolist())
     used = max(used, int(np.delete(ends, list(moved)).max()))
@@ -127,7 +128,7 @@ def laid_out(nodes: np.ndarray, numbers: np.ndarray, n_open: int, mode: int) -> 
     is_bare = (nodes[numbers, layout.NODE_IDS] == 0) & (mode == layout.COUNT)
     unwritten = np.where(is_bare, nodes[numbers, layout.NODE_COLUMNS] + 1, 0)
     sizes = nodes[numbers, layout.NODE_SIZE] - unwritten
-    room = -(-sizes // layout.ALIGNMENT) * layout.ALIGNMENT
+    room = whole_lines(sizes)
     return LiveNodes(
         numbers=numbers,
         starts=nodes[numbers, layout.NODE_OFFSET] + unwritten,

@@ -147,22 +147,12 @@ class DeviceGraph:
         parts = cp.empty(PARTS_PER_WARP * self._n_blocks * WARPS_PER_BLOCK, cp.int32)
         roots = RootOrder(cp.empty(facts.n_rows, cp.int32), cp.empty(facts.n_rows, cp.int64))
         self._numbers.fill(-1)
-        kernel = write_whole_graph_warp_per_tile
-        launch_blocks(
-            kernel,
-            self._n_blocks,
-            THREADS,
-            rows.lists,
-            columns.lists,
-            Numbering(self._order, self._keys, self._numbers, parts, zeros[1:]),
-            Target(ints, nodes, roots.order, roots.paths),
-            zeros[:1],
-            rows.first_vertex,
-            rows.first_vertex + rows.n_vertices - rows.n_alive,
-            columns.first_vertex,
-            facts.n_columns,
-            facts.n_edges,
-        )
+        numbering = Numbering(self._order, self._keys, self._numbers, parts, zeros[1:])
+        target = Target(ints, nodes, roots.order, roots.paths)
+        arrays = rows.lists, columns.lists, numbering, target, zeros[:1]
+        rows_from = rows.first_vertex + rows.n_vertices - rows.n_alive
+        numbers = rows.first_vertex, rows_from, columns.first_vertex, facts.n_columns, facts.n_edges
+        launch_blocks(write_whole_graph_warp_per_tile, self._n_blocks, THREADS, *arrays, *numbers)
         return roots
 
     def sorted_columns(self, ints: cp.ndarray) -> cp.ndarray:
@@ -199,21 +189,10 @@ class DeviceGraph:
         cp.cumsum(multiplicities, out=offsets[1:])
         n_others = cp.zeros(multiplicities.size, cp.int32)
         members, alone = cp.empty(self._numbers.size, cp.int32), cp.empty(multiplicities.size, cp.int32)
-        launch_threads(
-            groups_thread_per_vertex,
-            self._numbers.size,
-            self._numbers,
-            self._twins,
-            rows.first_vertex,
-            rows.n_vertices,
-            columns.first_vertex,
-            rows.n_alive,
-            offsets,
-            n_others,
-            members,
-            alone,
-        )
         split = rows.n_alive
+        vertices = rows.first_vertex, rows.n_vertices, columns.first_vertex, split
+        arrays = self._numbers, self._twins, *vertices, offsets, n_others, members, alone
+        launch_threads(groups_thread_per_vertex, self._numbers.size, *arrays)
         return (
             DeviceGroups(offsets[: split + 1], members, alone[:split]),
             DeviceGroups(offsets[split:], members, alone[split:]),
@@ -224,16 +203,8 @@ class DeviceGraph:
         """Multiplicities of the rows, then of the columns."""
         rows = self._rows
         result = cp.empty(rows.n_alive + self._columns.n_alive, cp.int32)
-        launch_threads(
-            multiplicities_thread_per_vertex,
-            self._numbers.size,
-            self._numbers,
-            self._multiplicities,
-            rows.first_vertex,
-            rows.n_vertices,
-            rows.n_alive,
-            result,
-        )
+        arrays = self._numbers, self._multiplicities, rows.first_vertex, rows.n_vertices, rows.n_alive, result
+        launch_threads(multiplicities_thread_per_vertex, self._numbers.size, *arrays)
         return result
 
 
@@ -307,16 +278,6 @@ def prepare(
     )
     if sizes.sorting_bytes > budget_bytes // _SORTING_SHARE:
         sizes = replace(sizes, is_sorted=False)
-    return DeviceGraph(
-        facts=sizes,
-        rows_are_left=rows_are_left,
-        _rows=rows,
-        _columns=columns,
-        _twins=twins,
-        _multiplicities=multiplicities,
-        _keys=keys,
-        _order=order,
-        # The hash table's slots are not needed any more.
-        _numbers=slots,
-        _n_blocks=n_blocks,
-    )
+    # The hash table's slots are not needed any more: they become the numbers.
+    arrays = twins, multiplicities, keys, order, slots
+    return DeviceGraph(sizes, rows_are_left, rows, columns, *arrays, n_blocks)

@@ -19,6 +19,7 @@ from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.memory_plan import ReducedSizes
 from mbe_stage.bicliques.cuda.pool_compaction import live_nodes
 from mbe_stage.bicliques.cuda.work_handover import TASK_FIELDS, SuspendedTasks, tasks_in_progress
+from mbe_stage.device import whole_lines
 from mbe_stage.device.copying import copy_pieces
 from mbe_stage.errors import InvalidArgument
 
@@ -68,16 +69,8 @@ class _Nodes:
     @classmethod
     def of(cls, fields: np.ndarray, offsets: np.ndarray, mode: int) -> _Nodes:
         """Return the parts of nodes with these fields at these offsets; a head has vertices of columns, and rows."""
-        n_columns, n_rows, n_edges, n_path, n_ids = (
-            fields[:, field]
-            for field in (
-                layout.NODE_COLUMNS,
-                layout.NODE_ROWS,
-                layout.NODE_EDGES,
-                layout.NODE_PATH,
-                layout.NODE_IDS,
-            )
-        )
+        kinds = layout.NODE_COLUMNS, layout.NODE_ROWS, layout.NODE_EDGES, layout.NODE_PATH, layout.NODE_IDS
+        n_columns, n_rows, n_edges, n_path, n_ids = (fields[:, kind] for kind in kinds)
         # A walk that only counts leaves the offsets of the columns' vertices unwritten.
         head = offsets + (n_columns + 1 if mode == layout.COUNT else 0)
         row_offsets = offsets + n_columns + 1 + n_ids + n_rows
@@ -208,7 +201,7 @@ def roots_of(arrays: Arrays) -> np.ndarray:
 
 def pool_ints_of(arrays: Arrays) -> int:
     """Entries of a pool that the nodes take."""
-    return int(_rounded(arrays["nodes"][:, layout.NODE_SIZE]).sum())
+    return int(whole_lines(arrays["nodes"][:, layout.NODE_SIZE]).sum())
 
 
 def words_of(arrays: Arrays) -> int:
@@ -237,7 +230,7 @@ def load_nodes(arrays: Arrays, pool: layout.Pool, top: int, mode: int) -> None:
         Their bits or lists are of another size.
     """
     fields = arrays["nodes"].copy()
-    n, room = len(fields), _rounded(fields[:, layout.NODE_SIZE])
+    n, room = len(fields), whole_lines(fields[:, layout.NODE_SIZE])
     offsets = top + np.cumsum(room) - room
     nodes = _Nodes.of(fields, offsets, mode)
     places = np.stack([nodes.head, nodes.path]).T.reshape(-1), np.stack([nodes.n_head, nodes.n_path]).T.reshape(-1)
@@ -255,10 +248,6 @@ def load_nodes(arrays: Arrays, pool: layout.Pool, top: int, mode: int) -> None:
     if n:
         pool.nodes[1 : n + 1] = cp.asarray(fields)
         pool.cursors[1 : n + 1] = cp.asarray(arrays["cursors"])
-
-
-def _rounded(sizes: np.ndarray) -> np.ndarray:
-    return -(-sizes // layout.ALIGNMENT) * layout.ALIGNMENT
 
 
 def _groups(sizes: np.ndarray, most: int) -> Iterator[slice]:
@@ -384,16 +373,10 @@ def _write_lists(ints: cp.ndarray, nodes: _Nodes, row: cp.ndarray, column: cp.nd
     if bool(((cp.diff(key[by_column]) == 0) & (cp.diff(row[by_column]) == 0)).any()):
         raise _wrong("lists")
     first_edges = np.cumsum(nodes.n_edges) - nodes.n_edges
+    row_within = (row - firsts.rows[node])[by_column]
     for owner, owners, sizes, offsets, places, members in (
         (row, firsts.node_of_row, nodes.n_rows, nodes.row_offsets, nodes.row_members, column),
-        (
-            key,
-            firsts.node_of_column,
-            nodes.n_columns,
-            nodes.column_offsets,
-            nodes.column_members,
-            (row - firsts.rows[node])[by_column],
-        ),
+        (key, firsts.node_of_column, nodes.n_columns, nodes.column_offsets, nodes.column_members, row_within),
     ):
         ends = cp.cumsum(cp.bincount(owner, minlength=owners.size)) - firsts.edges[owners]
         ints[cp.asarray(offsets)] = 0
@@ -410,11 +393,8 @@ def check(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
         They are not; the message names the array.
     """
     for name, dtype in _DTYPES.items():
-        if (
-            name not in arrays
-            or arrays[name].dtype != dtype
-            or arrays[name].ndim != ({"nodes": 2, "tasks": 2, "frames": 3}.get(name, 1))
-        ):
+        n_dimensions = {"nodes": 2, "tasks": 2, "frames": 3}.get(name, 1)
+        if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != n_dimensions:
             raise _wrong(name)
     order = arrays["order"]
     if not _are_below(order, facts.n_rows) or np.unique(order).size != order.size:

@@ -25,7 +25,7 @@ from mbe_stage.bicliques.cuda.prepare import DeviceGraph, prepare
 from mbe_stage.bicliques.cuda.prepare_on_host import HostGraph
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.cuda.twin_expansion import ListSizes, expanded, room_for_sizes, work_out_sizes
-from mbe_stage.bicliques.cuda.work_handover import Capacity, DeviceProgress, WorkTransfer
+from mbe_stage.bicliques.cuda.work_handover import Capacity, WorkTransfer
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.device import launch
@@ -36,12 +36,12 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.search.cuda import barriers
 from mbe_stage.search.cuda.barriers import begun_all_the_same, ranges_from
+from mbe_stage.search.cuda.session import MOST_DONE
+from mbe_stage.search.cuda.shared import DeviceProgress
 from mbe_stage.tasks import OpenWork, Remaining, Roots, Task, open_work_of, positions, ranges_of, with_roots
 
 log = logging.getLogger(__name__)
 
-MOST_DONE = 0.999
-"""Highest progress share reported before the end."""
 _NONE = np.empty(0, np.int32)
 # One offset in so many is copied to the host to cut blocks.
 _STRIDE = 256

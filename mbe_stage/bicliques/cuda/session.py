@@ -11,7 +11,7 @@ import numpy as np
 
 from mbe_stage.bicliques.constraints import MIN_EDGES
 from mbe_stage.bicliques.cuda import layout, saved_work
-from mbe_stage.bicliques.cuda.device_memory import Control, new_scratch, new_warps, scratch_of, slots_of, zeroed_scratch
+from mbe_stage.bicliques.cuda.device_memory import Control, new_scratch, new_warps, scratch_of, slots_of
 from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, check_growth, with_larger_arenas, with_space_in_pool
 from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
@@ -20,7 +20,6 @@ from mbe_stage.bicliques.cuda.prepare_on_host import HostGraph
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.bicliques.cuda.work_handover import (
     Capacity,
-    DeviceProgress,
     SuspendedTasks,
     WorkTransfer,
     give_nodes,
@@ -34,14 +33,11 @@ from mbe_stage.bicliques.cuda.work_handover import (
     suspend,
     task_bytes,
 )
-from mbe_stage.device.arrays import (
-    WordsBeside,
-    wait_for_device,
-    zeroed_beside,
-)
+from mbe_stage.device.arrays import WordsBeside, wait_for_device, zeroed_beside
 from mbe_stage.device.launch import launch_blocks
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.search.cuda.plan import does_not_fit
+from mbe_stage.search.cuda.shared import DeviceProgress
 
 _STOPPED_BY_HOST = layout.STOP_BIT + (1 << 20)
 """A warp that resumes decrements the idle count, so the stop bit must stay above it."""
@@ -211,8 +207,7 @@ class Session:
         needed, n_more : int
             Entries of the nodes that will come, and their number if it is known.
         """
-        n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
-        state = cp.asnumpy(self._warps.state)
+        n_nodes, state = self._n_nodes, cp.asnumpy(self._warps.state)
         pending = [state[:, layout.PENDING_NODE], *(tasks.pending_nodes for tasks in self._suspended)]
         fields, cursors = self._pool.nodes[:n_nodes, : layout.NODE_SIZE + 1], self._pool.cursors[:n_nodes]
         live = live_nodes(cp.asnumpy(fields), cp.asnumpy(cursors), np.concatenate(pending), self.mode)
@@ -248,7 +243,10 @@ class Session:
         scratch = scratch_of(self._warps) if plan.n_blocks == self.plan.n_blocks else None
         del self._warps
         self.plan = plan
-        self._warps = new_warps(plan, self._control, scratch or zeroed_scratch(plan))
+        self._warps = new_warps(plan, self._control, scratch or new_scratch(plan))
+        if scratch is None:
+            self._warps.bits.fill(0)
+            self._warps.counts.fill(0)
         self._warps.own_nodes[:] = own_nodes
         self._warps.state[:] = cp.asarray(state_without_tasks(state, plan.n_warps))
         mark_owned(self._warps, self._pool.nodes)
@@ -305,9 +303,8 @@ class Session:
     def restart(self, rows: np.ndarray) -> None:
         """Drop the work in progress, and begin with these roots; statistics stay."""
         if self._has_worked:
-            n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
-            self._pool.nodes[1:n_nodes] = 0
-            self._pool.cursors[1:n_nodes] = 0
+            self._pool.nodes[1 : self._n_nodes] = 0
+            self._pool.cursors[1 : self._n_nodes] = 0
             self._control.host_64[layout.POOL_TOP] = self._whole_graph_ints
             self._control.host[layout.N_NODES] = 1
             self._control.host[layout.N_OPEN] = self._n_roots_taken() < self._roots.n
@@ -341,9 +338,8 @@ class Session:
         if self._roots.share_of(rows) < _MUCH_OF_THE_WORK:
             state = cp.asnumpy(self._warps.state)
             spare = self._budget_bytes - self.plan.total_bytes - self._task_bytes(state)
-            n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
             # Half of the memory: transfers stay until they are copied, and memory may be replanned by then.
-            n_closed = give_nodes(self._pool, n_nodes, capacities, spare // 8, transfers, self.mode)
+            n_closed = give_nodes(self._pool, self._n_nodes, capacities, spare // 8, transfers, self.mode)
             self._control.host[layout.N_OPEN] -= n_closed
             give_tasks(self._warps, state, self.mode > layout.COUNT, capacities, transfers)
             # Other devices copy them without waiting for the queue of this one.
@@ -366,10 +362,9 @@ class Session:
 
         Called between two quanta, when the output is taken. The work continues here.
         """
-        n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
         order = self.roots_ahead()
         most_bytes -= order.nbytes
-        work = saved_work.saved(self._pool, n_nodes, self._warps, self._suspended, self.mode, most_bytes)
+        work = saved_work.saved(self._pool, self._n_nodes, self._warps, self._suspended, self.mode, most_bytes)
         return None if work is None else work | {"order": order}
 
     def load(self, work: saved_work.Arrays) -> None:
@@ -431,6 +426,11 @@ class Session:
         """Two-step paths of the begun roots."""
         return self._roots.paths_begun(self._n_roots_taken())
 
+    @property
+    def _n_nodes(self) -> int:
+        """Nodes of the pool in use."""
+        return min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
+
     def _n_roots_taken(self) -> int:
         return min(int(self._pool.cursors[0]), self._roots.n)
 
@@ -471,8 +471,7 @@ class Session:
         """Roots with work left below them, some several times."""
         state = self._warps.state
         is_task = (state[:, layout.DEPTH] >= 0) | (state[:, layout.PENDING_NODE] >= 0)
-        n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
-        nodes, cursors = self._pool.nodes[1:n_nodes], self._pool.cursors[1:n_nodes]
+        nodes, cursors = self._pool.nodes[1 : self._n_nodes], self._pool.cursors[1 : self._n_nodes]
         unfinished = [
             state[is_task, layout.ROOT],
             nodes[cursors < nodes[:, layout.NODE_END], layout.NODE_ROOT],

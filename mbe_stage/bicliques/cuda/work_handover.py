@@ -22,6 +22,7 @@ import numpy as np
 
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.pool_compaction import laid_out, moved_out
+from mbe_stage.device import whole_lines
 from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.peers import brought_here, copied_from
 from mbe_stage.search.cuda.work_handover import left_over, shares
@@ -220,25 +221,6 @@ class Capacity:
     ids: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceProgress:
-    """Progress of a device on its work.
-
-    Attributes
-    ----------
-    begun : float
-        Two-step paths of its begun roots.
-    unfinished : (n,) int64
-        Rows of the roots with work left on it, each once; on the host.
-    ahead : (float, int, int)
-        Two-step paths of its roots ahead, open nodes, stacks; compares with that of another device.
-    """
-
-    begun: float
-    unfinished: np.ndarray
-    ahead: tuple[float, int, int]
-
-
 @dataclass(slots=True)
 class WorkTransfer:
     """Work that is transferred.
@@ -288,12 +270,10 @@ def give_nodes(
     ----------
     n_nodes : int
         Nodes in use.
-    capacities : sequence of Capacity
-        Those of the receivers.
+    capacities, transfers
+        One for each receiver; the transfers are changed.
     spare_ints : int
         Device memory for the nodes of all transfers, in entries.
-    transfers : list of WorkTransfer
-        One for each receiver; changed.
     mode : int
         Output mode of the walk.
     """
@@ -303,7 +283,7 @@ def give_nodes(
     ends = fields[:, layout.NODE_END].copy()
     # The whole graph stays.
     ends[0] = cursors[0]
-    given = shares(cursors, ends, -(-fields[:, layout.NODE_SIZE] // layout.ALIGNMENT) * layout.ALIGNMENT, room)
+    given = shares(cursors, ends, whole_lines(fields[:, layout.NODE_SIZE]), room)
     for share, transfer in zip(given, transfers, strict=True):
         if not share:
             continue
@@ -322,24 +302,15 @@ def give_nodes(
 
 
 def give_tasks(
-    warps: layout.Warps,
-    state: np.ndarray,
-    with_ints: bool,
-    capacities: Sequence[Capacity],
-    transfers: list[WorkTransfer],
+    warps: layout.Warps, state: np.ndarray, with_ints: bool, room: Sequence[Capacity], transfers: list[WorkTransfer]
 ) -> None:
     """Put stacks of warps into transfers, as far as they fit; the first of each round stays.
 
-    Parameters
-    ----------
-    state : (n, STATE_FIELDS) int64
-        State of the warps, on the host.
-    with_ints : bool
-        True if the arenas of ids are in use.
+    `state` and `with_ints` are those of `suspend`.
     """
     stacks = np.flatnonzero(state[:, layout.DEPTH] >= 0)
-    n = len(capacities) + 1
-    for k, (capacity, transfer) in enumerate(zip(capacities, transfers, strict=True), start=1):
+    n = len(room) + 1
+    for k, (capacity, transfer) in enumerate(zip(room, transfers, strict=True), start=1):
         theirs, sizes = tasks_in_progress(warps, _with_stacks_of(state, stacks[k::n]), with_ints)
         given = theirs[(sizes <= (capacity.words, capacity.ids)).all(axis=1)][: capacity.tasks]
         if given.size:

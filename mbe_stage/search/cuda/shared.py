@@ -34,14 +34,14 @@ class DeviceProgress:
     begun : float
         Expected work below its begun roots.
     unfinished : (n,) int64
-        Roots with work left on it, as far as they are known.
-    ahead : (float, int)
-        Expected work below its roots ahead, and open nodes; compares with that of another device.
+        Roots with work left on it, each once, as far as they are known; on the host.
+    ahead : tuple of numbers
+        Expected work below its roots ahead, open nodes, and stacks of bicliques; compares with that of another device.
     """
 
     begun: float
     unfinished: np.ndarray
-    ahead: tuple[float, int]
+    ahead: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
