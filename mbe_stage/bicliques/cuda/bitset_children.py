@@ -146,9 +146,8 @@ def earlier_rows(cursor, frame):
 @cuda.jit(device=True, forceinline=True)
 def _is_excluded(left, cursor, frame, words):
     """True if an earlier row holds a child's whole left set; only called if dominated candidates are kept."""
-    return (
-        is_single(left, _U(frame[layout.SINGLES])) or inside_none(words, earlier_rows(cursor, frame), left, _ONE) == 0
-    )
+    earlier = earlier_rows(cursor, frame)
+    return is_single(left, _U(frame[layout.SINGLES])) or inside_none(words, earlier, left, _ONE) == 0
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -17,7 +17,15 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
-from mbe_stage.bicliques.cuda.subgraph_parts import are_groups, count_ids, entry, parts_of, write_edge, write_ids
+from mbe_stage.bicliques.cuda.subgraph_parts import (
+    are_groups,
+    clear_ints,
+    count_ids,
+    entry,
+    parts_of,
+    write_edge,
+    write_ids,
+)
 from mbe_stage.bicliques.cuda.two_step_paths import (
     behind_paths,
     column_at,
@@ -413,7 +421,7 @@ def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
     if are_groups(columns):
         _fill_from_groups(new, columns, n_edges, own, numbers)
     elif columns.is_merged or weighs_rows(child, mode):
-        _clear(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
+        clear_ints(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
         if record_of(columns) + 2 * n_edges <= own.words.size:
             fill_from_record(new, columns, n_edges, own, numbers)
         else:
@@ -456,7 +464,7 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, num
     lane = np.int32(cuda.laneid)
     bits = own.bits
     # The column offsets first serve as a histogram of the candidates' sizes.
-    _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
+    clear_ints(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
     are_listed = rows.n_candidates <= layout.MOST_KEY_ROWS
     n = rows.n_candidates if are_listed else rows.n_nonzero
     tile = np.int32(0)
@@ -507,15 +515,6 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, num
         numbers[entry(new, new.row_offsets)] = 0
     cuda.syncwarp()
     exclusive_sums(numbers, np.int64(entry(new, new.row_offsets + 1)), n_rows)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _clear(numbers, first, n):
-    k = np.int32(cuda.laneid)
-    while k < n:
-        numbers[np.uint64(first + k)] = 0
-        k = next_tile(k)
-    cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)

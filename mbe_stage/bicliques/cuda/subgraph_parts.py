@@ -103,6 +103,16 @@ def group_at(k, columns, node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
+def clear_ints(numbers, first, n):
+    """Set `n` entries from `first` on to 0."""
+    k = np.int32(cuda.laneid)
+    while k < n:
+        numbers[np.uint64(first + k)] = 0
+        k = next_tile(k)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
 def write_sizes(node, child, columns, own, target, at, n_columns, numbers, mode):
     """Write how many vertices each of the columns numbered in `columns` has, from ``target[at]`` on.
 
@@ -110,11 +120,7 @@ def write_sizes(node, child, columns, own, target, at, n_columns, numbers, mode)
     `n_columns` is larger than the number of the child's columns.
     """
     lane = np.int32(cuda.laneid)
-    k = lane
-    while k < n_columns:
-        target[np.uint64(at + k)] = 0
-        k = next_tile(k)
-    cuda.syncwarp()
+    clear_ints(target, at, n_columns)
     tile = np.int32(0)
     if mode < layout.MEMBERS and are_groups(columns):
         while tile < columns.n_columns:

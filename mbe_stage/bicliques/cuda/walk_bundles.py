@@ -1,7 +1,9 @@
 """Bundles that the functions of the walk pass to each other.
 
-Bundles of the launch, of a warp, of a node and of a visited child. `layout` describes the memory. This module needs no
-GPU library.
+Bundles of the launch, of a warp, of a node and of a visited child. `layout` describes the memory. What functions take
+beside bundles has these types, if they say nothing else: numbers, positions and sizes are int32, rows and sets of
+columns or lanes are words of 32 bits, uint32. A `frame` is a row of `Warps.frames`, `numbers` are `Pool.ints`. This
+module needs no GPU library.
 """
 
 from __future__ import annotations
