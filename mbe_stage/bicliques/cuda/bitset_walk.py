@@ -2,13 +2,12 @@
 
 In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), then the excluded rows.
 If bicliques are written, its *superset* follows: every row that can be in a right side below, with ids in the arena of
-ints. The columns of all frames of a stack are bits of the same 32; the header of ints has their vertices. The first
-frame of a stack has one child only, the root of the stack.
+ints. The columns of all frames of a stack are bits of the same 32; the header of ints has their vertices.
 
 Iteration replaces recursion, in memory that all nodes of a subtree share: node reuse in GMBE (idea 1 of its slides) and
 GMBE+ IV-A 1, loop-based depth-first search in cuMBE 4.2. There one node's vertices carry the depth at which they left.
 Here each frame keeps its part of its parent's rows, behind the parent in one arena. Rows as bitmaps of at most 32
-columns: GMBE+ IV-B.
+columns, from the same threshold on: GMBE+ IV-B.
 
 A subgraph's child with few columns is counted by its closed sets, or becomes the first frame of the warp's stack. Its
 rows are in `bits`. A bitmap child (at most 32 left vertices) is examined here for the first time: a row that holds
@@ -17,8 +16,6 @@ columns are those that its candidates hold.
 
 The first frame has one child, which represents the subgraph's: its row is all columns. So bitset frames are processed,
 and above all written, in one place.
-
-GMBE+ IV-B switches to bitmaps at the same threshold, at most 32 vertices in L.
 """
 
 from __future__ import annotations
@@ -51,7 +48,7 @@ from mbe_stage.bicliques.cuda.row_words import restrict, union_of
 from mbe_stage.bicliques.cuda.subgraph_parts import allows, count_ids, entry, has_constraints, write_ids, write_sizes
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, SPLITTING
 from mbe_stage.bicliques.cuda.two_step_paths import size_at
-from mbe_stage.bicliques.cuda.walk_bundles import Earlier, FramePlaces, Superset
+from mbe_stage.bicliques.cuda.walk_bundles import Earlier, Superset
 from mbe_stage.bicliques.cuda.work_donation import (
     ask_for_words,
     ask_to_stop,
@@ -300,9 +297,9 @@ def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
         return layout.PAUSED
     singles = seen.singles
     full = lowest_bits(n_columns)
-    places = FramePlaces(first, superset, ints_at)
+    empty = Superset(superset, np.int32(0), ints_at)
     n_candidates, n_excluded, n_superset, is_excluded = _split_rows(
-        full, node, child, seen, places, has_superset, own, pool
+        full, node, child, seen, first, empty, has_superset, own, pool
     )
     # A single column is the whole left set only if there is no other.
     is_excluded = is_excluded or (n_columns == 1 and singles.earlier != 0)
@@ -335,19 +332,19 @@ def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _split_rows(full, node, child, seen, places, has_superset, own, pool):
-    """Move excluded rows to the bottom of the arena, and candidates behind the child's row.
+def _split_rows(full, node, child, seen, first, superset, has_superset, own, pool):
+    """Move excluded rows to the bottom of the arena, and candidates behind the child's row, which is at `first`.
 
-    If there is a superset, move it, too: every row that can be in a right side below, those of the path and the later
+    If there is a superset, fill it, too: every row that can be in a right side below, those of the path and the later
     ones. Returns the numbers of candidates, excluded rows and rows of the superset, and if an excluded row holds the
     whole left set, `full`.
     """
     lane = np.int32(cuda.laneid)
     words, numbers = own.words, pool.ints
-    candidates_at = np.int32(places.first + 1)
+    candidates_at = np.int32(first + 1)
     n_candidates = np.int32(0)
     n_excluded = np.int32(0)
-    n_superset = _lay_path(node, places, own, numbers) if has_superset else np.int32(0)
+    n_superset = _lay_path(node, superset, own, numbers) if has_superset else np.int32(0)
     is_excluded = False
     tile = np.int32(0)
     while tile < seen.n_nonzero:
@@ -377,8 +374,8 @@ def _split_rows(full, node, child, seen, places, has_superset, own, pool):
             mask = ballot(in_superset)
             if in_superset:
                 place = np.int32(n_superset + rank(mask))
-                words[_U(places.superset + place)] = _EVERYTHING if is_full else row
-                own.ints[_U(places.superset_ids + place)] = numbers[entry(node, node.row_ids + other)]
+                words[_U(superset.rows + place)] = _EVERYTHING if is_full else row
+                own.ints[_U(superset.ids + place)] = numbers[entry(node, node.row_ids + other)]
             n_superset = np.int32(n_superset + count_bits(mask))
         n_candidates = np.int32(n_candidates + count_bits(later))
         n_excluded = np.int32(n_excluded + count_bits(earlier))
@@ -388,12 +385,12 @@ def _split_rows(full, node, child, seen, places, has_superset, own, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _lay_path(node, places, own, numbers):
+def _lay_path(node, superset, own, numbers):
     """Copy the rows of the path, which hold everything, to the beginning of the superset; return their number."""
     k = np.int32(cuda.laneid)
     while k < node.n_path:
-        own.words[_U(places.superset + k)] = _EVERYTHING
-        own.ints[_U(places.superset_ids + k)] = numbers[entry(node, node.path + k)]
+        own.words[_U(superset.rows + k)] = _EVERYTHING
+        own.ints[_U(superset.ids + k)] = numbers[entry(node, node.path + k)]
         k = next_tile(k)
     return np.int32(node.n_path)
 

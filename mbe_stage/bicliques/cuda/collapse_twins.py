@@ -269,12 +269,9 @@ def multiplicities_thread_per_vertex(numbers, multiplicities, rows_at, n_row_ver
 
     Parameters
     ----------
-    numbers : (n_vertices,) int32, global
-    multiplicities : (n_vertices,) int32, global
-    rows_at : int
-        First vertex of the rows' side in the common numbering.
-    n_row_vertices : int
-        Vertices of that side.
+    numbers, multiplicities : (n_vertices,) int32, global
+    rows_at, n_row_vertices : int
+        First vertex of the rows' side in the common numbering, and vertices of that side.
     result : (n_rows + n_columns,) int32, global
     """
     vertex = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
@@ -296,18 +293,12 @@ def groups_thread_per_vertex(
 
     Parameters
     ----------
-    numbers : (n_vertices,) int32, global
-    twins : (n_vertices,) int32, global
-    rows_at : int
-        First vertex of the rows' side in the common numbering.
-    n_row_vertices : int
-        Vertices of that side.
-    columns_at : int
-        First of the other side.
-    offsets : (n_groups + 1,) int64, global
+    numbers, twins : (n_vertices,) int32, global
+    rows_at, n_row_vertices, columns_at : int
+        First vertex of the rows' side in the common numbering, vertices of that side, and first of the other side.
+    offsets, members, alone
+        As in `DeviceGroups`, those of the rows first.
     n_others : (n_groups,) int32, global
-    members : int32, global
-    alone : (n_groups,) int32, global
     """
     vertex = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
     if vertex >= numbers.size:

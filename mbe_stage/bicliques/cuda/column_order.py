@@ -74,10 +74,8 @@ def column_words_thread_per_column(ints, row_vertices, row_offsets, n_rows, offs
 
     Parameters
     ----------
-    row_vertices : int64, global
-        Vertices of the last rows.
-    row_offsets : int64, global
-        Offsets of their lists.
+    row_vertices, row_offsets : int64, global
+        As in `sort_columns`.
     offsets_at, members_at : int
         Positions of the columns' offsets and members.
     prefixes : int64, global

@@ -72,8 +72,6 @@ def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplici
 
     Parameters
     ----------
-    accepted : bool
-        True if this lane has one.
     begin : int32
         First of its members, behind the chunk's cursor.
     left_multiplicity : int32

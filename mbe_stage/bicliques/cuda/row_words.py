@@ -188,14 +188,8 @@ def restrict(words, earlier, mask, top, table):
     """Restrict the excluded rows to `mask`, and write those with two columns or more to `top`, each about once.
 
     Most repetitions are left out: `table`, shared memory of the warp, keeps one row for each hash. The target may
-    overlap the list from below: a tile is read before it is written.
-
-    Returns
-    -------
-    kept : int32
-        Number of rows written.
-    singles : uint32
-        Columns that are restrictions by themselves.
+    overlap the list from below: a tile is read before it is written. Returns the number of rows written, and the
+    columns that are restrictions by themselves.
     """
     lane = np.int32(cuda.laneid)
     clear(table, TABLE_SIZE)

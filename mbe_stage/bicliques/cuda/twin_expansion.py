@@ -188,10 +188,10 @@ def _write_staged(staged, begins, ends, chosen, n_vertices, result, to):
     Parameters
     ----------
     staged : (LONGEST_STAGED,) int32, shared
-    begins : int32
-        Begin of this lane's list in it.
-    chosen : uint32
-        Lanes whose lists are in it.
+    begins, ends : int32
+        Range of this lane's list in it.
+    chosen : bool
+        True if the list is in it.
     result : int32, global
     """
     lane = cuda.laneid

@@ -222,18 +222,6 @@ class Columns(NamedTuple):
     sizes: Any
 
 
-class FramePlaces(NamedTuple):
-    """Offsets of the parts of a first frame.
-
-    They are the child's row, the candidates behind it, and the superset in the arena of words; and the superset's ids
-    in that of ints; all int32. Excluded rows begin at 0.
-    """
-
-    first: Any
-    superset: Any
-    superset_ids: Any
-
-
 class BitsetChild(NamedTuple):
     """A child of a bitset frame while it is visited.
 
