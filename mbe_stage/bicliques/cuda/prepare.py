@@ -278,6 +278,16 @@ def prepare(
     )
     if sizes.sorting_bytes > budget_bytes // _SORTING_SHARE:
         sizes = replace(sizes, is_sorted=False)
-    # The hash table's slots are not needed any more: they become the numbers.
-    arrays = twins, multiplicities, keys, order, slots
-    return DeviceGraph(sizes, rows_are_left, rows, columns, *arrays, n_blocks)
+    return DeviceGraph(
+        facts=sizes,
+        rows_are_left=rows_are_left,
+        _rows=rows,
+        _columns=columns,
+        _twins=twins,
+        _multiplicities=multiplicities,
+        _keys=keys,
+        _order=order,
+        # The hash table's slots are not needed any more.
+        _numbers=slots,
+        _n_blocks=n_blocks,
+    )
