@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from operator import attrgetter
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class RunFacts(stream.StreamFacts):
         return self.n_found
 
 
-_FACTS = attrgetter(*(each.name for each in fields(RunFacts)))
+_EVERYTHING = BicliqueQuery()
 
 
 def enumerate_into(
@@ -102,18 +101,18 @@ def enumerate_into(
         assert on_progress is not None
         on_progress(Progress.of(progress))
 
-    facts = stream.stream(
+    return stream.stream(
         PROBLEM,
         sink,
         graph,
-        query or BicliqueQuery(),
+        query or _EVERYTHING,
         execution or Execution(),
         engine,
         None if on_progress is None else stream.Listener(note, stream.wants_outlook(on_progress)),
         chosen_by_auto=chosen_by_auto,
         tasks=tasks,
+        facts=RunFacts,
     )
-    return RunFacts(*_FACTS(facts))
 
 
 def enumerate_bicliques(
