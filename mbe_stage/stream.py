@@ -193,8 +193,7 @@ def stream(
     chosen_by_auto: bool = False,
     tasks: Iterable[Task | OpenWork] | None = None,
     run_limits: RunLimits = _WHOLE,
-    facts: type[Any] = StreamFacts,
-) -> Any:
+) -> StreamFacts:
     """Search `graph` for the results of `query`, and stream them into `sink`, block by block.
 
     Parameters
@@ -214,8 +213,6 @@ def stream(
         The part of the work to do; all by default.
     run_limits : RunLimits
         Limits and checkpoints; by default none.
-    facts : type
-        The kind of `StreamFacts` to return.
 
     Raises
     ------
@@ -275,7 +272,7 @@ def stream(
     truncated = truncated or limits.of_memory
     reporter.report_end(n_found, time.perf_counter() - start, name, truncated is not None)
     _log_truncation(problem, truncated, run_limits.n_before, n_found, checkpoints)
-    return facts(
+    return StreamFacts(
         n_found=n_found,
         truncated=truncated,
         engine=name,

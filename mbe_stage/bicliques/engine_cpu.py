@@ -91,11 +91,15 @@ def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = No
 def _steps(detail: Detail | None) -> tuple[CompileStep, ...]:
     searches = () if detail == Detail.COUNT else tree.compile_steps(detail is None or detail >= Detail.MEMBERS)
     if detail in (None, Detail.COUNT):
-        # The first step compiles the walk that counts, too: so other processes need not.
-        counting = (replace(step, is_kept=lambda: True) for step in tree.compile_steps(collects=False))
-        searches = (*searches, *steps_of(count_small), *counting)
+        searches = (*searches, *(replace(step, compile=_compile_counting) for step in steps_of(count_small)))
     expansion = twin_expansion.compile_steps(Detail.MEMBERS if detail is None else detail)
     return (*searches, *expansion, *reduction.compile_steps(), *ordering.compile_steps())
+
+
+def _compile_counting() -> None:
+    """Compile the walk that counts before the function that contains it: two processes would both compile the walk."""
+    for step in (*tree.compile_steps(collects=False), *steps_of(count_small)):
+        step.compile()
 
 
 def run(

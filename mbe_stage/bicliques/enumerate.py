@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import numpy as np
 
@@ -43,6 +44,7 @@ class RunFacts(stream.StreamFacts):
         return self.n_found
 
 
+_FACTS = attrgetter(*(each.name for each in fields(RunFacts)))
 _EVERYTHING = BicliqueQuery()
 
 
@@ -101,7 +103,7 @@ def enumerate_into(
         assert on_progress is not None
         on_progress(Progress.of(progress))
 
-    return stream.stream(
+    facts = stream.stream(
         PROBLEM,
         sink,
         graph,
@@ -111,8 +113,8 @@ def enumerate_into(
         None if on_progress is None else stream.Listener(note, stream.wants_outlook(on_progress)),
         chosen_by_auto=chosen_by_auto,
         tasks=tasks,
-        facts=RunFacts,
     )
+    return RunFacts(*_FACTS(facts))
 
 
 def enumerate_bicliques(
