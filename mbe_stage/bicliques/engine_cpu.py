@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from mbe_stage.bicliques import ordering, reduction
 from mbe_stage.bicliques.constraints import MIN_EDGES, size_constraints
 from mbe_stage.bicliques.cpu import tree, twin_expansion
 from mbe_stage.bicliques.cpu.layout import without_ids
-from mbe_stage.bicliques.cpu.worker import FirstSizes, Plan, Worker, counted
+from mbe_stage.bicliques.cpu.worker import FirstSizes, Plan, Worker, count_small
 from mbe_stage.bicliques.ordering import Arranged, arranged
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import core_of
@@ -27,6 +27,7 @@ from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
+from mbe_stage.runtime.jit import steps_of
 from mbe_stage.search.cpu.pool import Barrier, WorkerPool, device, subproblems_of, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
 
@@ -41,9 +42,9 @@ _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _SUBPROBLEMS_PER_THREAD = 32
 # Least cost of a subproblem: smaller ones are not worth their calls.
 _SUBPROBLEM_COST = 1 << 18
-# A search below this cost takes a fraction of a millisecond. It is one subproblem, and needs little memory.
-_SMALL_COST = 1 << 16
-_SMALL_SIZES: FirstSizes = (1 << 13, 1 << 12, 32)
+# A search below this cost takes a fraction of a millisecond; only graphs with few edges may be below. It needs less
+# memory than this budget.
+_SMALL_COST, _FEW_EDGES, _SMALL_BYTES = 65536.0, 4096, 1 << 20
 # Blocks per thread at the same time: its output, one waiting, one being expanded, and the expansion.
 _BLOCKS_PER_THREAD = 4
 
@@ -89,9 +90,17 @@ def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = No
 
 @functools.cache
 def _steps(detail: Detail | None) -> tuple[CompileStep, ...]:
-    searches = tree.compile_steps(None if detail is None else detail >= Detail.MEMBERS)
+    searches = () if detail == Detail.COUNT else tree.compile_steps(detail is None or detail >= Detail.MEMBERS)
+    if detail in (None, Detail.COUNT):
+        searches = (*searches, *(replace(step, compile=_compile_counting) for step in steps_of(count_small)))
     expansion = twin_expansion.compile_steps(Detail.MEMBERS if detail is None else detail)
     return (*searches, *expansion, *reduction.compile_steps(), *ordering.compile_steps())
+
+
+def _compile_counting() -> None:
+    """Compile the walk that counts before the function that contains it: two processes would both compile the walk."""
+    for step in (*tree.compile_steps(collects=False), *steps_of(count_small)):
+        step.compile()
 
 
 def run(
@@ -131,13 +140,20 @@ def run(
     MemoryBudgetExceeded
         Working memory and output blocks do not fit the budget.
     """
-    ready = prepare(graph, query, has_tasks=tasks is not None or barrier is not None) if prepared is None else prepared
+    has_tasks = tasks is not None or barrier is not None
+    if detail == Detail.COUNT and not has_tasks and prepared is None and first_sizes is None:
+        n_found, n_visited = _count_if_small(graph, query, execution)
+        if n_found >= 0:
+            if on_visited is not None:
+                on_visited(n_visited)
+            yield BicliqueBlock(n_found, work_done=1.0)
+            return
+    ready = prepare(graph, query, has_tasks=has_tasks) if prepared is None else prepared
     made = ready.arranged
     if detail == Detail.RIGHT and made.rows_are_left:
         # The columns are the right side, so their members are needed; those of rows are few.
         detail = Detail.MEMBERS
     total_cost, n_threads = made.costs.sum(), execution.worker_count
-    is_small = total_cost < _SMALL_COST
     plan = Plan(
         graph=made.node if detail != Detail.RIGHT else without_ids(made.node, made.columns.n),
         columns=made.columns,
@@ -146,14 +162,8 @@ def run(
         constraints=size_constraints(query, made.rows_are_left),
         detail=detail,
         block_bytes=min(execution.block_bytes, execution.memory_budget_bytes // (2 * _BLOCKS_PER_THREAD * n_threads)),
-        first_sizes=first_sizes or (_SMALL_SIZES if is_small else _FIRST_SIZES),
+        first_sizes=first_sizes or _FIRST_SIZES,
     )
-    if is_small and detail == Detail.COUNT and tasks is None and barrier is None:
-        n_found, n_visited = counted(plan, execution.memory_budget_bytes)
-        if on_visited is not None:
-            on_visited(n_visited)
-        yield BicliqueBlock(n_found, work_done=1.0)
-        return
 
     def marker(left: list[tuple[int, int]]) -> BicliqueBlock:
         remaining = tuple(ready.task_of(first, end) for first, end in left)
@@ -171,6 +181,15 @@ def run(
     if on_visited is not None:
         on_visited(sum(worker.n_visited for worker in workers))
     yield BicliqueBlock.empty(detail, work_done=1.0)
+
+
+def _count_if_small(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution) -> tuple[int, int]:
+    """Count bicliques and visited nodes if the search is small; return -1 for both if it is not."""
+    if graph.n_edges >= _FEW_EDGES or execution.memory_budget_bytes < _SMALL_BYTES:
+        return -1, -1
+    core = core_of(graph, query, is_exact=False).without_weak_edges(query, graph.n_edges)
+    constraints = size_constraints(query), size_constraints(query, is_swapped=True)
+    return count_small(*core.arrays, constraints, _SMALL_COST)
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:

@@ -45,6 +45,7 @@ class RunFacts(stream.StreamFacts):
 
 
 _FACTS = attrgetter(*(each.name for each in fields(RunFacts)))
+_EVERYTHING = BicliqueQuery()
 
 
 def enumerate_into(
@@ -108,7 +109,7 @@ def enumerate_into(
         PROBLEM,
         sink,
         graph,
-        query or BicliqueQuery(),
+        query or _EVERYTHING,
         execution or Execution(),
         engine,
         None if on_progress is None else stream.Listener(note, stream.wants_outlook(on_progress)),

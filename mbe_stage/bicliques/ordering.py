@@ -5,7 +5,7 @@ One compiled call does all of it, because each call from Python costs as much as
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import int64
@@ -19,7 +19,10 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-_LEFT, _RIGHT, _ANY = 0, 1, -1
+_LEFT, _RIGHT = 0, 1
+# A NumPy scalar: Numba would compile another version for a literal.
+ANY_SIDE: Any = np.int64(-1)
+"""Lets `arrange` choose the side of the rows."""
 # Lists are prefetched this many rows ahead.
 _AHEAD = 16
 _parts = compiled()(subgraph_parts)
@@ -72,18 +75,12 @@ def arranged(core: Core, roots: Arranged | None = None) -> Arranged:
     InvalidArgument
         The graph has too many edges for 32-bit offsets.
     """
-    graph, row_side, places = core.graph, _ANY, np.empty(0, np.int32)
+    row_side, places = ANY_SIDE, np.empty(0, np.int32)
     if roots is not None:
         row_side, groups = _LEFT if roots.rows_are_left else _RIGHT, roots.rows
         places = np.zeros(int(groups.members.max(initial=-1)) + 1, np.int32)
         places[groups.members] = np.repeat(np.arange(groups.n, dtype=np.int32), groups.multiplicities)
-    row_side, n_edges, node, places, costs, columns, rows = _arranged(
-        (graph.left_offsets, graph.right_offsets),
-        (graph.left_members, graph.right_members),
-        (core.left_vertices, core.right_vertices),
-        places,
-        row_side,
-    )
+    row_side, n_edges, node, places, costs, columns, rows = arrange(*core.arrays, places, row_side)
     if n_edges and not node.size:
         raise InvalidArgument(
             f"the graph has {n_edges:,} edges after reduction: the CPU engine takes about {2**30:,} at most; "
@@ -94,11 +91,11 @@ def arranged(core: Core, roots: Arranged | None = None) -> Arranged:
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Return the steps to compile the functions of this module."""
-    return steps_of(_arranged)
+    return steps_of(arrange)
 
 
 @compiled(*(UniTuple(kind, 2) for kind in (LONGS, INTS, INTS)), INTS, int64, seconds=2.0)
-def _arranged(offsets, members, vertices, places, row_side):
+def arrange(offsets, members, vertices, places, row_side):
     """The same as `arranged`.
 
     Parameters
@@ -108,7 +105,7 @@ def _arranged(offsets, members, vertices, places, row_side):
     places : int32
         The root of each vertex on the rows' side; empty to sort by degree.
     row_side : int
-        The side of the rows, or ``_ANY`` to choose it.
+        The side of the rows, or `ANY_SIDE` to choose it.
 
     Returns
     -------
@@ -123,7 +120,7 @@ def _arranged(offsets, members, vertices, places, row_side):
     right = merged_twins(offsets[_RIGHT], members[_RIGHT], n_left, vertices[_RIGHT])
     degrees = np.zeros(left[1].size - 1, np.int32), np.zeros(right[1].size - 1, np.int32)
     through = _count_degrees(offsets[_LEFT], members[_LEFT], left[0], right[0], degrees)
-    if row_side == _ANY:
+    if row_side == ANY_SIDE:
         row_side = _LEFT if (through[_RIGHT] < through[_LEFT]) == SIDE else _RIGHT
     ids, groups = (left[0], right[0]), ((left[1], left[2]), (right[1], right[2]))
     column_side = 1 - row_side

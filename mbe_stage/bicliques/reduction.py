@@ -82,6 +82,12 @@ class Core(NamedTuple):
     left_vertices: np.ndarray
     right_vertices: np.ndarray
 
+    @property
+    def arrays(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+        """Offsets, members and the user's vertices, each of the left and of the right side."""
+        offsets = self.graph.left_offsets, self.graph.right_offsets
+        return offsets, (self.graph.left_members, self.graph.right_members), (self.left_vertices, self.right_vertices)
+
     def only(self, left_alive: np.ndarray, right_alive: np.ndarray) -> Core:
         """Return the part induced by the marked vertices."""
         if left_alive.all() and right_alive.all():

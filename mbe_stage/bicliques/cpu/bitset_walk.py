@@ -27,8 +27,10 @@ from mbe_stage.bicliques.cpu.closed_sets import (
     subsets_inside,
     subsets_of,
     subsets_of_singles,
+    wide_subsets,
 )
 from mbe_stage.bicliques.cpu.emit import (
+    UNWEIGHED,
     count_each,
     count_size,
     drop_narrow,
@@ -288,11 +290,13 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     words, ints, control = worker.words, worker.ints, worker.control
     row_at, rows_end = excluded.siblings_end, excluded.start
     weights_at = worker.frames[depth, layout.INTS] + row_at - excluded.siblings
-    heavy = left & columns.heavy
-    has_medium = medium_columns(left, columns) != _U(0)
-    is_covered_pair = popcount(left) == 2 and left & ~excluded.singles == _U(0) and not has_medium
-    if DOMINATED and (is_covered_pair or (heavy == _U(0) and popcount(left) <= sizes.constraints[MIN_LEFT])):
-        # All other left sets below are too small, or single columns that an excluded row holds.
+    heavy, least = left & columns.heavy, sizes.constraints[MIN_LEFT]
+    has_medium = least > UNWEIGHED and medium_columns(left, columns) != _U(0)
+    # Single columns that are left sets, unless an excluded row holds them.
+    alone = left & (columns.wide if least > 1 else ~_U(0)) & ~excluded.singles
+    is_only = popcount(left) <= (1 if alone != _U(0) else 2) or (heavy == _U(0) and popcount(left) <= least)
+    if DOMINATED and is_only:
+        # All other left sets below are too small, or excluded.
         if not needs_weights(n_path, sizes):
             control[layout.COUNT] += 1
             return
@@ -309,9 +313,10 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     # The child's own row is a candidate: its left set is a result itself.
     closed = closed_sets(subsets_inside(words, row_at, rows_end, left), forbidden)
     if not has_medium:
-        wide = sizes.wide_subsets
+        wide = wide_subsets(least)
         if heavy != _U(0):
-            wide |= TOUCHING[extract_bits(heavy, left)]
+            wide |= TOUCHING[extract_bits(columns.wide, left)]
+            wide |= TOUCHING[extract_bits(heavy, left)] & wide_subsets(least - 1)
         closed &= wide
     if not (has_medium or sizes.are_exact or n_least < sizes.constraints[MIN_RIGHT]):
         control[layout.COUNT] += popcount(closed)

@@ -43,6 +43,7 @@ SUPERSETS = np.array([sum(1 << other for other in range(64) if other & s == s) f
 """The subsets that hold all of a subset, by its index."""
 TOUCHING = np.array([sum(1 << other for other in range(64) if other & s) for s in range(64)], np.uint64)
 """The subsets that hold any column of a subset, by its index."""
+_WIDE_SUBSETS = np.array([sum(1 << s for s in range(64) if s.bit_count() >= n) for n in range(8)], np.uint64)
 _SINGLE_SUBSETS = _U(sum(1 << (1 << k) for k in range(CLOSED_SET_WIDTH)))
 
 
@@ -66,6 +67,12 @@ def closed_sets(candidates, excluded):
     closed &= ~WITHOUT_4 | down_set(candidates & WITHOUT_4)
     closed &= ~WITHOUT_5 | down_set(candidates & WITHOUT_5)
     return closed & down_set(candidates) & ~_ONE & ~down_set(excluded)
+
+
+@njit(inline="always")
+def wide_subsets(least):
+    """The subsets that hold at least so many columns."""
+    return _WIDE_SUBSETS[min(least, CLOSED_SET_WIDTH + 1)]
 
 
 @njit(inline="always")

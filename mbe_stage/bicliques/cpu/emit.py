@@ -10,12 +10,22 @@ from numba import njit
 
 from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT, are_met
 from mbe_stage.bicliques.cpu import layout
-from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, NO_GROUP, SUPERSETS, TOUCHING, spread, subset_of
+from mbe_stage.bicliques.cpu.closed_sets import (
+    CLOSED_SET_WIDTH,
+    NO_GROUP,
+    SUPERSETS,
+    TOUCHING,
+    spread,
+    subset_of,
+    wide_subsets,
+)
 from mbe_stage.bits import extract_bits, lowest_bit_index, popcount
 from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
 _ONE = _U(1)
+UNWEIGHED = 3
+"""Up to this minimum of left vertices, columns need no weights: one that stands for several, and any other, do."""
 
 _accepts = njit(inline="always")(are_met)
 
@@ -172,20 +182,28 @@ def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, wo
     if needs_weights(n_path, sizes):
         count_each(closed, n_path, _U(0), rows_at, rows_end, weights_at, columns, worker, sizes)
         return
-    least, narrow = sizes.constraints[MIN_LEFT], closed & ~sizes.wide_subsets
+    least = sizes.constraints[MIN_LEFT]
+    narrow = closed & ~wide_subsets(least)
     if narrow != _U(0):
-        groups = 0
-        for k in range(CLOSED_SET_WIDTH):
-            mask = worker.masks[k]
-            groups |= ((popcount(mask) >= least) | (mask & columns.wide != _U(0))) << k
-        narrow &= ~TOUCHING[groups]
+        narrow &= ~TOUCHING[_wide_groups(worker, columns, least)]
+        nearly_wide = narrow & wide_subsets(least - 1)
+        if least > 2 and nearly_wide != _U(0):
+            narrow &= ~(nearly_wide & TOUCHING[_wide_groups(worker, columns, 2)])
         closed ^= narrow
-        # A single left vertex is never enough.
-        while least > 2 and narrow != _U(0):
+        while least > UNWEIGHED and narrow != _U(0):
             left = spread(_U(lowest_bit_index(narrow)), worker.masks)
             worker.control[layout.COUNT] += is_wide(left, columns, worker.ints, least)
             narrow &= narrow - _ONE
     worker.control[layout.COUNT] += popcount(closed)
+
+
+@njit(inline="always")
+def _wide_groups(worker, columns, least):
+    """Say which of the groups in ``worker.masks`` stand for at least so many left vertices, a bit each."""
+    groups = 0
+    for k in range(CLOSED_SET_WIDTH):
+        groups |= is_wide(worker.masks[k], columns, worker.ints, least) << k
+    return groups
 
 
 @compiled(nrt=False)
@@ -302,11 +320,10 @@ def may_be_wide(word, columns, least):
 @njit(inline="always")
 def is_wide(word, columns, ints, least):
     """True if the columns in a word stand for enough left vertices."""
-    return (
-        popcount(word) >= least
-        or word & columns.wide != _U(0)
-        or (medium_columns(word, columns) != _U(0) and word_weight(word, columns, ints) >= least)
-    )
+    if least > UNWEIGHED and medium_columns(word, columns) != _U(0):
+        return popcount(word) >= least or word_weight(word, columns, ints) >= least
+    # No branch on the word, since it would be unpredictable.
+    return (popcount(word) + (word & columns.heavy != _U(0)) >= least) | (word & columns.wide != _U(0))
 
 
 @njit(inline="always")

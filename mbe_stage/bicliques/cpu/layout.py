@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import boolean, int64, types, uint64
+from numba import boolean, int64, types
 
 from mbe_stage.runtime.jit import INTS as _INTS
 from mbe_stage.runtime.jit import LONGS as _LONGS
@@ -75,8 +75,6 @@ class Sizes(NamedTuple):
         True if minimum sizes of the two sides are not all: the size of each biclique has to be known.
     most_out : int
         Where only sizes are written, a child is visited if there are at most so many before.
-    wide_subsets : uint64
-        The subsets of six columns, a left vertex each, that hold `min_left` of them.
     """
 
     left_multiplicities: np.ndarray
@@ -87,7 +85,6 @@ class Sizes(NamedTuple):
     weighs_columns: bool
     are_exact: bool
     most_out: int
-    wide_subsets: np.uint64
 
 
 class Output(NamedTuple):
@@ -101,7 +98,7 @@ class Output(NamedTuple):
 WORKER_STATE = types.NamedTuple(
     (int64[:, ::1], _INTS, _WORDS, _INTS, _WORDS, _INTS, _INTS, _WORDS, _LONGS, _LONGS), WorkerState
 )
-SIZES = types.NamedTuple((_INTS, _INTS, _LONGS, _INTS, _INTS, boolean, boolean, int64, uint64), Sizes)
+SIZES = types.NamedTuple((_INTS, _INTS, _LONGS, _INTS, _INTS, boolean, boolean, int64), Sizes)
 # Numba types a tuple of equal types so: with another name, the walk would be compiled again at its first call.
 OUTPUT = types.NamedUniTuple(_INTS, 2, Output)
 

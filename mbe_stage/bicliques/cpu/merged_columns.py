@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu import layout
+from mbe_stage.bicliques.cpu.emit import UNWEIGHED
 from mbe_stage.bicliques.cpu.prefetch import prefetch_column
 from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.techniques import MERGED_COLUMNS
@@ -295,17 +296,15 @@ def write_column_weights(child, kept, ints, weights_at):
 def weighed_columns(child, kept, ints, weights_at, least, are_unread):
     """Say which columns of a bitset frame are heavy, or wide by themselves; write their weights if they are read."""
     heavy = wide = _U(0)
-    if are_unread and least == 2:
-        # Weights would be read of columns that are heavy and not wide.
-        columns, first, n_kept, _, groups = kept
-        n_seen = 0
-        for k in range(n_kept):
-            # New columns are numbered as their first ones come.
-            group = k if groups < 0 else ints[groups + k]
-            is_merged = group != n_seen
-            n_seen += not is_merged
-            heavy |= _U(is_merged | (child.node[child.column_weights + columns[first + k]] > 1)) << _U(group)
-        return layout.Columns(weights_at, heavy, heavy)
+    if are_unread and least <= UNWEIGHED and child.n_left == child.left_end - child.left_at:
+        # Each column of the parent is one vertex, and weights would not be read.
+        twice = thrice = _U(0)
+        for k in range(kept.n):
+            bit = _ONE << _U(ints[kept.groups + k])
+            thrice |= twice & bit
+            twice |= heavy & bit
+            heavy |= bit
+        return layout.Columns(weights_at, twice, twice if least == 2 else thrice)
     write_column_weights(child, kept, ints, weights_at)
     for k in range(kept.n_new):
         heavy |= _U(ints[weights_at + k] > 1) << _U(k)

@@ -23,8 +23,16 @@ from mbe_stage.bicliques.cpu.closed_sets import (
     column_groups,
     subsets_of,
     subsets_of_singles,
+    wide_subsets,
 )
-from mbe_stage.bicliques.cpu.emit import count_subsets, drop_narrow, needs_weights, take_child, take_closed_sets
+from mbe_stage.bicliques.cpu.emit import (
+    UNWEIGHED,
+    count_subsets,
+    drop_narrow,
+    needs_weights,
+    take_child,
+    take_closed_sets,
+)
 from mbe_stage.bicliques.cpu.merged_columns import (
     collect_columns,
     collect_words,
@@ -202,7 +210,7 @@ def _count_pair_of_columns(child, n_path, worker, sizes):
 def _count_small_child(child, n_nonzero, worker, sizes):
     """Count the bicliques of a child with at most six columns, and of its subtree; `bits` holds the rows."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
-    candidates = forbidden = heavy = medium = _U(0)
+    candidates = forbidden = heavy = wide = _U(0)
     n_path, least, width = (
         worker.frames[child.depth, layout.N_PATH],
         sizes.constraints[MIN_LEFT],
@@ -213,10 +221,10 @@ def _count_small_child(child, n_nonzero, worker, sizes):
         for k in range(width):
             weight = node[child.column_weights + node[child.left_at + k]]
             heavy |= _U(weight > 1) << _U(k)
-            medium |= _U(1 < weight < least)
+            wide |= _U(weight >= least) << _U(k)
     # Without columns of medium weight, and with enough on the path, their numbers decide.
     # All left sets but the child's own are in two rows or more.
-    is_weighed = medium != _U(0) or needs_weights(n_path + 1, sizes)
+    is_weighed = (least > UNWEIGHED and heavy != wide) or needs_weights(n_path + 1, sizes)
     # If it alone has all columns, its own right vertices have to be enough.
     n_right = n_path + 1
     if n_right < sizes.constraints[MIN_RIGHT] and not is_weighed:
@@ -233,7 +241,7 @@ def _count_small_child(child, n_nonzero, worker, sizes):
     # The child's own row is among the candidates: its left set is a result itself.
     closed = closed_sets(candidates, forbidden)
     if not is_weighed:
-        closed &= sizes.wide_subsets | TOUCHING[heavy]
+        closed &= wide_subsets(least) | TOUCHING[wide] | (TOUCHING[heavy] & wide_subsets(least - 1))
         closed &= ~(_ONE << full) if n_right < sizes.constraints[MIN_RIGHT] else ~_U(0)
         control[layout.COUNT] += popcount(closed)
         return

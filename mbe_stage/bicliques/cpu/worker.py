@@ -8,8 +8,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numba import float64, int64
+from numba.types import UniTuple
 
 from mbe_stage.bicliques.constraints import MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT
 from mbe_stage.bicliques.cpu import layout
@@ -17,18 +20,17 @@ from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
 from mbe_stage.bicliques.cpu.layout import Output, Sizes, WorkerState
 from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_blocks
+from mbe_stage.bicliques.ordering import ANY_SIDE, arrange
 from mbe_stage.bicliques.reduction import Groups
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.options import NO_LIMIT
+from mbe_stage.runtime.jit import INTS, LONGS, compiled
 from mbe_stage.search.cpu.pool import WorkerPool
 from mbe_stage.search.cpu.quanta import (
     DONE,
-    QUANTUM_OVER,
     QuantumWorker,
     RangeFields,
     Shortage,
-    beyond_budget,
-    grown,
     nbytes,
     range_given_back,
     ranges_ahead,
@@ -37,7 +39,7 @@ from mbe_stage.search.cpu.quanta import (
 _ARENAS = {layout.INTS_SHORT: "ints", layout.WORDS_SHORT: "words", layout.FRAMES_SHORT: "frames"}
 # A child that is counted: itself, and the closed sets of six columns.
 _MOST_OF_A_CHILD = 1 << CLOSED_SET_WIDTH
-_LONG_QUANTUM = 1 << 20
+_LONG_QUANTUM: Any = np.int64(1 << 20)
 _RANGE = RangeFields(layout.FIRST, layout.CURSOR, layout.END)
 FirstSizes = tuple[int, int, int]
 """Initial entries of the arenas of ints and words, and of the stack of frames."""
@@ -195,25 +197,19 @@ def new_sizes(
         True if left members are not, but their number is.
     """
     writes_sizes = n_bicliques > 0 and not has_members
-    least, *most = (int(constraints[each]) for each in (MIN_LEFT, MAX_LEFT, MAX_RIGHT))
-    are_exact = writes_sizes or constraints[MIN_EDGES] > 1 or min(most) < NO_LIMIT
+    are_exact = (
+        writes_sizes or constraints[MIN_EDGES] > 1 or min(constraints[MAX_LEFT], constraints[MAX_RIGHT]) < NO_LIMIT
+    )
     return Sizes(
         left_multiplicities,
         right_multiplicities,
         constraints,
         left_sizes=np.empty(n_bicliques, np.int32),
         right_sizes=np.empty(n_bicliques, np.int32),
-        weighs_columns=bool(are_exact or weighs_left or least > 1),
+        weighs_columns=bool(are_exact or weighs_left or constraints[MIN_LEFT] > 1),
         are_exact=bool(are_exact),
         most_out=n_bicliques - _MOST_OF_A_CHILD if writes_sizes else 0,
-        wide_subsets=_wide_subsets(least),
     )
-
-
-@functools.cache
-def _wide_subsets(least: int) -> np.uint64:
-    """The subsets of six columns that hold so many, a bit each."""
-    return np.uint64(sum(1 << subset for subset in range(1 << CLOSED_SET_WIDTH) if subset.bit_count() >= least))
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,23 +268,37 @@ class Plan:
         return Output(np.empty(n_left, np.int32), np.empty(n_members, np.int32)) if self.collects else None
 
 
-def counted(plan: Plan, budget_bytes: int) -> tuple[int, int]:
-    """Count the bicliques and the visited nodes of a small search: it takes less time than to make a pool.
+_new_state, _set_subproblem, _new_sizes = (compiled()(each) for each in (new_state, set_subproblem, new_sizes))
 
-    Raises
-    ------
-    MemoryBudgetExceeded
+
+@compiled(*(UniTuple(kind, 2) for kind in (LONGS, INTS, INTS, LONGS)), float64, seconds=20.0)
+def count_small(offsets, members, vertices, constraints, most_cost):
+    """Arrange and search a small graph in one call: its memory and results would take longer to make in Python.
+
+    Parameters
+    ----------
+    offsets, members, vertices
+        As in `ordering.arrange`.
+    constraints : (int64, int64)
+        With the left side as the columns, and with the right.
+    most_cost : float
+        Cost of all rows from which on a search is not small.
+
+    Returns
+    -------
+    n_found, n_visited : int
+        Bicliques and visited nodes; -1 if the search is not small.
     """
-    state = new_state(plan.rows.n, plan.first_sizes)
-    set_subproblem(state, 0, plan.rows.n, plan.rows.n, plan.columns.n)
-    sizes, status = plan.new_sizes(0), QUANTUM_OVER
-    while status != DONE:
-        if status != QUANTUM_OVER:
-            state = grown(state, short_of(state, status))
-        if nbytes(state) > budget_bytes:
-            raise beyond_budget(nbytes(state))
-        status = run_quantum(plan.graph, state, sizes, None, _LONG_QUANTUM)
-    return int(state.control[layout.COUNT]), int(state.control[layout.VISITED])
+    no_places = np.empty(0, np.int32)
+    row_side, _, node, _, costs, (columns, _), (rows, _) = arrange(offsets, members, vertices, no_places, ANY_SIDE)
+    if costs.sum() < most_cost:
+        state = _new_state(costs.size, (1 << 13, 1 << 12, 32))
+        _set_subproblem(state, 0, costs.size, costs.size, columns.size - 1)
+        multiplicities = (rows[1:] - rows[:-1]).astype(np.int32)
+        sizes = _new_sizes(node[: columns.size - 1], multiplicities, constraints[1 - row_side], 0, False)
+        if run_quantum(node, state, sizes, None, _LONG_QUANTUM) == DONE:
+            return state.control[layout.COUNT], state.control[layout.VISITED]
+    return int64(-1), int64(-1)
 
 
 class Worker(QuantumWorker):
