@@ -14,11 +14,12 @@ import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from mbe_stage.engines import get_engine
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
@@ -26,6 +27,7 @@ from mbe_stage.options import Execution
 from mbe_stage.run_limits import EmptyBlock
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.fetching import MOST_AT_ONCE, Fetched, Fetching
+from mbe_stage.runners.held_graph import HeldGraph
 from mbe_stage.runners.lease_work import Finished, JobFacts, NotKept, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
@@ -48,6 +50,8 @@ _BLOCKS_OF_LEASE = 8
 # How often workers are listed, and how long a first worker, or another after the last is lost, is waited for.
 _LOOK_SECONDS = 0.25
 _GRACE_SECONDS = 60.0
+# How often workers that read are asked how far they are.
+_ASK_SECONDS = 1.0
 # After this many lease lengths, idle workers get its roots as well.
 _LATE_AFTER = 6.0
 _STOP_SECONDS = 5.0
@@ -206,12 +210,57 @@ class DaskRunner:
         with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms, limit)) as run:
             # Workers load and prepare while the work is cut here.
             self._greet(run, self._threads())
-            all_tasks = get_engine(problem, engine).tasks_of(
-                graph, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers)
-            )
+            given = problem, engine, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers)
+            if isinstance(graph, HeldGraph):
+                cut = self.submit(lease_work.tasks_of, graph.pickled, *given, hosts=graph.hosts)
+                all_tasks = self.result(cut, graph.hosts)
+            else:
+                all_tasks = lease_work.tasks_of(graph, *given)
             ledger = Ledger(all_tasks if tasks is None else _of_these(all_tasks, tuple(tasks)))
             with closing(Fetching()) as fetching:
                 yield from self._leased(run, ledger, barrier, fetching)
+
+    def asked(self, function: Callable[..., Any], *given: Any) -> dict[str, Any]:
+        """Return what a quick function answers on each worker; None for those that do not answer.
+
+        Raises
+        ------
+        ClusterLost, EngineUnavailable
+            As `run`.
+        """
+        workers = self._awaited_workers()
+        _check_software(self._asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS))
+        answers = self._asked(function, *given, workers=workers, seconds=_GREETING_SECONDS)
+        return {worker: answers.get(worker) for worker in workers}
+
+    def submit(self, function: Callable[..., Any], *given: Any, hosts: Collection[str]) -> Any:
+        """Begin a function on a worker of some hosts, and again on another if that one is lost; return its future."""
+        return self._client.submit(function, *given, workers=list(hosts), pure=False)
+
+    def wait(self, future: Any, hosts: Collection[str], meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Wait for a future of `submit`, and raise its error; `meanwhile` is called now and then.
+
+        Raises
+        ------
+        ClusterLost
+            These hosts have had no worker for a while, or always lose them.
+        """
+        is_over = threading.Event()
+        future.add_done_callback(lambda _: is_over.set())
+        while not is_over.wait(_ASK_SECONDS):
+            self._awaited_workers(hosts)
+            meanwhile()
+        if future.status != "finished":
+            self._check_scheduler()
+            error = future.exception()
+            if not _is_of_the_cluster(error):
+                raise error
+            raise ClusterLost(f"workers that read the input are lost again and again ({error}): give each more memory")
+
+    def result(self, future: Any, hosts: Collection[str]) -> Any:
+        """Wait as `wait`, and return the result, from the worker that has it if it can be reached from here."""
+        self.wait(future, hosts)
+        return self._client.gather(future, direct=True)
 
     def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None, fetching: Fetching) -> Iterator[Any]:
         ranks: dict[str, RankFacts] = {}
@@ -388,6 +437,10 @@ class DaskRunner:
         it get it from here.
         """
         givers, from_here = list(run.threads), list[str]()
+        if isinstance(run.graph, HeldGraph) and not givers:
+            self.wait(run.graph.pickled, run.graph.hosts)
+            holders = next(iter(self._client.who_has([run.graph.pickled]).values()), ())
+            waiting = sorted(waiting, key=lambda worker: worker not in holders)
         having = [] if givers else self._send_graph(run, waiting[:1])
         waiting = waiting if givers else waiting[1:]
         givers += having
@@ -406,10 +459,15 @@ class DaskRunner:
         return having + self._send_graph(run, from_here + waiting)
 
     def _send_graph(self, run: _Run, workers: list[str]) -> list[str]:
-        """Send the graph to some workers; return those that have it then."""
-        graph = pickle.dumps(run.graph, protocol=5) if workers else b""
-        run.send_seconds = max(run.send_seconds, _GREETING_SECONDS + len(graph) / _LEAST_BYTES_A_SECOND)
-        kept = self._asked(lease_work.keep_graph, run.job, graph, workers=workers, seconds=run.send_seconds)
+        """Send the graph to some workers, or make one keep it that holds it; return those that have it then."""
+        keep: Callable[..., bool] = lease_work.keep_graph
+        if isinstance(run.graph, HeldGraph):
+            keep, graph, n_bytes = lease_work.keep_held, run.graph.pickled.key, 8 * int(run.graph.left_degrees.sum())
+        else:
+            graph = pickle.dumps(run.graph, protocol=5) if workers else b""
+            n_bytes = len(graph)
+        run.send_seconds = max(run.send_seconds, _GREETING_SECONDS + n_bytes / _LEAST_BYTES_A_SECOND)
+        kept = self._asked(keep, run.job, graph, workers=workers, seconds=run.send_seconds)
         return [worker for worker in workers if kept.get(worker) is True]
 
     @staticmethod
@@ -464,13 +522,14 @@ class DaskRunner:
                 "found; start it again"
             )
 
-    def _awaited_workers(self) -> dict[str, int]:
-        """The workers; waits for one if there are none."""
+    def _awaited_workers(self, hosts: Collection[str] | None = None) -> dict[str, int]:
+        """The workers, or those of some hosts; waits for one if there are none."""
         waited = time.perf_counter()
-        while not (there := self._threads()):
+        while not (there := {each: n for each, n in self._threads().items() if hosts is None or host_of(each) in hosts}):
             if time.perf_counter() - waited > _GRACE_SECONDS:
+                which = "worker" if hosts is None else "worker that sees the input"
                 raise ClusterLost(
-                    f"the cluster has had no worker for {_GRACE_SECONDS:.0f} s: expected one or more; start some"
+                    f"the cluster has had no {which} for {_GRACE_SECONDS:.0f} s: expected one or more; start some"
                 )
             time.sleep(_LOOK_SECONDS)
         return there
@@ -495,6 +554,11 @@ class DaskRunner:
                     time.sleep(_SOON_SECONDS)
             self._client.cancel(left)
             self._asked(lease_work.end_job, run.job, workers=there, seconds=_STOP_SECONDS)
+
+
+def host_of(worker: str) -> str | None:
+    """Return the host of a worker's address."""
+    return urlsplit(worker).hostname
 
 
 def _check_software(answers: Mapping[str, Any]) -> None:

@@ -326,6 +326,18 @@ def keep_graph(job: str, graph: bytes) -> bool:
     return True
 
 
+def keep_held(job: str, key: str, dask_worker: Any) -> bool:
+    """Make a worker keep the pickled graph that it has as Dask's data; return False if it has none."""
+    graph = dask_worker.data.get(key)
+    return graph is not None and keep_graph(job, graph)
+
+
+def tasks_of(graph: Any, problem: str, engine: str, query: Any, n: int) -> list[Task]:
+    """Cut the work on a graph, pickled or not, into at most `n` tasks."""
+    graph = pickle.loads(graph) if isinstance(graph, bytes) else graph
+    return list(get_engine(problem, engine).tasks_of(graph, query, n))
+
+
 async def take_graph(job: str, giver_of: Mapping[str, str], dask_worker: Any) -> bool:
     """Make a worker keep the graph of the worker at an address, by its own; return False if that one has none."""
     giver = dask_worker.rpc(giver_of[dask_worker.contact_address])

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,6 +63,8 @@ __all__ = ["Clock", "Counted", "EnumerationFacts", "Steps", "collect_to", "count
 __all__ += ["finish", "load_edges", "opened_runner", "save_edges"]
 
 log = logging.getLogger(__name__)
+# A run whose workers read has one cluster for reading and searching.
+_opened: ContextVar[Runner | None] = ContextVar("the runner that is open", default=None)
 
 
 class EnumerationFacts(BaseModel):
@@ -548,6 +551,8 @@ class Clock:
 def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iterator[Runner | None]:
     """Open the configured runner; None for this process. For `cuda`, local workers run one process per GPU.
 
+    Within the context of a runner it is the same one.
+
     Parameters
     ----------
     problem, engine : str
@@ -563,15 +568,17 @@ def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iter
     if execution.devices is not None:
         yield DeviceRunner(execution.devices)
         return
-    if execution.runner == "local":
-        yield None
+    if execution.runner == "local" or (opened := _opened.get()) is not None:
+        yield None if execution.runner == "local" else opened
         return
-    if execution.cluster is not None:
-        with dask_cluster(execution.cluster) as runner:
+    asked: dict[str, Any] = {"address": execution.cluster}
+    if execution.cluster is None:
+        name, _ = choose_engine(problem, engine)
+        asked = {"gpus": name == "cuda", "problem": problem if name == "cpu" else None}
+        asked |= {"workers": execution.workers, "threads": execution.threads or None}
+    with dask_cluster(**asked) as runner:
+        token = _opened.set(runner)
+        try:
             yield runner
-        return
-    name, _ = choose_engine(problem, engine)
-    loaded = problem if name == "cpu" else None
-    workers, threads = execution.workers, execution.threads or None
-    with dask_cluster(workers=workers, threads=threads, gpus=name == "cuda", problem=loaded) as runner:
-        yield runner
+        finally:
+            _opened.reset(token)
