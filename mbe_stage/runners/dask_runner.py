@@ -14,14 +14,13 @@ import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from mbe_stage.engines import get_engine
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.run_limits import EmptyBlock
@@ -111,6 +110,8 @@ class DaskRunner:
         Statistics of each worker in the last search, in order of their first results.
     seconds : float
         Duration of that search, from the first lease to the last.
+    hosts : list of str or None
+        Hosts whose workers can read the input of `submit`'s functions; None for all.
     warnings : list of str
         Workers lost in that search, and workers that could not keep their results.
 
@@ -135,6 +136,7 @@ class DaskRunner:
         self.ranks: list[RankFacts] = []
         self.warnings: list[str] = []
         self.seconds = 0.0
+        self.hosts: list[str] | None = None
 
     @property
     def busy(self) -> tuple[float, ...]:
@@ -212,8 +214,7 @@ class DaskRunner:
             self._greet(run, self._threads())
             given = problem, engine, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers)
             if isinstance(graph, HeldGraph):
-                cut = self.submit(lease_work.tasks_of, graph.pickled, *given, hosts=graph.hosts)
-                all_tasks = self.result(cut, graph.hosts)
+                all_tasks = self.result(self.submit(lease_work.tasks_of, graph.pickled, *given))
             else:
                 all_tasks = lease_work.tasks_of(graph, *given)
             ledger = Ledger(all_tasks if tasks is None else _of_these(all_tasks, tuple(tasks)))
@@ -221,45 +222,37 @@ class DaskRunner:
                 yield from self._leased(run, ledger, barrier, fetching)
 
     def asked(self, function: Callable[..., Any], *given: Any) -> dict[str, Any]:
-        """Return what a quick function answers on each worker; None for those that do not answer.
-
-        Raises
-        ------
-        ClusterLost, EngineUnavailable
-            As `run`.
-        """
+        """Return what a quick function answers on each worker, an error included; None if it does not answer."""
         workers = self._awaited_workers()
-        _check_software(self._asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS))
-        answers = self._asked(function, *given, workers=workers, seconds=_GREETING_SECONDS)
-        return {worker: answers.get(worker) for worker in workers}
+        return dict.fromkeys(workers) | self._asked(function, *given, workers=workers, seconds=_GREETING_SECONDS)
 
-    def submit(self, function: Callable[..., Any], *given: Any, hosts: Collection[str]) -> Any:
-        """Begin a function on a worker of some hosts, and again on another if that one is lost; return its future."""
-        return self._client.submit(function, *given, workers=list(hosts), pure=False)
+    def submit(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Begin a function on a worker of `hosts`, and again on another if that one is lost; return its future."""
+        return self._client.submit(function, *given, workers=self.hosts, pure=False)
 
-    def wait(self, future: Any, hosts: Collection[str], meanwhile: Callable[[], object] = lambda: None) -> None:
+    def wait(self, future: Any, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Wait for a future of `submit`, and raise its error; `meanwhile` is called now and then.
 
         Raises
         ------
         ClusterLost
-            These hosts have had no worker for a while, or always lose them.
+            There has been no worker of `hosts` for a while, or the function always loses its worker.
         """
         is_over = threading.Event()
         future.add_done_callback(lambda _: is_over.set())
         while not is_over.wait(_ASK_SECONDS):
-            self._awaited_workers(hosts)
+            self._awaited_workers(self.hosts)
             meanwhile()
         if future.status != "finished":
             self._check_scheduler()
             error = future.exception()
             if not _is_of_the_cluster(error):
                 raise error
-            raise ClusterLost(f"workers that read the input are lost again and again ({error}): give each more memory")
+            raise ClusterLost(f"workers are lost again and again while they read ({error}): give each more memory")
 
-    def result(self, future: Any, hosts: Collection[str]) -> Any:
-        """Wait as `wait`, and return the result, from the worker that has it if it can be reached from here."""
-        self.wait(future, hosts)
+    def result(self, future: Any) -> Any:
+        """Wait as `wait`, and return the result: from its worker if it can be reached, else through the scheduler."""
+        self.wait(future)
         return self._client.gather(future, direct=True)
 
     def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None, fetching: Fetching) -> Iterator[Any]:
@@ -422,7 +415,7 @@ class DaskRunner:
     def _begins(self, workers: list[str], run: _Run) -> list[str]:
         """Begin the job on some workers; return those that answer, have our versions, and have the graph."""
         answers = self._asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS)
-        _check_software(answers)
+        check_software(answers)
         welcome = [worker for worker, answer in answers.items() if isinstance(answer, dict)]
         seconds = _BEGIN_SECONDS + len(pickle.dumps(run.search, protocol=5)) / _LEAST_BYTES_A_SECOND
         answers = self._asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=seconds)
@@ -438,7 +431,7 @@ class DaskRunner:
         """
         givers, from_here = list(run.threads), list[str]()
         if isinstance(run.graph, HeldGraph) and not givers:
-            self.wait(run.graph.pickled, run.graph.hosts)
+            self.wait(run.graph.pickled)
             holders = next(iter(self._client.who_has([run.graph.pickled]).values()), ())
             waiting = sorted(waiting, key=lambda worker: worker not in holders)
         having = [] if givers else self._send_graph(run, waiting[:1])
@@ -460,14 +453,11 @@ class DaskRunner:
 
     def _send_graph(self, run: _Run, workers: list[str]) -> list[str]:
         """Send the graph to some workers, or make one keep it that holds it; return those that have it then."""
-        keep: Callable[..., bool] = lease_work.keep_graph
-        if isinstance(run.graph, HeldGraph):
-            keep, graph, n_bytes = lease_work.keep_held, run.graph.pickled.key, 8 * int(run.graph.left_degrees.sum())
-        else:
-            graph = pickle.dumps(run.graph, protocol=5) if workers else b""
-            n_bytes = len(graph)
+        is_held = isinstance(run.graph, HeldGraph)
+        graph = run.graph.pickled.key if is_held else pickle.dumps(run.graph, protocol=5) if workers else b""
+        n_bytes = 8 * int(run.graph.left_degrees.sum()) if is_held else len(graph)
         run.send_seconds = max(run.send_seconds, _GREETING_SECONDS + n_bytes / _LEAST_BYTES_A_SECOND)
-        kept = self._asked(keep, run.job, graph, workers=workers, seconds=run.send_seconds)
+        kept = self._asked(lease_work.keep_graph, run.job, graph, workers=workers, seconds=run.send_seconds)
         return [worker for worker in workers if kept.get(worker) is True]
 
     @staticmethod
@@ -522,10 +512,10 @@ class DaskRunner:
                 "found; start it again"
             )
 
-    def _awaited_workers(self, hosts: Collection[str] | None = None) -> dict[str, int]:
+    def _awaited_workers(self, hosts: list[str] | None = None) -> dict[str, int]:
         """The workers, or those of some hosts; waits for one if there are none."""
         waited = time.perf_counter()
-        while not (there := {each: n for each, n in self._threads().items() if hosts is None or host_of(each) in hosts}):
+        while not (there := {at: n for at, n in self._threads().items() if hosts is None or host_of(at) in hosts}):
             if time.perf_counter() - waited > _GRACE_SECONDS:
                 which = "worker" if hosts is None else "worker that sees the input"
                 raise ClusterLost(
@@ -556,12 +546,12 @@ class DaskRunner:
             self._asked(lease_work.end_job, run.job, workers=there, seconds=_STOP_SECONDS)
 
 
-def host_of(worker: str) -> str | None:
+def host_of(worker: str) -> str:
     """Return the host of a worker's address."""
-    return urlsplit(worker).hostname
+    return urlsplit(worker).hostname or worker
 
 
-def _check_software(answers: Mapping[str, Any]) -> None:
+def check_software(answers: Mapping[str, Any]) -> None:
     """Refuse workers with other versions than ours, or without mbe_stage."""
     ours = lease_work.software()
     for worker, answer in answers.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,8 +19,6 @@ class HeldGraph:
     left_degrees, right_degrees : (n,) int64
     pickled : distributed.Future
         Of the pickled `BipartiteCSR`, in the memory of a worker; made again by another if that one is lost.
-    hosts : collection of str
-        Hosts whose workers can make it.
     """
 
     n_left: int
@@ -29,7 +26,6 @@ class HeldGraph:
     left_degrees: np.ndarray
     right_degrees: np.ndarray
     pickled: Any
-    hosts: Collection[str]
 
     is_on_host: ClassVar[bool] = True
     check_containing = BipartiteCSR.check_containing

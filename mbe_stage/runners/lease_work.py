@@ -319,17 +319,18 @@ async def begin_job(job: str, search: JobFacts) -> Any:
     return None if search.parts is None else await asyncio.to_thread(search.parts.prove)
 
 
-def keep_graph(job: str, graph: bytes) -> bool:
-    """Make a worker keep the pickled graph of a job, until the job ends or others replace it; returns True."""
-    if (known := _JOBS.get(job)) is not None:
-        known.keep(graph)
-    return True
+def keep_graph(job: str, graph: bytes | str, dask_worker: Any = None) -> bool:
+    """Make a worker keep the pickled graph of a job, until the job ends or others replace it.
 
-
-def keep_held(job: str, key: str, dask_worker: Any) -> bool:
-    """Make a worker keep the pickled graph that it has as Dask's data; return False if it has none."""
-    graph = dask_worker.data.get(key)
-    return graph is not None and keep_graph(job, graph)
+    Returns
+    -------
+    bool
+        False if `graph` is a key of Dask's data that this worker does not have.
+    """
+    found = dask_worker.data.get(graph) if isinstance(graph, str) else graph
+    if found is not None and (known := _JOBS.get(job)) is not None:
+        known.keep(found)
+    return found is not None
 
 
 def tasks_of(graph: Any, problem: str, engine: str, query: Any, n: int) -> list[Task]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from functools import partial
+from operator import getitem
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,8 +29,9 @@ from mbe_stage.pipeline.io import RawEdges, find_input, is_object, parquet, read
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of, reading_of
 from mbe_stage.pipeline.stores.address import STANDARD_INPUT, is_address, place_of
 from mbe_stage.pipeline.wording import plural
-from mbe_stage.runners.dask_runner import DaskRunner, host_of
+from mbe_stage.runners.dask_runner import DaskRunner, check_software, host_of
 from mbe_stage.runners.held_graph import HeldGraph
+from mbe_stage.runners.lease_work import software
 from mbe_stage.runtime.compile_ahead import compile_ahead
 
 log = logging.getLogger(__name__)
@@ -38,12 +39,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldEdges(EdgeData):
-    """Keys, degrees and facts of edges that workers hold; the ids are None here."""
+    """Keys and facts of edges that workers hold; the ids are None here."""
 
-    held: HeldGraph | None = None
+    held: Any = None
 
-    def graph(self) -> Any:
-        return self.held
+    def graph(self) -> HeldGraph:
+        """Return the graph without its edges."""
+        return cast(HeldGraph, self.held)
 
 
 def path_for_workers(config: Config, source: object | None) -> Path | None:
@@ -54,13 +56,13 @@ def path_for_workers(config: Config, source: object | None) -> Path | None:
     InputError
         There is no such input.
     """
-    given: Any = config.input.path if source is None else source
+    given: Any = place_of(cast(Any, config.input.path if source is None else source))
     if config.execution.memory_budget is not None:
         reason = f"{setting('execution.memory_budget')} is for reading in this process"
     elif is_object(given) or isinstance(given, list | tuple) or is_address(given) or given == STANDARD_INPUT:
         reason = "it is no single path"
     else:
-        found = find_input(reading_of(config), place_of(given))
+        found = find_input(reading_of(config), given)
         if found.format == "parquet" and not found.files:
             return found.path
         reason = "it is no Parquet file or directory"
@@ -75,7 +77,7 @@ def ingest_by_workers(config: Config, path: Path, runner: DaskRunner) -> EdgeDat
     Returns
     -------
     EdgeData or None
-        None if no host has only such workers. Log lines name the others.
+        None if on no host all workers see them. Log lines name those that do not.
 
     Raises
     ------
@@ -85,16 +87,17 @@ def ingest_by_workers(config: Config, path: Path, runner: DaskRunner) -> EdgeDat
         As `DaskRunner.run`.
     """
     with run_state.at_part("asking the workers"):
+        check_software(runner.asked(software))
         seen, answers = _seen(path), runner.asked(_seen, path)
     others = {worker: answer for worker, answer in answers.items() if answer != seen}
     for worker, answer in others.items():
         found = "other sizes or times" if isinstance(answer, list) else answer or "no answer"
-        log.warning("worker %s does not read %s as this process sees it: %s", worker, path, found)
-    hosts = {str(host_of(worker)) for worker in answers} - {str(host_of(worker)) for worker in others}
-    if not hosts:
-        log.warning("this process reads the input, and not the workers: no host has only workers that see %s", path)
+        log.warning("worker %s does not see %s as this process does: %s", worker, path, found)
+    runner.hosts = sorted({host_of(worker) for worker in answers} - {host_of(worker) for worker in others})
+    if not runner.hosts:
+        log.warning("this process reads the input, and not the workers: on no host all workers see it")
         return None
-    n = sum(host_of(worker) in hosts for worker in answers)
+    n = sum(host_of(worker) in runner.hosts for worker in answers)
     names = {key: setting(key) for key in (f"input.{field}" for field in InputConfig.model_fields)}
     before = _n_read(runner)
 
@@ -102,21 +105,16 @@ def ingest_by_workers(config: Config, path: Path, runner: DaskRunner) -> EdgeDat
         run_state.count_edges_read(max(0, _n_read(runner) - before - run_state.state.n_edges_read))
 
     with run_state.at_part():
-        shares = [runner.submit(_read, config, path, (k, n), seen, names, hosts=hosts) for k in range(n)]
-        joined = runner.submit(_joined, config, shares, names, hosts=hosts)
-        known, graph = (runner.submit(itemgetter(at), joined, hosts=hosts) for at in (0, 1))
+        shares = [runner.submit(_read, config, path, (k, n), seen, names) for k in range(n)]
+        known, graph = map(partial(runner.submit, getitem, runner.submit(_joined, config, shares, names)), (0, 1))
         for share in shares:
             # In this order, so that the error of the first rows is raised.
-            runner.wait(share, hosts, count)
+            runner.wait(share, count)
         with run_state.at_part(f"joining what {plural(n, 'worker')} have read"):
-            edges = cast(EdgeData, pickle.loads(runner.result(known, hosts)))
-    is_held = isinstance(edges, HeldEdges)
-    where = "stay there" if is_held else "came here, where the run needs them"
+            edges = cast(EdgeData, pickle.loads(runner.result(known)))
+    where = "stay there" if isinstance(edges, HeldEdges) else "came here, where the run needs them"
     log.info("read by %s: %s edges, which %s", plural(n, "worker"), f"{edges.facts.n_edges:,}", where)
-    if not is_held:
-        return edges
-    assert edges.degrees is not None
-    return replace(edges, held=HeldGraph(edges.facts.n_left, edges.facts.n_right, *edges.degrees, graph, hosts))
+    return replace(edges, held=replace(edges.held, pickled=graph)) if isinstance(edges, HeldEdges) else edges
 
 
 def _seen(path: Path) -> list[tuple[str, int, int]] | str:
@@ -129,13 +127,13 @@ def _seen(path: Path) -> list[tuple[str, int, int]] | str:
 
 
 def _n_read(runner: DaskRunner) -> int:
-    """Return how many rows other processes have read so far."""
-    answers = dict(answer for answer in runner.asked(_rows_read).values() if isinstance(answer, tuple))
-    return sum(n for process, n in answers.items() if process != _rows_read()[0])
+    """Return how many rows the processes of the workers have read so far."""
+    answers = ((host_of(worker), answer) for worker, answer in runner.asked(_rows_read).items())
+    return sum({(host, answer[0]): answer[1] for host, answer in answers if isinstance(answer, tuple)}.values())
 
 
-def _rows_read() -> tuple[str, int]:
-    return f"{platform.node()} {os.getpid()}", run_state.state.n_edges_read
+def _rows_read() -> tuple[int, int]:
+    return os.getpid(), run_state.state.n_edges_read
 
 
 def _read(config: Config, path: Path, share: tuple[int, int], seen: object, names: Mapping[str, str]) -> RawEdges:
@@ -150,7 +148,7 @@ def _read(config: Config, path: Path, share: tuple[int, int], seen: object, name
 
 
 def _joined(config: Config, shares: list[RawEdges], names: Mapping[str, str]) -> tuple[bytes, bytes]:
-    """Return clean edges and the graph of them, pickled; if the process of the run needs all edges, no graph.
+    """Return clean edges, pickled; if the process of the run needs no ids, without these, and the pickled graph.
 
     Arrays that Dask unpickles itself may be read-only.
     """
@@ -160,11 +158,11 @@ def _joined(config: Config, shares: list[RawEdges], names: Mapping[str, str]) ->
     with settings_called(lambda key: names.get(key, key)):
         rows = with_measures(replace(shares[0], table=pa.concat_tables(tables)), section)
         edges = cast(EdgeData, clean(rows, section, ARROW))
-    graph = None
-    has_all = derived_of(config) or publication.least_sizes(config) is None
-    if not (has_all or edges.facts.most_two_hop_steps(config.output.two_hop_steps)):
-        graph = publication.graph(config, edges)
-        keys, none = (edges.left_keys, edges.right_keys), cast(Any, None)
-        degrees = graph.left_degrees, graph.right_degrees
-        edges = HeldEdges(none, none, *keys, edges.facts, edges.key_hashes(), degrees=degrees)
+        has_all = derived_of(config) or publication.least_sizes(config) is None
+        if has_all or edges.facts.most_two_hop_steps(config.output.two_hop_steps):
+            return pickle.dumps(edges, protocol=5), b""
+        graph, none = publication.graph(config, edges), cast(Any, None)
+    held = HeldGraph(graph.n_left, graph.n_right, graph.left_degrees, graph.right_degrees, None)
+    keys, hashes = (edges.left_keys, edges.right_keys), edges.key_hashes()
+    edges = HeldEdges(none, none, *keys, edges.facts, hashes, held=held)
     return pickle.dumps(edges, protocol=5), pickle.dumps(graph, protocol=5)

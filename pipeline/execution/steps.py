@@ -63,8 +63,8 @@ __all__ = ["Clock", "Counted", "EnumerationFacts", "Steps", "collect_to", "count
 __all__ += ["finish", "load_edges", "opened_runner", "save_edges"]
 
 log = logging.getLogger(__name__)
-# A run whose workers read has one cluster for reading and searching.
-_opened: ContextVar[Runner | None] = ContextVar("the runner that is open", default=None)
+# The cluster whose workers have read the input, for the search.
+opened: ContextVar[Runner | None] = ContextVar("opened", default=None)
 
 
 class EnumerationFacts(BaseModel):
@@ -549,9 +549,9 @@ class Clock:
 
 @contextmanager
 def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iterator[Runner | None]:
-    """Open the configured runner; None for this process. For `cuda`, local workers run one process per GPU.
+    """Open the configured runner, or take the one in `opened`; None for this process.
 
-    Within the context of a runner it is the same one.
+    For `cuda`, local workers run one process per GPU.
 
     Parameters
     ----------
@@ -568,17 +568,15 @@ def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iter
     if execution.devices is not None:
         yield DeviceRunner(execution.devices)
         return
-    if execution.runner == "local" or (opened := _opened.get()) is not None:
-        yield None if execution.runner == "local" else opened
+    if execution.runner == "local" or opened.get() is not None:
+        yield opened.get()
         return
-    asked: dict[str, Any] = {"address": execution.cluster}
-    if execution.cluster is None:
-        name, _ = choose_engine(problem, engine)
-        asked = {"gpus": name == "cuda", "problem": problem if name == "cpu" else None}
-        asked |= {"workers": execution.workers, "threads": execution.threads or None}
-    with dask_cluster(**asked) as runner:
-        token = _opened.set(runner)
-        try:
+    if execution.cluster is not None:
+        with dask_cluster(execution.cluster) as runner:
             yield runner
-        finally:
-            _opened.reset(token)
+        return
+    name, _ = choose_engine(problem, engine)
+    loaded = problem if name == "cpu" else None
+    workers, threads = execution.workers, execution.threads or None
+    with dask_cluster(workers=workers, threads=threads, gpus=name == "cuda", problem=loaded) as runner:
+        yield runner
