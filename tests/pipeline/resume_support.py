@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage import run_limits
-from mbe_stage.pipeline import Config, InputConfig, RunStore, read_manifest, run
+from mbe_stage.pipeline import Config, RunStore, read_manifest, run
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.journal import read_journal
 from mbe_stage.pipeline.verify import verify_run
@@ -149,7 +149,7 @@ def assert_as_undisturbed(run_dir: Path, undisturbed: Path, edges: Path, *, same
     if same_bytes:
         for part in sorted(path.relative_to(undisturbed) for path in undisturbed.glob("*/part-*.parquet")):
             assert (run_dir / part).read_bytes() == (undisturbed / part).read_bytes(), part
-    edges_read = ingest(InputConfig(path=str(edges), header=True))
+    edges_read = ingest(expected.config.input.model_copy(update={"path": str(edges)}))
     assert verify_run(run_dir, edges_read).not_checked == standing_notes(found)
 
 

@@ -164,10 +164,8 @@ FAULTS: dict[str, Fault] = {
 def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Those of `resume_support`, which workers read and keep."""
     path = tmp_path_factory.mktemp("input") / "edges.parquet"
-    pairs = [(f"u{u}", f"v{v}") for u, v in random_pairs()]
-    pq.write_table(
-        pa.table(dict(zip(("left", "right"), zip(*pairs, strict=True), strict=True))), path, row_group_size=99
-    )
+    rows = [{"left": f"u{u}", "right": f"v{v}"} for u, v in random_pairs()]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=99)
     return path
 
 
