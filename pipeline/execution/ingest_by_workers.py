@@ -49,13 +49,7 @@ class HeldEdges(EdgeData):
 
 
 def path_for_workers(config: Config, source: object | None) -> Path | None:
-    """Return the path of an input that workers can read if they see it; None, with a log line, for any other.
-
-    Raises
-    ------
-    InputError
-        There is no such input.
-    """
+    """Return the path of an input that workers can read if they see it; None, with a log line, for any other."""
     given: Any = place_of(cast(Any, config.input.path if source is None else source))
     if config.execution.memory_budget is not None:
         reason = f"{setting('execution.memory_budget')} is for reading in this process"
@@ -72,19 +66,9 @@ def path_for_workers(config: Config, source: object | None) -> Path | None:
 
 @run_state.at_step("read")
 def ingest_by_workers(config: Config, path: Path, runner: DaskRunner) -> EdgeData | None:
-    """Read and clean edges as `pipeline.execution.ingest.ingest`, on the workers that see the files of this process.
+    """Read and clean edges as `pipeline.execution.ingest.ingest`, by workers; errors of `DaskRunner.run` may come too.
 
-    Returns
-    -------
-    EdgeData or None
-        None if on no host all workers see them. Log lines name those that do not.
-
-    Raises
-    ------
-    InputError
-        As `ingest`, or the files have changed meanwhile.
-    ClusterLost, EngineUnavailable
-        As `DaskRunner.run`.
+    Hosts read if all their workers see the files as this process does. If there is none, return None.
     """
     with run_state.at_part("asking the workers"):
         check_software(runner.asked(software))
@@ -148,10 +132,7 @@ def _read(config: Config, path: Path, share: tuple[int, int], seen: object, name
 
 
 def _joined(config: Config, shares: list[RawEdges], names: Mapping[str, str]) -> tuple[bytes, bytes]:
-    """Return clean edges, pickled; if the process of the run needs no ids, without these, and the pickled graph.
-
-    Arrays that Dask unpickles itself may be read-only.
-    """
+    """Return clean edges, pickled; if the process of the run needs no ids, without these, and the pickled graph."""
     # A column without values has no type yet.
     tables = [share.table for share in shares if share.n_rows] or [shares[0].table]
     section, publication = reading_of(config), publication_of(config.problem)
@@ -165,4 +146,5 @@ def _joined(config: Config, shares: list[RawEdges], names: Mapping[str, str]) ->
     held = HeldGraph(graph.n_left, graph.n_right, graph.left_degrees, graph.right_degrees, None)
     keys, hashes = (edges.left_keys, edges.right_keys), edges.key_hashes()
     edges = HeldEdges(none, none, *keys, edges.facts, hashes, held=held)
+    # Arrays that Dask pickles itself may be read-only.
     return pickle.dumps(edges, protocol=5), pickle.dumps(graph, protocol=5)

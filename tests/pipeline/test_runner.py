@@ -196,28 +196,23 @@ def read_by(name: str, *given: Any) -> Any:
     setattr(ingest_by_workers, name, once)
 
 
-def test_what_a_lost_worker_was_to_read_another_reads(cluster: Any, tmp_path: Path, edges: Path) -> None:
-    with distributed.Client(cluster) as client:
-        client.wait_for_workers(2, timeout=PATIENCE)
-        lost = sorted(client.nthreads())[0]
-        client.run(read_by, "_read", workers=[lost])
-        counted = count(settings(tmp_path, edges, runner="dask", cluster=cluster.scheduler_address))
-        assert lost not in client.nthreads()
-        client.wait_for_workers(2, timeout=PATIENCE)
-    assert counted.n_found == count(settings(tmp_path, edges)).n_found
-
-
-def test_workers_that_see_no_such_file_are_named(
+def test_a_worker_that_reads_is_lost_and_another_sees_no_such_file(
     cluster: Any, tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
+    expected, asked = count(settings(tmp_path, edges)).n_found, {"runner": "dask", "cluster": cluster.scheduler_address}
     with distributed.Client(cluster) as client:
         client.wait_for_workers(2, timeout=PATIENCE)
-        blind = sorted(client.nthreads())[0]
+        lost, blind = sorted(client.nthreads())
         client.run(read_by, "_seen", "No such file", workers=[blind])
-    counted = count(settings(tmp_path, edges, runner="dask", cluster=cluster.scheduler_address))
-    assert f"worker {blind} does not see {edges} as this process does: No such file" in caplog.messages
-    assert any(text.startswith("this process reads the input") for text in caplog.messages)
-    assert counted.n_found == count(settings(tmp_path, edges)).n_found
+        assert count(settings(tmp_path, edges, **asked)).n_found == expected
+        assert f"worker {blind} does not see {edges} as this process does: No such file" in caplog.messages
+        assert "edges, which stay there" not in caplog.text
+        client.run(read_by, "_read", workers=[lost])
+        assert count(settings(tmp_path, edges, **asked)).n_found == expected
+        assert "edges, which stay there" in caplog.text
+        assert lost not in client.nthreads()
+        client.wait_for_workers(2, timeout=PATIENCE)
 
 
 def test_a_row_that_is_refused_is_named_as_by_this_process(cluster: Any, tmp_path: Path) -> None:
