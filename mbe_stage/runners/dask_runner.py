@@ -49,7 +49,7 @@ _BLOCKS_OF_LEASE = 8
 # How often workers are listed, and how long a first worker, or another after the last is lost, is waited for.
 _LOOK_SECONDS = 0.25
 _GRACE_SECONDS = 60.0
-# How often workers that read are asked how far they are.
+# How often a wait for workers that read is interrupted.
 _ASK_SECONDS = 1.0
 # After this many lease lengths, idle workers get its roots as well.
 _LATE_AFTER = 6.0
@@ -221,10 +221,10 @@ class DaskRunner:
             with closing(Fetching()) as fetching:
                 yield from self._leased(run, ledger, barrier, fetching)
 
-    def asked(self, function: Callable[..., Any], *given: Any) -> dict[str, Any]:
-        """Return what a quick function answers on each worker, an error included; None if it does not answer."""
+    def asked(self, function: Callable[..., Any], *given: Any, seconds: float = _GREETING_SECONDS) -> dict[str, Any]:
+        """Return what a function answers on each worker within some seconds, errors included; None without an answer."""
         workers = self._awaited_workers()
-        return dict.fromkeys(workers) | self._asked(function, *given, workers=workers, seconds=_GREETING_SECONDS)
+        return dict.fromkeys(workers) | self._asked(function, *given, workers=workers, seconds=seconds)
 
     def submit(self, function: Callable[..., Any], *given: Any) -> Any:
         """Begin a function on a worker of `hosts`, and again on another if that one is lost; return its future."""

@@ -86,7 +86,9 @@ def ingest_by_workers(config: Config, path: Path, runner: DaskRunner) -> EdgeDat
     before = _n_read(runner)
 
     def count() -> None:
-        run_state.count_edges_read(max(0, _n_read(runner) - before - run_state.state.n_edges_read))
+        # A short wait, since the shares may be there before the answers.
+        n_more = _n_read(runner, seconds=0.5) - before - run_state.state.n_edges_read
+        run_state.count_edges_read(max(0, n_more))
 
     with run_state.at_part():
         shares = [runner.submit(_read, config, path, (k, n), seen, names) for k in range(n)]
@@ -110,9 +112,9 @@ def _seen(path: Path) -> list[tuple[str, int, int]] | str:
         return str(error)
 
 
-def _n_read(runner: DaskRunner) -> int:
+def _n_read(runner: DaskRunner, **patience: float) -> int:
     """Return how many rows the processes of the workers have read so far."""
-    answers = ((host_of(worker), answer) for worker, answer in runner.asked(_rows_read).items())
+    answers = ((host_of(worker), answer) for worker, answer in runner.asked(_rows_read, **patience).items())
     return sum({(host, answer[0]): answer[1] for host, answer in answers if isinstance(answer, tuple)}.values())
 
 

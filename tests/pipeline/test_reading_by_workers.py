@@ -32,7 +32,7 @@ class Workers:
         self.hosts: list[str] | None = None
         self.shares: list[tuple[int, int]] = []
 
-    def asked(self, function: Callable[..., Any], *given: Any) -> dict[str, Any]:
+    def asked(self, function: Callable[..., Any], *given: Any, **_: float) -> dict[str, Any]:
         sees = self.seeing if function.__name__ == "_seen" else None
         return {each: function(*given) if sees is None else sees(each) for each in self.addresses}
 
