@@ -222,7 +222,7 @@ class DaskRunner:
                 yield from self._leased(run, ledger, barrier, fetching)
 
     def asked(self, function: Callable[..., Any], *given: Any, seconds: float = _GREETING_SECONDS) -> dict[str, Any]:
-        """Return what a function answers on each worker within some seconds, errors included; None without an answer."""
+        """Return what a function answers on each worker within some seconds, errors included; None if nothing."""
         workers = self._awaited_workers()
         return dict.fromkeys(workers) | self._asked(function, *given, workers=workers, seconds=seconds)
 
