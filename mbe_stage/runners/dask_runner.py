@@ -49,8 +49,7 @@ _BLOCKS_OF_LEASE = 8
 # How often workers are listed, and how long a first worker, or another after the last is lost, is waited for.
 _LOOK_SECONDS = 0.25
 _GRACE_SECONDS = 60.0
-# How often a wait for workers that read is interrupted.
-_ASK_SECONDS = 1.0
+_ASK_SECONDS = 1.0  # How often a wait for workers that read is interrupted.
 # After this many lease lengths, idle workers get its roots as well.
 _LATE_AFTER = 6.0
 _STOP_SECONDS = 5.0
@@ -214,7 +213,7 @@ class DaskRunner:
             self._greet(run, self._threads())
             given = problem, engine, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers)
             if isinstance(graph, HeldGraph):
-                all_tasks = self.result(self.submit(lease_work.tasks_of, graph.pickled, *given))
+                all_tasks = self._of_held(run, lease_work.tasks_of, *given)
             else:
                 all_tasks = lease_work.tasks_of(graph, *given)
             ledger = Ledger(all_tasks if tasks is None else _of_these(all_tasks, tuple(tasks)))
@@ -230,30 +229,34 @@ class DaskRunner:
         """Begin a function on a worker of `hosts`, and again on another if that one is lost; return its future."""
         return self._client.submit(function, *given, workers=self.hosts, pure=False)
 
-    def wait(self, future: Any, meanwhile: Callable[[], object] = lambda: None) -> None:
+    def wait(self, future: Any, meanwhile: Callable[[], object] = lambda: None) -> bool:
         """Wait for a future of `submit`, and raise its error; `meanwhile` is called now and then.
 
-        Raises
-        ------
-        ClusterLost
-            There has been no worker of `hosts` for a while, or the function always loses its worker.
+        Return False if Dask has given it up with all its workers. If none comes, the error is `ClusterLost`.
         """
         is_over = threading.Event()
         future.add_done_callback(lambda _: is_over.set())
         while not is_over.wait(_ASK_SECONDS):
             self._awaited_workers(self.hosts)
             meanwhile()
-        if future.status != "finished":
-            self._check_scheduler()
-            error = future.exception()
-            if not _is_of_the_cluster(error):
-                raise error
-            raise ClusterLost(f"workers are lost again and again while they read ({error}): give each more memory")
+        self._check_scheduler()
+        if (error := None if future.cancelled() else future.exception()) is None:
+            return not future.cancelled()
+        if not _is_of_the_cluster(error):
+            raise error
+        raise ClusterLost(f"workers are lost again and again while they read ({error}): give each more memory")
 
     def result(self, future: Any) -> Any:
         """Wait as `wait`, and return the result: from its worker if it can be reached, else through the scheduler."""
-        self.wait(future)
-        return self._client.gather(future, direct=True)
+        if self.wait(future):
+            return self._client.gather(future, direct=True)
+        raise ClusterLost("all workers were lost while they read: expected one to stay; run again")
+
+    def _of_held(self, run: _Run, function: Callable[..., Any], *given: Any) -> Any:
+        """Return what a function makes of a pickled graph; it is read again if it was lost with all workers."""
+        while not self.wait(future := self.submit(function, run.graph.pickled, *given)):
+            run.graph = run.graph.again()
+        return self.result(future)
 
     def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None, fetching: Fetching) -> Iterator[Any]:
         ranks: dict[str, RankFacts] = {}
@@ -431,7 +434,7 @@ class DaskRunner:
         """
         givers, from_here = list(run.threads), list[str]()
         if isinstance(run.graph, HeldGraph) and not givers:
-            self.wait(run.graph.pickled)
+            self._of_held(run, len)
             holders = next(iter(self._client.who_has([run.graph.pickled]).values()), ())
             waiting = sorted(waiting, key=lambda worker: worker not in holders)
         having = [] if givers else self._send_graph(run, waiting[:1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,6 +20,8 @@ class HeldGraph:
     left_degrees, right_degrees : (n,) int64
     pickled : distributed.Future
         Of the pickled `BipartiteCSR`, in the memory of a worker; made again by another if that one is lost.
+    again : callable
+        Returns the same graph, read again by the workers that there are.
     """
 
     n_left: int
@@ -26,6 +29,7 @@ class HeldGraph:
     left_degrees: np.ndarray
     right_degrees: np.ndarray
     pickled: Any
+    again: Callable[[], HeldGraph]
 
     is_on_host: ClassVar[bool] = True
     check_containing = BipartiteCSR.check_containing

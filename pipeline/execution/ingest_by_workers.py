@@ -10,7 +10,6 @@ import os
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from operator import getitem
 from pathlib import Path
 from typing import Any, cast
@@ -90,9 +89,16 @@ def ingest_by_workers(config: Config, path: Path, runner: DaskRunner) -> EdgeDat
         n_more = _n_read(runner, seconds=0.5) - before - run_state.state.n_edges_read
         run_state.count_edges_read(max(0, n_more))
 
-    with run_state.at_part():
+    def begun() -> tuple[list[Any], Any, Any]:
         shares = [runner.submit(_read, config, path, (k, n), seen, names) for k in range(n)]
-        known, graph = map(partial(runner.submit, getitem, runner.submit(_joined, config, shares, names)), (0, 1))
+        joined = runner.submit(_joined, config, shares, names)
+        return shares, runner.submit(getitem, joined, 0), runner.submit(getitem, joined, 1)
+
+    def again() -> HeldGraph:
+        return replace(edges.graph(), pickled=begun()[2], again=again)
+
+    with run_state.at_part():
+        shares, known, graph = begun()
         for share in shares:
             # In this order, so that the error of the first rows is raised.
             runner.wait(share, count)
@@ -100,7 +106,9 @@ def ingest_by_workers(config: Config, path: Path, runner: DaskRunner) -> EdgeDat
             edges = cast(EdgeData, pickle.loads(runner.result(known)))
     where = "stay there" if isinstance(edges, HeldEdges) else "came here, where the run needs them"
     log.info("read by %s: %s edges, which %s", plural(n, "worker"), f"{edges.facts.n_edges:,}", where)
-    return replace(edges, held=replace(edges.held, pickled=graph)) if isinstance(edges, HeldEdges) else edges
+    if not isinstance(edges, HeldEdges):
+        return edges
+    return replace(edges, held=replace(edges.held, pickled=graph, again=again))
 
 
 def _seen(path: Path) -> list[tuple[str, int, int]] | str:
@@ -145,7 +153,7 @@ def _joined(config: Config, shares: list[RawEdges], names: Mapping[str, str]) ->
         if has_all or edges.facts.most_two_hop_steps(config.output.two_hop_steps):
             return pickle.dumps(edges, protocol=5), b""
         graph, none = publication.graph(config, edges), cast(Any, None)
-    held = HeldGraph(graph.n_left, graph.n_right, graph.left_degrees, graph.right_degrees, None)
+    held = HeldGraph(graph.n_left, graph.n_right, graph.left_degrees, graph.right_degrees, None, none)
     keys, hashes = (edges.left_keys, edges.right_keys), edges.key_hashes()
     edges = HeldEdges(none, none, *keys, edges.facts, hashes, held=held)
     # Arrays that Dask pickles itself may be read-only.

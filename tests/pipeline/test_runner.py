@@ -215,6 +215,15 @@ def test_a_worker_that_reads_is_lost_and_another_sees_no_such_file(
         client.wait_for_workers(2, timeout=PATIENCE)
 
 
+def test_workers_of_one_process_read_too(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    shape = {"n_workers": 2, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**shape, silence_logs=50) as made:
+        counted = count(settings(tmp_path, edges, runner="dask", cluster=made.scheduler_address))
+    assert counted.n_found == count(settings(tmp_path, edges)).n_found
+    assert "read by 2 workers" in caplog.text
+
+
 def test_a_row_that_is_refused_is_named_as_by_this_process(cluster: Any, tmp_path: Path) -> None:
     table = pa.table({"left": [*range(50), None, 7], "right": range(52)})
     pq.write_table(table, tmp_path / "edges.parquet", row_group_size=10)
