@@ -33,11 +33,9 @@ from mbe_stage.bicliques.cpu.emit import (
     UNWEIGHED,
     count_each,
     count_size,
-    drop_narrow,
     emit_word,
     is_hopeless,
     is_wide,
-    may_be_wide,
     medium_columns,
     needs_weights,
     path_multiplicity,
@@ -360,8 +358,6 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
         raw_end, n_path = _narrow_groups(left, excluded, n_path, columns, behind, top, worker, least)
         if not emit_word(left, columns, n_path, top, top, behind, worker, sizes, output):
             return OUTPUT_FULL
-    if medium_columns(left, columns) != _U(0):
-        raw_end = drop_narrow(words, top, raw_end, columns, ints, ints_top, least)
     if raw_end == top:
         return OK
     if output is None and raw_end - top <= 2 and may_count_pair(n_path, sizes):
@@ -414,7 +410,7 @@ def _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes):
         for k in range(excluded.siblings_end + 1, excluded.start):
             row = words[k] & left
             words[raw_end] = row
-            raw_end += may_be_wide(row, columns, least) & (row != left)
+            raw_end += is_wide(row, columns, ints, least) & (row != left)
         control[layout.COUNT] += 1
         return raw_end, n_path + 1
     payload_at, weights_at = behind.payload - top, behind.groups - excluded.siblings
@@ -423,7 +419,7 @@ def _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes):
         weight = ints[weights_at + k]
         words[raw_end] = row
         ints[payload_at + raw_end] = weight
-        raw_end += may_be_wide(row, columns, least) & (row != left)
+        raw_end += is_wide(row, columns, ints, least) & (row != left)
         n_path += np.int64(weight) if row == left else 0
     count_size(word_weight(left, columns, ints), n_path, control, sizes)
     return raw_end, n_path
@@ -447,7 +443,7 @@ def _narrow_groups(left, excluded, n_path, columns, behind, top, worker, least):
             for j in range(behind.ids + ints[group], behind.ids + ints[group + 1]):
                 worker.path[n_path] = ints[j]
                 n_path += 1
-        elif may_be_wide(row, columns, least):
+        elif is_wide(row, columns, ints, least):
             words[raw_end] = row
             ints[behind.payload + raw_end - top] = k - excluded.siblings
             raw_end += 1

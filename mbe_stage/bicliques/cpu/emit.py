@@ -312,12 +312,6 @@ def is_hopeless(left_most, right_least, right_most, constraints):
 
 
 @njit(inline="always")
-def may_be_wide(word, columns, least):
-    """False if the columns in a word stand for too few left vertices; true for some too small `medium_columns`, too."""
-    return (popcount(word) >= least) | (word & columns.heavy != _U(0))
-
-
-@njit(inline="always")
 def is_wide(word, columns, ints, least):
     """True if the columns in a word stand for enough left vertices."""
     if least > UNWEIGHED and medium_columns(word, columns) != _U(0):
