@@ -239,18 +239,6 @@ def test_what_is_put_in_order_is_fetched(
     assert_published(bucket, shared)
 
 
-def test_a_run_that_found_the_same_is_compared_with_and_no_row_is_fetched(
-    cluster: Any, bucket: Bucket, edges: Path, moved: dict[str, list[str]]
-) -> None:
-    first = by_cluster(cluster, f"{bucket.url}/out", edges)
-    second = by_cluster(cluster, f"{bucket.url}/out", edges)
-    assert second.manifest.comparison is not None
-    assert second.manifest.comparison.run_id == first.manifest.run_id
-    assert second.manifest.comparison.n_same == second.manifest.n_found
-    assert rows_of(moved["up"]) == rows_of(moved["down"]) == []
-    assert_published(bucket, second)
-
-
 def one_edge_less(edges: Path, tmp_path: Path) -> Path:
     """A copy of the edges that has changed since: the file is another, and the question the same."""
     path = tmp_path / edges.name
@@ -258,28 +246,46 @@ def one_edge_less(edges: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_run_that_found_others_is_compared_with(
-    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, moved: dict[str, list[str]]
+def test_each_run_is_compared_with_the_one_before(
+    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, moved: dict[str, list[str]], caplog: Any
 ) -> None:
+    fewer = one_edge_less(edges, tmp_path)
     first = by_cluster(cluster, f"{bucket.url}/out", edges)
-    second = by_cluster(cluster, f"{bucket.url}/out", one_edge_less(edges, tmp_path))
-    found = second.manifest.comparison
+    second = by_cluster(cluster, f"{bucket.url}/out", edges)
+    assert second.manifest.comparison is not None
+    assert second.manifest.comparison.run_id == first.manifest.run_id
+    assert second.manifest.comparison.n_same == second.manifest.n_found
+    # Of the same bicliques no row is fetched.
+    assert rows_of(moved["up"]) == rows_of(moved["down"]) == []
+    assert_published(bucket, second)
+
+    third = by_cluster(cluster, f"{bucket.url}/out", fewer)
+    found = third.manifest.comparison
     assert found is not None
-    assert found.run_id == first.manifest.run_id
+    assert found.run_id == second.manifest.run_id
     assert sum(found.counts.values()) > 0
     # Its own parts were fetched to be compared, and yet copied within the store.
     assert any(".staging" in name for name in rows_of(moved["down"]))
     assert rows_of(moved["up"]) == []
-    assert_published(bucket, second)
+    assert_published(bucket, third)
+
+    # A comparison that cannot be made ends nothing.
+    for given, where in ((edges, ".staging"), (fewer, "runs/")):
+        caplog.clear()
+        with store_that_fails_in(where):
+            result = by_cluster(cluster, f"{bucket.url}/out", given)
+        found = result.manifest.comparison
+        assert found is not None
+        assert "the two could not be compared: " in found.remarks[0]
+        assert "the store does not answer" in found.remarks[0]
+        assert "could not be compared with: " in caplog.text
+        assert_published(bucket, result)
 
 
-@pytest.mark.parametrize("fails", ["of this run", "of the run before"])
-def test_a_comparison_that_cannot_be_made_ends_nothing(
-    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, fails: str
-) -> None:
-    """Half of a part has come, and counts for nothing."""
-    by_cluster(cluster, f"{bucket.url}/out", edges)
-    where, download = ".staging" if fails == "of this run" else "runs/", Objects._download
+@contextmanager
+def store_that_fails_in(where: str) -> Iterator[None]:
+    """Half of each Parquet file below a place comes, and counts for nothing."""
+    download = Objects._download
 
     def ends_early(objects: Objects, name: str, path: Path, *given: Any) -> None:
         download(objects, name, path, *given)
@@ -287,15 +293,9 @@ def test_a_comparison_that_cannot_be_made_ends_nothing(
             path.write_bytes(path.read_bytes()[:9])
             raise StoreFailure(5, "the store does not answer", f"{objects.address}/{name}", "try again")
 
-    with monkeypatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Objects, "_download", ends_early)
-        second = by_cluster(cluster, f"{bucket.url}/out", one_edge_less(edges, tmp_path))
-    found = second.manifest.comparison
-    assert found is not None
-    assert "the two could not be compared: " in found.remarks[0]
-    assert "the store does not answer" in found.remarks[0]
-    assert "could not be compared with: " in caplog.text
-    assert_published(bucket, second)
+        yield
 
 
 def test_workers_without_credentials_send(
