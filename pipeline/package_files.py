@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +20,7 @@ def default_configuration() -> Path:
     return _HOME / "configs" / "default.yaml"
 
 
+@functools.cache
 def version_of(package: str) -> str:
     """Return the version of a package, or ``not installed``, as in a source tree without an installation."""
     try:

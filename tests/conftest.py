@@ -43,7 +43,6 @@ LONGEST = (
     "tests/mbe_stage/test_cuda_without_gpu.py::test_the_kernels_in_lockstep_lanes",
     "tests/mbe_stage/test_cuda_without_gpu.py::test_the_same_bicliques_without_any_technique",
     "tests/flows/test_flow_server.py",
-    "tests/flows/test_flow_show.py::test_a_complete_run_is_shown",
     "tests/test_readme.py::test_blocks_run_and_print_what_is_shown",
     "tests/pipeline/test_cluster_faults.py",
     "tests/mbe_stage/test_cuda_without_gpu.py",

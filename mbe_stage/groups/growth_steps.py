@@ -157,9 +157,13 @@ def _with_best(found, n, side):
     end = n + side.counts[N_BEST]
     if end > found.size:
         larger = np.empty(2 * end, np.int32)
-        larger[:n] = found[:n]
+        # Loops: compiling an assignment to a slice takes Numba seconds, for its error message.
+        for k in range(n):
+            larger[k] = found[k]
         found = larger
-    found[n:end] = np.sort(side.best[: side.counts[N_BEST]])
+    best = np.sort(side.best[: side.counts[N_BEST]])
+    for k in range(best.size):
+        found[n + k] = best[k]
     return found, end
 
 

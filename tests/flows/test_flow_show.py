@@ -2,6 +2,7 @@
 
 import re
 import signal
+import subprocess
 import sys
 from datetime import timedelta
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from prefect.states import Completed, Failed
 from processes import environment
 from typer.testing import CliRunner
 
+from benchmarks import flow_run as flow_run_module
 from mbe_stage.flows.command import app_of
 from mbe_stage.flows.transcript import artifact_text, tasks_text
 from tests.patience import completed
@@ -26,11 +28,7 @@ def flow_run(*arguments, home):
     )
 
 
-def test_a_complete_run_is_shown(edges_file, tmp_path):
-    """The one command on the reference tier: its own server, tasks, artifacts, verification."""
-    done = flow_run(str(edges_file), "--engine", "reference", "--commit", "abc", home=tmp_path)
-    printed = done.stdout
-    assert (done.returncode, done.stderr) == (0, ""), printed
+def check_shown(printed):
     assert "commit abc" in printed.splitlines()[0]
     assert re.search(rf"^flow run [\w-]+: Completed: {N_BICLIQUES} maximal bicliques published$", printed, re.M)
     states = re.findall(r"^(\w+)-\w+ +(\w+) +1 +\d+\.\d\d$", printed, re.M)
@@ -39,8 +37,16 @@ def test_a_complete_run_is_shown(edges_file, tmp_path):
         assert f"artifact {artifact}" in printed
     assert f"  | maximal bicliques | **{N_BICLIQUES}**, largest 6 edges |" in printed
     assert re.search(r"^  -?\d+ +2 +3 +6 +a, b +1, 2, 3$", printed, re.M)
-    assert re.search(r"tier reference$", printed, re.M)
     assert re.search(r"^verified ", printed, re.M)
+
+
+@pytest.mark.slow
+def test_the_command_in_its_own_process(edges_file, tmp_path):
+    """On the reference tier: a server of its own, tasks, artifacts, verification."""
+    done = flow_run(str(edges_file), "--engine", "reference", "--commit", "abc", home=tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    check_shown(done.stdout)
+    assert re.search(r"tier reference$", done.stdout, re.M)
 
 
 def check_failed(code, printed):
@@ -66,8 +72,28 @@ def restored_signals():
 
 
 @pytest.mark.usefixtures("prefect_server", "restored_signals")
+def test_a_run_shows_all_results(edges_file, monkeypatch, capsys):
+    """The command and its run in this process, on the existing server, because starting one takes most of the time."""
+    monkeypatch.setenv("PREFECT_API_URL", "the user's")
+    run = subprocess.run
+
+    def run_here(command, *, env=None, **options):
+        if command[0] == "git":
+            return run(command, env=env, **options)
+        assert command[:3] == [sys.executable, "-m", "mbe_stage.flows.enumerate"]
+        assert ("PREFECT_API_URL" in env, env["PREFECT_LOGGING_EXTRA_LOGGERS"]) == (False, "pipeline,mbe_stage")
+        done = CliRunner().invoke(app_of("enumerate"), command[3:])
+        print(done.stdout)
+        return SimpleNamespace(returncode=done.exit_code)
+
+    monkeypatch.setattr(subprocess, "run", run_here)
+    assert flow_run_module.main([str(edges_file), "--engine", "reference", "--commit", "abc"]) == 0
+    check_shown(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("prefect_server", "restored_signals")
 def test_a_run_that_fails(edges_file, tmp_path):
-    """In this process and on the existing server, because starting one takes most of the time."""
+    """In this process, too."""
     command = ["--show", "--input", str(edges_file), "--out", str(tmp_path / "out")]
     settings = ["--set", "execution.engine=reference", "--set", "input.left=user"]
     done = CliRunner().invoke(app_of("enumerate"), [*command, *settings])

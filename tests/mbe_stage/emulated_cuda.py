@@ -313,13 +313,13 @@ def graph_cases(launcher: Any, remainders: tuple[int, ...]) -> Iterator[dict[str
         launcher.seed = number
         sizes = TINY[number % len(TINY)]
         wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
-        same = found(graph, query, Detail.MEMBERS, sizes) == wanted
-        if number % 2:
+        members = found(graph, query, Detail.MEMBERS, sizes)
+        same, counted = members == wanted, len(members)
+        if number % 3 == 0:
+            counted = found(graph, query, Detail.COUNT, sizes)
+        elif number % 3 == 1:
             found_sizes = found(graph, query, Detail.SIZES, sizes)
             same &= found_sizes == sorted((len(left), len(right)) for left, right in wanted)
-            counted = len(found_sizes)
-        else:
-            counted = found(graph, query, Detail.COUNT, sizes)
         yield {"case": name, "sizes": sizes, "wanted": len(wanted), "counted": counted, "same": same}
 
 

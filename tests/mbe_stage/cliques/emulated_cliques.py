@@ -420,8 +420,8 @@ def _is_planned(graph: UndirectedCSR, sizes: dict[str, Any], **constants: int) -
 
 
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
-    "random": lambda launcher: random_cases(launcher, 0, 40),
-    "more random": lambda launcher: random_cases(launcher, 40, 240),
+    "random": lambda launcher: random_cases(launcher, 0, 24),
+    "more random": lambda launcher: random_cases(launcher, 24, 240),
     "known": known_cases,
     "wide": wide_cases,
     "shared": shared_cases,

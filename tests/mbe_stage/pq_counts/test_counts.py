@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -124,8 +124,7 @@ def test_graphs_wider_than_a_frame(n_left: int, n_right: int, density: float) ->
 
 
 @pytest.mark.parametrize(("density", "uses_bits"), [(0.06, False), (0.3, True)])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_pairs_below_a_wide_root(density: float, uses_bits: bool, threads: int) -> None:
+def test_pairs_below_a_wide_root(density: float, uses_bits: bool) -> None:
     """All triples of one side by their common neighbours; pairs of both sides are listed, in either way."""
     matrix = graphs.random_matrix(3, 170, 150, density)
     lists = graphs.from_matrix(matrix)
@@ -137,7 +136,7 @@ def test_pairs_below_a_wide_root(density: float, uses_bits: bool, threads: int) 
         for n in (rows[b + 1 :] @ (rows[a] * rows[b])).tolist():
             for q in range(2, 6):
                 shared[q - 2] += comb(n, q)
-    for q in range(2, 6):
+    for q, threads in product(range(2, 6), (1, 2)):
         assert counted(engine_cpu, lists, PqQuery.of(3, q), threads=threads) == {(3, q): shared[q - 2]}
         assert counted(engine_cpu, lists.swapped(), PqQuery.of(q, 3), threads=threads) == {(q, 3): shared[q - 2]}
     assert counted(engine_cpu, lists, PqQuery(1, 3, 3, 3))[3, 3] == shared[1]

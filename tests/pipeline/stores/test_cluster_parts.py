@@ -239,18 +239,6 @@ def test_parts_to_sort_are_fetched(
     assert_published(bucket, shared)
 
 
-def test_equal_runs_are_compared_without_fetching_rows(
-    cluster: Any, bucket: Bucket, edges: Path, moved: dict[str, list[str]]
-) -> None:
-    first = by_cluster(cluster, f"{bucket.url}/out", edges)
-    second = by_cluster(cluster, f"{bucket.url}/out", edges)
-    assert second.manifest.comparison is not None
-    assert second.manifest.comparison.run_id == first.manifest.run_id
-    assert second.manifest.comparison.n_same == second.manifest.n_found
-    assert rows_of(moved["up"]) == rows_of(moved["down"]) == []
-    assert_published(bucket, second)
-
-
 def one_edge_less(edges: Path, tmp_path: Path) -> Path:
     """A copy of the edges without the last one: another input, the same query."""
     path = tmp_path / edges.name
@@ -258,28 +246,46 @@ def one_edge_less(edges: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_different_runs_are_compared(
-    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, moved: dict[str, list[str]]
+def test_each_run_is_compared_with_the_one_before(
+    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, moved: dict[str, list[str]], caplog: Any
 ) -> None:
+    fewer = one_edge_less(edges, tmp_path)
     first = by_cluster(cluster, f"{bucket.url}/out", edges)
-    second = by_cluster(cluster, f"{bucket.url}/out", one_edge_less(edges, tmp_path))
-    found = second.manifest.comparison
+    second = by_cluster(cluster, f"{bucket.url}/out", edges)
+    assert second.manifest.comparison is not None
+    assert second.manifest.comparison.run_id == first.manifest.run_id
+    assert second.manifest.comparison.n_same == second.manifest.n_found
+    # No row is fetched, because the bicliques are the same.
+    assert rows_of(moved["up"]) == rows_of(moved["down"]) == []
+    assert_published(bucket, second)
+
+    third = by_cluster(cluster, f"{bucket.url}/out", fewer)
+    found = third.manifest.comparison
     assert found is not None
-    assert found.run_id == first.manifest.run_id
+    assert found.run_id == second.manifest.run_id
     assert sum(found.counts.values()) > 0
     # Its own parts were downloaded for the comparison, but copied within the store.
     assert any(".staging" in name for name in rows_of(moved["down"]))
     assert rows_of(moved["up"]) == []
-    assert_published(bucket, second)
+    assert_published(bucket, third)
+
+    # A failed comparison does not fail the run.
+    for given, where in ((edges, ".staging"), (fewer, "runs/")):
+        caplog.clear()
+        with store_that_fails_in(where):
+            result = by_cluster(cluster, f"{bucket.url}/out", given)
+        found = result.manifest.comparison
+        assert found is not None
+        assert "the two could not be compared: " in found.remarks[0]
+        assert "the store does not answer" in found.remarks[0]
+        assert "could not be compared with: " in caplog.text
+        assert_published(bucket, result)
 
 
-@pytest.mark.parametrize("fails", ["of this run", "of the run before"])
-def test_a_failed_comparison_does_not_fail_the_run(
-    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, fails: str
-) -> None:
-    """Half of a part has been downloaded and is ignored."""
-    by_cluster(cluster, f"{bucket.url}/out", edges)
-    where, download = ".staging" if fails == "of this run" else "runs/", Objects._download
+@contextmanager
+def store_that_fails_in(where: str) -> Iterator[None]:
+    """Download only half of each Parquet file below a place; a run must ignore it."""
+    download = Objects._download
 
     def ends_early(objects: Objects, name: str, path: Path, *given: Any) -> None:
         download(objects, name, path, *given)
@@ -287,15 +293,9 @@ def test_a_failed_comparison_does_not_fail_the_run(
             path.write_bytes(path.read_bytes()[:9])
             raise StoreFailure(5, "the store does not answer", f"{objects.address}/{name}", "try again")
 
-    with monkeypatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Objects, "_download", ends_early)
-        second = by_cluster(cluster, f"{bucket.url}/out", one_edge_less(edges, tmp_path))
-    found = second.manifest.comparison
-    assert found is not None
-    assert "the two could not be compared: " in found.remarks[0]
-    assert "the store does not answer" in found.remarks[0]
-    assert "could not be compared with: " in caplog.text
-    assert_published(bucket, second)
+        yield
 
 
 def test_workers_without_credentials_send_their_results(

@@ -106,8 +106,9 @@ def held_row(node, row, gone, least):
 def rest_node(node, row):
     """Return the child in which a row is optional (`cpu.list_nodes.rest_of_row`)."""
     rows = np.empty(node.rows.size - 1, np.int32)
-    rows[:row] = node.rows[:row]
-    rows[row:] = node.rows[row + 1 :]
+    # A loop: compiling an assignment to a slice takes Numba seconds, for its error message.
+    for k in range(rows.size):
+        rows[k] = node.rows[k + (k >= row)]
     return LocalNode(rest_of_row(node.lists, row), rows, _columns_of(node, row))
 
 
