@@ -157,13 +157,9 @@ def _with_best(found, n, side):
     end = n + side.counts[N_BEST]
     if end > found.size:
         larger = np.empty(2 * end, np.int32)
-        # Loops: compiling an assignment to a slice takes Numba seconds, for its error message.
-        for k in range(n):
-            larger[k] = found[k]
+        larger[:n] = found[:n]
         found = larger
-    best = np.sort(side.best[: side.counts[N_BEST]])
-    for k in range(best.size):
-        found[n + k] = best[k]
+    found[n:end] = np.sort(side.best[: side.counts[N_BEST]])
     return found, end
 
 

@@ -262,7 +262,7 @@ def assign_parts(core, order, prices):
     n_parts, needed, at_best = 0, int64(0), 0.0
     i = 0
     while i < order.size:
-        _copy(before, now)
+        before[:] = now
         _add_root(core, order[i], n_parts + 1, seen, owners, firsts, now)
         n_warps, least_bytes = _warps_and_bytes(now, prices)
         if now[ROOTS] == 1:
@@ -273,25 +273,16 @@ def assign_parts(core, order, prices):
             # The next part begins with this root.
             if n_parts + 1 == ends.size:
                 ends, sizes = np.append(ends, np.zeros_like(ends)), np.append(sizes, np.zeros_like(sizes), axis=0)
-            ends[n_parts] = i
-            _copy(sizes[n_parts], before)
+            ends[n_parts], sizes[n_parts] = i, before
             n_parts += 1
             now[:] = 0
             continue
         at_best += core.paths[order[i]] / max(1, n_warps)
         i += 1
     if order.size > 0:
-        ends[n_parts] = i
-        _copy(sizes[n_parts], now)
+        ends[n_parts], sizes[n_parts] = i, now
         n_parts += 1
     return ends[:n_parts].copy(), sizes[:n_parts].copy(), needed
-
-
-@compiled()
-def _copy(to, numbers):
-    """Copy one by one: compiling an assignment to a slice takes Numba seconds, for its error message."""
-    for k in range(to.size):
-        to[k] = numbers[k]
 
 
 @compiled(_CORE, INTS, seconds=1.0)

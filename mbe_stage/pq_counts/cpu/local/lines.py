@@ -106,7 +106,7 @@ def held_row(node, row, gone, least):
 def rest_node(node, row):
     """Return the child in which a row is optional (`cpu.list_nodes.rest_of_row`)."""
     rows = np.empty(node.rows.size - 1, np.int32)
-    # A loop: compiling an assignment to a slice takes Numba seconds, for its error message.
+    # A loop, because Numba takes seconds to compile an assignment to a slice.
     for k in range(rows.size):
         rows[k] = node.rows[k + (k >= row)]
     return LocalNode(rest_of_row(node.lists, row), rows, _columns_of(node, row))
