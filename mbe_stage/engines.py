@@ -67,7 +67,7 @@ class Engine(Protocol):
 
 
 def engine_names(problem: str | Problem) -> tuple[str, ...]:
-    """Return the names of a problem's engines."""
+    """Return the names of a problem's engines, in the order in which ``auto`` prefers them."""
     return tuple(_engines(problem))
 
 

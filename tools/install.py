@@ -47,7 +47,7 @@ def main(environment: str, *requirements: str) -> int:
 
 
 def with_groups(requirements: Sequence[str]) -> list[str]:
-    """What each ``--group NAME`` stands for in pyproject.toml; pip itself knows groups from 25.1 on."""
+    """Return the requirements of each ``--group NAME`` in pyproject.toml; pip itself knows groups from 25.1 on."""
     listed, waiting = list[str](), iter(requirements)
     for each in waiting:
         if each != "--group":
@@ -105,7 +105,7 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> Non
 
 
 def _shortened(line: str) -> str:
-    """What a line of pip says goes on."""
+    """Return a short form of a line of pip, or empty text."""
     words = line.split()
     if line.startswith("Installing collected packages"):
         return f"installing {len(words) - 3} packages"

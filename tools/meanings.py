@@ -1,4 +1,4 @@
-"""What columns and JSON keys mean, for ``tools/reference.py``, which refuses a name that is missing here."""
+"""Meanings of columns and JSON keys, for ``tools/reference.py``, which refuses a name that is missing here."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def _tell_neighbours(vertex, is_dead, short, side, peeling):
 
 @kernel(CSR, CSR, _PEELING, I32, INT, INT, INT, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=1.5)
 def peel_warp_per_vertex(left, right, peeling, arrived, fewest_of_left, fewest_of_right, are_all):
-    """Kill vertices until every left one has `fewest_of_left` live neighbours and every right one `fewest_of_right`.
+    """Clear `alive` until every left vertex has `fewest_of_left` live neighbours and every right one `fewest_of_right`.
 
     Each round updates the neighbours of those that died in the round before. `are_all` is 1 if all vertices are alive
     before; `arrived` is 0.

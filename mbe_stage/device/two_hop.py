@@ -40,7 +40,8 @@ class _Plan:
     walks : (n_left,) int64
         Sum of the degrees of the other neighbours.
     asks : (n_right,) bool
-        For each hub, True if the vertices outside its reach check for shared neighbours instead of walking.
+        For each hub, True if its group does not walk. Each vertex outside the hub's reach is checked for a shared
+        neighbour instead (`_ask`).
     n_steps : int
     """
 

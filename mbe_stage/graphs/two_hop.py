@@ -150,7 +150,8 @@ def _plan(offsets, members, other_offsets, other_members):
     order, order_hubs : int32
         The vertices in order, and the hub of each.
     asks : (n_other,) bool
-        For each hub, True if the vertices outside its reach check for shared neighbours (`_ask`) instead of walking.
+        For each hub, True if its group does not walk. Each vertex outside the hub's reach is checked for a shared
+        neighbour instead (`_ask`).
     work : int64
         Running sum over `order` of the steps of each vertex, at least one.
     """

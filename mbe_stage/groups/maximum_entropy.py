@@ -1,9 +1,9 @@
 """The maximum-entropy null model of a graph's degrees, for graphs where degrees force edges.
 
-The configuration model expects ``d_u d_v / E`` edges for a pair, which is not a probability near 1. The maximum-entropy
-model (BiCM: Saracco, Di Clemente, Gabrielli and Squartini, Sci. Rep. 5, 2015) has the probabilities ``p = x_u y_v / (1
-+ x_u y_v)`` that reproduce all degrees on average. Vertices of equal degree have the same `x`, so there is one unknown
-per distinct degree. The likelihood is concave, and Newton's method finds its maximum.
+The configuration model expects ``d_u d_v / E`` edges for a pair, which is no probability if it is near 1 or above. The
+maximum-entropy model (BiCM: Saracco, Di Clemente, Gabrielli and Squartini, Sci. Rep. 5, 2015) has the probabilities
+``p = x_u y_v / (1 + x_u y_v)`` that reproduce all degrees on average. Vertices of equal degree have the same `x`, so
+there is one unknown per distinct degree. The likelihood is concave, and Newton's method finds its maximum.
 
 If the degrees decide an edge, as in a threshold graph, the best `x` is infinite. A small ridge keeps it finite: ``RIDGE
 / 2`` times the square of ``ln x`` is subtracted for each vertex. So the solution is unique, whatever the solver.

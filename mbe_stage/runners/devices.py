@@ -191,7 +191,8 @@ class DeviceRunner:
     devices : "all" or sequence of int
         The GPUs. A GPU that is named twice gets two threads, each with half of its memory.
     epoch_seconds : float
-        Shortest duration of an epoch, for which results are held back (`device_exchange`).
+        Shortest duration of an epoch: results are held back until its end, if they may have to be found again
+        (`device_exchange`).
     options : mapping, optional
         Further arguments of the engine's `device_search`, for tests.
 

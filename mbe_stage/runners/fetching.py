@@ -46,7 +46,7 @@ class Fetching:
     def next(self, seconds: float) -> tuple[int, Fetched] | None:
         """Return the next result or failure, with its number; None after `seconds`.
 
-        Calling it says that the result before is processed.
+        A call means that the previous result has been processed.
         """
         with self._ordering:
             if self._handed is not None:

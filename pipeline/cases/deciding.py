@@ -55,7 +55,7 @@ def with_current_verdicts(cases: Sequence[Case], manifest: Manifest, verdicts: V
     for case in cases:
         groups, verdict = [], found.get(case.id)
         for group in case.groups:
-            # A muted group without the verdict fine was muted by the allow list.
+            # A muted group without the verdict fine was muted because it is known good.
             is_known_good = group["is_muted"] and group.get("verdict") != "fine"
             groups.append({**group, "verdict": verdict, "is_muted": is_known_good or verdict == "fine"})
         shown.append(replace(case, groups=tuple(groups)))

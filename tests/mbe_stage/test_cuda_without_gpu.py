@@ -375,7 +375,7 @@ def test_a_growing_pool_leaves_room_for_a_copy_of_its_live_part() -> None:
         if plan.n_blocks == before.n_blocks:
             assert plan.n_blocks == 1 or plan.pool - used - needed >= plan.pool // 4 - 1
     assert is_refused
-    # One block, and nearly everything else twice the live nodes.
+    # One block; twice the live nodes take nearly all of the rest.
     assert 2 * 4 * used > 0.8 * budget
     assert before.n_blocks == 1
 

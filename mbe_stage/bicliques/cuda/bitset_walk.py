@@ -128,7 +128,7 @@ def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
     n_found : int32
         This lane's share of the bicliques, if they are only counted.
     is_opened, is_closed : int32
-        1 if candidates were listed, and if closed sets were found.
+        1 if candidates were listed; 1 if closed sets were found.
     """
     mode, no = launch.mode, np.int32(0)
     is_constrained = has_constraints(mode, pool)
@@ -187,7 +187,7 @@ def _emit(child, below, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
-    """Return if the quantum has to end, and the end of this warp's children, some of which it may donate otherwise."""
+    """Return True if the quantum has to end, and the end of this warp's children, some of which it may have donated."""
     if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
         end_overdue_quantum(launch)
     signal = read_shared(launch.control, layout.SIGNAL)
@@ -336,8 +336,8 @@ def _split_rows(full, node, child, seen, first, superset, has_superset, own, poo
     """Move excluded rows to the bottom of the arena, and candidates behind the child's row, which is at `first`.
 
     If there is a superset, fill it, too: every row that can be in a right side below, those of the path and the later
-    ones. Returns the numbers of candidates, excluded rows and rows of the superset, and if an excluded row holds the
-    whole left set, `full`.
+    ones. Returns the numbers of candidates, excluded rows and rows of the superset, and True if an excluded row holds
+    the whole left set, `full`.
     """
     lane = np.int32(cuda.laneid)
     words, numbers = own.words, pool.ints

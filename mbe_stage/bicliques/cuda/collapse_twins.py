@@ -56,13 +56,14 @@ def _slot_of(value, hashes):
 
 
 class Twins(NamedTuple):
-    """What the kernel writes: numbers of the vertices of both sides, the left ones first, and facts.
+    """Results of the kernel: numbers of the vertices of both sides, the left ones first, and facts.
 
     Attributes
     ----------
     hashes : (n_slots,) uint64
+        The hash table; zeros before.
     firsts : (n_slots,) int32
-        The hash table: the first vertex with each hash, as its distance from the end; zeros before.
+        First vertex with each hash, as its distance from the end; zeros before.
     slots : (n_vertices,) int32
         Slot of each vertex's hash.
     twins : (n_vertices,) int32

@@ -78,8 +78,8 @@ def _key_at(k, node, child, pool):
 def find_groups(node, child, own, pool, launch):
     """Find the groups of a root, and collect its later rows in `nonzero`, `counts` and `subsets`.
 
-    Returns if the arena suffices, else the quantum ends; the `Rows` from the root's on, which are candidates or hold
-    the whole left set; and as `Columns` the groups that a candidate holds.
+    Returns True if the arena suffices (otherwise the quantum ends); the `Rows` from the root's on, which are candidates
+    or hold the whole left set; and as `Columns` the groups that a candidate holds.
     """
     n_groups, n_first, some, both = _write_groups(node, child, own, pool)
     fits = ask_for_words(np.int32(2 * n_groups), own.words, launch)
@@ -245,10 +245,10 @@ def _whole_rows(half, node, child, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _note_later(rest, first, held, group, n_pairs, columns, own):
-    """Note the pairs of 32 groups and of 32 later rows, a lane's group and row each; return their number.
+    """Note the pairs of 32 groups and of 32 later rows, a lane's group and row each.
 
-    Also returns what this lane's row holds, as in `bits`: `held` of earlier groups. The rows that hold its group are
-    the bits of `rest`, the lowest one is `first`.
+    Returns what this lane's row holds, as in `bits`: `held` of earlier groups; and the number of pairs. The rows that
+    hold its group are the bits of `rest`, the lowest one is `first`.
     """
     some = or_all(rest)
     while some != 0:

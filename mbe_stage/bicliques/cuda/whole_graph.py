@@ -87,7 +87,7 @@ _TARGET = bundle(Target, I32, I64_2D, I32, I64)
 
 
 class WholeGraph(NamedTuple):
-    """What the phases of the kernel read and write.
+    """Arrays that the phases of the kernel read and write.
 
     Attributes
     ----------

@@ -33,8 +33,8 @@ def begin_words(worker, output, candidates, joined, excluded):
 
     Parameters
     ----------
+    candidates, joined : uint64
         Masks of columns.
-        Columns.
     """
     start, end = excluded
     if DOMINATED:

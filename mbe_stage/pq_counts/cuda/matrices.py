@@ -58,7 +58,7 @@ class Submatrix(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """Where local counts put rows and columns on the path that are dropped as adjacent to everything.
+    """The path for rows and columns that local counts drop because they are adjacent to everything.
 
     Attributes
     ----------

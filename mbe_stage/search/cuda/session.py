@@ -399,7 +399,7 @@ class PoolSession(SearchSession):
         began = time.perf_counter()
         launch_blocks(self._kernel, self._plan.n_blocks, THREADS, *self._bundles())
         if self._stop_word is not None:
-            # Wait without blocking the driver for the thread that stops the quantum.
+            # This wait leaves the driver free for the thread that stops the quantum.
             wait_for_device()
         self._control = cp.asnumpy(self._device.control).copy()
         self._seconds += time.perf_counter() - began

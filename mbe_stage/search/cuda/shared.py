@@ -36,7 +36,8 @@ class DeviceProgress:
     unfinished : (n,) int64
         Roots with work left on this device, each once, as far as known; on the host.
     ahead : tuple of numbers
-        Expected work below its roots ahead, number of open nodes, for bicliques of stacks; comparable between devices.
+        Expected work below its roots ahead, number of open nodes and, for bicliques, of stacks; comparable between
+        devices.
     """
 
     begun: float

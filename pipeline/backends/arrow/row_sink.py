@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _S = TypeVar("_S", bound=LockedSums)
 
-# Share of the budget for further sums.
+# Further sums may take the memory budget divided by this.
 _OF_SUMS = 16
 
 
