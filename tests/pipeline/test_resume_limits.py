@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,9 @@ from tests.pipeline.test_cli import mbe
 __all__ = ["edges", "undisturbed_as_found", "whatever_they_cost"]
 
 
-def slowly(_: object) -> None:
+def slowly(_: object, seconds: float = 0.002) -> None:
     """Leave time for checkpoints before the end."""
-    time.sleep(0.002)
+    time.sleep(seconds)
 
 
 def keys_of(run_dir: Path) -> set[int]:
@@ -90,17 +91,18 @@ def test_a_limit_below_the_saved_results_is_refused(tmp_path, edges) -> None:
 
 def test_a_limit_of_time(tmp_path, edges, undisturbed) -> None:
     output = output_of_run(undisturbed)
-    limited = config_for(tmp_path, edges, output=output, execution={"time_limit_seconds": 0.05})
-    n_before = 0
+    n_before, seconds = 0, 0.05
     # The limit is per process, so each one gets further with the same limit.
-    for _ in range(4):
-        cut = run(limited, on_progress=slowly, resume=bool(n_before))
+    for _ in range(8):
+        limited = config_for(tmp_path, edges, output=output, execution={"time_limit_seconds": seconds})
+        cut = run(limited, on_progress=partial(slowly, seconds=seconds / 25), resume=bool(n_before))
         if cut.manifest.truncated is None:
             break
         if not n_before and not list_unfinished(tmp_path):
             # The machine was too busy for a barrier in time.
+            seconds *= 2
             continue
-        assert_cut(cut, "stopped at time_limit_seconds = 0.05", undisturbed)
+        assert_cut(cut, f"stopped at time_limit_seconds = {seconds}", undisturbed)
         assert cut.manifest.n_found > n_before
         n_before = cut.manifest.n_found
         (kept,) = list_unfinished(tmp_path)

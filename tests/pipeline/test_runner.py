@@ -217,7 +217,7 @@ def test_a_worker_that_reads_is_lost_and_another_sees_no_such_file(
 
 def test_workers_of_one_process_read_too(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    shape = {"n_workers": 2, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
+    shape = {"n_workers": 2, "threads_per_worker": 2, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(**shape, silence_logs=50) as made:
         counted = count(settings(tmp_path, edges, runner="dask", cluster=made.scheduler_address))
     assert counted.n_found == count(settings(tmp_path, edges)).n_found
