@@ -108,9 +108,7 @@ def read_edges(config: Config, scratch: str, tier: Tier) -> dict[str, Any]:
     dict
         ``facts``, the fields of `InputFacts`, and ``seconds`` of the steps.
     """
-    # Another process searches, so no edges may stay with workers of a cluster.
-    alone = config.execution.model_copy(update={"runner": "local"})
-    with edges_read(tier, config.model_copy(update={"execution": alone})) as (steps, edges, seconds):
+    with edges_read(tier, config) as (steps, edges, seconds):
         start = time.perf_counter()
         steps.save_edges(edges, Path(scratch))
         seconds["read"] += time.perf_counter() - start

@@ -19,14 +19,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
+from mbe_stage.engines import get_engine
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.run_limits import EmptyBlock
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.fetching import MOST_AT_ONCE, Fetched, Fetching
-from mbe_stage.runners.held_graph import HeldGraph
 from mbe_stage.runners.lease_work import Finished, JobFacts, NotKept, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
@@ -49,7 +48,6 @@ _BLOCKS_OF_LEASE = 8
 # How often workers are listed, and how long a first worker, or another after the last is lost, is waited for.
 _LOOK_SECONDS = 0.25
 _GRACE_SECONDS = 60.0
-_ASK_SECONDS = 1.0  # How often a wait for workers that read is interrupted.
 # After this many lease lengths, idle workers get its roots as well.
 _LATE_AFTER = 6.0
 _STOP_SECONDS = 5.0
@@ -109,8 +107,6 @@ class DaskRunner:
         Statistics of each worker in the last search, in order of their first results.
     seconds : float
         Duration of that search, from the first lease to the last.
-    hosts : list of str or None
-        Hosts whose workers can read the input of `submit`'s functions; None for all.
     warnings : list of str
         Workers lost in that search, and workers that could not keep their results.
 
@@ -135,7 +131,6 @@ class DaskRunner:
         self.ranks: list[RankFacts] = []
         self.warnings: list[str] = []
         self.seconds = 0.0
-        self.hosts: list[str] | None = None
 
     @property
     def busy(self) -> tuple[float, ...]:
@@ -211,52 +206,12 @@ class DaskRunner:
         with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms, limit)) as run:
             # Workers load and prepare while the work is cut here.
             self._greet(run, self._threads())
-            given = problem, engine, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers)
-            if isinstance(graph, HeldGraph):
-                all_tasks = self._of_held(run, lease_work.tasks_of, *given)
-            else:
-                all_tasks = lease_work.tasks_of(graph, *given)
+            all_tasks = get_engine(problem, engine).tasks_of(
+                graph, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers)
+            )
             ledger = Ledger(all_tasks if tasks is None else _of_these(all_tasks, tuple(tasks)))
             with closing(Fetching()) as fetching:
                 yield from self._leased(run, ledger, barrier, fetching)
-
-    def asked(self, function: Callable[..., Any], *given: Any, seconds: float = _GREETING_SECONDS) -> dict[str, Any]:
-        """Return what a function answers on each worker within some seconds, errors included; None if nothing."""
-        workers = self._awaited_workers()
-        return dict.fromkeys(workers) | self._asked(function, *given, workers=workers, seconds=seconds)
-
-    def submit(self, function: Callable[..., Any], *given: Any) -> Any:
-        """Begin a function on a worker of `hosts`, and again on another if that one is lost; return its future."""
-        return self._client.submit(function, *given, workers=self.hosts, pure=False)
-
-    def wait(self, future: Any, meanwhile: Callable[[], object] = lambda: None) -> bool:
-        """Wait for a future of `submit`, and raise its error; `meanwhile` is called now and then.
-
-        Return False if Dask has given it up with all its workers. If none comes, the error is `ClusterLost`.
-        """
-        is_over = threading.Event()
-        future.add_done_callback(lambda _: is_over.set())
-        while not is_over.wait(_ASK_SECONDS):
-            self._awaited_workers(self.hosts)
-            meanwhile()
-        self._check_scheduler()
-        if (error := None if future.cancelled() else future.exception()) is None:
-            return not future.cancelled()
-        if not _is_of_the_cluster(error):
-            raise error
-        raise ClusterLost(f"workers are lost again and again while they read ({error}): give each more memory")
-
-    def result(self, future: Any) -> Any:
-        """Wait as `wait`, and return the result: from its worker if it can be reached, else through the scheduler."""
-        if self.wait(future):
-            return self._client.gather(future, direct=True)
-        raise ClusterLost("all workers were lost while they read: expected one to stay; run again")
-
-    def _of_held(self, run: _Run, function: Callable[..., Any], *given: Any) -> Any:
-        """Return what a function makes of a pickled graph; it is read again if it was lost with all workers."""
-        while not self.wait(future := self.submit(function, run.graph.pickled, *given)):
-            run.graph = run.graph.again()
-        return self.result(future)
 
     def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None, fetching: Fetching) -> Iterator[Any]:
         ranks: dict[str, RankFacts] = {}
@@ -418,7 +373,7 @@ class DaskRunner:
     def _begins(self, workers: list[str], run: _Run) -> list[str]:
         """Begin the job on some workers; return those that answer, have our versions, and have the graph."""
         answers = self._asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS)
-        check_software(answers)
+        _check_software(answers)
         welcome = [worker for worker, answer in answers.items() if isinstance(answer, dict)]
         seconds = _BEGIN_SECONDS + len(pickle.dumps(run.search, protocol=5)) / _LEAST_BYTES_A_SECOND
         answers = self._asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=seconds)
@@ -433,10 +388,6 @@ class DaskRunner:
         it get it from here.
         """
         givers, from_here = list(run.threads), list[str]()
-        if isinstance(run.graph, HeldGraph) and not givers:
-            self._of_held(run, len)
-            holders = next(iter(self._client.who_has([run.graph.pickled]).values()), ())
-            waiting = sorted(waiting, key=lambda worker: worker not in holders)
         having = [] if givers else self._send_graph(run, waiting[:1])
         waiting = waiting if givers else waiting[1:]
         givers += having
@@ -455,11 +406,9 @@ class DaskRunner:
         return having + self._send_graph(run, from_here + waiting)
 
     def _send_graph(self, run: _Run, workers: list[str]) -> list[str]:
-        """Send the graph to some workers, or make one keep it that holds it; return those that have it then."""
-        is_held = isinstance(run.graph, HeldGraph)
-        graph = run.graph.pickled.key if is_held else pickle.dumps(run.graph, protocol=5) if workers else b""
-        n_bytes = 8 * int(run.graph.left_degrees.sum()) if is_held else len(graph)
-        run.send_seconds = max(run.send_seconds, _GREETING_SECONDS + n_bytes / _LEAST_BYTES_A_SECOND)
+        """Send the graph to some workers; return those that have it then."""
+        graph = pickle.dumps(run.graph, protocol=5) if workers else b""
+        run.send_seconds = max(run.send_seconds, _GREETING_SECONDS + len(graph) / _LEAST_BYTES_A_SECOND)
         kept = self._asked(lease_work.keep_graph, run.job, graph, workers=workers, seconds=run.send_seconds)
         return [worker for worker in workers if kept.get(worker) is True]
 
@@ -515,14 +464,13 @@ class DaskRunner:
                 "found; start it again"
             )
 
-    def _awaited_workers(self, hosts: list[str] | None = None) -> dict[str, int]:
-        """The workers, or those of some hosts; waits for one if there are none."""
+    def _awaited_workers(self) -> dict[str, int]:
+        """The workers; waits for one if there are none."""
         waited = time.perf_counter()
-        while not (there := {at: n for at, n in self._threads().items() if hosts is None or host_of(at) in hosts}):
+        while not (there := self._threads()):
             if time.perf_counter() - waited > _GRACE_SECONDS:
-                which = "worker" if hosts is None else "worker that sees the input"
                 raise ClusterLost(
-                    f"the cluster has had no {which} for {_GRACE_SECONDS:.0f} s: expected one or more; start some"
+                    f"the cluster has had no worker for {_GRACE_SECONDS:.0f} s: expected one or more; start some"
                 )
             time.sleep(_LOOK_SECONDS)
         return there
@@ -549,12 +497,7 @@ class DaskRunner:
             self._asked(lease_work.end_job, run.job, workers=there, seconds=_STOP_SECONDS)
 
 
-def host_of(worker: str) -> str:
-    """Return the host of a worker's address."""
-    return urlsplit(worker).hostname or worker
-
-
-def check_software(answers: Mapping[str, Any]) -> None:
+def _check_software(answers: Mapping[str, Any]) -> None:
     """Refuse workers with other versions than ours, or without mbe_stage."""
     ours = lease_work.software()
     for worker, answer in answers.items():

@@ -319,24 +319,11 @@ async def begin_job(job: str, search: JobFacts) -> Any:
     return None if search.parts is None else await asyncio.to_thread(search.parts.prove)
 
 
-def keep_graph(job: str, graph: bytes | str, dask_worker: Any = None) -> bool:
-    """Make a worker keep the pickled graph of a job, until the job ends or others replace it.
-
-    Returns
-    -------
-    bool
-        False if `graph` is a key of Dask's data that this worker does not have.
-    """
-    found = dask_worker.data.get(graph) if isinstance(graph, str) else graph
-    if found is not None and (known := _JOBS.get(job)) is not None:
-        known.keep(found)
-    return found is not None
-
-
-def tasks_of(graph: Any, problem: str, engine: str, query: Any, n: int) -> list[Task]:
-    """Cut the work on a graph, pickled or not, into at most `n` tasks."""
-    graph = pickle.loads(graph) if isinstance(graph, bytes) else graph
-    return list(get_engine(problem, engine).tasks_of(graph, query, n))
+def keep_graph(job: str, graph: bytes) -> bool:
+    """Make a worker keep the pickled graph of a job, until the job ends or others replace it; returns True."""
+    if (known := _JOBS.get(job)) is not None:
+        known.keep(graph)
+    return True
 
 
 async def take_graph(job: str, giver_of: Mapping[str, str], dask_worker: Any) -> bool:

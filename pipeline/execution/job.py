@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from mbe_stage.pipeline.errors import ConfigError, PublishError, RunIsBeingWritt
 from mbe_stage.pipeline.execution.compiling import OnCompile
 from mbe_stage.pipeline.execution.ingest_within import ingest_within
 from mbe_stage.pipeline.execution.journal import Journal
-from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish, opened, opened_runner
+from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish
 from mbe_stage.pipeline.execution.tiers import RAPIDS, OnProgress, Tier, on_a_tier_that_fits
 from mbe_stage.pipeline.execution.unfinished import journal_for, staging_to_resume
 from mbe_stage.pipeline.execution.worker_stats import WorkerStats, worker_stats_of
@@ -308,7 +308,7 @@ def _noted_by_interrupts(journal: Journal | None) -> Iterator[None]:
 def edges_read(
     tier: Tier, config: Config, source: object | None = None, on_compile: OnCompile | None = None
 ) -> Iterator[tuple[Steps, Any, dict[str, float]]]:
-    """Read and clean the input on a tier, or by the workers of a cluster; both stay open while the context lasts.
+    """Read and clean the input on a tier, which stays open while the context lasts.
 
     Yields
     ------
@@ -318,20 +318,10 @@ def edges_read(
         ``read``, ``load``, and ``compile`` if code was compiled.
     """
     prepared = tier.compile(tier.compile_steps("read", config), on_compile)
-    with tier.open(config.execution) as steps, ExitStack() as ends:
-        start, edges = time.perf_counter(), None
-        if config.execution.runner != "local":
-            # Dask's modules take a tenth of a second.
-            from mbe_stage.pipeline.execution.ingest_by_workers import ingest_by_workers, path_for_workers
-
-            if (path := path_for_workers(config, source)) is not None:
-                with run_state.at_step("read"), run_state.at_part("waiting for the cluster"):
-                    runner: Any = ends.enter_context(opened_runner(config.execution, config.problem, tier.engine))
-                ends.callback(opened.reset, opened.set(runner))
-                edges = ingest_by_workers(config, path, runner)
+    with tier.open(config.execution) as steps:
+        start = time.perf_counter()
         is_bounded = tier.name != RAPIDS and config.execution.memory_budget is not None
-        if edges is None:
-            edges = ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source)
+        edges = ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source)
         # Refuse unknown keys before the wait for the next compilation.
         publication_of(config.problem).query(config.problem_section, edges)
         yield steps, edges, {"read": time.perf_counter() - start, **prepared}

@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,8 +62,6 @@ __all__ = ["Clock", "Counted", "EnumerationFacts", "Steps", "collect_to", "count
 __all__ += ["finish", "load_edges", "opened_runner", "save_edges"]
 
 log = logging.getLogger(__name__)
-# The cluster whose workers have read the input, for the search.
-opened: ContextVar[Runner | None] = ContextVar("opened", default=None)
 
 
 class EnumerationFacts(BaseModel):
@@ -549,9 +546,7 @@ class Clock:
 
 @contextmanager
 def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iterator[Runner | None]:
-    """Open the configured runner, or take the one in `opened`; None for this process.
-
-    For `cuda`, local workers run one process per GPU.
+    """Open the configured runner; None for this process. For `cuda`, local workers run one process per GPU.
 
     Parameters
     ----------
@@ -568,8 +563,8 @@ def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iter
     if execution.devices is not None:
         yield DeviceRunner(execution.devices)
         return
-    if execution.runner == "local" or opened.get() is not None:
-        yield opened.get()
+    if execution.runner == "local":
+        yield None
         return
     if execution.cluster is not None:
         with dask_cluster(execution.cluster) as runner:

@@ -21,15 +21,12 @@ from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
 from mbe_stage.pipeline.cli.json_or_text import run_facts
 from mbe_stage.pipeline.cli.options import QUERY, configuration, publishing
 from mbe_stage.pipeline.config.model import Config
-from mbe_stage.pipeline.config.setting_names import settings_called
-from mbe_stage.pipeline.errors import ConfigError, InputError, exit_code
-from mbe_stage.pipeline.execution import ingest_by_workers
+from mbe_stage.pipeline.errors import ConfigError, exit_code
 from mbe_stage.pipeline.execution.job import RunResult, count, run
 from mbe_stage.pipeline.execution.journal import read_journal
 from mbe_stage.pipeline.problems.groups.collector import GroupsCollector
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from tests.mbe_stage import graphs
-from tests.patience import PATIENCE
 from tests.pipeline.groups_support import EDGES
 from tests.pipeline.groups_support import settings as group_settings
 from tests.pipeline.output_support import assert_nothing_staged
@@ -54,17 +51,13 @@ def cluster() -> Iterator[Any]:
 
 def written(path: Path, n_left: int, n_right: int, density: float) -> Path:
     left, right = graphs.from_matrix(graphs.random_matrix(3, n_left, n_right, density)).edges()
-    if path.suffix == ".parquet":
-        pq.write_table(pa.table({"left": left, "right": right}), path, row_group_size=100)
-    else:
-        path.write_text("".join(f"{u},{v}\n" for u, v in zip(left.tolist(), right.tolist(), strict=True)))
+    path.write_text("".join(f"{u},{v}\n" for u, v in zip(left.tolist(), right.tolist(), strict=True)))
     return path
 
 
 @pytest.fixture(scope="module")
 def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Workers read them, and keep those of bicliques."""
-    return written(tmp_path_factory.mktemp("edges") / "edges.parquet", 40, 60, 0.3)
+    return written(tmp_path_factory.mktemp("edges") / "edges.csv", 40, 60, 0.3)
 
 
 PROBLEMS = ("bicliques", "cliques")
@@ -76,7 +69,7 @@ def settings(out: Path, edges: Path, *, problem: str = "bicliques", sort: bool =
             "problem": problem,
             "input": {"path": str(edges)},
             "execution": {"engine": "cpu", "threads": 1, **execution},
-            "output": {"directory": str(out), "sort": sort, "members": problem == "bicliques", "two_hop_steps": 0},
+            "output": {"directory": str(out), "sort": sort, "members": problem == "bicliques"},
         }
     )
 
@@ -114,8 +107,6 @@ def test_the_published_tables_are_the_same(
     assert theirs.content_fingerprint == ours.content_fingerprint
     assert theirs.counts == ours.counts
     assert tables(shared.run_dir) == tables(alone.run_dir)
-    assert theirs.input == ours.input
-    assert f"edges, which {'stay there' if problem == 'bicliques' else 'came here'}" in caplog.text
     assert "Dask worker" in theirs.device
     assert "results are sent" in caplog.text or writes
     ranks = theirs.ranks
@@ -185,57 +176,6 @@ def test_a_limit_needs_no_files(cluster: Any, tmp_path: Path, edges: Path, probl
     assert not any(rank.writes for rank in limited.manifest.ranks.each)
 
 
-def read_by(name: str, *given: Any) -> Any:
-    """In a worker: a function of the module whose functions read there is another for its next call."""
-    original = getattr(ingest_by_workers, name)
-
-    def once(*_: Any) -> Any:
-        setattr(ingest_by_workers, name, original)
-        return os.kill(os.getpid(), signal.SIGKILL) if not given else given[0]
-
-    setattr(ingest_by_workers, name, once)
-
-
-def test_a_worker_that_reads_is_lost_and_another_sees_no_such_file(
-    cluster: Any, tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    expected, asked = count(settings(tmp_path, edges)).n_found, {"runner": "dask", "cluster": cluster.scheduler_address}
-    with distributed.Client(cluster) as client:
-        client.wait_for_workers(2, timeout=PATIENCE)
-        lost, blind = sorted(client.nthreads())
-        client.run(read_by, "_seen", "No such file", workers=[blind])
-        assert count(settings(tmp_path, edges, **asked)).n_found == expected
-        assert f"worker {blind} does not see {edges} as this process does: No such file" in caplog.messages
-        assert "edges, which stay there" not in caplog.text
-        client.run(read_by, "_read", workers=[lost])
-        assert count(settings(tmp_path, edges, **asked)).n_found == expected
-        assert "edges, which stay there" in caplog.text
-        assert lost not in client.nthreads()
-        client.wait_for_workers(2, timeout=PATIENCE)
-
-
-def test_workers_of_one_process_read_too(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    shape = {"n_workers": 2, "threads_per_worker": 2, "processes": False, "dashboard_address": "127.0.0.1:0"}
-    with distributed.LocalCluster(**shape, silence_logs=50) as made:
-        counted = count(settings(tmp_path, edges, runner="dask", cluster=made.scheduler_address))
-    assert counted.n_found == count(settings(tmp_path, edges)).n_found
-    assert "read by 2 workers" in caplog.text
-
-
-def test_a_row_that_is_refused_is_named_as_by_this_process(cluster: Any, tmp_path: Path) -> None:
-    table = pa.table({"left": [*range(50), None, 7], "right": range(52)})
-    pq.write_table(table, tmp_path / "edges.parquet", row_group_size=10)
-    said = []
-    for execution in ({"runner": "dask", "cluster": cluster.scheduler_address}, {}):
-        config = settings(tmp_path, tmp_path / "edges.parquet", **execution)
-        with settings_called(str.upper), pytest.raises(InputError, match=r"row 51.*INPUT\.NULLS") as caught:
-            count(config)
-        said.append((str(caught.value), caught.value.settings))
-    assert said[0] == said[1]
-
-
 def test_a_count_needs_no_files(cluster: Any, tmp_path: Path, edges: Path) -> None:
     counted = count(settings(tmp_path, edges, runner="dask", cluster=cluster.scheduler_address))
     assert counted.ranks is not None
@@ -286,10 +226,11 @@ def test_contradictory_settings_are_refused(tmp_path: Path, edges: Path) -> None
             settings(tmp_path, edges, **execution)
 
 
-def test_without_a_scheduler_nothing_is_published(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_scheduler_nothing_is_published(
+    tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     soon = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
-    edges = written(tmp_path / "edges.csv", 3, 3, 0.5)
     config = settings(tmp_path / "out", edges, runner="dask", cluster="tcp://127.0.0.1:1")
     with soon, pytest.raises(ClusterLost, match=r"tcp://127\.0\.0\.1:1: no scheduler answers there") as caught:
         run(config, on_progress=lambda progress: logging.getLogger(__name__).info("told of %d", progress.n_found))
@@ -361,7 +302,7 @@ def test_workers_parts_are_resumed(
 ) -> None:
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
     monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
-    long = written(tmp_path / "long.parquet", *graph)
+    long = written(tmp_path / "long.csv", *graph)
     alone = run(settings(tmp_path / "alone", long, problem=problem))
     asked = settings(tmp_path / "out", long, problem=problem, runner="dask", cluster=cluster.scheduler_address)
     asked = asked.model_copy(update={"output": asked.output.model_copy(update={"checkpoint_seconds": 0.05})})
