@@ -1,4 +1,4 @@
-"""One GPU as several: its multiprocessors are cut into equal parts, each of which searches as a separate device.
+"""One GPU as several: its multiprocessors are cut into equal parts, and each part searches as a separate device.
 
 Each part is a green context of the driver: a stream whose kernels run only on the multiprocessors of that part. Cache,
 memory and bus are shared, so parts slow each other down where devices would not; copies between parts are faster than

@@ -207,8 +207,7 @@ def _pairs_of(offsets, members, other_offsets, other_members, first, end, min_sh
     offsets, members, other_offsets, other_members
         Arrays of `_Lists`.
     scratch : (2 * n_left + n_right,) int32
-        Counters, zero before and after; the vertices met; for each right vertex, the last vertex that marked it, plus
-        1.
+        Counters, zero before and after; the vertices met; for each right vertex, 1 + the last vertex that marked it.
     bits : (n_left // 63 + 3,) uint64
         Zero before and after. The first part has a bit for each word of the second part, which has a bit for each
         vertex.

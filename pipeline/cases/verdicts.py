@@ -1,7 +1,7 @@
 """Verdicts on cases: one SQLite file beside the runs, with every decision, its members, author and time.
 
 Rows are only added: a later decision on a case replaces the earlier one, which stays as history. The file is in WAL
-mode, so several processes can read and write it. Each call opens it anew, so threads may share a `Verdicts`.
+mode, so several processes can read and write it. Each call opens it again, so threads may share a `Verdicts`.
 """
 
 from __future__ import annotations

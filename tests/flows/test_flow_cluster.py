@@ -70,7 +70,7 @@ def test_a_flow_publishes_the_results_of_its_cluster(tmp_path: Path) -> None:
         return_state=True,
     )
     result = state.result()
-    # Those of a crown of 12 with two non-empty sides.
+    # The maximal bicliques of a crown of 12 with two non-empty sides.
     assert result["bicliques"] == 2**12 - 2
     manifest = read_manifest(result["run"])
     assert manifest.config.execution.cluster.startswith("tcp://")

@@ -147,7 +147,7 @@ def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, numbe
 @pytest.mark.slow
 @pytest.mark.parametrize("is_served", [False, True], ids=["once", "served"])
 def test_sigterm_to_all_processes_saves_the_results(tmp_path, is_served):
-    """As systemd ends a service: the server gets the signal too, and a runner signals the flow's process again."""
+    """A service ended by systemd: the server gets the signal too, and a runner signals the flow's process again."""
     port, out, crown = free_port(), tmp_path / "out", tmp_path / "crown.csv"
     api = Api(port)
     # More than a million bicliques a second for some minutes, below 28 roots.

@@ -165,7 +165,7 @@ def test_overlaps_are_compared_until_the_time_is_over(monkeypatch: pytest.Monkey
     assert 1 < len(part) < len(whole) < len(every)
     assert part.keys.tolist() == whole.keys[: len(part)].tolist()
     assert not any(each.is_complete for each in seen[:-1])
-    # Those of an incomplete standing are compared for a limited time.
+    # The bicliques of an incomplete standing are compared for a limited time.
     given = list[float]()
     monkeypatch.setattr(results, "within", lambda seconds, taken, *asked: given.append(seconds) or taken(*asked, never))
     standing = results.Standing(ranked[1], every, np.inf)

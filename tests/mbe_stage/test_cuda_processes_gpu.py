@@ -115,5 +115,5 @@ def test_ctrl_c_between_quanta() -> None:
     assert stdout.splitlines()[-1] == f"interrupted {2**9 - 2}"
     found, shares = zip(*(line.split() for line in quanta), strict=True)
     assert 0 < int(found[0]) < int(found[1])
-    # Of 52 roots the largest have started and are not done.
+    # The largest of the 52 roots have started and are not done.
     assert float(shares[0]) <= float(shares[1]) < 0.9

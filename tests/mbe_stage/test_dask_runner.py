@@ -234,7 +234,7 @@ def test_a_job_beyond_a_worker_s_memory_is_refused(client: Any) -> None:
 
 
 def test_other_versions_are_refused(runner: DaskRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of this process; the workers have the unchanged module.
+    # In this process only; the workers have the unchanged module.
     monkeypatch.setattr(lease_work, "version", lambda _: "0.1")
     with pytest.raises(EngineUnavailable, match=r"worker tcp://.* has mbe-stage .*, and this process 0\.1: expected"):
         enumerate_into(CountSink(), random_graph(5, 5, 0.5), None, Execution(runner=runner), "cpu")

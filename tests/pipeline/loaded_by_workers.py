@@ -1,7 +1,7 @@
 """Imports and loads what cluster workers need: a worker forked from a process that imported this starts at once.
 
-Python's fork server, which Dask's nannies are told to use (`forked_workers`), imports it, and so does
-`scheduler_nursery`. It leaves no thread running.
+Python's fork server imports it; `forked_workers` makes Dask's nannies use that server. `scheduler_nursery` imports it,
+too. It leaves no thread running.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rule of reading: a file is read as the graph that was written, or refused with a remedy that leads to it.
 
 A graph is written in every supported format and dialect, under every suffix. Reading gives exactly its edges by key,
-or a refusal with settings, at least one of which leads to the graph.
+or a refusal with settings. At least one of the settings leads to the graph.
 """
 
 from __future__ import annotations

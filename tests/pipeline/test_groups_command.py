@@ -137,7 +137,7 @@ def test_an_empty_list_is_explained(tmp_path: Path) -> None:
 def test_the_best_surprise_is_stated_and_verified(tmp_path: Path) -> None:
     made = run(settings(tmp_path / "a"), EDGES)
     path = made.run_dir / "groups.parquet"
-    # Of all bicliques; those of the list are inside larger groups.
+    # This counts all bicliques; the bicliques of the list are inside larger groups.
     short = run(settings(tmp_path / "b", groups={"kind": "short_list"}), EDGES).run_dir
     best = max(row["surprise"] for row in rows(short, "groups"))
     assert float(pq.read_schema(path).metadata[BEST_SURPRISE]) == best

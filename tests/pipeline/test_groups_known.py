@@ -361,7 +361,7 @@ def test_a_case_keeps_its_id_while_most_of_it_is_there() -> None:
     # Half is not a majority; of two parts, the larger one keeps the id.
     assert kept([0, 1, 2, 3, 4], [5, 6, 7, 8, 9]) == {}
     assert kept([0, 1, 2], [3, 4, 5, 6, 7, 8, 9]) == {1: "ten"}
-    # Of two merged cases, the one with more of its members there keeps its id.
+    # If two cases merge, the one with more of its members there keeps its id.
     assert kept([*range(10), *range(20, 24)]) == {0: "ten"}
     assert kept([*range(6), *range(20, 24), 50]) == {0: "ten"}
     # Growth does not matter.

@@ -34,7 +34,7 @@ BORDER = 1_600_000_000 // WIDTH * WIDTH
 
 
 def events(seed: int = 1) -> pa.Table:
-    """Random actions over twelve weeks, and three rings, one of which acts around the end of a bucket."""
+    """Random actions over twelve weeks, and three rings. One ring acts around the end of a bucket."""
     dice = random.Random(seed)
     found = [
         (f"u{dice.randrange(25):02}", dice.randrange(20), BORDER + dice.randrange(-6 * WIDTH, 6 * WIDTH))

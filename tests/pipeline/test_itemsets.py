@@ -224,7 +224,7 @@ def test_rules_are_the_minimal_non_redundant_ones() -> None:
 
 
 def lattice_of(matrix: np.ndarray) -> tuple[set[tuple[tuple[int, ...], tuple[int, ...]]], set[tuple[int, ...]]]:
-    """Return all concepts, and the pairs of extents of which one covers the other, by definition."""
+    """Return all concepts and the pairs of extents where one covers the other, by definition."""
     n_rows, n_columns = matrix.shape
     concepts = set()
     for size in range(n_columns + 1):

@@ -1,6 +1,6 @@
 """Processes that are killed while they hold a GPU; their runs are resumed on the same device.
 
-Run with `make test-gpu`: a hundred rounds, of which ``pytest -m "gpu and not slow"`` has ten.
+Run with `make test-gpu`: a hundred rounds; ``pytest -m "gpu and not slow"`` runs ten of them.
 """
 
 from __future__ import annotations

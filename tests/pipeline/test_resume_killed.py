@@ -171,7 +171,7 @@ def test_ctrl_c_waits_for_no_last_checkpoint(nursery, tmp_path, edges, undisturb
     settings["output"]["checkpoint_seconds"] = 3600
     nursery.begin(settings)
     nursery.wait_for("running")
-    # Some more blocks, each of which takes a hundredth of a second, so there are results to save.
+    # Some more blocks of a hundredth of a second each, so there are results to save.
     time.sleep(0.1)
     assert nursery.ended_by(signal.SIGINT) == INTERRUPTED
     assert RunStore(tmp_path).runs() == []

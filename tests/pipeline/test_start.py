@@ -36,7 +36,7 @@ LIGHT = {
     "mbe_stage.shared_neighbours.problem",
 }
 
-# Prints the packages of which a step has imported something.
+# Prints the packages that a step has imported from.
 _NEW_IN_READING = """
 import sys
 from mbe_stage.pipeline import Config, count

@@ -71,7 +71,7 @@ def leaves(value: Any, path: tuple = ()) -> Iterator[tuple]:
 
 
 def forgeries(value: Any) -> list[Any]:
-    """Return other values, some of which are valid in this place."""
+    """Return other values. Some of them are valid in this place."""
     if isinstance(value, list):
         return [["forged"]]
     if isinstance(value, dict):

@@ -47,7 +47,7 @@ class Found:
     sink : callable
         Makes a sink from a directory and the options of a sink.
     leases : list of list of block
-        Results of some leases, one of which has none.
+        Results of some leases; one lease has none.
     """
 
     name: str

@@ -38,8 +38,7 @@ class Bounds:
     min_left, min_right : int
         Fewest vertices on each side.
     missing : int
-        Number of right vertices that may be added to a maximal biclique (`completing`). Bands and queries are for
-        maximal bicliques before completion.
+        Number of right vertices that `completing` may add. Bands and queries are for bicliques before that.
     """
 
     by: str
@@ -75,7 +74,7 @@ class Bounds:
         vertices of a real graph have so many neighbours on both sides: progressive bounding (Lyu et al., Maximum
         Biclique Search at Billion Scale, VLDB 2020).
         """
-        # Of the left members, the one with the lowest degree bounds the right size, and the reverse.
+        # The left member with the lowest degree bounds the right size, and the reverse.
         more = self.missing
         by_left = self.codes(np.arange(1, graph.n_left + 1), more - np.sort(-graph.left_degrees))
         by_right = self.codes(-np.sort(-graph.right_degrees), np.arange(1 + more, graph.n_right + 1 + more))

@@ -41,8 +41,7 @@ from mbe_stage.tasks import Task, ranges_of
 
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
-# Factor for the next threshold and caution for its steps; growth of the number of ranked bicliques if overlap removes
-# too many.
+# Factor for the next threshold, caution for its steps, growth of the ranked number if overlaps remove too many.
 _NEXT, _CAUTION, _MORE = 0.7, 0.9, 4
 _SMALL_BLOCK = 1 << 16
 

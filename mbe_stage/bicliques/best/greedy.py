@@ -50,8 +50,7 @@ def _greedy(offsets, members, other_offsets, other_members, roots, of_sum, of_le
     roots : int64
         The rows to start from.
     of_sum, of_least : int
-        The score is the number of edges, plus `of_sum` times the sum of both sizes and `of_least` times the smaller
-        one.
+        The score is the number of edges + `of_sum` * the sum of both sizes + `of_least` * the smaller size.
     min_columns, min_rows : int
     """
     counts, is_inside = np.zeros(offsets.size - 1, np.int32), np.zeros(other_offsets.size - 1, np.bool_)

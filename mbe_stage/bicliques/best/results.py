@@ -75,8 +75,7 @@ class Standing:
     ranked : Ranked
         The best bicliques so far, ignoring overlaps.
     bound : float
-        No other biclique has a higher score. It is at least the best score; once the search is complete, the lowest
-        one.
+        No other biclique has a higher score. At least the best score; the lowest one of a complete search.
     is_complete : bool
     n_new : int
         Number of bicliques beyond those of earlier standings.

@@ -71,7 +71,7 @@ def closed_sets(candidates, excluded):
 
 @njit(inline="always")
 def wide_subsets(least):
-    """The subsets that hold at least so many columns."""
+    """Return the subsets with at least this number of columns."""
     return _WIDE_SUBSETS[min(least, CLOSED_SET_WIDTH + 1)]
 
 

@@ -25,7 +25,7 @@ from mbe_stage.runtime.jit import compiled
 _U = np.uint64
 _ONE = _U(1)
 UNWEIGHED = 3
-"""Up to this minimum of left vertices, columns need no weights: one that stands for several, and any other, do."""
+"""Largest minimum of left vertices for which columns need no weights: a heavy column and any other one are enough."""
 
 _accepts = njit(inline="always")(are_met)
 

@@ -187,7 +187,7 @@ def _emit(child, below, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
-    """Return True if the quantum has to end, and the end of this warp's children, some of which it may have donated."""
+    """Donate children if warps are idle. Return True if the quantum has to end, and the end of the own children."""
     if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
         end_overdue_quantum(launch)
     signal = read_shared(launch.control, layout.SIGNAL)

@@ -392,7 +392,7 @@ def _visit_list_child(node, child, rows, columns, is_grouped, left_most, verdict
     If at most 32 are left, `bits` has the columns of each row. If `is_grouped`, `columns` are its groups. Its left set
     has `left_most` of the user's vertices; 0 if that is not known.
 
-    Returns a status, the `Rows`, of which those that hold a group may be new, and the `Columns`.
+    Returns a status, the `Rows` and the `Columns`. The rows that hold a group may have changed.
     """
     if rows.most_earlier == child.whole:
         return layout.DONE, rows, no_columns()

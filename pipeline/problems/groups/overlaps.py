@@ -31,7 +31,7 @@ class Held:
 def overlaps(groups: Held, others: Held) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield pairs in batches: rows of `groups`, rows of `others`, and the number of common values.
 
-    Batches bound the memory: a value in many groups makes many pairs, of which callers keep few.
+    Batches bound the memory: a value in many groups makes many pairs, and callers keep few of them.
     """
     distinct = np.unique(np.concatenate([groups.numbers, others.numbers]))
     one, other = (

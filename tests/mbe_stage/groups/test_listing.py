@@ -103,7 +103,7 @@ def test_no_near_copies_as_sets_say(overlap: float) -> None:
     n_kept = set()
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        # Of vertices of different frequency.
+        # The vertices differ in frequency.
         shares = rng.dirichlet(np.full(14, 0.5)) + 0.01
         sizes = rng.integers(1, 7, 60)
         lefts = [sorted(rng.choice(14, size, False, shares / shares.sum()).tolist()) for size in sizes]

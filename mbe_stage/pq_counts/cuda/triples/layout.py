@@ -16,7 +16,7 @@ WINDOW, AREA = 4096, 7168
 """Ranks of a window, and 32-bit words of the area for masks: with `SMALL` counters of leaves, they fill a block's
 shared memory."""
 HEAD = 64
-"""Number of rows of the highest ranks, most of which share columns with each other. A lane's word has a bit for each,
+"""Number of rows of the highest ranks. Most of them share columns with each other. A lane's word has a bit for each,
 and the area has room for a counter of each pair and some words of their masks."""
 LEAST_CHUNK, USUAL_CHUNK = 8, 32
 """Words of a mask that are made at a time if not all fit: the least number in shared memory, and the number in device
