@@ -22,7 +22,7 @@ import pytest
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.bicliques import engine_cuda, reference
-from mbe_stage.bicliques.cuda import prepare
+from mbe_stage.bicliques.cuda import device_memory, prepare
 from mbe_stage.bicliques.cuda import session as biclique_session
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cuda as clique_engine
@@ -85,7 +85,8 @@ def main() -> int:
             work(ROOMY, ROOMY)
         if "cliques" in options.of:
             find_cliques({"n_blocks": 4}, CliqueTechniques.without("donation"))
-        for module in (biclique_session, counting_session, search_session, local_session, clique_session):
+        sessions = (biclique_session, counting_session, search_session, local_session, clique_session)
+        for module in (device_memory, *sessions):
             module.cp = _Filled()
     if options.work:
         tight = (

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from mbe_stage import BicliqueQuery
 from mbe_stage.bicliques import engine_cuda
+from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.memory_plan import (
     ReducedSizes,
@@ -27,6 +29,7 @@ from mbe_stage.bicliques.cuda.memory_plan import (
     with_space_in_pool,
 )
 from mbe_stage.bicliques.cuda.techniques import Techniques
+from mbe_stage.bicliques.results import Detail
 from mbe_stage.device import available, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 from tests.guarding_figures import changes
@@ -242,6 +245,15 @@ def test_kernels_compile_for_both_architectures_as_recorded(kernels: str) -> Non
         assert resources["registers"] <= 128
         assert resources["shared_bytes"] <= 48 << 10
         assert resources["spill_store_bytes"] <= SPILLED.get(kernel.split()[0], 0), kernel
+
+
+def test_every_detail_has_an_output_mode() -> None:
+    unconstrained, constrained = (
+        [layout.mode_of(detail, size_constraints(query)) for detail in Detail]
+        for query in (BicliqueQuery(), BicliqueQuery(min_right=2))
+    )
+    assert unconstrained == [layout.COUNT, layout.SIZES, layout.MEMBERS, layout.MEMBERS]
+    assert constrained == [layout.WITHIN, layout.SIZES, layout.CONSTRAINED, layout.CONSTRAINED]
 
 
 def test_importing_the_engine_needs_no_gpu_library() -> None:

@@ -224,6 +224,8 @@ def mode_of(detail: Detail, constraints: np.ndarray) -> int:
     constraints : (6,) int64
         As in `layout.Pool`.
     """
-    if constraints[ACTIVE]:
-        return {Detail.COUNT: WITHIN, Detail.SIZES: SIZES, Detail.MEMBERS: CONSTRAINED}[detail]
-    return {Detail.COUNT: COUNT, Detail.SIZES: SIZES, Detail.MEMBERS: MEMBERS}[detail]
+    if detail == Detail.SIZES:
+        return SIZES
+    if detail == Detail.COUNT:
+        return WITHIN if constraints[ACTIVE] else COUNT
+    return CONSTRAINED if constraints[ACTIVE] else MEMBERS
