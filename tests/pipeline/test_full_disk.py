@@ -15,6 +15,7 @@ from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     IN_ROUNDS,
+    SORTED_TOO,
     assert_as_undisturbed,
     config_for,
     edges,
@@ -87,6 +88,7 @@ def fill_and_resume_there(nursery: RunNursery, staging_dir: Path, edges: Path, u
 
 
 @pytest.mark.skipif(not may_mount(), reason="no disk can be mounted in a namespace here")
+@SORTED_TOO
 @IN_ROUNDS
 def test_a_disk_that_is_full_at_some_moment(nursery, rounds, tmp_path, edges, undisturbed) -> None:
     in_rounds(
