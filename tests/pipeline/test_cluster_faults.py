@@ -272,14 +272,11 @@ def in_rounds(
     assert has_happened(), f"no part came late, or the late worker had none, seed {seed}"
 
 
-# Faults do not affect the sorting that follows, so two of them are enough.
-OF_SORTED = ("one is killed", "one comes late")
-
-
+# Faults do not affect the sorting that follows, so one of them is enough.
 @pytest.mark.parametrize(
     ("undisturbed", "fault"),
     [(False, fault) for fault in FAULTS]
-    + [pytest.param(True, fault, marks=[] if fault in OF_SORTED else pytest.mark.slow) for fault in FAULTS],
+    + [pytest.param(True, fault, marks=[] if fault == "one is killed" else pytest.mark.slow) for fault in FAULTS],
     indirect=["undisturbed"],
 )
 @IN_ROUNDS
