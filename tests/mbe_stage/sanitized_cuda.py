@@ -56,7 +56,7 @@ QUERIES = (
     BicliqueQuery(min_left=2, min_right=2),
     BicliqueQuery(min_left=3, min_right=4, min_edges=14),
 )
-ROOMY = {"n_blocks": 4}
+ROOMY = {"n_blocks": 4, "words": 1 << 14, "nodes": 1 << 12}
 TIGHT = {"n_blocks": 4, "words": 128, "nodes": 8, "quantum_seconds": 20.0}
 TIGHT_OUTPUT = TIGHT | {"members": 1 << 14, "descriptors": 1 << 12, "chunk_members": 64}
 TIGHT_COUNTING = {"n_blocks": 4, "narrow": 6, "pool_words": 64, "n_nodes": 2, "quantum_seconds": 20.0}
