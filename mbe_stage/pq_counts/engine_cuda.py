@@ -289,10 +289,9 @@ def device_search(
     core, known, roots, rows, works = _wanted(here, query, job, known, None if tasks is None else tuple(tasks))
     search: Counting | None = None
     if isinstance(core, CoreInParts):
-        raise _does_not_fit(
-            job,
-            "several devices share a graph that each of them holds: raise device_memory_bytes, or leave devices out, "
-            "to count it in parts",
+        raise MemoryBudgetExceeded(
+            f"the graph does not fit {job.budget:,} bytes of device memory, and several devices share a graph that "
+            "each of them holds: raise device_memory_bytes, or leave devices out, to count it in parts"
         )
     if core is not None:
         most_saved = execution.memory_budget_bytes // _SAVED_SHARE
@@ -317,10 +316,6 @@ def _check_shared(part: Reduced, detail: Detail, *, is_searched: bool) -> None:
         raise InvalidArgument(f"several devices do not share {what}: leave devices out, one device counts them")
 
 
-def _does_not_fit(job: Job, why: str) -> MemoryBudgetExceeded:
-    return MemoryBudgetExceeded(f"the graph does not fit {job.budget:,} bytes of device memory, and {why}")
-
-
 def _wanted(
     graph: BipartiteCSR, query: PqQuery, job: Job, known: list[Leaves], tasks: Remaining | None
 ) -> tuple[WholeCore | CoreInParts | None, list[Leaves], Callable[[], Roots], np.ndarray | None, list[Arrays]]:
@@ -335,10 +330,9 @@ def _wanted(
     if tasks is None:
         return core, known, roots, None, []
     if isinstance(core, CoreInParts) and any(isinstance(each, OpenWork) for each in tasks):
-        raise _does_not_fit(
-            job,
-            "saved work continues on a whole graph: raise device_memory_bytes, resume on a GPU like the one that saved "
-            "it, or start over without --resume",
+        raise MemoryBudgetExceeded(
+            f"the saved work of the run continues on a whole graph, which does not fit {job.budget:,} bytes: raise "
+            "device_memory_bytes, resume on a GPU like the one that saved it, or start over without --resume"
         )
     work = open_work_of(tasks, roots(), core.form if isinstance(core, WholeCore) else "")
     rows = positions(ranges_of([each for each in tasks if each is not work], roots())) - 1

@@ -73,20 +73,19 @@ class Counting(SavingSearch[Counted]):
     def __init__(
         self, search: AllocatedSearch, tasks: RowTasks | None, budget: int, most_saved: int, works: Sequence[Arrays]
     ) -> None:
-        super().__init__(search.session, budget, "" if tasks is None else tasks.form, most_saved)
+        form = "" if tasks is None else tasks.form
+        super().__init__(search.session, budget, lambda: self._rows.identity, form, most_saved)
         self._search, self._tasks, self.works = search, tasks, works
 
     @property
-    def identity(self) -> Roots:
-        """The roots of tasks."""
+    def _rows(self) -> RowTasks:
         assert self._tasks is not None
-        return self._tasks.identity
+        return self._tasks
 
     @property
     def costs(self) -> np.ndarray:
         """Expected work below each row."""
-        assert self._tasks is not None
-        return self._tasks.costs
+        return self._rows.costs
 
     def _ahead(self) -> np.ndarray | None:
         rows = self.session.roots_ahead()
@@ -98,5 +97,4 @@ class Counting(SavingSearch[Counted]):
 
     def remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
         """Return the tasks for these rows and for the rows of later searches."""
-        assert self._tasks is not None
-        return self._tasks.of(np.concatenate([roots, self._tasks.before(self._search.n_rows_later)]))
+        return self._rows.of(np.concatenate([roots, self._rows.before(self._search.n_rows_later)]))

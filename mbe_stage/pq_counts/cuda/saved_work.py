@@ -64,7 +64,7 @@ def _are_nodes(nodes: np.ndarray, n_words: int, sizes: SearchSizes, keys: KeyLay
     are_right &= size == np.where(is_frame, layout.MATRIX_WORDS, n_matrix)
     n_pivots = np.where(kind & layout.COLUMN_PIVOT, n_columns, n_rows)
     are_right &= pivot < np.where(is_frame, 2 * layout.FRAME_WIDTH, n_pivots)
-    is_wide = (n_rows <= sizes.max_matrix_rows) & (n_columns > 0) & (n_columns <= sizes.max_row_degree)
+    is_wide = (n_rows > 0) & (n_rows <= sizes.max_matrix_rows) & (n_columns > 0) & (n_columns <= sizes.max_row_degree)
     return bool((are_right & (is_frame | (is_wide & (n_matrix <= sizes.max_node_words)))).all())
 
 

@@ -27,7 +27,7 @@ from mbe_stage.pq_counts.cuda.layout import Device, Graph, Warps
 from mbe_stage.pq_counts.cuda.leaf_table import leaves_in
 from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.search.cuda.saved_work import Arrays, merged, nodes_of
+from mbe_stage.search.cuda.saved_work import Arrays, nodes_of
 from mbe_stage.search.cuda.session import KeptNodes, PoolSession
 
 
@@ -103,18 +103,6 @@ class PendingTasks:
     def _add(self, node: _PendingNode) -> None:
         self.n_words += whole_lines(node.words.size)
         heapq.heappush(self._nodes, (node.words.size, next(self._order), node))
-
-    def saved(self) -> Arrays:
-        """Return all nodes and roots as saved work."""
-        nodes = [node for _, _, node in self._nodes]
-        fields = np.array([node.fields for node in nodes], np.int64).reshape(-1, layout.NODE_FIELDS)
-        fields[:, layout.OFFSET] = np.cumsum(fields[:, layout.WORDS]) - fields[:, layout.WORDS]
-        tasks = [(number, child) for number, node in enumerate(nodes) for child in node.children]
-        return {
-            "order": np.array(self._roots, np.int32),
-            "nodes": nodes_of(fields, np.array(tasks, np.int64).reshape(-1, 2)),
-            "words": np.concatenate([np.empty(0, np.uint32), *(node.words for node in nodes)]),
-        }
 
     def load(self, device: Device, plan: MemoryPlan, state: np.ndarray, control: np.ndarray) -> None:
         """Load the smallest nodes, which end first, or else roots, so that half of the device's memory stays free.
@@ -279,24 +267,23 @@ class Session(PoolSession):
         self._drop_waiting()
 
     def saved(self, most_bytes: int) -> Arrays | None:
-        """Copy the work in progress and the roots ahead to the host; None if it is too large.
+        """Copy the work in progress and the roots ahead to the host; None if it is too large, or if nodes wait there.
 
         Called between two quanta, after the leaves have been taken. The work continues here.
         """
         pending, children = cp.asnumpy(self._warps.state[:, [layout.PENDING_NODE, layout.PENDING_CHILD]]).T
         kept, ahead = KeptNodes(self._device.nodes, pending, self._plan.all_words), self.roots_ahead()
-        n_words, n_nodes = kept.n_words + self._waiting.n_words, kept.n + pending.size + len(self._waiting)
-        if 4 * n_words + 8 * layout.NODE_FIELDS * n_nodes + 4 * ahead.size > most_bytes:
+        n_bytes = 4 * (kept.n_words + ahead.size) + 8 * layout.NODE_FIELDS * (kept.n + pending.size)
+        if self._waiting or n_bytes > most_bytes:
             return None
         is_child = pending >= 0
         tasks = np.stack([kept.numbers(pending[is_child]), children[is_child]], axis=1)
         roots = children[pending == layout.ROOT], self._undone_roots, ahead
-        here = {
+        return {
             "order": np.concatenate(roots).astype(np.int32),
             "nodes": nodes_of(cp.asnumpy(kept.placed()), tasks),
             "words": kept.to_host(self._device.words, self._plan.moved_words),
         }
-        return merged([here, self._waiting.saved()])
 
     def load(self, work: Arrays) -> None:
         """Begin with saved work, checked to fit this core; this session must have none in progress.

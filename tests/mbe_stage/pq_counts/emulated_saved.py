@@ -24,7 +24,7 @@ from tests.mbe_stage import graphs
 from tests.mbe_stage.emulated_saved import copied, main, said_of
 from tests.mbe_stage.pq_counts.emulated_counts import specified, use_the_emulator
 
-# Frames and wide nodes; nodes that wait on the host; little memory in one search, plenty in the next.
+# Frames and wide nodes; little memory in one search, where loaded nodes wait on the host, and plenty in the next.
 SIZES: list[dict[str, Any]] = [
     {"quantum_seconds": 1e-3},
     {"narrow": 6, "quantum_seconds": 1e-3},
@@ -126,6 +126,7 @@ WRONG: list[tuple[str, Callable[[dict[str, np.ndarray]], Any]]] = [
     ),
     ("nodes", _at(True, layout.MISSING, 0)),
     ("nodes", _at(False, layout.N_ROWS, MANY)),
+    ("nodes", _at(False, layout.N_ROWS, 0)),
     ("nodes", _at(False, layout.N_COLUMNS, 0)),
     ("words", _last_word),
 ]
