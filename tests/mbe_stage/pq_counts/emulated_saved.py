@@ -141,7 +141,7 @@ def refused(launcher: Any, _: Any = None) -> Iterator[dict[str, Any]]:
     works: list[OpenWork] = []
     while len({kind for work in works for kind in work.arrays["nodes"][:, layout.KIND] == layout.IS_FRAME}) < 2:
         launcher.seed += 1
-        work = ended((graph, query), None, dice, PqSink(query), (1, 3)[launcher.seed % 2])
+        work = ended((graph, query), None, dice, PqSink(query), (0, 3)[launcher.seed % 2])
         works += [] if work is None else [work]
     arrays = merged([work.arrays for work in works]) | {"order": works[0].arrays["order"]}
     work, noted = replace(works[0], arrays=arrays), list[Any]()
