@@ -124,7 +124,7 @@ WRONG: list[tuple[str, Callable[[dict[str, np.ndarray]], Any]]] = [
             (layout.KEY, (1 << layout.KEY_BITS) - 1),
         )
     ),
-    ("nodes", _at(True, layout.MISSING, 0)),
+    ("nodes", _at(True, layout.END, 66)),
     ("nodes", _at(False, layout.N_ROWS, MANY)),
     ("nodes", _at(False, layout.N_ROWS, 0)),
     ("nodes", _at(False, layout.N_COLUMNS, 0)),
