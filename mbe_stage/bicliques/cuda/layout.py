@@ -194,7 +194,8 @@ NEEDED_POOL = 4
 NEEDED_MEMBERS = 5
 QUANTUM_NS = 6
 CHUNK_MEMBERS = 7
-CONTROL_64_FIELDS = 8
+ALL_FOUND = 8  # bicliques counted so far by all warps; each adds its own at the end of a quantum
+CONTROL_64_FIELDS = 9
 
 # Status bits.
 TIME_OVER = 1

@@ -160,7 +160,7 @@ class Session:
         if self._stop_words is not None:
             # A thread that stops it uses the same driver.
             wait_for_device()
-        self._control.finish(self._warps.state[:, layout.FOUND])
+        self._control.finish()
         self.n_quanta += 1
         self.status = int(self._control.host[layout.STATUS])
         if self.status == 0 and self._is_stopped:
