@@ -244,9 +244,13 @@ def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
 
 @cuda.jit(device=True, forceinline=True)
 def count_small(node, child, n_columns, seen, verdict, own, pool, mode):
-    """Count the bicliques of a child and its subtree, if its subsets of columns fit a closed-set bitmap."""
+    """Count the bicliques of a child and its subtree, if its subsets of columns fit a closed-set bitmap.
+
+    If it is no list, `subsets` is empty before, or has its rows already.
+    """
     subsets = own.subsets
-    clear_subsets(subsets)
+    if seen.is_list:
+        clear_subsets(subsets)
     tile = np.int32(0)
     while tile < seen.n_nonzero:
         row = _NONE
@@ -305,10 +309,11 @@ def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
     is_excluded = is_excluded or (n_columns == 1 and singles.earlier != 0)
     if is_excluded or (seen.is_list and n_candidates == 0):
         return layout.DONE
-    if _U(singles.later & _U(_ONE << _U(cuda.laneid))) != 0:
-        words[_U(first + 1 + n_candidates + rank(singles.later))] = _U(_ONE << _U(cuda.laneid))
+    later = _NONE if n_columns == 1 else singles.later
+    if _U(later & _U(_ONE << _U(cuda.laneid))) != 0:
+        words[_U(first + 1 + n_candidates + rank(later))] = _U(_ONE << _U(cuda.laneid))
     cuda.syncwarp()
-    n_candidates = np.int32(n_candidates + count_bits(singles.later))
+    n_candidates = np.int32(n_candidates + count_bits(later))
     excluded_at = np.int32(first + 1 + n_candidates)
     union = union_of(words, first + 1, n_candidates)
     given = Earlier(np.int32(0), n_excluded, n_excluded, np.int32(0))
