@@ -7,6 +7,9 @@ columns at one place: rows with one column, and with several. Only for the latte
 A bitmap has 32 words or more, a power of two. Row r is bit r // n of word r % n, so that frequent rows, which have the
 highest numbers, are in different words. The whole graph has no bitmaps, nor have kernels that write: there, rows with
 one column matter, too.
+
+Bitmaps are written once the node is published, so that other warps need not wait for them. Until they are complete, its
+children read lists. Bitmaps have cache lines of their own, which no warp has read before.
 """
 
 from __future__ import annotations
@@ -16,9 +19,9 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import add_subset
-from mbe_stage.bicliques.cuda.subgraph_parts import entry
+from mbe_stage.bicliques.cuda.subgraph_parts import clear_ints, entry
 from mbe_stage.bicliques.cuda.techniques import BITMAPS
-from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero
+from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero, behind_paths, end_to_end, paths_at
 from mbe_stage.device.intrinsics import onward
 from mbe_stage.device.warp import ALL, count_bits, first_bit, lowest_bits, next_tile, or_all, shuffle_word
 
@@ -41,6 +44,52 @@ def shift_of(n_columns, n_rows, n_edges, launch):
         shift = np.int32(shift + 1)
     is_sparse = np.int64(n_columns) << shift > np.int64(_WORDS_PER_EDGE) * n_edges
     return np.int32(0 if is_sparse or np.int32(32 << shift) < n_rows else shift)
+
+
+@cuda.jit(device=True, forceinline=True)
+def write_bitmaps(number, new, n_columns, pool):
+    """Write the bitmaps of a node, given by its number and parts, and say so."""
+    numbers = pool.ints
+    group = np.int32(0)
+    while group < n_columns:
+        clear_ints(
+            numbers, np.int64(entry(new, new.bitmaps + _U(group << new.shift))), _words_of(group, n_columns, new)
+        )
+        column = np.int32(group + cuda.laneid)
+        start, length = np.int32(0), np.int32(0)
+        if column < n_columns:
+            start = numbers[entry(new, new.column_offsets + column)]
+            length = np.int32(numbers[entry(new, new.column_offsets + column + 1)] - start)
+        paths = end_to_end(length, start)
+        tile = np.int32(0)
+        while tile < paths.total:
+            path_0, path_1, path_2, path_3 = paths_at(tile, paths, new, numbers, True)
+            _set_bit(path_0, group, new, numbers)
+            _set_bit(path_1, group, new, numbers)
+            _set_bit(path_2, group, new, numbers)
+            _set_bit(path_3, group, new, numbers)
+            tile = behind_paths(tile, True)
+        group = next_tile(group)
+    cuda.threadfence()
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        cuda.atomic.exch(pool.nodes[number], layout.NODE_SHIFT, new.shift)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _words_of(group, n_columns, new):
+    """Words of the bitmaps of up to 32 columns from `group` on."""
+    return np.int32(min(np.int32(n_columns - group), 32) << new.shift)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _set_bit(path, group, new, numbers):
+    """Note the row of a path in the bitmap of its column."""
+    row, holder = path
+    if row >= 0:
+        word = _U(_U(_U(group + holder) << _U(new.shift)) + _U(row & np.int32((1 << new.shift) - 1)))
+        cuda.atomic.or_(numbers, entry(new, new.bitmaps + word), np.int32(_U(_ONE << _U(row >> new.shift))))
 
 
 @cuda.jit(device=True, forceinline=True)

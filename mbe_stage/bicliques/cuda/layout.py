@@ -144,7 +144,7 @@ NO_COLUMN = -1
 NODE_OFFSET, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, NODE_SIZE, NODE_IS_OWNED = range(9)
 NODE_ROOT = 9  # the row whose subtree it is in; node 0 has none
 NODE_RIGHT = 10  # in `WITHIN`, fewest of the user's right vertices in its path
-NODE_SHIFT = 11  # logarithm of the words of each column's bitmap of rows; 0 without bitmaps
+NODE_SHIFT = 11  # logarithm of the words of each column's bitmap of rows; 0 until they are written
 NODE_FIELDS = 16
 
 # Fields of a bitset frame.

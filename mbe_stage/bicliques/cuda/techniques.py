@@ -59,5 +59,15 @@ class Techniques(TechniqueSwitches):
     @property
     def kernel_mask(self) -> int:
         """Bits of the techniques that the kernel is compiled with."""
-        names = ("merging", "closed_sets", "dominated", "words", "splitting", "upper_bits", "ahead", "settling", "bitmaps")
+        names = (
+            "merging",
+            "closed_sets",
+            "dominated",
+            "words",
+            "splitting",
+            "upper_bits",
+            "ahead",
+            "settling",
+            "bitmaps",
+        )
         return self._mask_of(*names)
