@@ -52,9 +52,8 @@ def write_bitmaps(number, new, n_columns, pool):
     numbers = pool.ints
     group = np.int32(0)
     while group < n_columns:
-        clear_ints(
-            numbers, np.int64(entry(new, new.bitmaps + _U(group << new.shift))), _words_of(group, n_columns, new)
-        )
+        n_words = np.int32(min(np.int32(n_columns - group), 32) << new.shift)
+        clear_ints(numbers, np.int64(entry(new, new.bitmaps + _U(group << new.shift))), n_words)
         column = np.int32(group + cuda.laneid)
         start, length = np.int32(0), np.int32(0)
         if column < n_columns:
@@ -75,12 +74,6 @@ def write_bitmaps(number, new, n_columns, pool):
     if cuda.laneid == 0:
         cuda.atomic.exch(pool.nodes[number], layout.NODE_SHIFT, new.shift)
     cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def _words_of(group, n_columns, new):
-    """Words of the bitmaps of up to 32 columns from `group` on."""
-    return np.int32(min(np.int32(n_columns - group), 32) << new.shift)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -24,9 +24,10 @@ class Pool(NamedTuple):
     """Induced subgraphs in CSR, the whole graph being node 0.
 
     A node is written once, before its `END`, and never changes. Its segment of `ints` contains, in this order: offsets
-    and ids of its columns' vertices, row ids, row offsets, column offsets, row members, column members, path, bitmaps of
-    columns (`column_bitmaps`). Excluded rows come first; the cursor starts behind them. If only sizes are written, the offsets of the columns' vertices
-    count the user's, and there are no ids but those of node 0.
+    and ids of its columns' vertices, row ids, row offsets, column offsets, row members, column members, path. Excluded
+    rows come first; the cursor starts behind them. If only sizes are written, the offsets of the columns' vertices
+    count the user's, and there are no ids but those of node 0. Bitmaps of the columns may follow, on cache lines of
+    their own; they are written behind the `END` (`column_bitmaps`).
 
     Attributes
     ----------
