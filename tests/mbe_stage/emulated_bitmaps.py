@@ -12,7 +12,7 @@ import numpy as np
 from mbe_stage.bicliques.cuda import layout
 from tests.mbe_stage import emulated_cuda, warp_emulator
 
-_N_GRAPHS = 60
+_N_GRAPHS = 24
 _TABLE = 512
 
 

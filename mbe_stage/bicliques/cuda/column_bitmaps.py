@@ -30,8 +30,8 @@ _ONE = _U(1)
 _NONE = _U(0)
 _FEWEST_BITS = 5
 """Logarithm of the fewest words of a bitmap: one for each lane."""
-_WORDS_PER_EDGE = 16
-"""Most words of bitmaps for each edge: sparser nodes have none."""
+_WORDS_PER_EDGE, _MOST_WORDS = 16, 1 << 28
+"""Most words of bitmaps for each edge, and in all: sparser and larger nodes have none."""
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -42,14 +42,16 @@ def shift_of(n_columns, n_rows, n_edges, launch):
     shift = np.int32(_FEWEST_BITS)
     while np.int32(32 << shift) < n_rows and np.int32(1 << shift) < layout.MOST_BITMAP_WORDS:
         shift = np.int32(shift + 1)
-    is_sparse = np.int64(n_columns) << shift > np.int64(_WORDS_PER_EDGE) * n_edges
-    return np.int32(0 if is_sparse or np.int32(32 << shift) < n_rows else shift)
+    is_large = np.int64(n_columns) << shift > min(np.int64(_WORDS_PER_EDGE) * n_edges, np.int64(_MOST_WORDS))
+    return np.int32(0 if is_large or np.int32(32 << shift) < n_rows else shift)
 
 
 @cuda.jit(device=True, forceinline=True)
 def write_bitmaps(number, new, n_columns, pool):
     """Write the bitmaps of a node, given by its number and parts, and say so."""
     numbers = pool.ints
+    end = _U(new.path + _U(new.n_path))
+    clear_ints(numbers, np.int64(entry(new, end)), np.int32(new.bitmaps - end))
     group = np.int32(0)
     while group < n_columns:
         n_words = np.int32(min(np.int32(n_columns - group), 32) << new.shift)

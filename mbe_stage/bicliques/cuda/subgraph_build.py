@@ -401,7 +401,7 @@ def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
     shift = shift_of(n_columns, n_rows, n_edges, launch)
     size = np.int64(2 * n_columns + 2 + n_ids + 2 * n_rows + 1) + 2 * np.int64(n_edges) + n_path
     if shift > 0:
-        size += layout.ALIGNMENT + (np.int64(n_columns) << shift)
+        size = (size + layout.ALIGNMENT - 1) // layout.ALIGNMENT * layout.ALIGNMENT + (np.int64(n_columns) << shift)
     number, offset = _allocate(size, pool, launch)
     if number < 0:
         return layout.PAUSED
