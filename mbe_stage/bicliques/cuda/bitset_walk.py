@@ -244,9 +244,13 @@ def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
 
 @cuda.jit(device=True, forceinline=True)
 def count_small(node, child, n_columns, seen, verdict, own, pool, mode):
-    """Count the bicliques of a child and its subtree, if its subsets of columns fit a closed-set bitmap."""
+    """Count the bicliques of a child and its subtree, if its subsets of columns fit a closed-set bitmap.
+
+    If it is no list, `subsets` is empty before, or has its rows already.
+    """
     subsets = own.subsets
-    clear_subsets(subsets)
+    if seen.is_list:
+        clear_subsets(subsets)
     tile = np.int32(0)
     while tile < seen.n_nonzero:
         row = _NONE

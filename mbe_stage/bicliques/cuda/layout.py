@@ -26,7 +26,8 @@ class Pool(NamedTuple):
     A node is written once, before its `END`, and never changes. Its segment of `ints` contains, in this order: offsets
     and ids of its columns' vertices, row ids, row offsets, column offsets, row members, column members, path. Excluded
     rows come first; the cursor starts behind them. If only sizes are written, the offsets of the columns' vertices
-    count the user's, and there are no ids but those of node 0.
+    count the user's, and there are no ids but those of node 0. Bitmaps of the columns may follow, on cache lines of
+    their own; they are written behind the `END` (`column_bitmaps`).
 
     Attributes
     ----------
@@ -131,6 +132,9 @@ MOST_KEY_ROWS = 64
 MOST_MERGED = 1 << 13
 """Most left vertices for merging columns: twice the number of groups plus a count fits an int32."""
 
+MOST_BITMAP_WORDS = 256
+"""Most words of a column's bitmap of rows: with more, lists of rows are read faster."""
+
 PREFIX_ROWS = 64
 """Rows, the most frequent ones, that are bits of a column's word."""
 
@@ -141,6 +145,7 @@ NO_COLUMN = -1
 NODE_OFFSET, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, NODE_SIZE, NODE_IS_OWNED = range(9)
 NODE_ROOT = 9  # the row whose subtree it is in; node 0 has none
 NODE_RIGHT = 10  # in `WITHIN`, fewest of the user's right vertices in its path
+NODE_SHIFT = 11  # logarithm of the words of each column's bitmap of rows; 0 until they are written
 NODE_FIELDS = 16
 
 # Fields of a bitset frame.

@@ -130,6 +130,8 @@ def saved(
         return None
     kept = np.zeros((numbers.size, layout.NODE_FIELDS), np.int64)
     kept[:, _KEPT_FIELDS] = fields[numbers][:, _KEPT_FIELDS]
+    # Bitmaps of columns are not saved.
+    kept[:, layout.NODE_SIZE] = nodes.path + nodes.n_path - fields[numbers, layout.NODE_OFFSET]
     heads = np.stack([nodes.head, nodes.path]).T.reshape(-1), np.stack([nodes.n_head, nodes.n_path]).T.reshape(-1)
     arrays = {
         "nodes": kept,

@@ -111,6 +111,8 @@ class Search:
         Fields of the memory plan that are set by hand, for tests; may be empty.
     techniques : Techniques
         Techniques of the kernel and of the order of the rows.
+    at_once : bool
+        True if there are no barriers.
 
     Attributes
     ----------
@@ -137,6 +139,8 @@ class Search:
         tasks: Iterable[Task | OpenWork] | None,
         sizes: dict[str, Any],
         techniques: Techniques,
+        *,
+        at_once: bool = False,
     ) -> None:
         self.detail = detail
         self.list_sizes: ListSizes | None = None
@@ -147,7 +151,10 @@ class Search:
             # Members of wide groups would be written by one lane. Groups that fit a word are not lists.
             sorts = detail < Detail.MEMBERS and techniques.merging and techniques.words and techniques.prefixes
             n_blocks, by_degree = launch.resident_blocks(), techniques.ordering
-            prepared = prepare(graph, query, n_blocks, budget, by_degree=by_degree, sorts_columns=sorts)
+            at_once = at_once and tasks is None and detail == Detail.COUNT
+            prepared = prepare(
+                graph, query, n_blocks, budget, by_degree=by_degree, sorts_columns=sorts, at_once=at_once
+            )
             wanted, work = None, None
             if tasks is not None:
                 tasks, roots = tuple(tasks), _roots(graph, query, prepared)

@@ -12,6 +12,7 @@ from numba import cuda
 from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_RIGHT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.walk_bundles import Node
+from mbe_stage.device.intrinsics import load_fresh
 from mbe_stage.device.warp import count_bits, exclusive_sums, lowest_bits, next_one, next_tile, sum_small
 
 _U = np.uint32
@@ -25,13 +26,15 @@ def entry(node, place):
 
 
 @cuda.jit(device=True, forceinline=True)
-def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path):
+def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path, shift):
     """Return the `Node` that begins at `offset` with parts of these sizes.
 
     Parameters
     ----------
     offset : int64
         First entry of its segment of the pool.
+    shift : int32
+        Logarithm of the words of a bitmap, 0 without.
     """
     ids = _U(n_columns + 1)
     row_ids = _U(ids + _U(n_ids))
@@ -40,9 +43,10 @@ def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path):
     row_members = _U(column_offsets + _U(n_columns + 1))
     column_members = _U(row_members + _U(n_edges))
     path = _U(column_members + _U(n_edges))
-    return Node(
-        np.int64(offset), ids, row_ids, row_offsets, column_offsets, row_members, column_members, path, np.int32(n_path)
-    )
+    lists = ids, row_ids, row_offsets, column_offsets, row_members, column_members
+    # Bitmaps begin on a cache line.
+    bitmaps = _U(_U(path + _U(n_path + layout.ALIGNMENT - 1)) & _U(-layout.ALIGNMENT & 0xFFFFFFFF))
+    return Node(np.int64(offset), *lists, path, np.int32(n_path), bitmaps, np.int32(shift))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -56,6 +60,7 @@ def node_at(number, pool):
         fields[layout.NODE_EDGES],
         fields[layout.NODE_IDS],
         fields[layout.NODE_PATH],
+        load_fresh(fields, layout.NODE_SHIFT),
     )
 
 

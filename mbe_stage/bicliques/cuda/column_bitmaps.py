@@ -1,0 +1,179 @@
+"""Bitmaps of the rows of a subgraph, one for each column: bitmap children combine them instead of reading lists.
+
+A subgraph has hundreds or thousands of rows, and a column tens or hundreds of them. Reading the lists of a bitmap child
+takes two passes with an atomic for each entry. A bitmap has 32 rows in a word, and a lane combines the words of all
+columns at one place: rows with one column, and with several. Only for the latter is it asked which columns they hold.
+
+A bitmap has 32 words or more, a power of two. Row r is bit r // n of word r % n, so that frequent rows, which have the
+highest numbers, are in different words. The whole graph has no bitmaps, nor have kernels that write: there, rows with
+one column matter, too.
+
+Bitmaps are written once the node is published, so that other warps need not wait for them. Until they are complete, its
+children read lists. Bitmaps have cache lines of their own, which no warp has read before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda.closed_sets import add_subset
+from mbe_stage.bicliques.cuda.subgraph_parts import clear_ints, entry
+from mbe_stage.bicliques.cuda.techniques import BITMAPS
+from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero, behind_paths, end_to_end, paths_at
+from mbe_stage.device.intrinsics import onward
+from mbe_stage.device.warp import ALL, count_bits, first_bit, lowest_bits, next_tile, or_all, shuffle_word
+
+_U = np.uint32
+_ONE = _U(1)
+_NONE = _U(0)
+_FEWEST_BITS = 5
+"""Logarithm of the fewest words of a bitmap: one for each lane."""
+_WORDS_PER_EDGE, _MOST_WORDS = 16, 1 << 28
+"""Most words of bitmaps for each edge, and in all: sparser and larger nodes have none."""
+
+
+@cuda.jit(device=True, forceinline=True)
+def shift_of(n_columns, n_rows, n_edges, launch):
+    """Logarithm of the words of a bitmap in a node of these sizes; 0 without bitmaps."""
+    if launch.mode >= layout.SIZES or launch.techniques & BITMAPS == 0:
+        return np.int32(0)
+    shift = np.int32(_FEWEST_BITS)
+    while np.int32(32 << shift) < n_rows and np.int32(1 << shift) < layout.MOST_BITMAP_WORDS:
+        shift = np.int32(shift + 1)
+    is_large = np.int64(n_columns) << shift > min(np.int64(_WORDS_PER_EDGE) * n_edges, np.int64(_MOST_WORDS))
+    return np.int32(0 if is_large or np.int32(32 << shift) < n_rows else shift)
+
+
+@cuda.jit(device=True, forceinline=True)
+def write_bitmaps(number, new, n_columns, pool):
+    """Write the bitmaps of a node, given by its number and parts, and say so."""
+    numbers = pool.ints
+    end = _U(new.path + _U(new.n_path))
+    clear_ints(numbers, np.int64(entry(new, end)), np.int32(new.bitmaps - end))
+    group = np.int32(0)
+    while group < n_columns:
+        n_words = np.int32(min(np.int32(n_columns - group), 32) << new.shift)
+        clear_ints(numbers, np.int64(entry(new, new.bitmaps + _U(group << new.shift))), n_words)
+        column = np.int32(group + cuda.laneid)
+        start, length = np.int32(0), np.int32(0)
+        if column < n_columns:
+            start = numbers[entry(new, new.column_offsets + column)]
+            length = np.int32(numbers[entry(new, new.column_offsets + column + 1)] - start)
+        paths = end_to_end(length, start)
+        tile = np.int32(0)
+        while tile < paths.total:
+            path_0, path_1, path_2, path_3 = paths_at(tile, paths, new, numbers, True)
+            _set_bit(path_0, group, new, numbers)
+            _set_bit(path_1, group, new, numbers)
+            _set_bit(path_2, group, new, numbers)
+            _set_bit(path_3, group, new, numbers)
+            tile = behind_paths(tile, True)
+        group = next_tile(group)
+    cuda.threadfence()
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        cuda.atomic.exch(pool.nodes[number], layout.NODE_SHIFT, new.shift)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _set_bit(path, group, new, numbers):
+    """Note the row of a path in the bitmap of its column."""
+    row, holder = path
+    if row >= 0:
+        word = _U(_U(_U(group + holder) << _U(new.shift)) + _U(row & np.int32((1 << new.shift) - 1)))
+        cuda.atomic.or_(numbers, entry(new, new.bitmaps + word), np.int32(_U(_ONE << _U(row >> new.shift))))
+
+
+@cuda.jit(device=True, forceinline=True)
+def combine_bitmaps(node, child, is_small, own, numbers):
+    """Mark and collect the rows that hold several columns of a bitmap child, as `mark_rows` does with bits.
+
+    If the child `is_small`, they go into `subsets` instead, empty before. Returns the number of collected rows, and the
+    columns of `Singles`.
+    """
+    lane = np.int32(cuda.laneid)
+    bitmap = _NONE
+    if lane < child.n_left:
+        bitmap = _U(node.bitmaps + _U(_U(numbers[entry(node, child.left_at + lane)]) << _U(node.shift)))
+    n_words = np.int32(1 << node.shift)
+    row_bit, row_word = np.int32(child.row >> node.shift), np.int32(child.row & (n_words - 1))
+    n_nonzero = np.int32(0)
+    earlier, later = _NONE, _NONE
+    tile = np.int32(0)
+    while tile < n_words:
+        word = np.int32(tile + lane)
+        n_before = np.int32(row_bit + (word < row_word))
+        before = lowest_bits(n_before) if n_before > 0 else _NONE
+        itself = _U(_ONE << _U(row_bit)) if word == row_word else _NONE
+        some, several = _NONE, _NONE
+        k = np.int32(0)
+        while k < child.n_left:
+            held, next_held = _two_words(k, word, bitmap, node, child, numbers)
+            several = _U(several | (some & held))
+            some = _U(some | held)
+            several = _U(several | (some & next_held))
+            some = _U(some | next_held)
+            earlier = _with(earlier, k, held & before, next_held & before)
+            k = onward(k, np.int32(2))
+        single = _U(some & ~_U(_U(several | before) | itself))
+        is_over = False
+        # Two rows of each lane at a time; the first turn looks at single columns, too.
+        while not is_over:
+            bit, next_bit = first_bit(several), first_bit(_U(several & _U(several - _ONE)))
+            mask = _U(several & _U(_NONE - several))
+            several = _U(several ^ mask)
+            next_mask = _U(several & _U(_NONE - several))
+            several = _U(several ^ next_mask)
+            row, next_row = _NONE, _NONE
+            k = np.int32(0)
+            while k < child.n_left:
+                held, next_held = _two_words(k, word, bitmap, node, child, numbers)
+                later = _with(later, k, held & single, next_held & single)
+                row = _with(row, k, held & mask, next_held & mask)
+                next_row = _with(next_row, k, held & next_mask, next_held & next_mask)
+                k = onward(k, np.int32(2))
+            if is_small:
+                _add(row, mask & before, child, own)
+                _add(next_row, next_mask & before, child, own)
+            else:
+                n_nonzero = _append(row, np.int32((bit << node.shift) + word), n_nonzero, own)
+                n_nonzero = _append(next_row, np.int32((next_bit << node.shift) + word), n_nonzero, own)
+            is_over = not cuda.any_sync(ALL, several != 0)
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    earlier = or_all(earlier)
+    later = _U(or_all(later) & ~earlier) if child.fewest <= 1 else _NONE
+    return n_nonzero, earlier, later
+
+
+@cuda.jit(device=True, forceinline=True)
+def _two_words(k, word, bitmap, node, child, numbers):
+    """The words of columns `k` and `k` + 1 of the left set at this lane's place, 0 behind the last column."""
+    first, second = shuffle_word(bitmap, k), shuffle_word(bitmap, np.int32(k + 1))
+    held = _U(numbers[entry(node, first + _U(word))])
+    next_held = _U(numbers[entry(node, second + _U(word))]) if k + 1 < child.n_left else _NONE
+    return held, next_held
+
+
+@cuda.jit(device=True, forceinline=True)
+def _with(columns, k, some, next_some):
+    """Add column `k` if `some` is not 0, and the next one likewise."""
+    columns = _U(columns | _U(_ONE << _U(k))) if some != 0 else columns
+    return _U(columns | _U(_U(2) << _U(k))) if next_some != 0 else columns
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add(row, is_earlier, child, own):
+    """Put a row into `subsets`, unless it holds too few columns."""
+    add_subset(own.subsets, row if count_bits(row) >= child.fewest else _NONE, is_earlier != 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _append(row, other, n_nonzero, own):
+    """Mark the row numbered `other` with its columns, and collect it, if it has some; return the number of rows."""
+    if row != 0:
+        own.bits[_U(other)] = row
+    return append_nonzero(row != 0, other, n_nonzero, own)
