@@ -55,7 +55,6 @@ def main() -> None:
                 flush=True,
             )
     count_twins_that_stay_apart()
-    count_twins_within_sizes()
 
 
 def count_twins_that_stay_apart() -> None:
@@ -69,23 +68,6 @@ def count_twins_that_stay_apart() -> None:
     wanted = len(reference.maximal_bicliques(graph))
     case = {"without": "hashes", "shape": (60, 10), "wanted": wanted, "counted": counted, "same": counted == wanted}
     print(json.dumps(case), flush=True)
-
-
-def count_twins_within_sizes() -> None:
-    """A later row that holds the only column of a left set is below nothing."""
-    graph = graphs.from_matrix(np.array([[1, 1], [1, 1], [1, 1], [0, 1]], dtype=bool))
-    for field in fields(Techniques):
-        blocks = engine_cuda.run(
-            graph,
-            BicliqueQuery(min_left=3),
-            Execution(),
-            Detail.COUNT,
-            sizes=_SIZES,
-            techniques=Techniques.without(field.name),
-        )
-        counted = sum(block.n_bicliques for block in blocks)
-        case = {"without": field.name, "shape": (4, 2), "wanted": 2, "counted": counted, "same": counted == 2}
-        print(json.dumps(case), flush=True)
 
 
 if __name__ == "__main__":
