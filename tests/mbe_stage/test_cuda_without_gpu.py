@@ -146,8 +146,8 @@ def test_warp_operations_of_one_meeting_equal_those_of_five() -> None:
 
 
 @on_the_emulator
-def test_bitmaps_of_columns_and_the_widest_excluded_rows() -> None:
-    assert json.loads(run_module("emulated_bitmaps")) == {"graphs": 48, "wrong": 0}
+def test_bitmaps_of_columns() -> None:
+    assert json.loads(run_module("emulated_bitmaps")) == {"graphs": 24, "wrong": 0}
 
 
 @on_the_emulator

@@ -3,8 +3,8 @@
 The subsets of at most ten left vertices fit the lanes of a warp, 32 per lane. A set of subsets is a bitmap, one uint32
 per lane: the subset with index ``s`` is bit ``s & 31`` of lane ``s >> 5``. For the computed sets see
 `mbe_stage.bicliques.cpu.closed_sets`. Here the steps of the upper five vertices are shuffles, and the down-sets without
-one vertex share their common steps. Missing vertices change nothing, so all subtrees take the same steps, except those
-of five vertices or fewer, which most bitmap children have: they are one word, without shuffles.
+one vertex share their common steps. Missing vertices change nothing, so all subtrees take the same steps: short code
+without a branch.
 """
 
 from __future__ import annotations
@@ -118,13 +118,9 @@ def closed_sets(candidates, excluded, width):
     last = _U((_ONE << _U(width)) - _ONE)
     if lane == last >> _U(5):
         candidates = _U(candidates | _U(_ONE << _U(last & _U(31))))
-    below = candidates
-    if width > 5:
-        below = _down_across_lanes(candidates)
-        excluded = _down_across_lanes(excluded)
-    closed = _U(_closed_in_word(below) & ~_down_in_word(excluded))
-    if width > 5:
-        closed = _U(closed & _closed_across_lanes(_down_in_word(candidates)))
+    closed = _closed_in_word(_down_across_lanes(candidates))
+    closed = _U(closed & _closed_across_lanes(_down_in_word(candidates)))
+    closed = _U(closed & ~_down_in_word(_down_across_lanes(excluded)))
     # The empty subset is bit 0 of lane 0; subsets with vertices past the width are no subsets.
     if lane == 0:
         closed = _U(closed & ~_ONE)

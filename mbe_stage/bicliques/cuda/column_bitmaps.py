@@ -7,9 +7,6 @@ columns at one place: rows with one column, and with several. Only for the latte
 A bitmap has 32 words or more, a power of two. Row r is bit r // n of word r % n, so that frequent rows, which have the
 highest numbers, are in different words. The whole graph has no bitmaps, nor have kernels that write: there, rows with
 one column matter, too.
-
-Bitmaps are written once the node is published, so that other warps need not wait for them. Until they are complete, its
-children read lists. Bitmaps have cache lines of their own, which no warp has read before.
 """
 
 from __future__ import annotations
@@ -19,9 +16,9 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import add_subset
-from mbe_stage.bicliques.cuda.subgraph_parts import clear_ints, entry
+from mbe_stage.bicliques.cuda.subgraph_parts import entry
 from mbe_stage.bicliques.cuda.techniques import BITMAPS
-from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero, behind_paths, end_to_end, paths_at
+from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero
 from mbe_stage.device.intrinsics import onward
 from mbe_stage.device.warp import ALL, count_bits, first_bit, lowest_bits, next_tile, or_all, shuffle_word
 
@@ -30,8 +27,8 @@ _ONE = _U(1)
 _NONE = _U(0)
 _FEWEST_BITS = 5
 """Logarithm of the fewest words of a bitmap: one for each lane."""
-_WORDS_PER_EDGE, _MOST_WORDS = 16, 1 << 28
-"""Most words of bitmaps for each edge, and in all: sparser and larger nodes have none."""
+_WORDS_PER_EDGE = 16
+"""Most words of bitmaps for each edge: sparser nodes have none."""
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -42,49 +39,8 @@ def shift_of(n_columns, n_rows, n_edges, launch):
     shift = np.int32(_FEWEST_BITS)
     while np.int32(32 << shift) < n_rows and np.int32(1 << shift) < layout.MOST_BITMAP_WORDS:
         shift = np.int32(shift + 1)
-    is_large = np.int64(n_columns) << shift > min(np.int64(_WORDS_PER_EDGE) * n_edges, np.int64(_MOST_WORDS))
-    return np.int32(0 if is_large or np.int32(32 << shift) < n_rows else shift)
-
-
-@cuda.jit(device=True, forceinline=True)
-def write_bitmaps(number, new, n_columns, pool):
-    """Write the bitmaps of a node, given by its number and parts, and say so."""
-    numbers = pool.ints
-    end = _U(new.path + _U(new.n_path))
-    clear_ints(numbers, np.int64(entry(new, end)), np.int32(new.bitmaps - end))
-    group = np.int32(0)
-    while group < n_columns:
-        n_words = np.int32(min(np.int32(n_columns - group), 32) << new.shift)
-        clear_ints(numbers, np.int64(entry(new, new.bitmaps + _U(group << new.shift))), n_words)
-        column = np.int32(group + cuda.laneid)
-        start, length = np.int32(0), np.int32(0)
-        if column < n_columns:
-            start = numbers[entry(new, new.column_offsets + column)]
-            length = np.int32(numbers[entry(new, new.column_offsets + column + 1)] - start)
-        paths = end_to_end(length, start)
-        tile = np.int32(0)
-        while tile < paths.total:
-            path_0, path_1, path_2, path_3 = paths_at(tile, paths, new, numbers, True)
-            _set_bit(path_0, group, new, numbers)
-            _set_bit(path_1, group, new, numbers)
-            _set_bit(path_2, group, new, numbers)
-            _set_bit(path_3, group, new, numbers)
-            tile = behind_paths(tile, True)
-        group = next_tile(group)
-    cuda.threadfence()
-    cuda.syncwarp()
-    if cuda.laneid == 0:
-        cuda.atomic.exch(pool.nodes[number], layout.NODE_SHIFT, new.shift)
-    cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def _set_bit(path, group, new, numbers):
-    """Note the row of a path in the bitmap of its column."""
-    row, holder = path
-    if row >= 0:
-        word = _U(_U(_U(group + holder) << _U(new.shift)) + _U(row & np.int32((1 << new.shift) - 1)))
-        cuda.atomic.or_(numbers, entry(new, new.bitmaps + word), np.int32(_U(_ONE << _U(row >> new.shift))))
+    is_sparse = np.int64(n_columns) << shift > np.int64(_WORDS_PER_EDGE) * n_edges
+    return np.int32(0 if is_sparse or np.int32(32 << shift) < n_rows else shift)
 
 
 @cuda.jit(device=True, forceinline=True)

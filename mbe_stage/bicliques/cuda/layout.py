@@ -24,10 +24,9 @@ class Pool(NamedTuple):
     """Induced subgraphs in CSR, the whole graph being node 0.
 
     A node is written once, before its `END`, and never changes. Its segment of `ints` contains, in this order: offsets
-    and ids of its columns' vertices, row ids, row offsets, column offsets, row members, column members, path. Excluded
-    rows come first; the cursor starts behind them. If only sizes are written, the offsets of the columns' vertices
-    count the user's, and there are no ids but those of node 0. Bitmaps of the columns may follow, on cache lines of
-    their own; they are written behind the `END` (`column_bitmaps`).
+    and ids of its columns' vertices, row ids, row offsets, column offsets, row members, column members, path, bitmaps
+    of columns (`column_bitmaps`). Excluded rows come first; the cursor starts behind them. If only sizes are written,
+    the offsets of the columns' vertices count the user's, and there are no ids but those of node 0.
 
     Attributes
     ----------
@@ -145,7 +144,7 @@ NO_COLUMN = -1
 NODE_OFFSET, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, NODE_SIZE, NODE_IS_OWNED = range(9)
 NODE_ROOT = 9  # the row whose subtree it is in; node 0 has none
 NODE_RIGHT = 10  # in `WITHIN`, fewest of the user's right vertices in its path
-NODE_SHIFT = 11  # logarithm of the words of each column's bitmap of rows; 0 until they are written
+NODE_SHIFT = 11  # logarithm of the words of each column's bitmap of rows; 0 without bitmaps
 NODE_FIELDS = 16
 
 # Fields of a bitset frame.

@@ -366,7 +366,7 @@ def _see_rows(node, child, verdict, own, numbers, launch):
         n_nonzero, n_pairs = count_paths(node, child, own, numbers, launch)
     else:
         clear_subsets(own.subsets)
-        if launch.mode < layout.SIZES and (are_bits or child.fewest > 1) and node.shift > 0:
+        if launch.mode < layout.SIZES and are_bits and node.shift > 0:
             is_known = launch.mode == layout.COUNT or verdict.is_wanted
             is_small = is_known and child.n_left <= _closed_set_width(launch)
             n_nonzero, earlier, later = combine_bitmaps(node, child, is_small, own, numbers)

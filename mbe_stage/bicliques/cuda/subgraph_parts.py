@@ -12,7 +12,6 @@ from numba import cuda
 from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_RIGHT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.walk_bundles import Node
-from mbe_stage.device.intrinsics import load_fresh
 from mbe_stage.device.warp import count_bits, exclusive_sums, lowest_bits, next_one, next_tile, sum_small
 
 _U = np.uint32
@@ -34,7 +33,7 @@ def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path, shift):
     offset : int64
         First entry of its segment of the pool.
     shift : int32
-        Logarithm of the words of a bitmap, 0 without.
+        See `layout.NODE_SHIFT`.
     """
     ids = _U(n_columns + 1)
     row_ids = _U(ids + _U(n_ids))
@@ -44,9 +43,7 @@ def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path, shift):
     column_members = _U(row_members + _U(n_edges))
     path = _U(column_members + _U(n_edges))
     lists = ids, row_ids, row_offsets, column_offsets, row_members, column_members
-    # Bitmaps begin on a cache line.
-    bitmaps = _U(_U(path + _U(n_path + layout.ALIGNMENT - 1)) & _U(-layout.ALIGNMENT & 0xFFFFFFFF))
-    return Node(np.int64(offset), *lists, path, np.int32(n_path), bitmaps, np.int32(shift))
+    return Node(np.int64(offset), *lists, path, np.int32(n_path), _U(path + _U(n_path)), np.int32(shift))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -60,7 +57,7 @@ def node_at(number, pool):
         fields[layout.NODE_EDGES],
         fields[layout.NODE_IDS],
         fields[layout.NODE_PATH],
-        load_fresh(fields, layout.NODE_SHIFT),
+        fields[layout.NODE_SHIFT],
     )
 
 
@@ -74,6 +71,16 @@ def write_edge(number, of, place, new, numbers):
     numbers[entry(new, new.column_members + place)] = local
     row_place = cuda.atomic.add(numbers, entry(new, new.row_offsets + 1 + local), 1)
     numbers[entry(new, new.row_members + row_place)] = of
+    set_bit(local, of, new, numbers)
+
+
+@cuda.jit(device=True, forceinline=True)
+def set_bit(row, column, new, numbers):
+    """Note in its bitmap that a column has a row, if the node has bitmaps (`column_bitmaps`)."""
+    if new.shift > 0:
+        word = _U(_U(_U(column) << _U(new.shift)) + _U(_U(row) & _U((_ONE << _U(new.shift)) - _ONE)))
+        bit = np.int32(_U(_ONE << _U(_U(row) >> _U(new.shift))))
+        cuda.atomic.or_(numbers, entry(new, new.bitmaps + word), bit)
 
 
 @cuda.jit(device=True, forceinline=True)
