@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from tests.mbe_stage import emulated_cuda, warp_emulator
 
 _N_GRAPHS = 24
@@ -21,7 +22,26 @@ def main() -> None:
     emulated_cuda.install_emulator()
     rng = np.random.default_rng(0)
     wrong = sum(_is_wrong(rng, k % 3 == 0) for k in range(_N_GRAPHS))
-    print(json.dumps({"graphs": _N_GRAPHS, "wrong": wrong}), flush=True)
+    print(json.dumps({"graphs": _N_GRAPHS, "wrong": wrong, "shifts": _shifts()}), flush=True)
+
+
+def _shifts() -> list[int]:
+    """Shifts of a node that may have bitmaps; in a small pool, with many edges, sparse, long, and written."""
+    from mbe_stage.bicliques.cuda.column_bitmaps import shift_of
+
+    def of(n_columns: int, n_rows: int, n_edges: int, pool_size: int = 1 << 20, mode: int = layout.COUNT) -> int:
+        launch = SimpleNamespace(mode=mode, techniques=ALL_TECHNIQUES)
+        pool = SimpleNamespace(ints=SimpleNamespace(size=pool_size))
+        return int(shift_of(np.int32(n_columns), np.int32(n_rows), np.int32(n_edges), pool, launch))
+
+    return [
+        of(60, 1100, 900),
+        of(60, 1100, 900, pool_size=16 * 60 * 64 - 1),
+        of(60, 1100, (1 << 26) + 1),
+        of(60, 1100, 239),
+        of(60, 8193, 1 << 20),
+        of(60, 1100, 900, mode=layout.SIZES),
+    ]
 
 
 def _is_wrong(rng: np.random.Generator, is_long: bool) -> bool:
@@ -45,15 +65,14 @@ def _is_wrong(rng: np.random.Generator, is_long: bool) -> bool:
     n_edges = int(sizes.sum())
     node = parts_of(0, n_columns, n_rows, n_edges, 0, 3, shift)
     ints = np.full(int(node.bitmaps) + (n_columns << int(shift)), 7, np.int32)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    ints[int(node.row_offsets) :][: n_rows + 1] = offsets
+    first = int(sizes[:row].sum())
     ints[int(node.row_members) :][:n_edges] = np.nonzero(matrix)[1]
     ints[int(node.bitmaps) :] = 0
     edges = list(zip(*np.nonzero(matrix), strict=True))
     own = SimpleNamespace(
         bits=np.zeros(n_rows, np.uint32), nonzero=np.zeros(n_rows, np.int32), subsets=np.zeros(64, np.uint32)
     )
-    child = Child(np.int32(row), np.uint32(node.row_members + offsets[row]), np.int32(sizes[row]), 0, np.int32(fewest))
+    child = Child(np.int32(row), np.uint32(node.row_members + first), np.int32(sizes[row]), 0, np.int32(fewest))
     found: list[Any] = []
 
     def kernel() -> None:

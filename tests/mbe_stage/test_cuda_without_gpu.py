@@ -147,7 +147,7 @@ def test_warp_operations_of_one_meeting_equal_those_of_five() -> None:
 
 @on_the_emulator
 def test_bitmaps_of_columns() -> None:
-    assert json.loads(run_module("emulated_bitmaps")) == {"graphs": 24, "wrong": 0}
+    assert json.loads(run_module("emulated_bitmaps")) == {"graphs": 24, "wrong": 0, "shifts": [6, 0, 0, 0, 0, 0]}
 
 
 @on_the_emulator

@@ -29,18 +29,23 @@ _FEWEST_BITS = 5
 """Logarithm of the fewest words of a bitmap: one for each lane."""
 _WORDS_PER_EDGE = 16
 """Most words of bitmaps for each edge: sparser nodes have none."""
+_MOST_EDGES = 1 << 26
+"""Most edges of a node with bitmaps. So its size has 31 bits."""
+_POOL_SHARE = 4
+"""A node's bitmaps take at most the pool's size shifted by this, so that they alone never make it grow."""
 
 
 @cuda.jit(device=True, forceinline=True)
-def shift_of(n_columns, n_rows, n_edges, launch):
+def shift_of(n_columns, n_rows, n_edges, pool, launch):
     """Logarithm of the words of a bitmap in a node of these sizes; 0 without bitmaps."""
-    if launch.mode >= layout.SIZES or launch.techniques & BITMAPS == 0:
+    if launch.mode >= layout.SIZES or launch.techniques & BITMAPS == 0 or n_edges > _MOST_EDGES:
         return np.int32(0)
     shift = np.int32(_FEWEST_BITS)
     while np.int32(32 << shift) < n_rows and np.int32(1 << shift) < layout.MOST_BITMAP_WORDS:
         shift = np.int32(shift + 1)
-    is_sparse = np.int64(n_columns) << shift > np.int64(_WORDS_PER_EDGE) * n_edges
-    return np.int32(0 if is_sparse or np.int32(32 << shift) < n_rows else shift)
+    most_words = min(np.int64(_WORDS_PER_EDGE) * n_edges, np.int64(pool.ints.size) >> _POOL_SHARE)
+    is_none = np.int32(32 << shift) < n_rows or np.int64(n_columns) << shift > most_words
+    return np.int32(0 if is_none else shift)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -400,7 +400,7 @@ def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
     n_rows = np.int32(n_excluded + rows.n_candidates)
     n_path = np.int32(node.n_path + rows.n_full)
     n_ids = count_ids(node, child, own, numbers) if mode >= layout.MEMBERS else np.int32(0)
-    shift = shift_of(n_columns, n_rows, n_edges, launch)
+    shift = shift_of(n_columns, n_rows, n_edges, pool, launch)
     n_bitmaps = np.int64(n_columns) << shift if shift > 0 else np.int64(0)
     size = np.int64(2 * n_columns + 2 + n_ids + 2 * n_rows + 1) + 2 * np.int64(n_edges) + n_path + n_bitmaps
     number, offset = _allocate(size, pool, launch)

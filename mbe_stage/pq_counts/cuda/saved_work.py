@@ -1,7 +1,7 @@
 """Check saved work of a search for (p, q)-bicliques: open nodes and roots. Leaves are handed on after each quantum.
 
-A node says nothing about its root. Rows and columns of a matrix may have any bits within its size, since they only
-choose among candidates.
+A node says nothing about its root. Rows and columns of a matrix may have any bits within its size: they choose among
+candidates, and may make a stack longer than any core does, which kernels cut (`keep_entries`).
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ def nodes_of(fields: np.ndarray, pending: np.ndarray) -> np.ndarray:
 
 def merged(works: Sequence[Arrays]) -> Arrays:
     """Merge the work of several sessions into one."""
+    if len(works) == 1:
+        return dict(works[0])
     together = {name: np.concatenate([work[name] for work in works]) for name in works[0]}
     n_nodes, n_words = 0, 0
     for work in works:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,23 @@ def refused(launcher: Any, _: Any = None) -> Iterator[dict[str, Any]]:
     work.arrays["order"] = np.zeros(1, np.int32)
     twice = said_of(lambda: run(work, Task(work.roots, 1, 2, 1.0)))
     searches.preparation_bytes = searches.peeling_bytes = lambda _graph: 1 << 40
-    yield {"twice": twice, "in_parts": said_of(lambda: run(work))}
+    yield {"twice": twice, "in_parts": said_of(lambda: run(work)), "kept": kept_of_a_forged_stack()}
+
+
+def kept_of_a_forged_stack() -> list[int]:
+    """Return the ends of a warp's three places for nodes, and of the next one's first, after it keeps five entries."""
+    from mbe_stage.search.cuda import nodes as of_nodes
+    from tests.mbe_stage import warp_emulator
+
+    settings = np.zeros(layout.N_SETTINGS, np.int64)
+    settings[layout.MOST_ENTRIES] = 3
+    device = SimpleNamespace(settings=settings, nodes=np.zeros((5, layout.NODE_FIELDS), np.int64))
+    _, keep_entries = of_nodes.stack_entries_with(
+        lambda _frame: 1, lambda *_: None, lambda _node, entry, *_: 7 + entry, lambda _settings: np.int64(0)
+    )
+    work = SimpleNamespace(device=device)
+    warp_emulator.launch(lambda: keep_entries(np.int32(0), np.int32(5), np.int64(0), None, work), 1, 1, ())
+    return device.nodes[:4, layout.END].tolist()
 
 
 if __name__ == "__main__":
