@@ -32,6 +32,7 @@ from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
 from mbe_stage.search.cpu.pool import Barrier
+from mbe_stage.search.cuda.saved_work import SAVED_SHARE
 from mbe_stage.tasks import OpenWork, Remaining, Roots, Task, open_work_of, positions, ranges_of, with_roots
 
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ ENDS_ITSELF = TAKES_BARRIER = True
 """See `mbe_stage.engines`."""
 
 _EVERYTHING = Techniques()
-_SAVED_SHARE = 2
-"""Saved work may take the host's memory budget divided by this; else a barrier waits for the begun roots."""
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:  # noqa: ARG001
@@ -241,7 +240,7 @@ def _counted(
         # Only after planning the memory: after the first block no other engine can take over.
         yield from map(PqBlock, known)
         while search is not None:
-            counting = Counting(search, left, budget, execution.memory_budget_bytes // _SAVED_SHARE, works)
+            counting = Counting(search, left, budget, execution.memory_budget_bytes // SAVED_SHARE, works)
             if works:
                 counting.resume(works)
             for quantum in with_barriers(counting, barrier):
@@ -294,7 +293,7 @@ def device_search(
             "each of them holds: raise device_memory_bytes, or leave devices out, to count it in parts"
         )
     if core is not None:
-        most_saved = execution.memory_budget_bytes // _SAVED_SHARE
+        most_saved = execution.memory_budget_bytes // SAVED_SHARE
         search = Counting(next(core.searches(rows)), RowTasks(core, roots, rows), job.budget, most_saved, works)
     blocks = Blocks(
         of=lambda quantum: iter([_block(quantum, part, core is not None and core.rows_are_left)]),

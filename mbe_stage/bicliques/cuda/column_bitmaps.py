@@ -2,7 +2,8 @@
 
 A subgraph has hundreds or thousands of rows, and a column tens or hundreds of them. Reading the lists of a bitmap child
 takes two passes with an atomic for each entry. A bitmap has 32 rows in a word, and a lane combines the words of all
-columns at one place: rows with one column, and with several. Only for the latter is it asked which columns they hold.
+columns at one place into two: the rows with one column, and those with several. Only the latter are looked at one by
+one.
 
 A bitmap has 32 words or more, a power of two. Row r is bit r // n of word r % n, so that frequent rows, which have the
 highest numbers, are in different words. The whole graph has no bitmaps, nor have kernels that write: there, rows with
@@ -28,24 +29,25 @@ _NONE = _U(0)
 _FEWEST_BITS = 5
 """Logarithm of the fewest words of a bitmap: one for each lane."""
 _WORDS_PER_EDGE = 16
-"""Most words of bitmaps for each edge: sparser nodes have none."""
+"""Most words of bitmaps for each edge: nodes with fewer edges have none."""
 _MOST_EDGES = 1 << 26
 """Most edges of a node with bitmaps. So its size has 31 bits."""
 _POOL_SHARE = 4
-"""A node's bitmaps take at most the pool's size shifted by this, so that they alone never make it grow."""
+"""The bitmaps of a node take at most the size of the pool >> this, so that they alone never make it grow."""
 
 
 @cuda.jit(device=True, forceinline=True)
 def shift_of(n_columns, n_rows, n_edges, pool, launch):
     """Logarithm of the words of a bitmap in a node of these sizes; 0 without bitmaps."""
-    if launch.mode >= layout.SIZES or launch.techniques & BITMAPS == 0 or n_edges > _MOST_EDGES:
+    if launch.mode >= layout.SIZES or launch.techniques & BITMAPS == 0:
+        return np.int32(0)
+    if n_edges > _MOST_EDGES or n_rows > 32 * layout.MOST_BITMAP_WORDS:
         return np.int32(0)
     shift = np.int32(_FEWEST_BITS)
-    while np.int32(32 << shift) < n_rows and np.int32(1 << shift) < layout.MOST_BITMAP_WORDS:
+    while np.int32(32 << shift) < n_rows:
         shift = np.int32(shift + 1)
     most_words = min(np.int64(_WORDS_PER_EDGE) * n_edges, np.int64(pool.ints.size) >> _POOL_SHARE)
-    is_none = np.int32(32 << shift) < n_rows or np.int64(n_columns) << shift > most_words
-    return np.int32(0 if is_none else shift)
+    return np.int32(shift if np.int64(n_columns) << shift <= most_words else 0)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -56,7 +56,7 @@ Making such a root takes one warp milliseconds, and longer than the others have 
 SMALL = 1 << 13
 """Most vertices and edges, together, of a graph that the host prepares."""
 LITTLE = 170_000
-"""Edges that a count is left with sooner than it makes a core without them, which takes .3 ms."""
+"""Most edges that a count searches in vain before it makes a core without them, which takes .3 ms."""
 _SORTING_SHARE = 16
 """Share of the budget that sorting may take."""
 

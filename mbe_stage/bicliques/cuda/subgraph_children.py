@@ -18,7 +18,7 @@ from numba import cuda
 from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_walk import count_small, open_bitset_frame
-from mbe_stage.bicliques.cuda.closed_sets import clear_subsets
+from mbe_stage.bicliques.cuda.closed_sets import clear_subsets, widest
 from mbe_stage.bicliques.cuda.column_bitmaps import combine_bitmaps
 from mbe_stage.bicliques.cuda.count_within import is_settled
 from mbe_stage.bicliques.cuda.emit_bitsets import accepts, emit_list
@@ -33,7 +33,7 @@ from mbe_stage.bicliques.cuda.subgraph_parts import (
     node_at,
     right_bounds,
 )
-from mbe_stage.bicliques.cuda.techniques import CLOSED_SETS, WORDS
+from mbe_stage.bicliques.cuda.techniques import WORDS
 from mbe_stage.bicliques.cuda.two_step_paths import (
     append_nonzero,
     clear_accumulator,
@@ -368,17 +368,12 @@ def _see_rows(node, child, verdict, own, numbers, launch):
         clear_subsets(own.subsets)
         if launch.mode < layout.SIZES and are_bits and node.shift > 0:
             is_known = launch.mode == layout.COUNT or verdict.is_wanted
-            is_small = is_known and child.n_left <= _closed_set_width(launch)
+            is_small = is_known and child.n_left <= widest(launch)
             n_nonzero, earlier, later = combine_bitmaps(node, child, is_small, own, numbers)
             singles = Singles(earlier, later)
         else:
             n_nonzero, singles = mark_rows(node, child, are_bits, own, numbers)
     return Seen(is_list, n_nonzero, singles), n_pairs
-
-
-@cuda.jit(device=True, forceinline=True)
-def _closed_set_width(launch):
-    return layout.CLOSED_SET_WIDTH if launch.techniques & CLOSED_SETS != 0 else 0
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -390,7 +385,7 @@ def _open_child(node, child, columns, rows, seen, verdict, own, pool, launch):
         return layout.DONE
     # A frame has the sizes of merged columns, which decide in `WITHIN`.
     are_single = launch.mode != layout.WITHIN or not seen.is_list
-    if are_single and columns.n_columns <= _closed_set_width(launch):
+    if are_single and columns.n_columns <= widest(launch):
         n_below = count_small(node, child, columns.n_columns, seen, verdict, own, pool, launch.mode)
         if launch.mode == layout.COUNT or n_below <= 0 or verdict.is_settled:
             if cuda.laneid == 0:

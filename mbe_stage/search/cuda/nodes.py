@@ -236,7 +236,7 @@ def stack_entries_with(
     def keep_entries(bottom, depth, pool_offset, frame, work):
         """Save the entries `bottom` to `depth` as nodes in this warp's own places, for the next quantum.
 
-        Only forged work from a file has more entries than places. The rest of it is dropped.
+        Only forged work from a file has more entries than places. Its other entries are dropped.
         """
         device = work.device
         most = _I(device.settings[layout.MOST_ENTRIES])

@@ -18,8 +18,11 @@ from mbe_stage.search.cuda import control as layout
 
 Arrays = dict[str, np.ndarray]
 
+SAVED_SHARE = 2
+"""Saved work may take the host's memory budget divided by this; else a barrier waits for the begun roots."""
 DTYPES: dict[str, Any] = {"order": np.int32, "nodes": np.int64, "words": np.uint32}
 """Roots that have not begun, nodes with children left, and the words of their blocks, at `layout.OFFSET`."""
+_DIMENSIONS = {"nodes": 2, "tasks": 2, "frames": 3}
 
 
 def nodes_of(fields: np.ndarray, pending: np.ndarray) -> np.ndarray:
@@ -48,8 +51,8 @@ def merged(works: Sequence[Arrays]) -> Arrays:
     return together
 
 
-def check_arrays(arrays: Arrays, dtypes: Mapping[str, Any], n_roots: int) -> None:
-    """Check types and shapes of the arrays, and the order of the roots.
+def check_arrays(arrays: Arrays, dtypes: Mapping[str, Any], n_roots: int, n_fields: int = layout.NODE_FIELDS) -> None:
+    """Check types and dimensions of the arrays, the fields of a node, and the order of the roots.
 
     Raises
     ------
@@ -57,12 +60,12 @@ def check_arrays(arrays: Arrays, dtypes: Mapping[str, Any], n_roots: int) -> Non
         One is wrong; the message names it.
     """
     for name, dtype in dtypes.items():
-        if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != 1 + (name == "nodes"):
+        if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != _DIMENSIONS.get(name, 1):
             raise damaged(name)
     order = arrays["order"]
     if not are_below(order, n_roots) or np.unique(order).size != order.size:
         raise damaged("order")
-    if arrays["nodes"].shape[1] != layout.NODE_FIELDS:
+    if arrays["nodes"].shape[1] != n_fields:
         raise damaged("nodes")
 
 
