@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import math
 import sys
@@ -130,6 +131,16 @@ def found(
     table = sink.table()
     assert len(table.as_set()) == len(table), "a biclique came twice"
     return table.as_set()
+
+
+@contextlib.contextmanager
+def frees_memory() -> Iterator[None]:
+    """Fail if sessions, which hold device memory, wait for the garbage collector after their searches."""
+    gc.collect()
+    gc.disable()
+    yield
+    assert not [each for each in gc.get_objects() if type(each).__name__ in ("Session", "WedgeSession")]
+    gc.enable()
 
 
 def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
@@ -307,20 +318,21 @@ def progress_case(launcher: Any) -> Iterator[dict[str, Any]]:
 
 def graph_cases(launcher: Any, remainders: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Graphs whose numbers leave these remainders modulo four, each with other sizes of the work areas."""
-    for number, (name, graph, query) in enumerate(cases()):
-        if number % 4 not in remainders:
-            continue
-        launcher.seed = number
-        sizes = TINY[number % len(TINY)]
-        wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
-        members = found(graph, query, Detail.MEMBERS, sizes)
-        same, counted = members == wanted, len(members)
-        if number % 3 == 0:
-            counted = found(graph, query, Detail.COUNT, sizes)
-        elif number % 3 == 1:
-            found_sizes = found(graph, query, Detail.SIZES, sizes)
-            same &= found_sizes == sorted((len(left), len(right)) for left, right in wanted)
-        yield {"case": name, "sizes": sizes, "wanted": len(wanted), "counted": counted, "same": same}
+    with frees_memory():
+        for number, (name, graph, query) in enumerate(cases()):
+            if number % 4 not in remainders:
+                continue
+            launcher.seed = number
+            sizes = TINY[number % len(TINY)]
+            wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
+            members = found(graph, query, Detail.MEMBERS, sizes)
+            same, counted = members == wanted, len(members)
+            if number % 3 == 0:
+                counted = found(graph, query, Detail.COUNT, sizes)
+            elif number % 3 == 1:
+                found_sizes = found(graph, query, Detail.SIZES, sizes)
+                same &= found_sizes == sorted((len(left), len(right)) for left, right in wanted)
+            yield {"case": name, "sizes": sizes, "wanted": len(wanted), "counted": counted, "same": same}
 
 
 # Suspending changes the engine, so it has a separate process.

@@ -25,7 +25,7 @@ from mbe_stage.search.cuda.barriers import tasks_from
 from mbe_stage.search.cuda.plan import budget_refusal, does_not_fit
 from mbe_stage.search.cuda.saved_work import Arrays
 from mbe_stage.search.cuda.session import KeptNodes, PoolSession, SavingSearch
-from mbe_stage.tasks import Task, with_roots
+from mbe_stage.tasks import Roots, Task, with_roots
 
 _MOST_OF_IT = 0.875
 """If an output is filled to this share, the caller gets it without a copy."""
@@ -406,11 +406,16 @@ class Search(SavingSearch[Session]):
             facts = SearchSizes(*of_graph, request.mode, request.n_copies)
             plan = replace(plan_memory(facts, kernel_blocks(), budget), **request.sizes)
             session = Session(prepared, request.mode, request.size_limits, plan, budget, request.techniques)
-        super().__init__(session, budget, lambda: self._roots.identity, form_of(request.mode), request.most_saved)
+        super().__init__(session, budget, form_of(request.mode), request.most_saved)
         if request.work is not None:
             others = self._vertices(np.empty(0, np.int32) if request.wanted is None else request.wanted)
             saved_work.check(request.work, facts, graph.n)
             self.works = [with_roots(request.work, saved_work.roots_of(request.work), others)]
+
+    @property
+    def identity(self) -> Roots:
+        """The roots of tasks."""
+        return self._roots.identity
 
     @cached_property
     def costs(self) -> np.ndarray:

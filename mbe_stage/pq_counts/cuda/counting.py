@@ -74,13 +74,18 @@ class Counting(SavingSearch[Counted]):
         self, search: AllocatedSearch, tasks: RowTasks | None, budget: int, most_saved: int, works: Sequence[Arrays]
     ) -> None:
         form = "" if tasks is None else tasks.form
-        super().__init__(search.session, budget, lambda: self._rows.identity, form, most_saved)
+        super().__init__(search.session, budget, form, most_saved)
         self._search, self._tasks, self.works = search, tasks, works
 
     @property
     def _rows(self) -> RowTasks:
         assert self._tasks is not None
         return self._tasks
+
+    @property
+    def identity(self) -> Roots:
+        """The roots of tasks."""
+        return self._rows.identity
 
     @property
     def costs(self) -> np.ndarray:

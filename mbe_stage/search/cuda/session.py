@@ -6,7 +6,7 @@ Between quanta, kept nodes and their words are moved together in the pool.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -524,17 +524,20 @@ class SavingSearch(HeldSearch[What]):
     ----------
     session : PoolSession
     budget : int
-    roots : callable
-        Returns the roots of tasks.
     form : str
         As in `OpenWork.form`; empty if this search cannot save.
     most_saved : int
         Most bytes of saved work.
     """
 
-    def __init__(self, session: Any, budget: int, roots: Callable[[], Roots], form: str, most_saved: int) -> None:
+    def __init__(self, session: Any, budget: int, form: str, most_saved: int) -> None:
         super().__init__(session, budget)
-        self._identity, self._form, self._most_saved, self.can_save = roots, form, most_saved, form != ""
+        self._form, self._most_saved, self.can_save = form, most_saved, form != ""
+
+    @property
+    def identity(self) -> Roots:
+        """The roots of tasks."""
+        raise NotImplementedError
 
     def resume(self, works: Sequence[saved_work.Arrays], roots: np.ndarray | None = None) -> None:
         """Begin with saved works, and with other roots of the session."""
@@ -560,4 +563,4 @@ class SavingSearch(HeldSearch[What]):
 
     def open_work(self, works: Sequence[saved_work.Arrays], seconds: float) -> tuple[OpenWork, ...]:
         """Return these works as the rest of the search. It needs no device if `remaining` was called before."""
-        return (OpenWork(self._identity(), self._form, saved_work.merged(works), seconds),)
+        return (OpenWork(self.identity, self._form, saved_work.merged(works), seconds),)

@@ -24,7 +24,7 @@ from mbe_stage.cliques.results import CliqueTable, CliqueTableSink, Detail
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, positions, ranges_of
 from tests.mbe_stage.cliques import undirected_graphs as graphs
-from tests.mbe_stage.emulated_cuda import install_emulator
+from tests.mbe_stage.emulated_cuda import frees_memory, install_emulator
 
 
 def use_the_emulator() -> Any:
@@ -109,13 +109,12 @@ def case(name: str, graph: UndirectedCSR, query: CliqueQuery, detail: Detail, **
 
 def random_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
     """Random graphs, each with another query and other sizes of the work areas."""
-    for seed in range(first, end):
-        graph = graphs.random_graph(np.random.default_rng(seed), *SHAPES[seed % len(SHAPES)])
-        launcher.seed = seed
-        detail = Detail(2 - seed % 3) if seed % 4 else Detail.MEMBERS
-        yield case(
-            f"random {seed}", graph, QUERIES[seed // 2 % len(QUERIES)], detail, sizes=TINY[seed // 3 % len(TINY)]
-        )
+    with frees_memory():
+        for seed in range(first, end):
+            graph = graphs.random_graph(np.random.default_rng(seed), *SHAPES[seed % len(SHAPES)])
+            launcher.seed, query, sizes = seed, QUERIES[seed // 2 % len(QUERIES)], TINY[seed // 3 % len(TINY)]
+            detail = Detail(2 - seed % 3) if seed % 4 else Detail.MEMBERS
+            yield case(f"random {seed}", graph, query, detail, sizes=sizes)
 
 
 def known_cases(launcher: Any) -> Iterator[dict[str, Any]]:

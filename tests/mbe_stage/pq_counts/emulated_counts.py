@@ -27,7 +27,7 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import reduced, to_choose
 from mbe_stage.pq_counts.results import Detail, PqSink
 from tests.mbe_stage import graphs
-from tests.mbe_stage.emulated_cuda import install_emulator
+from tests.mbe_stage.emulated_cuda import frees_memory, install_emulator
 from tests.mbe_stage.pq_counts.counting import MOST_OF_THE_SMALLER_SIDE, by_subsets
 
 
@@ -124,11 +124,12 @@ def case(name: str, graph: BipartiteCSR, query: PqQuery, **options: Any) -> dict
 
 def random_cases(launcher: Any, remainders: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Random graphs, each with another query and other sizes of the work areas."""
-    for seed in (seed for seed in range(56) if seed % 4 in remainders):
-        shape, density = SHAPES[seed % len(SHAPES)]
-        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
-        launcher.seed = seed
-        yield case(f"random {seed}", graph, QUERIES[seed % len(QUERIES)], sizes=TINY[seed % len(TINY)])
+    with frees_memory():
+        for seed in (seed for seed in range(56) if seed % 4 in remainders):
+            shape, density = SHAPES[seed % len(SHAPES)]
+            graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
+            launcher.seed = seed
+            yield case(f"random {seed}", graph, QUERIES[seed % len(QUERIES)], sizes=TINY[seed % len(TINY)])
 
 
 def known_cases(launcher: Any) -> Iterator[dict[str, Any]]:

@@ -139,7 +139,7 @@ def test_results_around_a_barrier_are_complete(detail: Detail, monkeypatch: pyte
 def test_saved_work_is_continued() -> None:
     n_saved = 0
     for seed in range(8):
-        graph = graphs.from_matrix(graphs.random_matrix(seed, 90, 60, 0.4 + 0.05 * (seed % 4)))
+        graph = graphs.from_matrix(graphs.random_matrix(seed, 60, 45, 0.4 + 0.05 * (seed % 4)))
         query = (PqQuery(3, 9, 3, 9), PqQuery(1, 4, 2, 5, (3,)))[seed % 2]
         sizes = {"n_blocks": 1, "quantum_seconds": 0.0001} | SIZES[seed % len(SIZES)]
         sink, tasks, is_over = PqSink(query), None, False
