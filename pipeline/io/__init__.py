@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.io.compression import check_path
+from mbe_stage.pipeline.io.compression import check_path, unreadable
 from mbe_stage.pipeline.io.raw import Place, RawEdges, shortened
 from mbe_stage.pipeline.io.sources import files_of, is_object, joined_names, one_format, one_table
 
@@ -146,10 +146,8 @@ def reading(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise MemoryError(str(error)) from error
-        found = f"cannot be read ({error.strerror or error})"
-        raise InputError.at(
-            path, found=found, expected="a readable file", remedy="check the path and the disk"
-        ) from None
+        # One of the files in a directory, or of a pattern.
+        raise unreadable(Path(error.filename or path), error) from None
 
 
 def _format(path: Path, config: InputConfig) -> str:

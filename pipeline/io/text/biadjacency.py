@@ -22,7 +22,7 @@ from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io import compression
-from mbe_stage.pipeline.io.raw import Place, RawEdges, refuse_several, shortened
+from mbe_stage.pipeline.io.raw import Place, RawEdges, refuse_repeated, refuse_several, shortened
 from mbe_stage.pipeline.io.text.delimited import read_columns
 from mbe_stage.pipeline.io.text.dialect import Dialect, find_dialect, joined, names_column
 from mbe_stage.pipeline.io.text.faults import find_fault
@@ -83,14 +83,7 @@ def matrix_of_table(
     body = [i for i in range(len(names)) if i != key]
     keys = pa.array(range(first, len(columns[0]) + first)) if key is None else _plain(columns[key])
     right: list[Any] = [names[i] for i in body] if has_names else list(range(first, len(body) + first))
-    if len(set(right)) < len(right):
-        twice = next(name for name in right if right.count(name) > 1)
-        raise InputError.at(
-            source,
-            found=f"{right.count(twice)} columns named {twice!r}",
-            expected="distinct names",
-            remedy="rename one",
-        )
+    refuse_repeated(right, "columns", source, "rename one")
     if pc.count_distinct(keys, mode="all").as_py() < len(keys):
         raise InputError.at(
             source,
