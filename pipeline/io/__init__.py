@@ -13,7 +13,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -184,11 +184,8 @@ def _refuse_what_does_not_apply(found: FoundInput, config: InputConfig) -> None:
 
 def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
     """Return the same rows, with text weights and times parsed by `config.decimal` and `config.date_format`."""
-    table = raw.table
-    for role in ("weight", "timestamp"):
-        if role not in table.column_names:
-            continue
-        values = table.column(role)
+    for role in [role for role in ("weight", "timestamp") if role in raw.roles]:
+        values = raw.table.column(role)
         if role == "timestamp" and config.date_format is not None and pa.types.is_integer(values.type):
             # Dates such as 20240131.
             values = values.cast(pa.string())
@@ -198,8 +195,8 @@ def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
             values = _moments(raw, values, config.date_format)
         elif config.decimal == ",":
             values = pc.replace_substring(values, ",", ".")
-        table = table.set_column(table.column_names.index(role), role, values)
-    return replace(raw, table=table)
+        raw = raw.with_column(role, values)
+    return raw
 
 
 def _moments(raw: RawEdges, values: Any, date_format: str) -> pa.ChunkedArray:

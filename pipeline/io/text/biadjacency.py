@@ -20,7 +20,6 @@ from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io import compression
 from mbe_stage.pipeline.io.raw import Place, RawEdges, refuse_repeated, refuse_several, shortened
 from mbe_stage.pipeline.io.text.delimited import read_columns
@@ -36,16 +35,10 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     with compression.open_bytes(path) as stream:
         is_parquet = stream.peek(4)[:4] == b"PAR1"
     if is_parquet:
-        from pyarrow import parquet as pq
+        from mbe_stage.pipeline.io import parquet
 
-        from mbe_stage.pipeline.io.parquet import unreadable
-
-        try:
-            table = pq.read_table(path)
-        except (pa.ArrowException, OSError) as error:
-            lack_of_memory.pass_on(error)
-            raise unreadable(path, error) from None
-        return matrix_of_table(table.column_names, table.columns, config, str(path), first=1, has_names=True)
+        raw = parquet.read(path, config, lambda names, _: {str(at): at for at in range(len(names))})
+        return matrix_of_table(raw.header, raw.table.columns, config, str(path), first=1, has_names=True)
     dialect = find_dialect(path, config.model_copy(update={"left": 0, "right": 1}))
     if dialect.is_ragged:
         find_fault(path, config, dialect)
