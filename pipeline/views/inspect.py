@@ -192,7 +192,7 @@ def inspect_edges(
     seed : int
         Seed of the estimate.
     finds_cores : bool
-        Without them, inspecting costs half as much, but a trial has no sizes to suggest.
+        Look for cores. Without them, a trial has no minimum sizes to suggest.
     """
     config = config or Config()
     execution, publication = config.execution.to_execution(), publication_of(config.problem)
