@@ -30,7 +30,9 @@ def look(config: Config, options: Mapping[str, Any]) -> None:
         # Refuse unreadable input before this wait.
         compile_ahead(needed, progress.compiled)
         with _cut_short_on_purpose():
-            found = inspect_edges(edges, config, trial, options["seed"])
+            # The text has sizes of cores only in the suggestions after a trial.
+            finds_cores = trial > 0 or options["as_json"]
+            found = inspect_edges(edges, config, trial, options["seed"], finds_cores=finds_cores)
     show.inspection(found, options["as_json"])
 
 

@@ -13,7 +13,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.io.compression import check_path
+from mbe_stage.pipeline.io.compression import check_path, unreadable
 from mbe_stage.pipeline.io.raw import Place, RawEdges, shortened
 from mbe_stage.pipeline.io.sources import files_of, is_object, joined_names, one_format, one_table
 
@@ -146,10 +146,8 @@ def reading(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise MemoryError(str(error)) from error
-        found = f"cannot be read ({error.strerror or error})"
-        raise InputError.at(
-            path, found=found, expected="a readable file", remedy="check the path and the disk"
-        ) from None
+        # One of the files in a directory, or of a pattern.
+        raise unreadable(Path(error.filename or path), error) from None
 
 
 def _format(path: Path, config: InputConfig) -> str:
@@ -186,11 +184,8 @@ def _refuse_what_does_not_apply(found: FoundInput, config: InputConfig) -> None:
 
 def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
     """Return the same rows, with text weights and times parsed by `config.decimal` and `config.date_format`."""
-    table = raw.table
-    for role in ("weight", "timestamp"):
-        if role not in table.column_names:
-            continue
-        values = table.column(role)
+    for role in [role for role in ("weight", "timestamp") if role in raw.roles]:
+        values = raw.table.column(role)
         if role == "timestamp" and config.date_format is not None and pa.types.is_integer(values.type):
             # Dates such as 20240131.
             values = values.cast(pa.string())
@@ -200,8 +195,8 @@ def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
             values = _moments(raw, values, config.date_format)
         elif config.decimal == ",":
             values = pc.replace_substring(values, ",", ".")
-        table = table.set_column(table.column_names.index(role), role, values)
-    return replace(raw, table=table)
+        raw = raw.with_column(role, values)
+    return raw
 
 
 def _moments(raw: RawEdges, values: Any, date_format: str) -> pa.ChunkedArray:

@@ -28,8 +28,8 @@ def check_path(path: Path) -> None:
         mode = path.stat().st_mode
     except FileNotFoundError:
         raise _missing(path) from None
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
+    except ValueError as error:
+        raise unreadable(path, error) from None
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise InputError.at(
             path,
@@ -55,14 +55,10 @@ def plain_name(path: Path) -> str:
 
 def open_bytes(path: Path) -> io.BufferedReader:
     """Open the decompressed content of a file; consecutive members or frames count as one."""
-    try:
-        # The returned stream closes it.
-        plain = path.open("rb")
-        head = plain.read(8)
-        plain.seek(0)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    kind = _kind(head)
+    # The returned stream closes it.
+    plain = path.open("rb")
+    kind = _kind(plain.read(8))
+    plain.seek(0)
     if kind is None:
         return plain
     # pyarrow reads all but xz, including several members or frames, and detects truncation.
@@ -166,7 +162,8 @@ def _missing(path: Path) -> InputError:
     return InputError.at(path, found="no such file", expected="a file or directory of edges", remedy=remedy)
 
 
-def _unreadable(path: Path, error: Exception) -> InputError:
+def unreadable(path: Path, error: Exception) -> InputError:
+    """Return the refusal of a path that the system cannot read."""
     if isinstance(error, PermissionError):
         return InputError.at(
             path, found="permission denied", expected="a readable file", remedy=f"allow it: chmod a+r {path.name}"
@@ -174,7 +171,9 @@ def _unreadable(path: Path, error: Exception) -> InputError:
     if isinstance(error, IsADirectoryError):
         return InputError.at(path, found="a directory", expected="a file", remedy="give one of the files in it")
     found = getattr(error, "strerror", None) or str(error)
-    return InputError.at(path, found=f"cannot be read ({found})", expected="a readable file", remedy="check the path")
+    return InputError.at(
+        path, found=f"cannot be read ({found})", expected="a readable file", remedy="check the path and the disk"
+    )
 
 
 def _damaged(path: Path, what: str, error: Exception) -> InputError:

@@ -174,7 +174,12 @@ def compile_steps(config: Config, tries: bool = True) -> tuple[CompileStep, ...]
 
 
 def inspect_edges(
-    edges: EdgeData, config: Config | None = None, trial_seconds: float = 2.0, seed: int = 0
+    edges: EdgeData,
+    config: Config | None = None,
+    trial_seconds: float = 2.0,
+    seed: int = 0,
+    *,
+    finds_cores: bool = True,
 ) -> Inspection:
     """Describe a graph and the expected cost of a configuration's search.
 
@@ -186,6 +191,8 @@ def inspect_edges(
         Length of the trial; 0 for no trial.
     seed : int
         Seed of the estimate.
+    finds_cores : bool
+        Look for cores. Without them, a trial has no minimum sizes to suggest.
     """
     config = config or Config()
     execution, publication = config.execution.to_execution(), publication_of(config.problem)
@@ -193,7 +200,7 @@ def inspect_edges(
     read_memory = peak_memory_bytes()
     has_sides = isinstance(graph, BipartiteCSR)
     with run_state.at_part("looking for dense parts"):
-        cores = core_sizes(graph, _CORES) if has_sides else ()
+        cores = core_sizes(graph, _CORES) if has_sides and finds_cores else ()
     outlook, key_types = None, (edges.left_keys.type, edges.right_keys.type)
     if trial_seconds > 0:
         trying = Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)

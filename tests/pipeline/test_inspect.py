@@ -289,6 +289,8 @@ def test_another_problem_is_inspected(tmp_path: Path, packages: Installed) -> No
     assert "found 4 stars: all results, 48 B before compression" in shown
     untried = CliRunner().invoke(app, [*arguments, "--trial", "0"]).stdout
     assert "unknown: it depends on the number of stars" in untried
+    as_json = CliRunner().invoke(app, [*arguments, "--trial", "0", "--json"]).stdout
+    assert [core["n_edges"] for core in json.loads(as_json.splitlines()[-1])["cores"]] == [0, 0, 0, 0]
     refused = CliRunner().invoke(app, [*arguments, "--min-left", "2"])
     assert refused.exit_code == 2
     assert "--min-left: is for the problem bicliques, but --problem is 'stars'" in refused.stderr

@@ -122,10 +122,9 @@ def pairs(edges: EdgeData) -> list[tuple[int, int]]:
     return list(zip(edges.left_ids.tolist(), edges.right_ids.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("block", range(2))
-def test_edges_are_those_of_reading_without_a_budget(tmp_path: Path, block: int) -> None:
+def test_edges_are_those_of_reading_without_a_budget(tmp_path: Path) -> None:
     seen = Counter[str]()
-    for seed in range(36 * block, 36 * (block + 1)):
+    for seed in range(36):
         random = np.random.default_rng(seed)
         source = written(made(seed), tmp_path, seed)
         config = InputConfig(nulls="drop", key_type="string" if seed % 5 == 0 else "auto")
@@ -522,7 +521,7 @@ def test_keys_beyond_the_budget_are_refused_with_a_sufficient_budget(tmp_path: P
     assert found.facts.fingerprint == ingest(InputConfig(**columns)).facts.fingerprint
 
 
-@pytest.mark.parametrize("n", [1, 300, 9_000, 40_000, 700_000])
+@pytest.mark.parametrize("n", [1, 300, 9_000, 40_000, 300_000])
 def test_distinct_keys_are_counted_within_five_percent(n: int) -> None:
     values = np.random.default_rng(n).integers(-(2**63), 2**63 - 1, n)
     for kind in (pa.int64(), pa.string()):

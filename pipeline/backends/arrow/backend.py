@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from mbe_stage.bicliques import keys as fingerprints
 from mbe_stage.graphs import pairs
-from mbe_stage.graphs.numbering import IntegerNumbers
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow import hashes, keys
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
@@ -44,6 +43,7 @@ class ArrowBackend:
     as_integers = staticmethod(keys.as_integers)
     ranked = staticmethod(keys.ranked)
     merged = staticmethod(keys.merged)
+    renumbered = staticmethod(keys.renumbered)
     as_json = staticmethod(keys.as_json)
     json_arrays = staticmethod(keys.json_arrays)
     made_in_parts = staticmethod(keys.made_in_parts)
@@ -85,11 +85,6 @@ class ArrowBackend:
 
     def ordered(self, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
         return keys.ranked(np.arange(len(distinct), dtype=np.int32), distinct)
-
-    def renumbered(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        numbers = IntegerNumbers()
-        numbers.add(codes)
-        return numbers.finish()
 
     def text_column(self, texts: Sequence[str]) -> pa.Array:
         return pa.array(texts, pa.large_string())

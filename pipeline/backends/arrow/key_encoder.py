@@ -222,13 +222,6 @@ def _ascending(keys: pa.Array, words: np.ndarray) -> np.ndarray:
 
 
 def _with_one_dictionary(chunks: list[pa.DictionaryArray]) -> pa.DictionaryArray:
-    encoder = KeyEncoder()
-    for chunk in chunks:
-        encoder.add(chunk.dictionary)
-    whole = encoder.finish()
-    parts, start = [], 0
-    for chunk in chunks:
-        ranks = whole.indices.slice(start, len(chunk.dictionary))
-        parts.append(ranks.take(chunk.indices))
-        start += len(chunk.dictionary)
-    return pa.DictionaryArray.from_arrays(pa.concat_arrays(parts), whole.dictionary, safe=False)
+    whole = pa.chunked_array(chunks).unify_dictionaries().combine_chunks()
+    ranks = encoded(whole.dictionary)
+    return pa.DictionaryArray.from_arrays(ranks.indices.take(whole.indices), ranks.dictionary, safe=False)

@@ -88,12 +88,17 @@ def ranked(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]
 
 def merged(codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
     """Implement `Backend.merged`."""
-    numbers = IntegerNumbers()
-    numbers.add(integers.to_numpy())
-    rank, ordered = numbers.finish()
+    rank, ordered = renumbered(integers.to_numpy())
     codes = codes.astype(np.int32)
     numbering.renumber(codes, rank)
     return codes, pa.array(ordered)
+
+
+def renumbered(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Implement `Backend.renumbered`."""
+    numbers = IntegerNumbers()
+    numbers.add(codes)
+    return numbers.finish()
 
 
 def as_utf8(distinct: pa.Array, refuse: Refusal) -> None:

@@ -20,9 +20,8 @@ from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io import compression
-from mbe_stage.pipeline.io.raw import Place, RawEdges, refuse_several, shortened
+from mbe_stage.pipeline.io.raw import Place, RawEdges, refuse_repeated, refuse_several, shortened
 from mbe_stage.pipeline.io.text.delimited import read_columns
 from mbe_stage.pipeline.io.text.dialect import Dialect, find_dialect, joined, names_column
 from mbe_stage.pipeline.io.text.faults import find_fault
@@ -36,16 +35,10 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     with compression.open_bytes(path) as stream:
         is_parquet = stream.peek(4)[:4] == b"PAR1"
     if is_parquet:
-        from pyarrow import parquet as pq
+        from mbe_stage.pipeline.io import parquet
 
-        from mbe_stage.pipeline.io.parquet import unreadable
-
-        try:
-            table = pq.read_table(path)
-        except (pa.ArrowException, OSError) as error:
-            lack_of_memory.pass_on(error)
-            raise unreadable(path, error) from None
-        return matrix_of_table(table.column_names, table.columns, config, str(path), first=1, has_names=True)
+        raw = parquet.read(path, config, lambda names, _: {str(at): at for at in range(len(names))})
+        return matrix_of_table(raw.header, raw.table.columns, config, str(path), first=1, has_names=True)
     dialect = find_dialect(path, config.model_copy(update={"left": 0, "right": 1}))
     if dialect.is_ragged:
         find_fault(path, config, dialect)
@@ -83,14 +76,7 @@ def matrix_of_table(
     body = [i for i in range(len(names)) if i != key]
     keys = pa.array(range(first, len(columns[0]) + first)) if key is None else _plain(columns[key])
     right: list[Any] = [names[i] for i in body] if has_names else list(range(first, len(body) + first))
-    if len(set(right)) < len(right):
-        twice = next(name for name in right if right.count(name) > 1)
-        raise InputError.at(
-            source,
-            found=f"{right.count(twice)} columns named {twice!r}",
-            expected="distinct names",
-            remedy="rename one",
-        )
+    refuse_repeated(right, "columns", source, "rename one")
     if pc.count_distinct(keys, mode="all").as_py() < len(keys):
         raise InputError.at(
             source,

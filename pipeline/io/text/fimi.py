@@ -12,12 +12,13 @@ import csv
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pipeline.errors import InputError
@@ -44,11 +45,9 @@ from mbe_stage.pipeline.io.text.dialect import (
 )
 from mbe_stage.pipeline.io.text.faults import quote_fault
 from mbe_stage.pipeline.io.text.layout import counts_items
-from mbe_stage.pipeline.io.text.whitespace import line_blocks, read_items
+from mbe_stage.pipeline.io.text.whitespace import line_blocks
 
 _NAMES = ["transaction", "item", "id", "count"]
-_ONE_A_LINE = bytes.maketrans(b" \t\x0b\x0c", b"\n\n\n\n")
-_LINE_FEED, _BLANK = ord("\n"), ord(" ")
 _NUMBERED = re.compile(r"(.*?)[ _-]?(\d+)")
 
 
@@ -162,15 +161,22 @@ def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
 
 def _read_blocks(path: Path, config: InputConfig) -> tuple[np.ndarray, pa.ChunkedArray]:
     """Return the line and the text of each item between blanks."""
-    numbers: list[np.ndarray] = []
+    numbers, items, n_lines = list[np.ndarray](), list[pa.Array](), 0
     with open_text(path, config) as stream:
-        pieces = (piece for piece in _items(line_blocks(stream, str(path)), numbers) if piece.strip())
-        try:
-            items = read_items(pieces)
-        except pa.ArrowException as error:
-            lack_of_memory.pass_on(error)
-            raise _not_text(path, config, error) from None
-    return np.concatenate(numbers), items
+        for block in line_blocks(stream, str(path)):
+            lines = block[:-1].split(b"\n")
+            try:
+                fields = pc.ascii_split_whitespace(pa.array(lines, pa.binary()).cast(pa.string()))
+            except pa.ArrowException as error:
+                lack_of_memory.pass_on(error)
+                raise _not_text(path, config, error) from None
+            # Blanks around a line make empty fields.
+            is_item = pc.not_equal(found := fields.flatten(), "")
+            items.append(found.filter(is_item))
+            numbers.append(fields.value_parent_indices().filter(is_item).to_numpy() + (n_lines + 1))
+            n_lines += len(lines)
+            run_state.count_edges_read(len(items[-1]))
+    return np.concatenate(numbers), pa.chunked_array(items)
 
 
 def _read_rows(
@@ -229,21 +235,6 @@ def _without_first(
     lines = numbers[rest]
     left = ids.take(pa.array(of_row[rest])) if keeps else pa.chunked_array([pa.array(lines)])
     return lines, left, items.filter(pa.array(rest))
-
-
-def _items(blocks: Iterator[bytes], numbers: list[np.ndarray]) -> Iterator[bytes]:
-    """Yield one item per line, and append the original line number of each to `numbers`."""
-    n_lines = 0
-    for block in blocks:
-        characters = np.frombuffer(block, np.uint8)
-        ends = characters == _LINE_FEED
-        blank = ends | (characters == _BLANK) | ((characters >= 9) & (characters <= 12))
-        starts = ~blank
-        starts[1:] &= blank[:-1]
-        line_of = np.cumsum(ends)
-        numbers.append(n_lines + 1 + line_of[starts])
-        n_lines += int(line_of[-1])
-        yield block.translate(_ONE_A_LINE)
 
 
 def _place(path: Path, config: InputConfig, line: int) -> Place:

@@ -64,15 +64,14 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     else:
         columns = [int(place.split()[1]) for place in places], values
         picked = {role: list(columns[i]) for role, i in chosen.items()}
-    _refuse_two_lists(path, picked)
-    exploded = _exploded(picked, range(len(values)))
-    arrays = {role: _array(path, names[chosen[role]], each, config) for role, each in exploded[0].items()}
+    picked, of_row = _exploded(path, picked)
+    arrays = {role: _array(path, names[chosen[role]], each, config) for role, each in picked.items()}
     return RawEdges(
         table=pa.table(arrays),
         source=str(path),
         format="json",
         names={role: names[i] for role, i in chosen.items()},
-        locate=lambda row: Place(f"{path}, {places[exploded[1][row]]}", json.dumps(values[exploded[1][row]])),
+        locate=lambda row: Place(f"{path}, {places[of_row[row]]}", json.dumps(values[of_row[row]])),
         input_columns=columns_meant(names, config, str(path), are_named=is_object),
         dialect="objects" if is_object else "lists of items",
         n_columns=len(names) if is_object else None,
@@ -120,31 +119,22 @@ def _parsed(path: Path, text: str, line: int | None) -> Any:
         ) from None
 
 
-def _refuse_two_lists(path: Path, columns: dict[str, list[Any]]) -> None:
-    if sum(any(isinstance(each, list) for each in column) for column in columns.values()) > 1:
+def _exploded(path: Path, columns: dict[str, list[Any]]) -> tuple[dict[str, list[Any]], list[int]]:
+    """Return one row per item of the field with lists, and the value that each row came from."""
+    with_lists = [role for role, column in columns.items() if any(isinstance(each, list) for each in column)]
+    if len(with_lists) > 1:
         raise InputError.at(
             path,
             found="lists in two fields, which may be columns or fully joined sets of vertices",
             expected="one edge, or one transaction of items, per object",
             remedy="write one object per edge, for example with pandas.DataFrame.to_json(orient='records')",
         )
-
-
-def _exploded(columns: dict[str, list[Any]], rows: range) -> tuple[dict[str, list[Any]], list[int]]:
-    """Return one row per item of the list fields, and the value that each row came from."""
-    lists = [role for role, column in columns.items() if any(isinstance(each, list) for each in column)]
-    of_row = list(rows)
-    for role in lists:
-        sizes = [len(each) if isinstance(each, list) else 1 for each in columns[role]]
-        of_row = [i for i, size in zip(of_row, sizes, strict=True) for _ in range(size)]
-        flat = [item for each in columns[role] for item in (each if isinstance(each, list) else [each])]
-        columns = {
-            other: flat
-            if other == role
-            else [each for each, size in zip(column, sizes, strict=True) for _ in range(size)]
-            for other, column in columns.items()
-        }
-    return columns, of_row
+    # Without lists, any column has one item a row.
+    listed = with_lists[0] if with_lists else next(iter(columns))
+    items = [each if isinstance(each, list) else [each] for each in columns[listed]]
+    of_row = [i for i, each in enumerate(items) for _ in each]
+    exploded = {role: [column[i] for i in of_row] for role, column in columns.items()}
+    return exploded | {listed: [item for each in items for item in each]}, of_row
 
 
 def _array(path: Path, name: str, values: list[Any], config: InputConfig) -> pa.Array:

@@ -11,26 +11,12 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-import pyarrow as pa
-from pyarrow import csv
-
-from mbe_stage.pipeline.backends.arrow.key_encoder import PlainColumn
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.io.text.arrow_csv import read_csv
 
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 64 << 20
 _BLANKS = bytes.maketrans(b"\t\x0b\x0c", b"   ")
-_PARSE = csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False, newlines_in_values=False)
-
-
-def read_items(blocks: Iterable[bytes]) -> pa.ChunkedArray:
-    """Return the non-blank lines of blocks as text."""
-    options = csv.ReadOptions(column_names=["item"], block_size=_BLOCK_BYTES)
-    convert = csv.ConvertOptions(column_types={"item": pa.string()})
-    stream, columns = IteratorStream(blocks), {"item": PlainColumn(pa.string())}
-    return read_csv(stream, columns, read_options=options, parse_options=_PARSE, convert_options=convert)[0].column(0)
 
 
 def whole_lines(chunks: Iterable[bytes], source: object) -> Iterator[bytes]:
