@@ -201,6 +201,8 @@ class _Stopped(Exception):
 # In order of last use.
 _JOBS: dict[str, _Job] = {}
 _ORDERING = threading.Lock()
+# Pickled graphs that this worker has made of rows, by key, until a search or the end of the run takes them.
+HELD: dict[str, bytes] = {}
 _MOST_JOBS = 2
 """Jobs whose graph a worker keeps, so that two runs on one cluster do not prepare theirs again and again."""
 # Jobs that have ended: leases of them come late. Only those of the last searches can.
@@ -319,11 +321,21 @@ async def begin_job(job: str, search: JobFacts) -> Any:
     return None if search.parts is None else await asyncio.to_thread(search.parts.prove)
 
 
-def keep_graph(job: str, graph: bytes) -> bool:
-    """Make a worker keep the pickled graph of a job, until the job ends or others replace it; returns True."""
-    if (known := _JOBS.get(job)) is not None:
-        known.keep(graph)
-    return True
+def keep_graph(job: str, graph: bytes | str) -> bool:
+    """Make a worker keep the pickled graph of a job, until the job ends or others replace it.
+
+    Return False if `graph` is a key of `HELD`, and the worker has no such graph.
+    """
+    pickled = HELD.pop(graph, None) if isinstance(graph, str) else graph
+    if pickled is not None and (known := _JOBS.get(job)) is not None:
+        known.keep(pickled)
+    return pickled is not None
+
+
+async def tasks_of(key: str, problem: str, engine: str, query: Any, n: int) -> list[Task]:
+    """Cut the work on a graph in `HELD` into at most `n` tasks."""
+    graph = await asyncio.to_thread(pickle.loads, HELD[key])
+    return list(await asyncio.to_thread(get_engine(problem, engine).tasks_of, graph, query, n))
 
 
 async def take_graph(job: str, giver_of: Mapping[str, str], dask_worker: Any) -> bool:

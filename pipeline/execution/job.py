@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import ConfigError, PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.compiling import OnCompile
+from mbe_stage.pipeline.execution.ingest_by_workers import held_by_workers
 from mbe_stage.pipeline.execution.ingest_within import ingest_within
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish
@@ -263,8 +264,11 @@ def count(
         out = setting("output.directory")
         raise ConfigError(f"{asked}: needs a published run, and counting has none; name {out}, or leave it out")
 
+    # Degrees of two hops are for tables, and would need all edges in this process.
+    counting = config.model_copy(update={"output": config.output.model_copy(update={"two_hop_steps": 0})})
+
     def count_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> CountResult:
-        with edges_read(tier, config, source, on_compile) as (steps, edges, seconds):
+        with edges_read(tier, counting, source, on_compile) as (steps, edges, seconds):
             needed = tier.compile_steps("count", config, samples=wants_outlook(note))
             seconds = summed(seconds, tier.compile(needed, on_compile))
             start = time.perf_counter()
@@ -306,9 +310,16 @@ def _noted_by_interrupts(journal: Journal | None) -> Iterator[None]:
 
 @contextmanager
 def edges_read(
-    tier: Tier, config: Config, source: object | None = None, on_compile: OnCompile | None = None
+    tier: Tier,
+    config: Config,
+    source: object | None = None,
+    on_compile: OnCompile | None = None,
+    *,
+    may_be_held: bool = True,
 ) -> Iterator[tuple[Steps, Any, dict[str, float]]]:
     """Read and clean the input on a tier, which stays open while the context lasts.
+
+    With `may_be_held`, edges that only a cluster searches may be those of `held_by_workers`.
 
     Yields
     ------
@@ -318,10 +329,12 @@ def edges_read(
         ``read``, ``load``, and ``compile`` if code was compiled.
     """
     prepared = tier.compile(tier.compile_steps("read", config), on_compile)
-    with tier.open(config.execution) as steps:
-        start = time.perf_counter()
+    start = time.perf_counter()
+    held = held_by_workers(config, source) if may_be_held else nullcontext()
+    with tier.open(config.execution) as steps, held as edges:
         is_bounded = tier.name != RAPIDS and config.execution.memory_budget is not None
-        edges = ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source)
+        if edges is None:
+            edges = ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source)
         # Refuse unknown keys before the wait for the next compilation.
         publication_of(config.problem).query(config.problem_section, edges)
         yield steps, edges, {"read": time.perf_counter() - start, **prepared}

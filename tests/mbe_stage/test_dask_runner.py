@@ -265,7 +265,7 @@ def test_a_worker_that_cannot_start_is_skipped(
         assert seconds > 0
         return {worker: answers[function][worker] for worker in workers}
 
-    monkeypatch.setattr(DaskRunner, "_asked", asked)
+    monkeypatch.setattr(DaskRunner, "asked", asked)
     monkeypatch.setattr(dask_runner.pickle, "dumps", lambda *_, **__: b"")
     run = a_run(Proven())
     assert DaskRunner(None)._begins(["a", "b"], run) == ["b"]
@@ -274,13 +274,13 @@ def test_a_worker_that_cannot_start_is_skipped(
 
 
 def test_the_graph_leaves_this_process_once(runner: DaskRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, told = DaskRunner._asked, list[tuple[Any, str]]()
+    asked, told = DaskRunner.asked, list[tuple[Any, str]]()
 
     def noted(self: DaskRunner, function: Any, *given: Any, workers: Any, seconds: float) -> dict[str, Any]:
         told.extend((function, worker) for worker in workers)
         return asked(self, function, *given, workers=workers, seconds=seconds)
 
-    monkeypatch.setattr(DaskRunner, "_asked", noted)
+    monkeypatch.setattr(DaskRunner, "asked", noted)
     graph = random_graph(30, 30, 0.3)
     assert members(graph, Execution(runner=runner), "cpu") == members(graph, Execution(), "cpu")
     (sent,) = (worker for function, worker in told if function is lease_work.keep_graph)
@@ -311,7 +311,7 @@ def test_which_worker_gets_the_graph_from_which(
         told[function] += [given] if function is lease_work.take_graph else workers
         return {worker: True for worker in workers if worker not in unable}
 
-    monkeypatch.setattr(DaskRunner, "_asked", asked)
+    monkeypatch.setattr(DaskRunner, "asked", asked)
     run = a_run(None)
     run.threads, run.send_seconds = dict.fromkeys(with_it, 1), 1.0
     assert sorted(DaskRunner(None)._give_graph(run, list("abcde"))) == [each for each in "abcde" if each not in unable]
@@ -488,10 +488,10 @@ def test_a_local_cluster_loads_the_cached_code() -> None:
 def test_a_worker_that_cannot_load_does_not_fail_the_start(
     client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    runner, asked = DaskRunner(client), DaskRunner._asked
+    runner, asked = DaskRunner(client), DaskRunner.asked
     refused = lambda *given, **terms: {worker: OSError("disk") for worker in asked(*given, **terms)}  # noqa: E731
     with monkeypatch.context() as patched:
-        patched.setattr(DaskRunner, "_asked", refused)
+        patched.setattr(DaskRunner, "asked", refused)
         runner.load("bicliques")
     assert sorted(caplog.messages) == sorted(
         f"worker {worker} could not load the engine (OSError('disk')): a search will" for worker in client.nthreads()
