@@ -108,7 +108,7 @@ def read_edges(config: Config, scratch: str, tier: Tier) -> dict[str, Any]:
     dict
         ``facts``, the fields of `InputFacts`, and ``seconds`` of the steps.
     """
-    with edges_read(tier, config, may_be_held=False) as (steps, edges, seconds):
+    with edges_read(tier, config, held=False) as (steps, edges, seconds):
         start = time.perf_counter()
         steps.save_edges(edges, Path(scratch))
         seconds["read"] += time.perf_counter() - start

@@ -205,27 +205,21 @@ class DaskRunner:
         yield EmptyBlock()
         n_workers = len(self.awaited_workers())
         with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms, limit)) as run:
-            given = problem, engine, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers)
-            all_tasks = self._tasks_of_held(run, *given)
             # Workers load and prepare while the work is cut here.
             self._greet(run, self._threads())
-            if all_tasks is None:
-                all_tasks = get_engine(problem, engine).tasks_of(run.graph, *given[2:])
+            all_tasks = self._tasks_of(run, problem, engine, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers))
             ledger = Ledger(all_tasks if tasks is None else _of_these(all_tasks, tuple(tasks)))
             with closing(Fetching()) as fetching:
                 yield from self._leased(run, ledger, barrier, fetching)
 
-    def _tasks_of_held(self, run: _Run, *given: Any) -> list[Task] | None:
-        """Return the tasks of a graph that a worker holds; None if this process has the graph, or reads it."""
-        graph = run.graph
-        if not isinstance(graph, HeldGraph):
-            return None
-        of_holder = {"workers": [graph.holder], "seconds": seconds_for(graph.n_bytes)}
-        answer = self.asked(lease_work.tasks_of, graph.key, *given, **of_holder).get(graph.holder, "no answer")
-        if isinstance(answer, list):
-            return answer
-        run.graph = graph.read_here(f"worker {graph.holder} cannot cut the work ({answer!r})")
-        return None
+    def _tasks_of(self, run: _Run, problem: str, engine: str, *asked: Any) -> Sequence[Task]:
+        if isinstance(graph := run.graph, HeldGraph):
+            given = graph.key, problem, engine, *asked
+            answers = self.asked(lease_work.tasks_of, *given, workers=[graph.holder], seconds=run.send_seconds)
+            if isinstance(answer := answers.get(graph.holder), list):
+                return answer
+            run.graph = graph.read_here(f"worker {graph.holder} could not cut the work ({answer!r})")
+        return get_engine(problem, engine).tasks_of(run.graph, *asked)
 
     def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None, fetching: Fetching) -> Iterator[Any]:
         ranks: dict[str, RankFacts] = {}
@@ -402,8 +396,8 @@ class DaskRunner:
         it get it from here.
         """
         givers, from_here = list(run.threads), list[str]()
-        if isinstance(run.graph, HeldGraph):
-            waiting.sort(key=lambda worker: worker != run.graph.holder)
+        if isinstance(graph := run.graph, HeldGraph):
+            waiting = sorted(waiting, key=lambda worker: worker != graph.holder)
         having = [] if givers else self._send_graph(run, waiting[:1])
         waiting = waiting if givers else waiting[1:]
         givers += having
@@ -421,27 +415,22 @@ class DaskRunner:
                     givers.remove(giver)
         return having + self._send_graph(run, from_here + waiting, givers)
 
-    def _send_graph(self, run: _Run, workers: list[str], givers: Iterable[str] = ()) -> list[str]:
-        """Send the graph to some workers; return those that have it then.
-
-        Its holder only has to keep it. For others, a worker that has it gives it to this process.
-        """
-        graph = run.graph
+    def _send_graph(self, run: _Run, workers: list[str], givers: Sequence[str] = ()) -> list[str]:
+        """Send the graph to some workers; return those that have it then. A held one comes here from a giver first."""
+        graph, pickled = run.graph, None if workers else b""
         if workers and isinstance(graph, HeldGraph):
-            run.send_seconds = seconds_for(graph.n_bytes)
-            if workers == [graph.holder] and (kept := self._kept(run, graph.key, workers)):
+            run.send_seconds = seconds_for(8 * int(graph.left_degrees.sum()))
+            if workers == [graph.holder] and (kept := self._keeping(run, graph.key, workers)):
                 return kept
-            for giver in givers:
-                answer = self.asked(lease_work.pickled_graph, run.job, workers=[giver], seconds=run.send_seconds)
-                if isinstance(pickled := answer.get(giver), bytes):
-                    log.warning("the graph goes through this process: %s cannot take it from others", workers)
-                    return self._kept(run, pickled, workers)
-            graph = run.graph = graph.read_here("no worker has the graph any more")
-        pickled = pickle.dumps(graph, protocol=5) if workers else b""
+            answers = self.asked(lease_work.pickled_graph, run.job, workers=givers[:1], seconds=run.send_seconds)
+            pickled = next(iter(answers.values()), None)
+            if not isinstance(pickled, bytes):
+                pickled, run.graph = None, graph.read_here("no worker can give the graph to others")
+        pickled = pickle.dumps(run.graph, protocol=5) if pickled is None else pickled
         run.send_seconds = max(run.send_seconds, seconds_for(len(pickled)))
-        return self._kept(run, pickled, workers)
+        return self._keeping(run, pickled, workers)
 
-    def _kept(self, run: _Run, graph: bytes | str, workers: list[str]) -> list[str]:
+    def _keeping(self, run: _Run, graph: bytes | str, workers: list[str]) -> list[str]:
         kept = self.asked(lease_work.keep_graph, run.job, graph, workers=workers, seconds=run.send_seconds)
         return [worker for worker in workers if kept.get(worker) is True]
 
@@ -531,7 +520,7 @@ class DaskRunner:
 
 
 def seconds_for(n_bytes: int) -> float:
-    """Return the most seconds that a worker may take to answer with this many bytes."""
+    """Return how long an answer may take whose bytes go from process to process."""
     return _GREETING_SECONDS + n_bytes / _LEAST_BYTES_A_SECOND
 
 

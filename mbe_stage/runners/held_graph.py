@@ -4,42 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-if TYPE_CHECKING:
-    from mbe_stage.runners.dask_runner import DaskRunner
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldGraph:
-    """A bipartite graph that only its runner can search.
+    """A bipartite graph that only `runner` can search, a `DaskRunner`.
 
     Attributes
     ----------
     left_degrees, right_degrees : (n,) int64
-    runner : DaskRunner
-    holder : str
-        The worker with the pickled graph, in `lease_work.HELD`.
-    key : str
-        Its key there.
-    n_bytes : int
-        Its size.
+    holder, key : str
+        The worker with the pickled graph, and its key in `lease_work.HELD` there.
     read_here : callable
-        Takes the reason for the log; reads the graph in this process. For runs whose workers have lost the graph.
+        Takes the reason, for the log, and reads the graph in this process: if workers have lost it.
     """
 
     n_left: int
     n_right: int
     left_degrees: np.ndarray
     right_degrees: np.ndarray
-    runner: DaskRunner
+    runner: Any
     holder: str
     key: str
-    n_bytes: int
     read_here: Callable[[str], BipartiteCSR]
 
     is_on_host: ClassVar[bool] = True

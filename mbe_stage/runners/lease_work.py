@@ -201,7 +201,7 @@ class _Stopped(Exception):
 # In order of last use.
 _JOBS: dict[str, _Job] = {}
 _ORDERING = threading.Lock()
-# Pickled graphs that this worker has made of rows, by key, until a search or the end of the run takes them.
+# Pickled graphs of rows that this worker has read, by key.
 HELD: dict[str, bytes] = {}
 _MOST_JOBS = 2
 """Jobs whose graph a worker keeps, so that two runs on one cluster do not prepare theirs again and again."""
@@ -324,17 +324,17 @@ async def begin_job(job: str, search: JobFacts) -> Any:
 def keep_graph(job: str, graph: bytes | str) -> bool:
     """Make a worker keep the pickled graph of a job, until the job ends or others replace it.
 
-    Return False if `graph` is a key of `HELD`, and the worker has no such graph.
+    Return False if it is given as a key of `HELD`, and is not there.
     """
-    pickled = HELD.pop(graph, None) if isinstance(graph, str) else graph
-    if pickled is not None and (known := _JOBS.get(job)) is not None:
+    pickled = HELD.get(graph) if isinstance(graph, str) else graph
+    if pickled and (known := _JOBS.get(job)) is not None:
         known.keep(pickled)
-    return pickled is not None
+    return bool(pickled)
 
 
 async def tasks_of(key: str, problem: str, engine: str, query: Any, n: int) -> list[Task]:
-    """Cut the work on a graph in `HELD` into at most `n` tasks."""
-    graph = await asyncio.to_thread(pickle.loads, HELD[key])
+    """Cut the work on a graph in `HELD`, which is dropped there."""
+    graph = await asyncio.to_thread(pickle.loads, HELD.pop(key))
     return list(await asyncio.to_thread(get_engine(problem, engine).tasks_of, graph, query, n))
 
 

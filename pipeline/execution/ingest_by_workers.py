@@ -1,22 +1,19 @@
 """Ingestion by the workers of a cluster: each reads some row groups, and one of them joins and cleans all.
 
-The edges stay with the workers, which search them. Whatever goes wrong, this process reads the input instead, with a
-line in the log; so refusals are always its own.
+The edges stay there. Whatever goes wrong, this process reads instead, and logs why; so all refusals are its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,22 +42,10 @@ from mbe_stage.runtime.compile_ahead import compile_ahead
 
 log = logging.getLogger(__name__)
 
-# A worker without an answer for this long is lost. One that then reads no row for this long gives up.
-_ANSWER_SECONDS, _ROWS_SECONDS = 30.0, 60.0
-_LOOK_SECONDS = 1.0
-# If other workers see the files after a failure, these read. So often in all.
-_MOST_ATTEMPTS = 3
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HeldEdges(EdgeData):
-    """Keys and facts of edges that workers hold; the ids are None here."""
-
-    held: Any = None
-
-    def graph(self) -> HeldGraph:
-        """Return the graph without its edges."""
-        return cast(HeldGraph, self.held)
+# A worker gives up if it reads no row for this long, or none at first, when it may have to compile.
+_NO_ROW_SECONDS, _FIRST_ROW_SECONDS = 60.0, 300.0
+# A worker without an answer for this long is lost. Joining may take longer: as if it moved these bytes a row.
+_SILENT_SECONDS, _LOOK_SECONDS, _ROW_BYTES = 30.0, 1.0, 200
 
 
 class _NotRead(Exception):
@@ -68,11 +53,10 @@ class _NotRead(Exception):
 
 
 @contextmanager
-def held_by_workers(config: Config, source: object | None = None) -> Iterator[HeldEdges | None]:
-    """Have workers read, clean and keep edges; they drop them when the context ends. None if this process has to read.
+def held_by_workers(config: Config, source: object | None = None) -> Iterator[EdgeData | None]:
+    """Have workers read and clean the input, and keep the edges within the context; None if this process has to read.
 
-    They can read a Parquet file or directory that they see as this process does. The search may need no edges outside
-    of the workers.
+    They read Parquet that they see as this process does, if only the search needs the edges.
 
     Raises
     ------
@@ -81,14 +65,14 @@ def held_by_workers(config: Config, source: object | None = None) -> Iterator[He
     ClusterLost
         No scheduler answers, or the cluster has no worker.
     """
+    edges = None
     with ExitStack() as ends:
-        edges = None
         with run_state.at_step("read"):
             if (plan := _plan(config, source)) is not None:
                 with run_state.at_part("waiting for the cluster"):
                     runner = ends.enter_context(dask_cluster(config.execution.cluster))
                 try:
-                    edges = _read_by(runner, config, plan, source, ends)
+                    edges = _edges(config, source, plan, runner, ends)
                 except _NotRead as reason:
                     log.warning("this process reads the input, and not the workers: %s", reason)
                     ends.close()
@@ -96,136 +80,106 @@ def held_by_workers(config: Config, source: object | None = None) -> Iterator[He
 
 
 def _plan(config: Config, source: object | None) -> parquet.ParquetPlan | None:
-    """Plan reading by workers; return None if this process reads."""
-    execution, two_hop_steps = config.execution, config.output.two_hop_steps
-    if execution.cluster is None or execution.memory_budget is not None or two_hop_steps:
+    """Plan reading by workers; None if this process reads."""
+    two_hop_steps, execution = config.output.two_hop_steps, config.execution
+    needs_edges = two_hop_steps or derived_of(config) or publication_of(config.problem).least_sizes(config) is None
+    place = place_of(cast(Any, config.input.path if source is None else source))
+    if needs_edges or execution.cluster is None or execution.memory_budget is not None:
         return None
-    if derived_of(config) or publication_of(config.problem).least_sizes(config) is None:
+    if not isinstance(place, str | Path) or place in ("", STANDARD_INPUT) or is_address(place):
         return None
-    place, section = place_of(cast(Any, config.input.path if source is None else source)), reading_of(config)
-    if not isinstance(place, str | Path) or not place or is_address(place) or place == STANDARD_INPUT:
-        return None
-    found = find_input(section, place)
+    found = find_input(reading_of(config), place)
     if found.format != "parquet" or found.files:
         return None
     with reading(found.path):
-        plan = parquet.plan_reading(found.path, section)
+        plan = parquet.plan_reading(found.path, reading_of(config))
     is_small = two_hop_steps is None and plan.n_rows <= QUICK_TWO_HOP_EDGES
     return None if is_small or plan.content is not None else plan
 
 
-def _read_by(
-    runner: DaskRunner, config: Config, plan: parquet.ParquetPlan, source: object | None, ends: ExitStack
-) -> HeldEdges:
-    path, before, reason = plan.path.absolute(), list[str](), _NotRead("workers come and go")
-    for _ in range(_MOST_ATTEMPTS):
-        with reading(path):
-            seen = _files(path)
-        with run_state.at_part("asking the workers"):
-            workers = _seeing(runner, path, seen)
-        if workers == before:
-            break
-        before, key = workers, uuid.uuid4().hex
-        ends.callback(runner.asked, _drop, key, workers=workers, seconds=_LOOK_SECONDS)
-        try:
-            with run_state.at_part():
-                keys, facts, hashes, degrees, n_bytes = _joined_by(runner, config, path, seen, key, workers)
-        except _NotRead as error:
-            reason = error
-            log.info("workers did not read the input: %s", reason)
-            continue
-        log.info("read by %s: the edges stay there", plural(len(workers), "worker"))
-        facts = replace(facts, source=str(plan.path), warnings=())
-        log_read(facts)
+def _edges(
+    config: Config, source: object | None, plan: parquet.ParquetPlan, runner: DaskRunner, ends: ExitStack
+) -> EdgeData:
+    """Have workers read and one of them join; return the edges as this process knows them."""
+    section, key, path = reading_of(config), uuid.uuid4().hex, plan.path.absolute()
+    with reading(path), run_state.at_part("asking the workers"):
+        seen = _files(path)
+        workers = _readers(runner, path, seen)
+    n_workers = plural(len(workers), "worker")
+    ends.callback(runner.asked, _drop, key, workers=workers, seconds=_LOOK_SECONDS)
+    with run_state.at_part():
+        _read_shares(runner, workers, key, config, path, seen)
+        with run_state.at_part(f"joining what {n_workers} have read"):
+            seconds = _SILENT_SECONDS + seconds_for(_ROW_BYTES * plan.n_rows)
+            answers = runner.asked(_join, key, config, workers, workers=workers[:1], seconds=seconds)
+    if not isinstance(joined := answers.get(workers[0], "no answer"), bytes):
+        raise _NotRead(f"worker {workers[0]} could not join the rows: {joined!r}")
+    left_keys, right_keys, facts, hashes, left_degrees, right_degrees = pickle.loads(joined)
+    facts = replace(facts, source=str(plan.path), warnings=())
+    log_read(facts, f", by {n_workers} of the cluster, which keep the edges")
 
-        def read_here(reason: str) -> Any:
-            log.warning("this process reads the input, too: %s", reason)
-            with run_state.at_step("read"):
-                edges = ingest(reading_of(config), source)
-            if edges.facts.fingerprint == facts.fingerprint:
-                return publication_of(config.problem).graph(config, edges)
-            found, expected = "edges that have changed since workers read them", "the same edges during the whole run"
-            raise InputError.at(plan.path, found=found, expected=expected, remedy="run again")
+    def read_here(reason: str) -> Any:
+        log.warning("this process reads the input, too: %s", reason)
+        with run_state.at_step("read"):
+            edges = ingest(section, source)
+        if edges.facts.fingerprint != facts.fingerprint:
+            found = "edges that have changed since workers read them"
+            raise InputError.at(plan.path, found=found, expected="the same during a run", remedy="run again")
+        return publication_of(config.problem).graph(config, edges)
 
-        held = HeldGraph(*map(len, degrees), *degrees, runner, workers[0], key, n_bytes, read_here)
-        none = cast(Any, None)
-        edges = HeldEdges(none, none, *keys, facts, hashes, held=held)
-        sides = {"left": range(facts.n_left), "right": range(facts.n_right)}
-        return cast(HeldEdges, with_doubts(edges, reading_of(config), sides))
-    raise reason
+    none = cast(Any, None)
+    sizes = facts.n_left, facts.n_right
+    held = HeldGraph(*sizes, left_degrees, right_degrees, runner, workers[0], key, read_here)
+    edges = EdgeData(none, none, left_keys, right_keys, facts, hashes, held=held)
+    return cast(EdgeData, with_doubts(edges, section, {"left": range(sizes[0]), "right": range(sizes[1])}))
 
 
-def _seeing(runner: DaskRunner, path: Path, seen: object) -> list[str]:
+def _readers(runner: DaskRunner, path: Path, seen: object) -> list[str]:
     """Return the workers with our software that see the files as this process does."""
-    workers = runner.awaited_workers()
-    answers, ours = runner.asked(_view, path, workers=workers, seconds=_ANSWER_SECONDS), (software(), seen)
-    others = {worker: answers.get(worker, "no answer") for worker in workers if answers.get(worker) != ours}
-    if others:
-        one, answer = next(iter(others.items()))
-        what = "other files, sizes, times or software" if isinstance(answer, tuple) else answer
-        text = f"{len(others)} of {plural(len(workers), 'worker')} cannot read {path} as this process, such as {one}: {what}"
-        if len(others) == len(workers):
-            raise _NotRead(text)
-        log.info("%s", text)
-    return sorted(set(workers) - set(others))
+    workers = sorted(runner.awaited_workers())
+    answers, ours = runner.asked(_view, path, workers=workers, seconds=_SILENT_SECONDS), (software(), seen)
+    for other in (others := [worker for worker in workers if answers.get(worker) != ours]):
+        what = answers.get(other, "no answer")
+        what = "other files or software" if isinstance(what, tuple) else repr(what)
+        log.info("worker %s does not see %s as this process does: %s", other, path, what)
+    if others == workers:
+        raise _NotRead(f"no worker sees {path} as this process does; {other}: {what}")
+    return [worker for worker in workers if worker not in others]
 
 
-def _joined_by(runner: DaskRunner, config: Config, path: Path, seen: object, key: str, workers: list[str]) -> Any:
-    """Have workers read their shares, and the first of them join these; return what it made, without the graph."""
-    share_of = {worker: (k, len(workers)) for k, worker in enumerate(workers)}
-    try:
-        n_bytes_of = _followed(runner, _share, key, config, path, seen, share_of, workers=workers)
-        with run_state.at_part(f"joining what {plural(len(workers), 'worker')} have read"):
-            (joined,) = _followed(runner, _join, key, config, n_bytes_of, workers=workers[:1]).values()
-        return pickle.loads(joined)
-    finally:
-        runner.asked(_drop, key, False, workers=workers, seconds=_LOOK_SECONDS)
-
-
-def _followed(runner: DaskRunner, function: Callable[..., Any], *given: Any, workers: Iterable[str]) -> dict[str, Any]:
-    """Ask workers again and again, until each has made something; their answers are those of `_Work.state`."""
-    counts, made = dict[str, int](), dict[str, Any]()
-    while waiting := [worker for worker in workers if worker not in made]:
-        answers = runner.asked(function, *given, workers=waiting, seconds=_ANSWER_SECONDS)
+def _read_shares(runner: DaskRunner, workers: list[str], *given: Any) -> None:
+    """Wait until workers have read their shares, and count the rows."""
+    n_read, waiting = dict.fromkeys(workers, 0), workers
+    while waiting:
+        answers = runner.asked(_share, *given, workers, workers=waiting, seconds=_SILENT_SECONDS)
         for worker in waiting:
-            answer = answers.get(worker, "does not answer")
-            if not isinstance(answer, tuple):
-                raise _NotRead(f"worker {worker}: {answer if isinstance(answer, str) else repr(answer)}")
-            counts[worker], result = answer
-            made |= {} if result is None else {worker: result}
-        run_state.count_edges_read(max(0, sum(counts.values()) - run_state.state.n_edges_read))
-    return {worker: made[worker] for worker in workers}
+            if not isinstance(answer := answers.get(worker, "no answer"), tuple):
+                raise _NotRead(f"worker {worker}: {answer!r}")
+            n_read[worker] = answer[0]
+        run_state.count_edges_read(max(0, sum(n_read.values()) - run_state.state.n_edges_read))
+        waiting = [worker for worker in waiting if not answers[worker][1]]
 
 
-class _Work:
-    """Work of a thread of a worker; its state is asked for again and again."""
+class _Share(threading.Thread):
+    """Reads a share in a worker."""
 
-    def __init__(self, function: Callable[..., Any], *given: Any) -> None:
-        self.n, self._since, self.result = 0, math.inf, Future[Any]()
-        threading.Thread(target=self._do, args=(function, given), name="read", daemon=True).start()
+    def __init__(self, *given: Any) -> None:
+        super().__init__(name="read", daemon=True)
+        self.n, self.due, self.rows, self._given = 0, time.perf_counter() + _FIRST_ROW_SECONDS, cast(Any, None), given
+        self.start()
 
-    def _do(self, function: Callable[..., Any], given: tuple[Any, ...]) -> None:
+    def run(self) -> None:
         try:
-            self.result.set_result(function(self.count, *given))
-        except BaseException as error:  # noqa: BLE001 - raised where the state is asked for
-            self.result.set_exception(error)
+            self.rows = _read(self.count, *self._given)
+        except Exception as error:  # noqa: BLE001 - raised where the rows are asked for
+            self.rows = error
 
     def count(self, n: int) -> None:
-        """Count rows; from the first call on, there have to be more within `_ROWS_SECONDS`."""
-        self.n, self._since = self.n + n, time.perf_counter()
-
-    async def state(self, facts: Callable[[Any], Any]) -> tuple[int, Any]:
-        """Return the number of rows so far, and facts about the result; None if there is none within a second."""
-        await asyncio.to_thread(wait, [self.result], _LOOK_SECONDS)
-        if self.result.done():
-            return self.n, facts(self.result.result())
-        if time.perf_counter() - self._since > _ROWS_SECONDS:
-            raise TimeoutError(f"has read no row for {_ROWS_SECONDS:.0f} s")
-        return self.n, None
+        self.n, self.due = self.n + n, time.perf_counter() + _NO_ROW_SECONDS
 
 
-# Of this worker, by the key of the reading and the number of the share; joining is number -1.
-_WORK: dict[tuple[str, int], _Work] = {}
+# Of this worker, by the key of the reading and the number of the share.
+_SHARES: dict[tuple[str, int], _Share] = {}
 
 
 async def _view(path: Path) -> tuple[dict[str, str], list[tuple[str, int, int]]]:
@@ -239,72 +193,71 @@ def _files(path: Path) -> list[tuple[str, int, int]]:
 
 
 async def _share(
-    key: str, config: Config, path: Path, seen: object, share_of: Mapping[str, tuple[int, int]], dask_worker: Any
-) -> tuple[int, int | None]:
-    """Begin to read a share, if this has not begun; return the rows so far, and the bytes of all once they are read."""
-    share = share_of[dask_worker.contact_address]
-    if (key, share[0]) not in _WORK:
-        _WORK[key, share[0]] = _Work(_read, config, path, share, seen)
-    return await _WORK[key, share[0]].state(lambda rows: rows.table.nbytes)
+    key: str, config: Config, path: Path, seen: object, workers: list[str], dask_worker: Any
+) -> tuple[int, bool]:
+    """Read a share if that has not begun; return soon, with the number of rows and True if these are all."""
+    k = workers.index(dask_worker.contact_address)
+    if (share := _SHARES.get((key, k))) is None:
+        share = _SHARES[key, k] = _Share(config, path, seen, (k, len(workers)))
+    await asyncio.to_thread(share.join, _LOOK_SECONDS)
+    if isinstance(share.rows, Exception):
+        raise share.rows
+    if share.rows is None and time.perf_counter() > share.due:
+        raise TimeoutError("has read no row for a while")
+    return share.n, share.rows is not None
 
 
-def _read(count: Callable[[int], None], config: Config, path: Path, share: tuple[int, int], seen: object) -> RawEdges:
+def _read(count: Callable[[int], None], config: Config, path: Path, seen: object, share: tuple[int, int]) -> RawEdges:
     compile_ahead(read_steps())
-    count(0)
     rows = parquet.read(path, reading_of(config), share=share, count=count)
     if _files(path) != seen:
         raise ValueError("files have changed meanwhile")
     return rows
 
 
-async def _join(key: str, config: Config, n_bytes_of: Mapping[str, int], dask_worker: Any) -> tuple[int, bytes | None]:
-    """Begin to join all shares, if this has not begun; return the result of `_joined` once it is there."""
-    if (key, -1) not in _WORK:
-        loop = asyncio.get_running_loop()
-
-        def taken(k: int, giver: str) -> RawEdges:
-            if giver == dask_worker.contact_address:
-                return cast(RawEdges, _WORK.pop((key, k)).result.result())
-            asked = dask_worker.rpc(giver).run(function=pickle.dumps(_give), args=pickle.dumps((key, k)))
-            answer = asyncio.run_coroutine_threadsafe(asked, loop)
-            try:
-                return cast(RawEdges, pickle.loads(answer.result(seconds_for(n_bytes_of[giver]))["result"]))
-            finally:
-                answer.cancel()
-
-        _WORK[key, -1] = _Work(lambda _: _joined(key, config, (taken(*each) for each in enumerate(n_bytes_of))))
-    return await _WORK[key, -1].state(lambda joined: joined)
+async def _join(key: str, config: Config, workers: list[str], dask_worker: Any) -> bytes:
+    """Fetch the shares of others, and join all; the answer is that of `_joined`."""
+    HELD[key] = b""
+    shares = []
+    for k, giver in enumerate(workers):
+        if giver == dask_worker.contact_address:
+            shares.append(_SHARES.pop((key, k)).rows)
+            continue
+        answer = await dask_worker.rpc(giver).run(function=pickle.dumps(_give), args=pickle.dumps((key, k)))
+        shares.append(await asyncio.to_thread(pickle.loads, answer["result"]))
+    return await asyncio.to_thread(_joined, key, config, shares)
 
 
 async def _give(key: str, k: int) -> bytes:
     """Return a share, pickled, and drop it."""
-    return await asyncio.to_thread(pickle.dumps, _WORK.pop((key, k)).result.result(), 5)
+    return await asyncio.to_thread(pickle.dumps, _SHARES.pop((key, k)).rows, 5)
 
 
-def _joined(key: str, config: Config, shares: Iterable[RawEdges]) -> bytes:
-    """Clean the rows of all shares, and put their graph into `HELD`; return the keys, facts, hashes and degrees."""
+def _joined(key: str, config: Config, shares: list[RawEdges]) -> bytes:
+    """Clean the rows of all shares, and hold their graph; return keys, facts, hashes and degrees, pickled."""
     section, publication = reading_of(config), publication_of(config.problem)
 
     def rows() -> RawEdges:
-        first, *others = shares
+        first = shares[0]
         # A column without values has no type yet.
-        tables = [share.table for share in (first, *others) if share.n_rows] or [first.table]
+        tables = [share.table for share in shares if share.n_rows] or [first.table]
+        shares.clear()
         return with_measures(replace(first, table=pa.concat_tables(tables)), section)
 
     # Only `clean` has the rows, so it can give up their columns one by one.
     edges = cast(EdgeData, clean(rows(), section, ARROW))
     if edges.facts.most_two_hop_steps(config.output.two_hop_steps):
-        raise ValueError(f"two-hop degrees need all edges, and of {edges.facts.n_edges:,} they are counted")
+        raise ValueError(f"two-hop degrees are counted for {edges.facts.n_edges:,} edges")
     graph = publication.graph(config, edges)
-    HELD[key] = pickle.dumps(graph, protocol=5)
-    keys, degrees = (edges.left_keys, edges.right_keys), (graph.left_degrees, graph.right_degrees)
+    if key in HELD:
+        HELD[key] = pickle.dumps(graph, protocol=5)
+    known = edges.left_keys, edges.right_keys, edges.facts, edges.key_hashes(), graph.left_degrees, graph.right_degrees
     # Arrays that Dask pickles itself may be read-only.
-    return pickle.dumps((keys, edges.facts, edges.key_hashes(), degrees, len(HELD[key])), protocol=5)
+    return pickle.dumps(known, protocol=5)
 
 
-def _drop(key: str, with_graph: bool = True) -> None:
-    """Drop what belongs to a reading."""
-    for each in [each for each in _WORK if each[0] == key]:
-        del _WORK[each]
-    if with_graph:
-        HELD.pop(key, None)
+def _drop(key: str) -> None:
+    """Drop all of a reading."""
+    HELD.pop(key, None)
+    for share in [share for share in _SHARES if share[0] == key]:
+        del _SHARES[share]

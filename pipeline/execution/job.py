@@ -264,7 +264,7 @@ def count(
         out = setting("output.directory")
         raise ConfigError(f"{asked}: needs a published run, and counting has none; name {out}, or leave it out")
 
-    # Degrees of two hops are for tables, and would need all edges in this process.
+    # Two-hop degrees are for tables, and need the edges here.
     counting = config.model_copy(update={"output": config.output.model_copy(update={"two_hop_steps": 0})})
 
     def count_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> CountResult:
@@ -310,16 +310,9 @@ def _noted_by_interrupts(journal: Journal | None) -> Iterator[None]:
 
 @contextmanager
 def edges_read(
-    tier: Tier,
-    config: Config,
-    source: object | None = None,
-    on_compile: OnCompile | None = None,
-    *,
-    may_be_held: bool = True,
+    tier: Tier, config: Config, source: object | None = None, on_compile: OnCompile | None = None, held: bool = True
 ) -> Iterator[tuple[Steps, Any, dict[str, float]]]:
-    """Read and clean the input on a tier, which stays open while the context lasts.
-
-    With `may_be_held`, edges that only a cluster searches may be those of `held_by_workers`.
+    """Read and clean the input on a tier, which stays open while the context lasts; or, if `held`, by a cluster.
 
     Yields
     ------
@@ -330,8 +323,7 @@ def edges_read(
     """
     prepared = tier.compile(tier.compile_steps("read", config), on_compile)
     start = time.perf_counter()
-    held = held_by_workers(config, source) if may_be_held else nullcontext()
-    with tier.open(config.execution) as steps, held as edges:
+    with tier.open(config.execution) as steps, held_by_workers(config, source) if held else nullcontext() as edges:
         is_bounded = tier.name != RAPIDS and config.execution.memory_budget is not None
         if edges is None:
             edges = ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source)
