@@ -58,6 +58,8 @@ _GREETING_SECONDS = 10.0
 # When workers begin, they import the code that makes parts.
 _BEGIN_SECONDS = 30.0
 _SILENT_SECONDS = 30.0
+# A worker that cuts the work may have to compile code first.
+_COMPILE_SECONDS = 300.0
 _LEAST_BYTES_A_SECOND = 10e6
 _FETCH_SECONDS = 30.0
 _LOST = "was lost; the roots that it had were lent again"
@@ -213,10 +215,11 @@ class DaskRunner:
                 yield from self._leased(run, ledger, barrier, fetching)
 
     def _tasks_of(self, run: _Run, problem: str, engine: str, *asked: Any) -> Sequence[Task]:
+        """Cut the work: where the graph is held, or here."""
         if isinstance(graph := run.graph, HeldGraph):
-            given = graph.key, problem, engine, *asked
-            answers = self.asked(lease_work.tasks_of, *given, workers=[graph.holder], seconds=run.send_seconds)
-            if isinstance(answer := answers.get(graph.holder), list):
+            given, seconds = (graph.key, problem, engine, *asked), run.send_seconds + _COMPILE_SECONDS
+            answers = self.asked(lease_work.tasks_of, *given, workers=[graph.holder], seconds=seconds)
+            if isinstance(answer := answers.get(graph.holder, "no answer"), list):
                 return answer
             run.graph = graph.read_here(f"worker {graph.holder} could not cut the work ({answer!r})")
         return get_engine(problem, engine).tasks_of(run.graph, *asked)
@@ -413,7 +416,7 @@ class DaskRunner:
                     log.info("worker %s cannot take the graph from %s (%r)", worker, giver, answers.get(worker))
                     from_here.append(worker)
                     givers.remove(giver)
-        return having + self._send_graph(run, from_here + waiting, givers)
+        return having + self._send_graph(run, from_here + waiting, [*run.threads, *having])
 
     def _send_graph(self, run: _Run, workers: list[str], givers: Sequence[str] = ()) -> list[str]:
         """Send the graph to some workers; return those that have it then. A held one comes here from a giver first."""

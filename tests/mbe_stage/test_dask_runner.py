@@ -6,13 +6,16 @@ Killed, hanging and late workers: `tests/pipeline/test_cluster_faults.py`.
 from __future__ import annotations
 
 import functools
+import pickle
 import queue
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mbe_stage import (
@@ -41,6 +44,7 @@ from mbe_stage.runners import dask_runner, lease_work
 from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.dask_runner import DaskRunner
 from mbe_stage.runners.fetching import Fetched, Fetching
+from mbe_stage.runners.held_graph import HeldGraph
 from mbe_stage.runners.leases import Ledger
 from mbe_stage.runtime.compile_ahead import compile_ahead
 from mbe_stage.stream import stream
@@ -316,6 +320,59 @@ def test_which_worker_gets_the_graph_from_which(
     run.threads, run.send_seconds = dict.fromkeys(with_it, 1), 1.0
     assert sorted(DaskRunner(None)._give_graph(run, list("abcde"))) == [each for each in "abcde" if each not in unable]
     assert told == {lease_work.keep_graph: sent, lease_work.take_graph: rounds}
+
+
+@pytest.mark.parametrize(
+    ("with_it", "unable", "sent", "rounds", "is_read"),
+    [
+        # Its holder, `c`, keeps it, and gives it to the others.
+        ("", "", [("c", "key")], [{"a": "c"}, {"b": "c", "d": "a"}], False),
+        # `a` cannot take it from `c`, which gives it to this process.
+        ("", "take a", [("c", "key"), ("abd", b"given")], [{"a": "c"}], False),
+        # The holder has lost it, and nobody else has it.
+        ("", "keep c", [("c", "key"), ("c", b"read")], [{"a": "c"}, {"b": "c", "d": "a"}], True),
+        # `x` had it for `a`, and is gone.
+        ("x", "take a give x", [("a", b"read")], [{"c": "x"}, {"a": "x", "b": "c"}, {"d": "c"}], True),
+    ],
+)
+def test_who_gets_a_held_graph_from_whom(
+    with_it: str, unable: str, sent: Any, rounds: Any, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[Any, list[Any]] = {lease_work.keep_graph: [], lease_work.take_graph: []}
+
+    def asked(_self: Any, function: Any, _job: str, *given: Any, workers: Any, seconds: float) -> dict[str, Any]:
+        assert seconds >= 10
+        if function is lease_work.pickled_graph:
+            return {worker: b"given" for worker in workers if f"give {worker}" not in unable}
+        is_kept = function is lease_work.keep_graph
+        told[function] += [("".join(sorted(workers)), given[0]) if is_kept else given[0]]
+        fails = f"{'keep' if is_kept and given[0] == 'key' else 'take' if not is_kept else '-'} "
+        return {worker: True for worker in workers if fails + worker not in unable}
+
+    monkeypatch.setattr(DaskRunner, "asked", asked)
+    monkeypatch.setattr(dask_runner.pickle, "dumps", lambda graph, **_: graph)
+    reasons: list[str] = []
+    degrees = np.ones(3, np.int64)
+    held = HeldGraph(3, 3, degrees, degrees, None, "c", "key", lambda reason: reasons.append(reason) or b"read")
+    run = replace(a_run(None), graph=held, threads=dict.fromkeys(with_it, 1), send_seconds=10.0)
+    assert sorted(DaskRunner(None)._give_graph(run, list("abcd"))) == list("abcd")
+    assert told == {lease_work.keep_graph: sent, lease_work.take_graph: rounds}
+    assert bool(reasons) == is_read == (run.graph == b"read")
+
+
+def test_a_held_graph_is_searched_by_workers(client: Any, runner: DaskRunner) -> None:
+    """Also again, when its holder has given it to a search, and this process has to read it."""
+    graph = random_graph(30, 30, 0.3)
+    holder = min(client.nthreads())
+    client.run(lambda pickled: lease_work.HELD.update(key=pickled), pickle.dumps(graph), workers=[holder])
+    reasons: list[str] = []
+    degrees = graph.left_degrees, graph.right_degrees
+    held = HeldGraph(30, 30, *degrees, runner, holder, "key", lambda reason: reasons.append(reason) or graph)
+    expected = members(graph, Execution(), "cpu")
+    assert members(held, Execution(runner=runner), "cpu") == expected
+    assert not reasons
+    assert members(held, Execution(runner=runner), "cpu") == expected
+    assert reasons == ["no worker can give the graph to others"]
 
 
 def test_a_worker_without_the_graph_gives_none(client: Any) -> None:

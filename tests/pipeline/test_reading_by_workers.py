@@ -29,8 +29,8 @@ from mbe_stage.pipeline.execution.ingest_by_workers import held_by_workers
 from mbe_stage.pipeline.problems.installed import publication_of, reading_of
 from mbe_stage.runners.lease_work import HELD
 
-N_INPUTS = 25
 HANGS = object()
+LOOP = asyncio.new_event_loop()
 
 
 class Workers:
@@ -61,7 +61,7 @@ class Workers:
                 self.worker = worker
                 beside = {"dask_worker": self} if function.__name__ in ("_share", "_join") else {}
                 answer = function(*given, **beside)
-                answer = asyncio.run(answer) if asyncio.iscoroutine(answer) else answer
+                answer = LOOP.run_until_complete(answer) if asyncio.iscoroutine(answer) else answer
         except Exception as error:  # noqa: BLE001 - as Dask returns it
             answer = error
         return answer if answer is HANGS else pickle.loads(pickle.dumps(answer))
@@ -144,13 +144,13 @@ def random_input(rng: np.random.Generator, path: Path) -> dict[str, Any]:
     return {"input": asked | {"right": ["b", "day"]} if rng.random() < 0.3 else asked}
 
 
-@pytest.mark.parametrize("further", [{}, {"problem": "pq_counts"}], ids=str)
 def test_shares_of_random_inputs_are_joined_to_the_whole(
-    tmp_path: Path, further: dict[str, Any], reading: Any, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, reading: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     n_held = n_refused = 0
-    for seed in range(N_INPUTS):
+    for seed in range(30):
+        further = {"problem": "pq_counts"} if seed % 3 == 0 else {}
         rng = np.random.default_rng(seed)
         path, n_workers = tmp_path / f"{seed}.parquet", int(rng.integers(1, 6))
         config = settings(path, **random_input(rng, path), **further)
@@ -175,7 +175,7 @@ def test_shares_of_random_inputs_are_joined_to_the_whole(
             assert (graph.n_left, graph.n_right) == (expected.n_left, expected.n_right)
             assert_equal([graph.left_degrees, graph.right_degrees], [expected.left_degrees, expected.right_degrees])
             n_held += 1
-    assert n_held > N_INPUTS // 2
+    assert n_held > 20
     assert n_refused > 0
 
 
