@@ -345,7 +345,7 @@ def test_who_gets_a_held_graph_from_whom(
         if function is lease_work.pickled_graph:
             return {worker: b"given" for worker in workers if f"give {worker}" not in unable}
         is_kept = function is lease_work.keep_graph
-        told[function] += [("".join(sorted(workers)), given[0]) if is_kept else given[0]]
+        told[function] += [("".join(sorted(workers)), given[0]) if is_kept else given[0]] if workers else []
         fails = f"{'keep' if is_kept and given[0] == 'key' else 'take' if not is_kept else '-'} "
         return {worker: True for worker in workers if fails + worker not in unable}
 
