@@ -210,13 +210,7 @@ _ENDED: deque[str] = deque(maxlen=1000)
 
 
 def do_lease(
-    job: str,
-    number: int,
-    tasks: Sequence[Task],
-    execution: Execution,
-    terms: Terms,
-    *,
-    proof: Any,
+    job: str, number: int, tasks: Sequence[Task], execution: Execution, terms: Terms, *, proof: Any
 ) -> Finished | NotKept | None:
     """Search below some roots; None if the job was stopped meanwhile, or this worker does not have its graph.
 

@@ -11,6 +11,7 @@ import pickle
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -56,14 +57,8 @@ class _NotRead(Exception):
 def held_by_workers(config: Config, source: object | None = None) -> Iterator[EdgeData | None]:
     """Have workers read and clean the input, and keep the edges within the context; None if this process has to read.
 
-    They read Parquet that they see as this process does, if only the search needs the edges.
-
-    Raises
-    ------
-    InputError
-        There is no such input, or it has no such columns.
-    ClusterLost
-        No scheduler answers, or the cluster has no worker.
+    They read Parquet that they see as this process does, if only the search needs the edges. Errors are those of
+    `pipeline.execution.ingest.ingest`, and `ClusterLost` without a cluster.
     """
     edges = None
     with ExitStack() as ends:
@@ -127,8 +122,7 @@ def _edges(
             raise InputError.at(plan.path, found=found, expected="the same during a run", remedy="run again")
         return publication_of(config.problem).graph(config, edges)
 
-    none = cast(Any, None)
-    sizes = facts.n_left, facts.n_right
+    none, sizes = cast(Any, None), (facts.n_left, facts.n_right)
     held = HeldGraph(*sizes, left_degrees, right_degrees, runner, workers[0], key, read_here)
     edges = EdgeData(none, none, left_keys, right_keys, facts, hashes, held=held)
     return cast(EdgeData, with_doubts(edges, section, {"left": range(sizes[0]), "right": range(sizes[1])}))
@@ -178,8 +172,9 @@ class _Share(threading.Thread):
         self.n, self.due = self.n + n, time.perf_counter() + _NO_ROW_SECONDS
 
 
-# Of this worker, by the key of the reading and the number of the share.
+# Of this worker, by the key of the reading and the number of the share; and keys of readings that are over.
 _SHARES: dict[tuple[str, int], _Share] = {}
+_DROPPED: deque[str] = deque(maxlen=1000)
 
 
 async def _view(path: Path) -> tuple[dict[str, str], list[tuple[str, int, int]]]:
@@ -197,8 +192,10 @@ async def _share(
 ) -> tuple[int, bool]:
     """Read a share if that has not begun; return soon, with the number of rows and True if these are all."""
     k = workers.index(dask_worker.contact_address)
-    if (share := _SHARES.get((key, k))) is None:
+    if (share := _SHARES.get((key, k))) is None and key not in _DROPPED:
         share = _SHARES[key, k] = _Share(config, path, seen, (k, len(workers)))
+    if share is None:
+        raise TimeoutError("this reading is over")
     await asyncio.to_thread(share.join, _LOOK_SECONDS)
     if isinstance(share.rows, Exception):
         raise share.rows
@@ -217,7 +214,6 @@ def _read(count: Callable[[int], None], config: Config, path: Path, seen: object
 
 async def _join(key: str, config: Config, workers: list[str], dask_worker: Any) -> bytes:
     """Fetch the shares of others, and join all; the answer is that of `_joined`."""
-    HELD[key] = b""
     shares = []
     for k, giver in enumerate(workers):
         if giver == dask_worker.contact_address:
@@ -249,15 +245,17 @@ def _joined(key: str, config: Config, shares: list[RawEdges]) -> bytes:
     if edges.facts.most_two_hop_steps(config.output.two_hop_steps):
         raise ValueError(f"two-hop degrees are counted for {edges.facts.n_edges:,} edges")
     graph = publication.graph(config, edges)
-    if key in HELD:
-        HELD[key] = pickle.dumps(graph, protocol=5)
+    HELD[key] = pickle.dumps(graph, protocol=5)
+    if key in _DROPPED:
+        HELD.pop(key, None)
     known = edges.left_keys, edges.right_keys, edges.facts, edges.key_hashes(), graph.left_degrees, graph.right_degrees
     # Arrays that Dask pickles itself may be read-only.
     return pickle.dumps(known, protocol=5)
 
 
 def _drop(key: str) -> None:
-    """Drop all of a reading."""
+    """Drop all of a reading, also what comes late."""
+    _DROPPED.append(key)
     HELD.pop(key, None)
     for share in [share for share in _SHARES if share[0] == key]:
         del _SHARES[share]

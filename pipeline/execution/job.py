@@ -204,10 +204,7 @@ def run(
 
     def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
         staging = store.begin(config.output.keep_unfinished_days, staging_dir)
-        with (
-            staging.noted_by_interrupts(),
-            edges_read(tier, config, source, on_compile) as (steps, edges, seconds),
-        ):
+        with staging.noted_by_interrupts(), edges_read(tier, config, source, on_compile) as (steps, edges, seconds):
             if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
                 run_state.state.run = unchanged.name
                 return RunResult(store.whole(unchanged), read_manifest(unchanged), unchanged=True, store=store)

@@ -239,14 +239,20 @@ def test_a_reader_that_hangs_is_given_up(
     monkeypatch.setattr(ingest_by_workers, "_LOOK_SECONDS", 0.001)
     monkeypatch.setattr(ingest_by_workers, "_FIRST_ROW_SECONDS", 0.01)
     held_up = threading.Event()
-    monkeypatch.setattr(ingest_by_workers, "_read", lambda *_: held_up.wait())
-    with reading(settings(path), Workers(2)) as found:
+    monkeypatch.setattr(ingest_by_workers, "_read", lambda *_: held_up.wait(60))
+    workers = Workers(2)
+    with reading(settings(path), workers) as found:
         assert found is None
     assert "TimeoutError('has read no row for a while')" in caplog.text
     held_up.set()
+    # A message that comes late begins nothing.
+    given = ingest_by_workers._DROPPED[-1], settings(path), path, [], workers.addresses
+    late = workers.answer(workers.addresses[0], ingest_by_workers._share, given)
+    assert str(late) == "this reading is over"
+    assert not ingest_by_workers._SHARES
 
 
-def test_files_that_change_or_rows_that_are_refused_are_read_again_here(
+def test_files_that_change_are_read_again_here(
     path: Path, reading: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     read = ingest_by_workers._read

@@ -43,7 +43,6 @@ class EdgeData(Edges[np.ndarray, pa.Array]):
     """
 
     held: Any = None
-
     hashed = staticmethod(key_hashes)
 
     def to_host(self) -> EdgeData:
