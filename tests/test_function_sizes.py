@@ -88,7 +88,7 @@ CEILINGS = {
     # The graph of a run, `RunResult.graph`: 30 lines. Reading within a memory budget: 100 lines.
     # Saved work in the journal, and chains of records: 90 lines.
     # What needs all results is refused with limits: 20 lines. Reading by workers of a cluster: 250 lines.
-    "pipeline/execution": 3_290,
+    "pipeline/execution": 3_300,
     # Columns of keys encoded batch by batch, and a first look at further columns. All columns, for the rows
     # behind a case: 20 lines. Graphs of igraph: 50. Formal contexts, in part from the folder of itemsets: 100.
     # Repeated names of contexts and igraph refused, and encodings of contexts: 30.
