@@ -464,6 +464,8 @@ class DaskRunner:
             with suppress(Exception):
                 answers.update(self._client.run(function, *given, workers=[worker], on_error="return"))
 
+        # Without a scheduler, Dask would log each question.
+        workers = workers if self._client.status == "running" else ()
         threads = [threading.Thread(target=ask, args=(worker,), daemon=True) for worker in workers]
         for thread in threads:
             thread.start()
