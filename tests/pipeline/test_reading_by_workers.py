@@ -220,7 +220,6 @@ def hung(worker: str) -> object:
         ({"_join": lambda _: HANGS}, "could not join the rows: 'no answer'"),
         ({"rpc": None}, r"could not join the rows: OSError\('no route to tcp://10.0.0.1:1'\)"),
     ],
-    ids=str,
 )
 def test_any_failure_leaves_the_input_to_this_process(
     path: Path, faults: dict[str, Any], reason: str, reading: Any, caplog: pytest.LogCaptureFixture
