@@ -14,7 +14,8 @@ import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -58,7 +59,7 @@ _GREETING_SECONDS = 10.0
 # When workers begin, they import the code that makes parts.
 _BEGIN_SECONDS = 30.0
 _SILENT_SECONDS = 30.0
-# A worker that cuts the work may have to compile code first.
+# Workers that cut the work may have to compile code first.
 _COMPILE_SECONDS = 300.0
 _LEAST_BYTES_A_SECOND = 10e6
 _FETCH_SECONDS = 30.0
@@ -209,20 +210,27 @@ class DaskRunner:
         with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms, limit)) as run:
             # Workers load and prepare while the work is cut here.
             self._greet(run, self._threads())
-            all_tasks = self._tasks_of(run, problem, engine, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers))
+            all_tasks = yield from self._tasks_of(run, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers))
             ledger = Ledger(all_tasks if tasks is None else _of_these(all_tasks, tuple(tasks)))
             with closing(Fetching()) as fetching:
                 yield from self._leased(run, ledger, barrier, fetching)
 
-    def _tasks_of(self, run: _Run, problem: str, engine: str, *asked: Any) -> Sequence[Task]:
-        """Cut the work: where the graph is held, or here."""
+    def _tasks_of(self, run: _Run, n: int) -> Generator[EmptyBlock, None, Sequence[Task]]:
+        """Cut the work: here, or in a worker if only workers have the graph; a silent one is asked again last."""
         if isinstance(graph := run.graph, HeldGraph):
-            given, seconds = (graph.key, problem, engine, *asked), run.send_seconds + _COMPILE_SECONDS
-            answers = self.asked(lease_work.tasks_of, *given, workers=[graph.holder], seconds=seconds)
-            if isinstance(answer := answers.get(graph.holder, "no answer"), list):
-                return answer
-            run.graph = graph.read_here(f"worker {graph.holder} could not cut the work ({answer!r})")
-        return get_engine(problem, engine).tasks_of(run.graph, *asked)
+            workers, until = deque(run.threads), time.perf_counter() + _COMPILE_SECONDS
+            while workers and (now := time.perf_counter()) < until:
+                worker, left = workers.popleft(), max(run.limit - now, _LOOK_SECONDS)
+                seconds = min(_SILENT_SECONDS + run.send_seconds, left)
+                answer = self.asked(lease_work.tasks_of, run.job, n, workers=[worker], seconds=seconds).get(worker)
+                if isinstance(answer, list):
+                    return answer
+                workers.extend({worker} & set(self._threads()) if answer is None else ())
+                # The search may end here, at its time limit.
+                yield EmptyBlock()
+            run.graph = graph.read_here("no worker could cut the work")
+        search = run.search
+        return get_engine(search.problem, search.engine).tasks_of(run.graph, search.query, n)
 
     def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None, fetching: Fetching) -> Iterator[Any]:
         ranks: dict[str, RankFacts] = {}
@@ -425,10 +433,13 @@ class DaskRunner:
             run.send_seconds = seconds_for(8 * int(graph.left_degrees.sum()))
             if workers == [graph.holder] and (kept := self._keeping(run, graph.key, workers)):
                 return kept
-            answers = self.asked(lease_work.pickled_graph, run.job, workers=givers[:1], seconds=run.send_seconds)
-            pickled = next(iter(answers.values()), None)
-            if not isinstance(pickled, bytes):
-                pickled, run.graph = None, graph.read_here("no worker can give the graph to others")
+            given = (
+                self.asked(lease_work.pickled_graph, run.job, workers=[giver], seconds=run.send_seconds).get(giver)
+                for giver in givers
+            )
+            pickled = next((each for each in given if isinstance(each, bytes)), None)
+            if pickled is None:
+                run.graph = graph.read_here("no worker can give the graph to others")
         pickled = pickle.dumps(run.graph, protocol=5) if pickled is None else pickled
         run.send_seconds = max(run.send_seconds, seconds_for(len(pickled)))
         return self._keeping(run, pickled, workers)

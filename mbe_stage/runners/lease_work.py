@@ -205,12 +205,18 @@ _ORDERING = threading.Lock()
 HELD: dict[str, bytes] = {}
 _MOST_JOBS = 2
 """Jobs whose graph a worker keeps, so that two runs on one cluster do not prepare theirs again and again."""
-# Jobs that have ended: leases of them come late. Only those of the last searches can.
-_ENDED: deque[str] = deque(maxlen=1000)
+# Jobs and readings that have ended: messages of them come late. Only those of the last can.
+ENDED: deque[str] = deque(maxlen=1000)
 
 
 def do_lease(
-    job: str, number: int, tasks: Sequence[Task], execution: Execution, terms: Terms, *, proof: Any
+    job: str,
+    number: int,
+    tasks: Sequence[Task],
+    execution: Execution,
+    terms: Terms,
+    *,
+    proof: Any,
 ) -> Finished | NotKept | None:
     """Search below some roots; None if the job was stopped meanwhile, or this worker does not have its graph.
 
@@ -301,7 +307,7 @@ async def begin_job(job: str, search: JobFacts) -> Any:
 
     A disk or a store may be slow, so this runs in a thread: the worker's loop answers others meanwhile.
     """
-    if job in _ENDED:
+    if job in ENDED:
         return None
     known = _known(job)
     if known is None or known.is_stopped.is_set():
@@ -318,18 +324,19 @@ async def begin_job(job: str, search: JobFacts) -> Any:
 def keep_graph(job: str, graph: bytes | str) -> bool:
     """Make a worker keep the pickled graph of a job, until the job ends or others replace it.
 
-    Return False if it is given as a key of `HELD`, and is not there.
+    Return False if it is given as a key of `HELD`, and is not there; it does not stay there.
     """
-    pickled = HELD.get(graph) if isinstance(graph, str) else graph
+    pickled = HELD.pop(graph, b"") if isinstance(graph, str) else graph
     if pickled and (known := _JOBS.get(job)) is not None:
         known.keep(pickled)
     return bool(pickled)
 
 
-async def tasks_of(key: str, problem: str, engine: str, query: Any, n: int) -> list[Task]:
-    """Cut the work on a graph in `HELD`, which is dropped there."""
-    graph = await asyncio.to_thread(pickle.loads, HELD.pop(key))
-    return list(await asyncio.to_thread(get_engine(problem, engine).tasks_of, graph, query, n))
+async def tasks_of(job: str, n: int) -> list[Task]:
+    """Cut the work of a job, once the worker has prepared its graph."""
+    known = _JOBS[job]
+    engine, graph, _ = await asyncio.to_thread(known.ready)
+    return list(await asyncio.to_thread(engine.tasks_of, graph, known.search.query, n))
 
 
 async def take_graph(job: str, giver_of: Mapping[str, str], dask_worker: Any) -> bool:
@@ -359,7 +366,7 @@ def stop_job(job: str) -> None:
 
 def end_job(job: str) -> None:
     """Make a worker drop its lease, and the state of the job."""
-    _ENDED.append(job)
+    ENDED.append(job)
     with _ORDERING:
         known = _JOBS.pop(job, None)
     if known is not None:

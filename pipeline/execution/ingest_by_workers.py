@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import pickle
-import threading
 import time
 import uuid
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,15 +39,14 @@ from mbe_stage.pipeline.wording import plural
 from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.dask_runner import DaskRunner, seconds_for
 from mbe_stage.runners.held_graph import HeldGraph
-from mbe_stage.runners.lease_work import HELD, software
+from mbe_stage.runners.lease_work import ENDED, HELD, software
 from mbe_stage.runtime.compile_ahead import compile_ahead
 
 log = logging.getLogger(__name__)
 
-# A worker gives up if it reads no row for this long, or none at first, when it may have to compile.
-_NO_ROW_SECONDS, _FIRST_ROW_SECONDS = 60.0, 300.0
-# A worker without an answer for this long is lost. Joining may take longer: as if it moved these bytes a row.
-_SILENT_SECONDS, _LOOK_SECONDS, _ROW_BYTES = 30.0, 1.0, 200
+# A worker without an answer for this long is lost. Reading is given up if no row is read for so long (workers may have
+# to compile first), and joining after a time as if it moved these bytes a row.
+_SILENT_SECONDS, _LOOK_SECONDS, _NO_ROW_SECONDS, _ROW_BYTES = 30.0, 1.0, 180.0, 200
 
 
 class _NotRead(Exception):
@@ -68,16 +68,17 @@ def held_by_workers(config: Config, source: object | None = None) -> Iterator[Ed
                     runner = ends.enter_context(dask_cluster(config.execution.cluster))
                 try:
                     edges = _edges(config, source, plan, runner, ends)
-                except _NotRead as reason:
-                    log.warning("this process reads the input, and not the workers: %s", reason)
+                except (_NotRead, InputError) as reason:
+                    level = logging.INFO if isinstance(reason, InputError) else logging.WARNING
+                    log.log(level, "this process reads the input, and not the workers: %s", reason)
                     ends.close()
         yield edges
 
 
 def _plan(config: Config, source: object | None) -> parquet.ParquetPlan | None:
     """Plan reading by workers; None if this process reads."""
-    two_hop_steps, execution = config.output.two_hop_steps, config.execution
-    needs_edges = two_hop_steps or derived_of(config) or publication_of(config.problem).least_sizes(config) is None
+    execution, publication = config.execution, publication_of(config.problem)
+    needs_edges = config.output.two_hop_steps or derived_of(config) or publication.least_sizes(config) is None
     place = place_of(cast(Any, config.input.path if source is None else source))
     if needs_edges or execution.cluster is None or execution.memory_budget is not None:
         return None
@@ -88,8 +89,8 @@ def _plan(config: Config, source: object | None) -> parquet.ParquetPlan | None:
         return None
     with reading(found.path):
         plan = parquet.plan_reading(found.path, reading_of(config))
-    is_small = two_hop_steps is None and plan.n_rows <= QUICK_TWO_HOP_EDGES
-    return None if is_small or plan.content is not None else plan
+    # A small input is read here sooner.
+    return None if plan.n_rows <= QUICK_TWO_HOP_EDGES or plan.content is not None else plan
 
 
 def _edges(
@@ -103,14 +104,15 @@ def _edges(
     n_workers = plural(len(workers), "worker")
     ends.callback(runner.asked, _drop, key, workers=workers, seconds=_LOOK_SECONDS)
     with run_state.at_part():
-        _read_shares(runner, workers, key, config, path, seen)
+        _follow(runner, workers, _NO_ROW_SECONDS, _share, key, config, path, seen)
         with run_state.at_part(f"joining what {n_workers} have read"):
-            seconds = _SILENT_SECONDS + seconds_for(_ROW_BYTES * plan.n_rows)
-            answers = runner.asked(_join, key, config, workers, workers=workers[:1], seconds=seconds)
-    if not isinstance(joined := answers.get(workers[0], "no answer"), bytes):
-        raise _NotRead(f"worker {workers[0]} could not join the rows: {joined!r}")
+            seconds = seconds_for(_ROW_BYTES * plan.n_rows)
+            _follow(runner, workers, seconds, _join, key, config)
+            joined = runner.asked(_give, key, _JOINED, workers=workers[:1], seconds=seconds).get(workers[0])
+    if not isinstance(joined, bytes):
+        raise _NotRead(f"worker {workers[0]} does not give what it has joined: {joined!r}")
     left_keys, right_keys, facts, hashes, left_degrees, right_degrees = pickle.loads(joined)
-    facts = replace(facts, source=str(plan.path), warnings=())
+    facts = replace(facts, source=str(plan.path))
     log_read(facts, f", by {n_workers} of the cluster, which keep the edges")
 
     def read_here(reason: str) -> Any:
@@ -124,8 +126,11 @@ def _edges(
 
     none, sizes = cast(Any, None), (facts.n_left, facts.n_right)
     held = HeldGraph(*sizes, left_degrees, right_degrees, runner, workers[0], key, read_here)
-    edges = EdgeData(none, none, left_keys, right_keys, facts, hashes, held=held)
-    return cast(EdgeData, with_doubts(edges, section, {"left": range(sizes[0]), "right": range(sizes[1])}))
+    edges = EdgeData(none, none, left_keys, right_keys, replace(facts, warnings=()), hashes, held=held)
+    edges = with_doubts(edges, section, {"left": range(sizes[0]), "right": range(sizes[1])})
+    # The worker has the same doubts last, in its own words.
+    others = facts.warnings[: len(facts.warnings) - len(edges.facts.warnings)]
+    return replace(edges, facts=replace(edges.facts, warnings=(*others, *edges.facts.warnings)))
 
 
 def _readers(runner: DaskRunner, path: Path, seen: object) -> list[str]:
@@ -141,70 +146,91 @@ def _readers(runner: DaskRunner, path: Path, seen: object) -> list[str]:
     return [worker for worker in workers if worker not in others]
 
 
-def _read_shares(runner: DaskRunner, workers: list[str], *given: Any) -> None:
-    """Wait until workers have read their shares, and count the rows."""
-    n_read, waiting = dict.fromkeys(workers, 0), workers
-    while waiting:
-        answers = runner.asked(_share, *given, workers, workers=waiting, seconds=_SILENT_SECONDS)
-        for worker in waiting:
-            if not isinstance(answer := answers.get(worker, "no answer"), tuple):
+def _follow(runner: DaskRunner, workers: list[str], seconds: float, function: Callable[..., Any], *given: Any) -> None:
+    """Ask all workers until each has done its part, and count the rows; give up if nothing changes for some seconds."""
+    before, until, is_over = dict[str, Any](), 0.0, False
+    while not is_over:
+        answers = runner.asked(function, *given, workers, workers=workers, seconds=_SILENT_SECONDS)
+        for worker in workers:
+            if isinstance(answer := answers.get(worker, "no answer"), InputError):
+                raise answer
+            if not isinstance(answer, tuple):
                 raise _NotRead(f"worker {worker}: {answer!r}")
-            n_read[worker] = answer[0]
-        run_state.count_edges_read(max(0, sum(n_read.values()) - run_state.state.n_edges_read))
-        waiting = [worker for worker in waiting if not answers[worker][1]]
+        if answers != before:
+            before, until = answers, time.perf_counter() + seconds
+        elif time.perf_counter() > until:
+            raise _NotRead(f"{function.__name__}: no worker has got further for {seconds:g} s: {answers}")
+        run_state.count_edges_read(max(0, sum(n for n, _ in answers.values()) - run_state.state.n_edges_read))
+        is_over = all(is_done for _, is_done in answers.values())
 
 
-class _Share(threading.Thread):
-    """Reads a share in a worker."""
+@dataclass(slots=True)
+class _Reading:
+    """What this process does for a reading: rows and tasks, by the number of the share, or `_JOINED`."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(name="read", daemon=True)
-        self.n, self.due, self.rows, self._given = 0, time.perf_counter() + _FIRST_ROW_SECONDS, cast(Any, None), given
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.rows = _read(self.count, *self._given)
-        except Exception as error:  # noqa: BLE001 - raised where the rows are asked for
-            self.rows = error
-
-    def count(self, n: int) -> None:
-        self.n, self.due = self.n + n, time.perf_counter() + _NO_ROW_SECONDS
+    n_rows: Counter[int] = field(default_factory=Counter)
+    tasks: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
 
 
-# Of this worker, by the key of the reading and the number of the share; and keys of readings that are over.
-_SHARES: dict[tuple[str, int], _Share] = {}
-_DROPPED: deque[str] = deque(maxlen=1000)
+_READINGS: dict[str, _Reading] = {}
+_JOINED = -1
 
 
-async def _view(path: Path) -> tuple[dict[str, str], list[tuple[str, int, int]]]:
+async def _soon(key: str, k: int, begin: Callable[..., Any], *given: Any) -> tuple[int, bool]:
+    """Begin a task if it has not begun; return soon, with its rows so far and True if it is over."""
+    if key in ENDED:
+        raise TimeoutError("this reading is over")
+    reading = _READINGS.setdefault(key, _Reading())
+    # The processes behind other readings may be gone.
+    for old in list(_READINGS)[:-2]:
+        _drop(old)
+    if k not in reading.tasks:
+        reading.tasks[k] = asyncio.create_task(begin(*given))
+    done, _ = await asyncio.wait({reading.tasks[k]}, timeout=_LOOK_SECONDS)
+    for task in done:
+        task.result()
+    return reading.n_rows[k], bool(done)
+
+
+def _drop(key: str) -> None:
+    """Drop all of a reading, also what comes late."""
+    ENDED.append(key)
+    HELD.pop(key, None)
+    for task in _READINGS.pop(key, _Reading()).tasks.values():
+        task.cancel()
+
+
+async def _view(path: Path) -> tuple[dict[str, str], list[tuple[str, int, int, bytes]]]:
     return software(), await asyncio.to_thread(_files, path)
 
 
-def _files(path: Path) -> list[tuple[str, int, int]]:
-    """Return the files of a path, with sizes and times."""
+def _files(path: Path) -> list[tuple[str, int, int, bytes]]:
+    """Return the files of a path, with sizes, times and digests of their footers."""
     of_files = [(file, file.stat()) for file in (parquet.data_files(path) if path.is_dir() else [path])]
-    return [(str(file), facts.st_size, facts.st_mtime_ns) for file, facts in of_files]
+    return [(str(file), facts.st_size, facts.st_mtime_ns, _footer(file)) for file, facts in of_files]
+
+
+def _footer(file: Path) -> bytes:
+    """Return the digest of a Parquet footer: it has the row groups, and the extremes of columns in each."""
+    with file.open("rb") as data:
+        data.seek(-8, os.SEEK_END)
+        data.seek(-8 - int.from_bytes(data.read(4), "little"), os.SEEK_END)
+        return blake2b(data.read(), digest_size=16).digest()
 
 
 async def _share(
     key: str, config: Config, path: Path, seen: object, workers: list[str], dask_worker: Any
 ) -> tuple[int, bool]:
-    """Read a share if that has not begun; return soon, with the number of rows and True if these are all."""
+    """Read a share."""
     k = workers.index(dask_worker.contact_address)
-    if (share := _SHARES.get((key, k))) is None and key not in _DROPPED:
-        share = _SHARES[key, k] = _Share(config, path, seen, (k, len(workers)))
-    if share is None:
-        raise TimeoutError("this reading is over")
-    await asyncio.to_thread(share.join, _LOOK_SECONDS)
-    if isinstance(share.rows, Exception):
-        raise share.rows
-    if share.rows is None and time.perf_counter() > share.due:
-        raise TimeoutError("has read no row for a while")
-    return share.n, share.rows is not None
+    return await _soon(key, k, asyncio.to_thread, _read, key, config, path, seen, (k, len(workers)))
 
 
-def _read(count: Callable[[int], None], config: Config, path: Path, seen: object, share: tuple[int, int]) -> RawEdges:
+def _read(key: str, config: Config, path: Path, seen: object, share: tuple[int, int]) -> RawEdges:
+    def count(n: int) -> None:
+        # Without a reading, an error ends this thread.
+        _READINGS[key].n_rows[share[0]] += n
+
     compile_ahead(read_steps())
     rows = parquet.read(path, reading_of(config), share=share, count=count)
     if _files(path) != seen:
@@ -212,25 +238,30 @@ def _read(count: Callable[[int], None], config: Config, path: Path, seen: object
     return rows
 
 
-async def _join(key: str, config: Config, workers: list[str], dask_worker: Any) -> bytes:
-    """Fetch the shares of others, and join all; the answer is that of `_joined`."""
-    shares = []
-    for k, giver in enumerate(workers):
-        if giver == dask_worker.contact_address:
-            shares.append(_SHARES.pop((key, k)).rows)
-            continue
+async def _join(key: str, config: Config, workers: list[str], dask_worker: Any) -> tuple[int, bool]:
+    """Join the shares in the first worker. The others show that they are alive."""
+    if dask_worker.contact_address != workers[0]:
+        return 0, True
+    return await _soon(key, _JOINED, _joined, key, config, workers, dask_worker)
+
+
+async def _joined(key: str, config: Config, workers: list[str], dask_worker: Any) -> tuple[Any, ...]:
+    """Fetch the shares of others, join all, and hold the graph; return the rest of `_cleaned`."""
+    shares = [_READINGS[key].tasks.pop(0).result()]
+    for k, giver in enumerate(workers[1:], 1):
         answer = await dask_worker.rpc(giver).run(function=pickle.dumps(_give), args=pickle.dumps((key, k)))
         shares.append(await asyncio.to_thread(pickle.loads, answer["result"]))
-    return await asyncio.to_thread(_joined, key, config, shares)
+    HELD[key], known = await asyncio.to_thread(_cleaned, config, shares)
+    return known
 
 
 async def _give(key: str, k: int) -> bytes:
-    """Return a share, pickled, and drop it."""
-    return await asyncio.to_thread(pickle.dumps, _SHARES.pop((key, k)).rows, 5)
+    """Return the result of a task, pickled, and drop it. Arrays that Dask pickles itself may be read-only."""
+    return await asyncio.to_thread(pickle.dumps, _READINGS[key].tasks.pop(k).result(), 5)
 
 
-def _joined(key: str, config: Config, shares: list[RawEdges]) -> bytes:
-    """Clean the rows of all shares, and hold their graph; return keys, facts, hashes and degrees, pickled."""
+def _cleaned(config: Config, shares: list[RawEdges]) -> tuple[bytes, tuple[Any, ...]]:
+    """Clean the rows of all shares; return their graph, pickled, and keys, facts, hashes and degrees."""
     section, publication = reading_of(config), publication_of(config.problem)
 
     def rows() -> RawEdges:
@@ -243,19 +274,7 @@ def _joined(key: str, config: Config, shares: list[RawEdges]) -> bytes:
     # Only `clean` has the rows, so it can give up their columns one by one.
     edges = cast(EdgeData, clean(rows(), section, ARROW))
     if edges.facts.most_two_hop_steps(config.output.two_hop_steps):
-        raise ValueError(f"two-hop degrees are counted for {edges.facts.n_edges:,} edges")
+        raise InputError(f"{edges.facts.n_edges:,} edges need two-hop degrees")
     graph = publication.graph(config, edges)
-    HELD[key] = pickle.dumps(graph, protocol=5)
-    if key in _DROPPED:
-        HELD.pop(key, None)
     known = edges.left_keys, edges.right_keys, edges.facts, edges.key_hashes(), graph.left_degrees, graph.right_degrees
-    # Arrays that Dask pickles itself may be read-only.
-    return pickle.dumps(known, protocol=5)
-
-
-def _drop(key: str) -> None:
-    """Drop all of a reading, also what comes late."""
-    _DROPPED.append(key)
-    HELD.pop(key, None)
-    for share in [share for share in _SHARES if share[0] == key]:
-        del _SHARES[share]
+    return pickle.dumps(graph, protocol=5), known

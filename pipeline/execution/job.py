@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -204,7 +204,10 @@ def run(
 
     def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
         staging = store.begin(config.output.keep_unfinished_days, staging_dir)
-        with staging.noted_by_interrupts(), edges_read(tier, config, source, on_compile) as (steps, edges, seconds):
+        with (
+            staging.noted_by_interrupts(),
+            edges_read(tier, config, source, on_compile) as (steps, edges, seconds),
+        ):
             if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
                 run_state.state.run = unchanged.name
                 return RunResult(store.whole(unchanged), read_manifest(unchanged), unchanged=True, store=store)
@@ -307,9 +310,9 @@ def _noted_by_interrupts(journal: Journal | None) -> Iterator[None]:
 
 @contextmanager
 def edges_read(
-    tier: Tier, config: Config, source: object | None = None, on_compile: OnCompile | None = None, held: bool = True
+    tier: Tier, config: Config, source: object | None = None, on_compile: OnCompile | None = None
 ) -> Iterator[tuple[Steps, Any, dict[str, float]]]:
-    """Read and clean the input on a tier, which stays open while the context lasts; or, if `held`, by a cluster.
+    """Read and clean the input on a tier, which stays open while the context lasts; or on a cluster.
 
     Yields
     ------
@@ -320,7 +323,7 @@ def edges_read(
     """
     prepared = tier.compile(tier.compile_steps("read", config), on_compile)
     start = time.perf_counter()
-    with tier.open(config.execution) as steps, held_by_workers(config, source) if held else nullcontext() as edges:
+    with tier.open(config.execution) as steps, held_by_workers(config, source) as edges:
         is_bounded = tier.name != RAPIDS and config.execution.memory_budget is not None
         if edges is None:
             edges = ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source)

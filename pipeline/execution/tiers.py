@@ -230,7 +230,9 @@ def load_host_modules() -> None:
 
 
 def on_a_tier_that_fits(
-    config: Config, work: Callable[[Tier, tuple[str, ...], OnProgress], Result], on_progress: OnProgress | None = None
+    config: Config,
+    work: Callable[[Tier, tuple[str, ...], OnProgress], Result],
+    on_progress: OnProgress | None = None,
 ) -> Result:
     """Do a whole job on the tier of `execution.engine`, or on the next one.
 

@@ -13,7 +13,14 @@ from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import ConfigError, PublishError
-from mbe_stage.pipeline.execution.journal import Header, Journal, Record, begun_journal, changes, read_journal
+from mbe_stage.pipeline.execution.journal import (
+    Header,
+    Journal,
+    Record,
+    begun_journal,
+    changes,
+    read_journal,
+)
 from mbe_stage.pipeline.problems.installed import inputs_of, limit_of, publication_of
 from mbe_stage.pipeline.publish.listing import query_settings
 from mbe_stage.pipeline.publish.locks import is_locked

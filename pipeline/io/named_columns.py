@@ -9,7 +9,7 @@ from pathlib import Path
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import compression, reading
-from mbe_stage.pipeline.io.raw import RawEdges, refuse_repeated
+from mbe_stage.pipeline.io.raw import RawEdges
 
 
 def read_named_columns(given: str, required: Sequence[str], optional: Sequence[str], setting_name: str) -> RawEdges:
@@ -42,7 +42,14 @@ def read_named_columns(given: str, required: Sequence[str], optional: Sequence[s
                     remedy="rename a column, or add a first line with the names",
                 )
         wanted = [name for name in (*required, *optional) if name in available]
-        refuse_repeated([name for name in available if name in wanted], "columns", source, "rename all but one of them")
+        for name in wanted:
+            if list(available).count(name) > 1:
+                raise InputError.at(
+                    source,
+                    found=f"{list(available).count(name)} columns are named {name!r}",
+                    expected="distinct names",
+                    remedy="rename all but one of them",
+                )
         return {name: list(available).index(name) for name in wanted}
 
     path = Path(os.path.expanduser(given))

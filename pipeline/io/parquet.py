@@ -246,7 +246,9 @@ def _row_groups(plan: ParquetPlan, k: int, n: int) -> Iterator[tuple[int, list[i
         yield from ((at, None) for at in range(len(plan.files)))
         return
     groups = [(at, group) for at, footer in enumerate(plan.footers()) for group in range(footer.num_row_groups)]
-    for at, of_file in groupby(groups[len(groups) * k // n : len(groups) * (k + 1) // n], lambda place: place[0]):
+    # Rounded up, so that the first part has some.
+    start, end = (-(-len(groups) * part // n) for part in (k, k + 1))
+    for at, of_file in groupby(groups[start:end], lambda place: place[0]):
         yield at, [group for _, group in of_file]
 
 

@@ -92,7 +92,10 @@ class RawEdges(Rows):
 
 
 def choose_columns(
-    available: Sequence[str], config: InputConfig, source: str, sample: Callable[[int], Iterable[Any]] | None = None
+    available: Sequence[str],
+    config: InputConfig,
+    source: str,
+    sample: Callable[[int], Iterable[Any]] | None = None,
 ) -> dict[str, int]:
     """Choose the positions of the columns to read, by role.
 

@@ -57,7 +57,10 @@ def matrix_edges(
     if one_of_two:
         present &= entries.row >= entries.col
     rows, columns = entries.row[present], entries.col[present]
-    values = [pa.array(rows.astype(np.int64) + first), pa.array(columns.astype(np.int64) + first)]
+    values = [
+        pa.array(rows.astype(np.int64) + first),
+        pa.array(columns.astype(np.int64) + first),
+    ]
     if "weight" in chosen:
         values.append(_weights(entries.data[present], source))
     return RawEdges(

@@ -160,6 +160,11 @@ FAULTS: dict[str, Fault] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def workers_read_small_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_by_workers, "QUICK_TWO_HOP_EDGES", 0)
+
+
 @pytest.fixture(scope="module")
 def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Those of `resume_support`, which workers read and keep."""

@@ -510,7 +510,7 @@ REFUSED = [
         "line 4, column 'class': '0' for the left key 'u1', which is '1' in a row before",
     ),
     ("key,class\nu1,1,1\n", "line 2: 3 fields"),
-    ("key,key\nu1,1\n", "2 columns named 'key'"),
+    ("key,key\nu1,1\n", "2 columns are named 'key'"),
     ("", "an empty file; expected a table for --groups-labels"),
     (None, "labels.csv: no such file; expected a table for --groups-labels: CSV, TSV or Parquet"),
 ]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import os
 import pickle
+import queue
 import re
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -20,14 +24,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.pipeline import run_state
+from mbe_stage.pipeline.clean import facts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.setting_names import settings_called
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import ingest_by_workers
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.ingest_by_workers import held_by_workers
+from mbe_stage.pipeline.io import parquet
 from mbe_stage.pipeline.problems.installed import publication_of, reading_of
+from mbe_stage.runners import lease_work
 from mbe_stage.runners.lease_work import HELD
+from tests.patience import PATIENCE
 
 HANGS = object()
 LOOP = asyncio.new_event_loop()
@@ -76,6 +84,8 @@ class Workers:
             async def run(function: bytes, args: bytes) -> dict[str, Any]:
                 if "rpc" in self.faults:
                     raise OSError(f"no route to {giver}")
+                if "silent rpc" in self.faults:
+                    await asyncio.sleep(60)
                 return {"result": await pickle.loads(function)(*pickle.loads(args))}
 
         return Connected
@@ -99,9 +109,10 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
             yield workers
 
         monkeypatch.setattr(ingest_by_workers, "dask_cluster", cluster)
+        monkeypatch.setattr(ingest_by_workers, "QUICK_TWO_HOP_EDGES", 0)
         with held_by_workers(config) as edges:
             yield edges
-        assert not ingest_by_workers._SHARES
+        assert not ingest_by_workers._READINGS
         assert not HELD
 
     return held
@@ -216,9 +227,11 @@ def hung(worker: str) -> object:
         ({"_view": lambda _: HANGS}, "'no answer'"),
         ({"_share": refused}, r"worker tcp://10.0.0.0:1: OSError\('disk'\)"),
         ({"_share": hung}, "worker tcp://10.0.0.1:1: 'no answer'"),
-        ({"_join": refused}, r"worker tcp://10.0.0.0:1 could not join the rows: OSError\('disk'\)"),
-        ({"_join": lambda _: HANGS}, "could not join the rows: 'no answer'"),
-        ({"rpc": None}, r"could not join the rows: OSError\('no route to tcp://10.0.0.1:1'\)"),
+        ({"_join": refused}, r"worker tcp://10.0.0.0:1: OSError\('disk'\)"),
+        # The second only gives its share, and is asked meanwhile.
+        ({"_join": hung}, "worker tcp://10.0.0.1:1: 'no answer'"),
+        ({"_give": lambda _: HANGS}, "worker tcp://10.0.0.0:1 does not give what it has joined: None"),
+        ({"rpc": None}, r"worker tcp://10.0.0.0:1: OSError\('no route to tcp://10.0.0.1:1'\)"),
     ],
 )
 def test_any_failure_leaves_the_input_to_this_process(
@@ -236,19 +249,91 @@ def test_a_reader_that_hangs_is_given_up(
     path: Path, reading: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(ingest_by_workers, "_LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(ingest_by_workers, "_FIRST_ROW_SECONDS", 0.01)
-    held_up = threading.Event()
-    monkeypatch.setattr(ingest_by_workers, "_read", lambda *_: held_up.wait(60))
+    monkeypatch.setattr(ingest_by_workers, "_NO_ROW_SECONDS", 0.01)
+    over, read, ends = threading.Event(), ingest_by_workers._read, queue.SimpleQueue[Any]()
+
+    def held_up(*given: Any) -> Any:
+        over.wait(60)
+        try:
+            ends.put(read(*given))
+        except KeyError as error:
+            ends.put(error.args)
+
+    monkeypatch.setattr(ingest_by_workers, "_read", held_up)
     workers = Workers(2)
     with reading(settings(path), workers) as found:
         assert found is None
-    assert "TimeoutError('has read no row for a while')" in caplog.text
-    held_up.set()
-    # A message that comes late begins nothing.
-    given = ingest_by_workers._DROPPED[-1], settings(path), path, [], workers.addresses
-    late = workers.answer(workers.addresses[0], ingest_by_workers._share, given)
+    assert "_share: no worker has got further for 0.01 s" in caplog.text
+    over.set()
+    # Readers end at their next rows, and a message that comes late begins nothing.
+    key = lease_work.ENDED[-1]
+    assert [ends.get(timeout=PATIENCE) for _ in workers.addresses] == [(key,), (key,)]
+    late = workers.answer(workers.addresses[0], ingest_by_workers._share, (key, None, path, [], workers.addresses))
     assert str(late) == "this reading is over"
-    assert not ingest_by_workers._SHARES
+    assert not ingest_by_workers._READINGS
+
+
+def test_readings_whose_process_is_gone_are_dropped(path: Path) -> None:
+    workers, keys = Workers(1), [f"killed client {i}" for i in range(4)]
+    given = settings(path), path, ingest_by_workers._files(path), workers.addresses
+    for key in keys:
+        while workers.answer(workers.addresses[0], ingest_by_workers._share, (key, *given))[1] is not True:
+            pass
+        while workers.answer(workers.addresses[0], ingest_by_workers._join, (key, given[0], given[-1]))[1] is not True:
+            pass
+        assert list(HELD) == list(ingest_by_workers._READINGS) == keys[: keys.index(key) + 1][-2:]
+    for key in keys[2:]:
+        ingest_by_workers._drop(key)
+    assert not HELD
+
+
+def test_a_join_that_is_dropped_keeps_no_share(path: Path, reading: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_by_workers, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(ingest_by_workers, "_ROW_BYTES", 0)
+    monkeypatch.setattr(ingest_by_workers, "seconds_for", lambda _: 0.01)
+    read, shares = ingest_by_workers._read, list[Any]()
+
+    def noted(*given: Any) -> Any:
+        rows = read(*given)
+        shares.append(weakref.ref(rows.table))
+        return rows
+
+    monkeypatch.setattr(ingest_by_workers, "_read", noted)
+    with reading(settings(path), Workers(2, {"silent rpc": None})) as found:
+        assert found is None
+    LOOP.run_until_complete(asyncio.sleep(0.01))
+    gc.collect()
+    assert [share() for share in shares] == [None, None]
+
+
+def test_files_of_the_same_size_and_time_are_told_apart(path: Path) -> None:
+    seen, times = ingest_by_workers._files(path), path.stat().st_mtime_ns
+    pq.write_table(pa.table({"left": range(1, 10), "right": range(9)}), path, row_group_size=2)
+    os.utime(path, ns=(times, times))
+    ((*before, digest),), ((*after, other),) = seen, ingest_by_workers._files(path)
+    assert before == after
+    assert digest != other
+
+
+@pytest.mark.parametrize("n_edges", [9, 8])
+def test_usual_reasons_are_no_warnings(
+    path: Path, n_edges: int, reading: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(facts, "QUICK_TWO_HOP_EDGES", 9)
+    lefts = [*range(8), None if n_edges == 9 else 7]
+    pq.write_table(pa.table({"left": pa.array(lefts), "right": [*range(8), 7]}), path, row_group_size=2)
+    with reading(settings(path, output={"two_hop_steps": None}), Workers(2)) as found:
+        assert found is None
+    (line,) = (record for record in caplog.records if "not the workers" in record.message)
+    assert line.levelno == logging.INFO
+    assert ("8 edges need two-hop degrees" if n_edges == 8 else "null") in line.message
+
+
+def test_the_first_workers_get_row_groups(path: Path) -> None:
+    shares = [parquet.read(path, reading_of(settings(path)), share=(k, 9)).n_rows for k in range(9)]
+    assert shares[0] == 2
+    assert sum(shares) == 9
 
 
 def test_files_that_change_are_read_again_here(
@@ -293,6 +378,9 @@ def test_what_workers_cannot_read_is_read_here_without_a_word(
 ) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(ingest_by_workers, "dask_cluster", None)
+    with held_by_workers(settings(path)) as found:
+        assert found is None
+    monkeypatch.setattr(ingest_by_workers, "QUICK_TWO_HOP_EDGES", 0)
     (path.parent / "edges.csv").write_text("1,2\n")
     pq.write_table(pa.table({"left": [1], "right": [2]}), path.parent / "more.parquet")
     for given, sections in (
@@ -300,7 +388,6 @@ def test_what_workers_cannot_read_is_read_here_without_a_word(
         ("*.parquet", {}),
         ("edges.parquet", {"execution": {"memory_budget": "1GiB"}}),
         ("edges.parquet", {"execution": {"cluster": None, "workers": 2}}),
-        ("edges.parquet", {"output": {"two_hop_steps": None}}),
         ("edges.parquet", {"output": {"two_hop_steps": 9}}),
         ("edges.parquet", {"groups": {}}),
         ("edges.parquet", {"problem": "cliques"}),

@@ -60,6 +60,11 @@ def written(path: Path, n_left: int, n_right: int, density: float) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def workers_read_small_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_by_workers, "QUICK_TWO_HOP_EDGES", 0)
+
+
 @pytest.fixture(scope="module")
 def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Workers read them, and keep those of bicliques."""
