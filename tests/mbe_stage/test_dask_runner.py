@@ -39,7 +39,7 @@ from mbe_stage.errors import ClusterLost, EngineUnavailable
 from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
-from mbe_stage.run_limits import RunLimits
+from mbe_stage.run_limits import EmptyBlock, RunLimits
 from mbe_stage.runners import dask_runner, lease_work
 from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.dask_runner import DaskRunner
@@ -358,6 +358,32 @@ def test_who_gets_a_held_graph_from_whom(
     assert sorted(DaskRunner(None)._give_graph(run, list("abcd"))) == list("abcd")
     assert told == {lease_work.keep_graph: sent, lease_work.take_graph: rounds}
     assert bool(reasons) == is_read == (run.graph == b"read")
+
+
+@pytest.mark.parametrize("silent", ["", "a", "ab"])
+def test_who_cuts_the_work_on_a_held_graph(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, float]] = []
+
+    def asked(_self: Any, _function: Any, *_given: Any, workers: Any, seconds: float) -> dict[str, Any]:
+        told.append((workers[0], seconds))
+        return {} if workers[0] in silent else {workers[0]: ["a task"]}
+
+    monkeypatch.setattr(DaskRunner, "asked", asked)
+    monkeypatch.setattr(DaskRunner, "_threads", lambda _: {"a": 1, "b": 1})
+    degrees = np.ones(3, np.int64)
+    held = HeldGraph(3, 3, degrees, degrees, None, "a", "key", lambda _: pytest.fail("not lost"))
+    limit = time.perf_counter() + 10
+    run = replace(a_run(None), graph=held, threads={"a": 1, "b": 1}, send_seconds=10.0, limit=limit)
+    cutting = DaskRunner(None)._tasks_of(run, 4)
+    for _ in silent:
+        # Between two workers the search may end.
+        assert isinstance(next(cutting), EmptyBlock)
+    if silent != "ab":
+        with pytest.raises(StopIteration) as end:
+            next(cutting)
+        assert end.value.value == ["a task"]
+    assert [worker for worker, _ in told] == list("ab")[: len(told)]
+    assert all(seconds <= 10 for _, seconds in told)
 
 
 def test_a_held_graph_is_searched_by_workers(client: Any, runner: DaskRunner) -> None:

@@ -26,6 +26,7 @@ from mbe_stage.errors import ClusterLost
 from mbe_stage.pipeline import Config, RunStore, read_manifest, run
 from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
 from mbe_stage.pipeline.errors import exit_code
+from mbe_stage.pipeline.execution import ingest_by_workers
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from mbe_stage.run_limits import EmptyBlock
 from mbe_stage.runners import clusters, dask_runner
