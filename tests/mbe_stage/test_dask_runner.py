@@ -331,8 +331,15 @@ def test_which_worker_gets_the_graph_from_which(
         ("", "take a", [("c", "key"), ("abd", b"given")], [{"a": "c"}], False),
         # The holder has lost it, and nobody else has it.
         ("", "keep c", [("c", "key"), ("c", b"read")], [{"a": "c"}, {"b": "c", "d": "a"}], True),
-        # `x` had it for `a`, and is gone.
-        ("x", "take a give x", [("a", b"read")], [{"c": "x"}, {"a": "x", "b": "c"}, {"d": "c"}], True),
+        # `x` had it for `a`, and is gone: another gives it, or nobody does.
+        ("x", "take a give x", [("a", b"given")], [{"c": "x"}, {"a": "x", "b": "c"}, {"d": "c"}], False),
+        (
+            "x",
+            "take a give x give b give c give d",
+            [("a", b"read")],
+            [{"c": "x"}, {"a": "x", "b": "c"}, {"d": "c"}],
+            True,
+        ),
     ],
 )
 def test_who_gets_a_held_graph_from_whom(
