@@ -35,8 +35,8 @@ def chromium() -> Iterator[Browser]:
 
     expect.set_options(timeout=_PATIENCE)
     with sync_playwright() as playwright:
-        # Containers often forbid the sandbox, and every page here is our own.
-        switches = ["--no-sandbox", "--disable-dev-shm-usage"]
+        # Containers often forbid the sandbox, and every page here is our own. Emulating a GPU takes half of the time.
+        switches = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-extensions"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=switches, timeout=_PATIENCE)
         try:
             yield browser

@@ -91,6 +91,9 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
+    n_frozen = gc.get_freeze_count()
+    # Every search for itemsets asks, and counting takes some hundredths of a second.
+    gc.get_freeze_count = lambda: n_frozen
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -92,7 +92,8 @@ def run(
     from mbe_stage.search.cuda.barriers import with_barriers
 
     detail = min(detail, Detail.MEMBERS)
-    search = Search(graph, query, execution, detail, tasks, sizes or {}, techniques)
+    at_once = detail == Detail.COUNT and tasks is None and barrier is None
+    search = Search(graph, query, execution, detail, tasks, sizes or {}, techniques, at_once=at_once)
     has_work = not search.is_done
     for quantum in with_barriers(search, barrier, in_parts=detail == Detail.MEMBERS):
         yield from quantum.host_blocks(execution.block_bytes)

@@ -25,7 +25,7 @@ ANY_SIDE: Any = np.int64(-1)
 """Lets `arrange` choose the side of the rows."""
 # Lists are prefetched this many rows ahead.
 _AHEAD = 16
-_parts = compiled()(subgraph_parts)
+parts = compiled()(subgraph_parts)
 
 
 class Arranged(NamedTuple):
@@ -129,7 +129,7 @@ def arrange(offsets, members, vertices, places, row_side):
     n_edges = int64(0)
     for row in range(order.size):
         n_edges += degrees[row_side][row]
-    n_ints = _parts(order.size, degrees[column_side].size, n_edges)[-1] + degrees[column_side].size
+    n_ints = parts(order.size, degrees[column_side].size, n_edges)[-1] + degrees[column_side].size
     node, costs = np.empty(0, np.int32), np.empty(order.size)
     if n_ints < 2**31:
         node = np.empty(n_ints, np.int32)
@@ -221,7 +221,7 @@ def _write_rows(lists, ids, order, degrees, column_starts, n_edges, node):
     """
     (offsets, members), (row_ids, column_ids) = lists, ids
     n_rows, n_columns = order.size, column_starts.size - 1
-    row_ids_at, row_offsets, _, row_members, _, column_ids_at = _parts(n_rows, n_columns, n_edges)
+    row_ids_at, row_offsets, _, row_members, _, column_ids_at = parts(n_rows, n_columns, n_edges)
     for column in range(n_columns):
         node[column] = column_starts[column + 1] - column_starts[column]
         node[n_columns + column] = node[column_ids_at + column] = column
@@ -252,7 +252,7 @@ def _write_rows(lists, ids, order, degrees, column_starts, n_edges, node):
 def _write_columns(degrees, n_edges, node, costs):
     """Write the lists of columns from those of the rows; also write the costs of the rows."""
     n_rows, n_columns = costs.size, degrees.size
-    _, row_offsets, column_offsets, row_members, column_members, _ = _parts(n_rows, n_columns, n_edges)
+    _, row_offsets, column_offsets, row_members, column_members, _ = parts(n_rows, n_columns, n_edges)
     # Each offset starts as the begin of its list. Filling the list moves it to the end, which is the begin of the next.
     node[column_offsets] = 0
     n_before = 0

@@ -27,6 +27,7 @@ from mbe_stage.options import Execution
 from mbe_stage.ragged import offsets_of
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.search.cpu.pool import Barrier
+from mbe_stage.search.cuda.saved_work import SAVED_SHARE
 from mbe_stage.tasks import OpenWork, Task, cut, open_work_of
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ _BLOCKS_ON_DEVICE = 2
 # Number of sizes copied to the host at a time, before their members.
 _CLIQUES_AT_ONCE = 1 << 20
 _STRIDE = 256
-_SAVED_SHARE = 2
-"""Saved work may take the host's memory budget divided by this; else a barrier waits for the begun roots."""
 Block = TypeVar("Block")
 
 
@@ -280,7 +279,7 @@ def _asked(
         wanted=wanted,
         sizes=sizes or {},
         techniques=techniques.kernel_mask,
-        most_saved=execution.memory_budget_bytes // _SAVED_SHARE,
+        most_saved=execution.memory_budget_bytes // SAVED_SHARE,
         work=None if work is None else work.arrays,
     ), ()
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,12 +32,14 @@ from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
 from mbe_stage.search.cpu.pool import Barrier
-from mbe_stage.tasks import Roots, Task, positions, ranges_of
+from mbe_stage.search.cuda.saved_work import SAVED_SHARE
+from mbe_stage.tasks import OpenWork, Remaining, Roots, Task, open_work_of, positions, ranges_of, with_roots
 
 if TYPE_CHECKING:
     from mbe_stage.pq_counts.cuda.local.session import DeviceLocalSearch
     from mbe_stage.pq_counts.cuda.searches import CoreInParts, Job, WholeCore
     from mbe_stage.pq_counts.cuda.session import Counted
+    from mbe_stage.search.cuda.saved_work import Arrays
     from mbe_stage.search.cuda.session import Quantum
     from mbe_stage.search.cuda.shared import SharedSearch
 
@@ -108,7 +110,7 @@ def run(
     query: PqQuery,
     execution: Execution,
     detail: Detail,
-    tasks: Iterable[Task] | None = None,
+    tasks: Iterable[Task | OpenWork] | None = None,
     *,
     barrier: Barrier | None = None,
     sizes: dict[str, Any] | None = None,
@@ -125,11 +127,14 @@ def run(
         The memory budget is the device's.
     detail : Detail
         Above `Detail.COUNTS`, each cell has at least one block with the numbers of all vertices (and edges).
-    tasks : iterable of Task, optional
-        The part to search, made by `tasks_of` for the same graph and query; all by default.
+    tasks : iterable of Task or OpenWork, optional
+        The part to search: tasks made by `tasks_of` for the same graph and query, or saved work of a search. All by
+        default.
     barrier : Barrier, optional
-        If a barrier is requested, the roots in progress are finished, no others begin, and an empty block with the
-        remaining tasks is yielded (`PqBlock.remaining`).
+        If a barrier is requested, an empty block with the remaining work is yielded (`PqBlock.remaining`). If the
+        barrier takes open work, the search is saved in the middle, unless that takes more than half of
+        `memory_budget_bytes`, the graph is searched in parts, or `detail` is above `Detail.COUNTS`. Otherwise the
+        roots in progress are finished, and no others begin.
     sizes : dict, optional
         Fields of the `MemoryPlan` to override; for tests.
     statistics : dict, optional
@@ -156,7 +161,7 @@ def run(
         search = PlannedSearch(host, query)
         host_us = round(1e6 * (time.perf_counter() - began))
 
-        def ranges(tasks: tuple[Task, ...] | None) -> list[tuple[int, int]]:
+        def ranges(tasks: Remaining | None) -> list[tuple[int, int]]:
             return [(0, search.costs.size)] if tasks is None else ranges_of(tasks, search.roots(host, query))
 
         local = _local_search(host, query, search, execution, detail, sizes or {})
@@ -195,7 +200,7 @@ def _counted(
     sizes: dict[str, Any],
     statistics: dict[str, int] | None,
     techniques: Techniques,
-    tasks: tuple[Task, ...] | None,
+    tasks: Remaining | None,
     barrier: Barrier | None,
 ) -> Generator[PqBlock]:
     """Yield the counts known from degrees, then those of each quantum; device memory is held until the end.
@@ -218,8 +223,9 @@ def _counted(
     given = as_given(job, in_brief=barrier is not None) if job.is_searched and tasks is None else None
     left: RowTasks | None = None
     core: WholeCore | CoreInParts | None = None
+    works: list[Arrays] = []
     if given is None:
-        core, known, roots, rows = _wanted(graph, query, job, known, tasks)
+        core, known, roots, rows, works = _wanted(graph, query, job, known, tasks)
     if given is not None:
         # If the caller may request a barrier, only a search of seconds is done this way.
         begun, rows_are_left = given.searches(), given.rows_are_left
@@ -234,7 +240,9 @@ def _counted(
         # Only after planning the memory: after the first block no other engine can take over.
         yield from map(PqBlock, known)
         while search is not None:
-            counting = Counting(search, left, budget)
+            counting = Counting(search, left, budget, execution.memory_budget_bytes // SAVED_SHARE, works)
+            if works:
+                counting.resume(works)
             for quantum in with_barriers(counting, barrier):
                 yield _block(quantum, part, rows_are_left)
             job.add_session_facts(counting.session)
@@ -250,7 +258,7 @@ def device_search(
     query: PqQuery,
     execution: Execution,
     detail: Detail,
-    tasks: Iterable[Task] | None,
+    tasks: Iterable[Task | OpenWork] | None,
     *,
     is_requested: bool,
     sizes: dict[str, Any] | None = None,
@@ -277,7 +285,7 @@ def device_search(
     part, known = _part(here, query)
     job = Job(part, device_budget(execution), sizes or {}, _EVERYTHING)
     _check_shared(part, detail, is_searched=job.is_searched)
-    core, known, roots, rows = _wanted(here, query, job, known, None if tasks is None else tuple(tasks))
+    core, known, roots, rows, works = _wanted(here, query, job, known, None if tasks is None else tuple(tasks))
     search: Counting | None = None
     if isinstance(core, CoreInParts):
         raise MemoryBudgetExceeded(
@@ -285,7 +293,8 @@ def device_search(
             "each of them holds: raise device_memory_bytes, or leave devices out, to count it in parts"
         )
     if core is not None:
-        search = Counting(next(core.searches(rows)), RowTasks(core, roots, rows), job.budget)
+        most_saved = execution.memory_budget_bytes // SAVED_SHARE
+        search = Counting(next(core.searches(rows)), RowTasks(core, roots, rows), job.budget, most_saved, works)
     blocks = Blocks(
         of=lambda quantum: iter([_block(quantum, part, core is not None and core.rows_are_left)]),
         empty=lambda share, remaining: PqBlock(Leaves.none(), work_done=share, remaining=remaining),
@@ -307,25 +316,36 @@ def _check_shared(part: Reduced, detail: Detail, *, is_searched: bool) -> None:
 
 
 def _wanted(
-    graph: BipartiteCSR, query: PqQuery, job: Job, known: list[Leaves], tasks: tuple[Task, ...] | None
-) -> tuple[WholeCore | CoreInParts | None, list[Leaves], Callable[[], Roots], np.ndarray | None]:
-    """Return the core if it must be searched, the wanted known counts, the roots, and the wanted rows or None."""
-    from mbe_stage.pq_counts.cuda.searches import core_within
+    graph: BipartiteCSR, query: PqQuery, job: Job, known: list[Leaves], tasks: Remaining | None
+) -> tuple[WholeCore | CoreInParts | None, list[Leaves], Callable[[], Roots], np.ndarray | None, list[Arrays]]:
+    """Return the core if it must be searched, the wanted known counts, the roots, the wanted rows or None, saved work.
+
+    Saved work includes the wanted rows.
+    """
+    from mbe_stage.pq_counts.cuda.searches import CoreInParts, WholeCore, core_within
 
     core = core_within(job) if job.is_searched else None
     roots = partial(_roots, graph, query, job.part, core)
     if tasks is None:
-        return core, known, roots, None
-    rows = positions(ranges_of(tasks, roots())) - 1
+        return core, known, roots, None, []
+    if isinstance(core, CoreInParts) and any(isinstance(each, OpenWork) for each in tasks):
+        raise MemoryBudgetExceeded(
+            f"the saved work of the run continues on a whole graph, which does not fit {job.budget:,} bytes: raise "
+            "device_memory_bytes, resume on a GPU like the one that saved it, or start over without --resume"
+        )
+    work = open_work_of(tasks, roots(), core.form if isinstance(core, WholeCore) else "")
+    rows = positions(ranges_of([each for each in tasks if each is not work], roots())) - 1
     is_known = rows.size > 0 and rows[0] < 0
-    rows = rows[rows >= 0]
-    return core if rows.size else None, known if is_known else [], roots, rows
+    known, rows = known if is_known else [], rows[rows >= 0]
+    if work is None or not isinstance(core, WholeCore):
+        return core if rows.size else None, known, roots, rows, []
+    core.check(work.arrays)
+    return core, known, roots, None, [with_roots(work.arrays, rows[:0], rows)]
 
 
 def _block(quantum: Quantum[Counted], part: Reduced, rows_are_left: bool) -> PqBlock:
     leaves = Leaves.none() if quantum.found is None else _leaves(quantum.found, part, rows_are_left)
-    remaining = cast("tuple[Task, ...] | None", quantum.remaining)
-    return PqBlock(leaves, work_done=quantum.share, remaining=remaining)
+    return PqBlock(leaves, work_done=quantum.share, remaining=quantum.remaining)
 
 
 def _part(graph: BipartiteCSR, query: PqQuery) -> tuple[Reduced, list[Leaves]]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from mbe_stage.pq_counts.digits import sums_of_digits
 from mbe_stage.pq_counts.query import PqQuery
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import Remaining
 
 _MOST_IN_64_BITS = int(np.iinfo(np.int64).max)
 # Most blocks, and most leaf signatures, that wait before equal ones are merged.
@@ -193,14 +193,15 @@ class PqBlock:
         several blocks add up.
     work_done : float
         Estimated share of the whole work finished with this block, 0 to 1.
-    remaining : tuple of Task or None
-        The remaining tasks, in an empty block that marks a barrier after all other results. None in other blocks.
+    remaining : tuple of Task or OpenWork, or None
+        The remaining tasks or saved work, in an empty block that marks a barrier after all other results; otherwise
+        None.
     """
 
     leaves: Leaves
     local: LocalCounts | None = None
     work_done: float = 0.0
-    remaining: tuple[Task, ...] | None = None
+    remaining: Remaining | None = None
 
     def __len__(self) -> int:
         """Number of leaf signatures. Zero is allowed: such a block only reports progress."""

@@ -117,7 +117,8 @@ def read_side(path: Path, side: str, top: int) -> SideSummary:
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
             degrees = batch.column("degree").to_numpy()
-            counts.update(dict(zip(*(part.tolist() for part in np.unique(degrees, return_counts=True)), strict=True)))
+            distinct, times = np.unique(degrees, return_counts=True)
+            counts.update(dict(zip(distinct.tolist(), times.tolist(), strict=True)))
             n_vertices += batch.num_rows
             n_members += int(np.count_nonzero(batch.column("n_bicliques").to_numpy()))
             if batch.num_rows and (hub is None or degrees.max() > hub.degree):

@@ -213,7 +213,8 @@ def _pairs(rows: csr_array, products: np.ndarray) -> Counter[int]:
     for first, end in pairwise(bounds):
         part = (rows[first:end] @ columns).tocoo()
         in_common = part.data[part.col > part.row + first]
-        found.update(dict(zip(*(each.tolist() for each in np.unique(in_common, return_counts=True)), strict=True)))
+        numbers, times = np.unique(in_common, return_counts=True)
+        found.update(dict(zip(numbers.tolist(), times.tolist(), strict=True)))
     return found
 
 

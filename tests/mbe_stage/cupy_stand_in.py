@@ -27,7 +27,9 @@ def install() -> None:
     cupy.get_array_module = lambda *_: np  # type: ignore[attr-defined]
     stream = python_types.SimpleNamespace(synchronize=lambda: None)
     cupy.cuda = python_types.SimpleNamespace(  # type: ignore[attr-defined]
-        alloc_pinned_memory=bytearray, get_current_stream=lambda: stream
+        alloc_pinned_memory=bytearray,
+        get_current_stream=lambda: stream,
+        runtime=python_types.SimpleNamespace(getDevice=lambda: 0),
     )
     cupy.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
     sys.modules["cupy"] = cupy

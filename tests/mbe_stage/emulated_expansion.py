@@ -71,7 +71,9 @@ def main(part: str) -> None:
 
     for number, case in enumerate(expansion_checks.CASES):
         is_long = case != NOT_ALL_LONG and (part == "all" or case in SOME_LONG)
-        for staged, counted in THRESHOLDS if is_long else THRESHOLDS[:2]:
+        # Of those that fit shared memory, one in turn.
+        chosen = THRESHOLDS[:2] if part == "all" else [THRESHOLDS[number % 2]]
+        for staged, counted in [*chosen, *(THRESHOLDS[2:] if is_long else ())]:
             twin_expansion.LONGEST_STAGED = staged
             twin_expansion._LONGEST_COUNTED = counted
             sums = expansion_checks.check_expansion(case, number)

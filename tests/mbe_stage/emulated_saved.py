@@ -144,7 +144,7 @@ def refused(launcher: Any, _: Any = None) -> Iterator[dict[str, Any]]:
     while (
         work is None
         or not all(len(work.arrays[name]) for name in ("nodes", "bits"))
-        or not (work.arrays["tasks"][:, 0] >= 0).any()
+        or not (work.arrays["tasks"][:, 0] > 0).any()
     ):
         work = ended(graph, query, Detail.MEMBERS, None, dice, lambda _: None)
     list(

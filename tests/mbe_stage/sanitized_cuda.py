@@ -22,7 +22,7 @@ import pytest
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.bicliques import engine_cuda, reference
-from mbe_stage.bicliques.cuda import prepare
+from mbe_stage.bicliques.cuda import device_memory, prepare
 from mbe_stage.bicliques.cuda import session as biclique_session
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cuda as clique_engine
@@ -56,7 +56,7 @@ QUERIES = (
     BicliqueQuery(min_left=2, min_right=2),
     BicliqueQuery(min_left=3, min_right=4, min_edges=14),
 )
-ROOMY = {"n_blocks": 4}
+ROOMY = {"n_blocks": 4, "words": 1 << 14, "nodes": 1 << 12}
 TIGHT = {"n_blocks": 4, "words": 128, "nodes": 8, "quantum_seconds": 20.0}
 TIGHT_OUTPUT = TIGHT | {"members": 1 << 14, "descriptors": 1 << 12, "chunk_members": 64}
 TIGHT_COUNTING = {"n_blocks": 4, "narrow": 6, "pool_words": 64, "n_nodes": 2, "quantum_seconds": 20.0}
@@ -85,7 +85,8 @@ def main() -> int:
             work(ROOMY, ROOMY)
         if "cliques" in options.of:
             find_cliques({"n_blocks": 4}, CliqueTechniques.without("donation"))
-        for module in (biclique_session, counting_session, search_session, local_session, clique_session):
+        sessions = (biclique_session, counting_session, search_session, local_session, clique_session)
+        for module in (device_memory, *sessions):
             module.cp = _Filled()
     if options.work:
         tight = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -15,8 +16,9 @@ import pytest
 
 import mbe_stage.runtime.compile_ahead as ahead
 import mbe_stage.runtime.compile_processes as processes
-from mbe_stage import BipartiteCSR, CountSink, engine_names, enumerate_into
+from mbe_stage import BicliqueQuery, BipartiteCSR, CountSink, engine_names, enumerate_into
 from mbe_stage.bicliques import reference
+from mbe_stage.bicliques.results import Detail
 from mbe_stage.engines import _load
 from mbe_stage.runtime.compile_ahead import CompileProgress, CompileStep, compile_ahead
 from mbe_stage.runtime.compile_processes import compile_in_processes
@@ -185,8 +187,9 @@ def test_every_engine_lists_its_compile_steps(name: str) -> None:
     engine = _load("bicliques", name)
     if reason := engine.unavailable_reason():
         pytest.skip(reason)
-    steps = engine.compile_steps()
-    assert len({step.what for step in steps}) == len(steps)
+    runs = itertools.product((BicliqueQuery(), BicliqueQuery(min_right=2)), Detail)
+    for steps in (engine.compile_steps(), *itertools.starmap(engine.compile_steps, runs)):
+        assert len({step.what for step in steps}) == len(steps)
 
 
 def test_enumeration_time_excludes_compilation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,12 +167,12 @@ def test_a_time_limit_holds_during_leases(client: Any, monkeypatch, ends_in_time
     runner = DaskRunner(client, shares_machine=True, lease_seconds=30.0)
     # Workers have loaded their code before the time counts.
     sizes(random_graph(8, 9, 0.5), Execution(runner=runner))
-    execution = Execution(runner=runner, time_limit_seconds=10.0, block_bytes=1 << 24)
+    execution = Execution(runner=runner, time_limit_seconds=4.0, block_bytes=1 << 24)
     facts = stream(
         PROBLEM, sink, graph, BicliqueQuery(), execution, "cpu", run_limits=RunLimits(checkpoint_seconds=1e6)
     )
-    assert facts.truncated == "stopped at time_limit_seconds = 10"
-    assert 10.0 < facts.seconds < 25.0
+    assert facts.truncated == "stopped at time_limit_seconds = 4"
+    assert 4.0 < facts.seconds < 25.0
     if ends_in_time:
         # Results until shortly before have arrived and are kept.
         assert 0 < sink.kept[-1][0] <= facts.n_found

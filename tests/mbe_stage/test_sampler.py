@@ -56,13 +56,13 @@ def told(graph: BipartiteCSR, seed: int, query: BicliqueQuery | None = None) -> 
 )
 def test_the_outlook_holds(graph: BipartiteCSR, truth: int) -> None:
     """At every look: early, at the end of the first round, and within the second."""
-    by_seed = [list(itertools.islice(told(graph, seed), 22)) for seed in range(20)]
+    by_seed = [list(itertools.islice(told(graph, seed), 22)) for seed in range(10)]
     for look in (0, 7, 15, 21):
         now = [outlooks[min(look, len(outlooks) - 1)] for outlooks in by_seed]
         holds = [outlook.low <= truth <= (inf if outlook.high is None else outlook.high) for outlook in now]
-        assert sum(holds) >= 18, (look, now)
+        assert sum(holds) >= 9, (look, now)
     last = [outlooks[-1] for outlooks in by_seed]
-    assert sum(outlook.high is not None and outlook.high <= 4 * outlook.low for outlook in last) >= 18
+    assert sum(outlook.high is not None and outlook.high <= 4 * outlook.low for outlook in last) >= 9
     assert all(truth / 2 <= outlook.middle <= 2 * truth for outlook in last)
 
 

@@ -60,6 +60,37 @@ def test_clique_searches_ended_at_random_moments_find_each_clique_once() -> None
     assert sum(case["unwritten"] for case in assert_no_clique_is_lost(range(100))) > 0
 
 
+def assert_no_leaf_is_lost(seeds: Iterable[int]) -> list[dict[str, Any]]:
+    module = "tests.mbe_stage.pq_counts.emulated_saved"
+    cases = [json.loads(line) for line in run_module(module, *map(str, seeds)).splitlines()]
+    rounds = [case for case in cases if "saved" in case]
+    assert all(case["same"] for case in rounds), rounds
+    wrong = [case for case in cases if "name" in case]
+    assert len(wrong) > 30
+    for case in wrong:
+        assert f"the saved work of a search is damaged (array '{case['name']}'" in case["said"], case
+    (last,) = (case for case in cases if "twice" in case)
+    assert last["twice"] == "tasks have roots of the saved work: expected each root once"
+    assert "the saved work of the run continues on a whole graph, which does not fit" in last["in_parts"]
+    assert last["kept"] == [7, 8, 9, 0]
+    return rounds
+
+
+@on_the_emulator
+def test_saved_work_of_counts_is_continued_and_checked() -> None:
+    """Frames and wide nodes, and nodes that waited on the host."""
+    kinds = {kind for case in assert_no_leaf_is_lost([3]) for kind in case["kinds"]}
+    assert kinds == {0, 1, 2}
+
+
+@pytest.mark.slow
+@on_the_emulator
+def test_counts_ended_at_random_moments_are_right() -> None:
+    rounds = assert_no_leaf_is_lost(range(100))
+    assert sum(case["saved"] for case in rounds) > 100
+    assert {kind for case in rounds for kind in case["kinds"]} == {0, 1, 2, 4, 5}
+
+
 @on_the_emulator
 def test_saved_work_is_continued_and_checked() -> None:
     """A giant root with nodes, and stacks within sizes."""

@@ -132,6 +132,7 @@ def resumed(name: str, directory: Path) -> dict[str, Any]:
         "same": result.content_fingerprint == wanted.content_fingerprint and result.counts == wanted.counts,
         "engine": result.engine,
         "kept": begun.n_found,
+        "has_open_work": any(record.saved is not None for record in begun.records),
         "work_done": begun.work_done,
         "resumed": any("and resumed:" in text for text in result.warnings),
     }

@@ -134,10 +134,10 @@ def wanted(
     of them except those with the same left members as a better one; those are never listed.
     """
     degrees = [[row["degree"] for row in rows(run_dir, f"{side}_vertices")] for side in ("left", "right")]
-    pool: list[dict[str, Any]] = []
+    logs, pool = logs_of(degrees), list[dict[str, Any]]()
     for row in pq.read_table(run_dir / "bicliques").to_pylist():
         sides = frozenset(row["left"]), frozenset(row["right"])
-        value, cost = evidence(degrees, sides), names(degrees, sides)
+        value, cost = evidence(logs, sides), names(degrees, sides)
         pool.append({"key": row["biclique_key"], "sides": sides, "surprise": value - cost, "evidence": value})
     if grown is not None:
         members = sides_of(grown)
@@ -179,13 +179,21 @@ def wanted(
     return listed
 
 
-def evidence(degrees: list[list[int]], sides: Sides) -> float:
-    """Sum the edge weights: by degrees, or by effective degrees if some pair is expected more than 0.1 times."""
-    n_edges = sum(degrees[0])
-    logs: Any = [[math.log(d) for d in of] for of in degrees]
-    if 10 * max(degrees[0]) * max(degrees[1]) > n_edges:
-        logs = effective_logs(np.array(degrees[0]), np.array(degrees[1]))
-    expected = [logs[0][u] + logs[1][v] - math.log(n_edges) for u in sides[0] for v in sides[1]]
+def logs_of(degrees: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return logarithms of degrees, or of effective ones if some pair is expected more than 0.1 times.
+
+    Those of the left vertices are less by that of the number of edges: the sum of two is that of the expected edges.
+    """
+    left, right = map(np.array, degrees)
+    logs = np.log(left), np.log(right)
+    if 10 * left.max() * right.max() > left.sum():
+        logs = effective_logs(left, right)
+    return logs[0] - math.log(left.sum()), logs[1]
+
+
+def evidence(logs: tuple[np.ndarray, np.ndarray], sides: Sides) -> float:
+    """Sum the edge weights."""
+    expected = [logs[0][u] + logs[1][v] for u in sides[0] for v in sides[1]]
     return sum(-t if t < math.log(0.1) else math.log1p(math.exp(-t)) for t in expected)
 
 

@@ -21,6 +21,7 @@ from tests.pipeline.output_support import assert_sound, published_rows
 
 __all__ = [
     "IN_ROUNDS",
+    "SORTED_TOO",
     "Killed",
     "assert_as_undisturbed",
     "config_for",
@@ -67,26 +68,14 @@ def config_for(out: Path, edges: Path, **sections: dict) -> Config:
     return Config.from_mapping(values(out, edges, **sections))
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["as found", "sorted"])
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["as found", "sorted"])
 def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Path:
-    """An uninterrupted run, with the long form."""
-    return made_undisturbed(tmp_path_factory.mktemp("undisturbed"), edges, sort=request.param)
+    """An uninterrupted run, with the long form; sorted in slow tests and where `SORTED_TOO` says so."""
+    output = {"sort": request.param, "members": True, "checkpoint_seconds": None}
+    return run(config_for(tmp_path_factory.mktemp("undisturbed"), edges, output=output)).run_dir
 
 
-@pytest.fixture(
-    scope="module",
-    name="undisturbed",
-    params=[False, pytest.param(True, marks=pytest.mark.slow)],
-    ids=["as found", "sorted"],
-)
-def undisturbed_as_found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Path:
-    """The same, but sorted only in slow tests."""
-    return made_undisturbed(tmp_path_factory.mktemp("undisturbed"), edges, sort=request.param)
-
-
-def made_undisturbed(out: Path, edges: Path, *, sort: bool) -> Path:
-    output = {"sort": sort, "members": True, "checkpoint_seconds": None}
-    return run(config_for(out, edges, output=output)).run_dir
+SORTED_TOO = pytest.mark.parametrize("undisturbed", [False, True], ids=["as found", "sorted"], indirect=True)
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +100,7 @@ def noted(round_: int, seed: int) -> Iterator[None]:
 
 
 IN_ROUNDS = pytest.mark.parametrize("rounds", [1, pytest.param(50, marks=pytest.mark.slow)])
-"""One round as found and one sorted; a hundred behind the marker."""
+"""One round; fifty in slow tests."""
 
 
 def in_rounds(rounds: int, out: Path, one: Callable[[Path, random.Random], object]) -> None:

@@ -290,13 +290,10 @@ def in_rounds(
 
 
 # Faults do not affect the sorting that follows, so one of them is enough.
-OF_SORTED = ("one is killed",)
-
-
 @pytest.mark.parametrize(
     ("undisturbed", "fault"),
     [(False, fault) for fault in FAULTS]
-    + [pytest.param(True, fault, marks=[] if fault in OF_SORTED else pytest.mark.slow) for fault in FAULTS],
+    + [pytest.param(True, fault, marks=[] if fault == "one is killed" else pytest.mark.slow) for fault in FAULTS],
     indirect=["undisturbed"],
 )
 @IN_ROUNDS

@@ -15,6 +15,7 @@ from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     IN_ROUNDS,
+    SORTED_TOO,
     assert_as_undisturbed,
     config_for,
     edges,
@@ -87,22 +88,12 @@ def fill_and_resume_there(nursery: RunNursery, staging_dir: Path, edges: Path, u
 
 
 @pytest.mark.skipif(not may_mount(), reason="no disk can be mounted in a namespace here")
+@pytest.mark.parametrize("resumed", [fill_and_resume, fill_and_resume_there])
+@SORTED_TOO
 @IN_ROUNDS
-def test_a_disk_that_is_full_at_some_moment(nursery, rounds, tmp_path, edges, undisturbed) -> None:
+def test_a_disk_that_is_full_at_some_moment(nursery, rounds, tmp_path, edges, undisturbed, resumed) -> None:
     in_rounds(
         rounds,
         tmp_path,
-        lambda staging_dir, dice: fill_and_resume(nursery, staging_dir, edges, undisturbed, dice.uniform(0.05, 0.95)),
-    )
-
-
-@pytest.mark.skipif(not may_mount(), reason="no disk can be mounted in a namespace here")
-@IN_ROUNDS
-def test_a_run_is_resumed_on_the_disk_that_it_has_filled(nursery, rounds, tmp_path, edges, undisturbed) -> None:
-    in_rounds(
-        rounds,
-        tmp_path,
-        lambda staging_dir, dice: fill_and_resume_there(
-            nursery, staging_dir, edges, undisturbed, dice.uniform(0.05, 0.9)
-        ),
+        lambda staging_dir, dice: resumed(nursery, staging_dir, edges, undisturbed, dice.uniform(0.05, 0.9)),
     )

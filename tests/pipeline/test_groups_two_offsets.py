@@ -24,7 +24,7 @@ from mbe_stage.pipeline.problems.groups import chance, searched
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage.groups.random_graphs import block_of
-from tests.pipeline.groups_support import evidence, names, rows
+from tests.pipeline.groups_support import evidence, logs_of, names, rows
 from tests.pipeline.test_groups_verify import changed
 from tests.pipeline.test_problem_seam import forge
 
@@ -82,11 +82,11 @@ def positive(run_dir: Path, later: bool) -> list[tuple[float, int, frozenset[str
     """Return significant bicliques by definition: surprise, key, left keys, and whether of the later buckets."""
     vertices = [rows(run_dir, f"{side}_vertices") for side in ("left", "right")]
     degrees = [[vertex["degree"] for vertex in side] for side in vertices]
-    found = []
+    logs, found = logs_of(degrees), []
     for row in pq.read_table(run_dir / "bicliques").to_pylist():
         sides = set(row["left"]), set(row["right"])
         # Searching two graphs costs log 2.
-        value = evidence(degrees, sides) - names(degrees, sides) - math.log(2)
+        value = evidence(logs, sides) - names(degrees, sides) - math.log(2)
         if value > math.log(20):
             found.append((value, row["biclique_key"], frozenset(vertices[0][u]["key"] for u in row["left"]), later))
     return found

@@ -26,6 +26,7 @@ from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.mbe_stage.small_gpu import SmallGpu
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.resume_support import (
+    SORTED_TOO,
     Killed,
     assert_as_undisturbed,
     config_for,
@@ -42,6 +43,7 @@ from tests.pipeline.test_cli import mbe
 __all__ = ["edges", "undisturbed", "whatever_they_cost"]
 
 
+@SORTED_TOO
 def test_saved_results_are_not_searched_again(tmp_path, edges, undisturbed, caplog) -> None:
     config = config_for(tmp_path, edges, output=output_of_run(undisturbed))
     staging_dir = ended_after(2, config)
@@ -171,6 +173,7 @@ def test_runs_without_checkpoints_leave_nothing(tmp_path, edges, sections) -> No
     assert_nothing_staged(tmp_path)
 
 
+@SORTED_TOO
 def test_a_full_disk_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) -> None:
     config = config_for(tmp_path, edges, output=output_of_run(undisturbed))
     staging_dir = ended_after(2, config)

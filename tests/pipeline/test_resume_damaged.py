@@ -16,6 +16,7 @@ from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     IN_ROUNDS,
+    SORTED_TOO,
     assert_as_undisturbed,
     config_for,
     edges,
@@ -112,6 +113,7 @@ def damage_and_resume(out: Path, edges: Path, undisturbed: Path, dice: random.Ra
     assert_nothing_staged(out)
 
 
+@SORTED_TOO
 @IN_ROUNDS
 def test_damaged_results_are_searched_again(tmp_path, edges, undisturbed, caplog, rounds) -> None:
     with caplog.at_level(logging.WARNING, "mbe_stage.pipeline"):

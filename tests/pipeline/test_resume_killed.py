@@ -19,6 +19,7 @@ from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     IN_ROUNDS,
+    SORTED_TOO,
     assert_as_undisturbed,
     config_for,
     edges,
@@ -83,6 +84,7 @@ def kill_and_resume(nursery: RunNursery, out: Path, edges: Path, undisturbed: Pa
     assert n_resumed, f"no run saved a checkpoint: checkpoints come too late; seed {seed}"
 
 
+@SORTED_TOO
 @IN_ROUNDS
 def test_killed_at_random_moments_and_resumed(nursery, tmp_path, edges, undisturbed, rounds) -> None:
     kill_and_resume(nursery, tmp_path, edges, undisturbed, rounds)

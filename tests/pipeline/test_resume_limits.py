@@ -26,12 +26,12 @@ from tests.pipeline.resume_support import (
     ended_after,
     is_sorted,
     output_of_run,
-    undisturbed_as_found,
+    undisturbed,
     whatever_they_cost,
 )
 from tests.pipeline.test_cli import mbe
 
-__all__ = ["edges", "undisturbed_as_found", "whatever_they_cost"]
+__all__ = ["edges", "undisturbed", "whatever_they_cost"]
 
 
 def slowly(_: object, seconds: float = 0.002) -> None:

@@ -12,11 +12,11 @@ from numba import cuda
 
 from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout
-from mbe_stage.bicliques.cuda.closed_sets import closed_sets, collect_subsets, moves_of, without_whole
+from mbe_stage.bicliques.cuda.closed_sets import closed_sets, collect_subsets, moves_of, widest, without_whole
 from mbe_stage.bicliques.cuda.emit_bitsets import multiplicity_of_columns
 from mbe_stage.bicliques.cuda.row_words import drop_dominated, inside_none, is_among, is_single, sort_distinct, word_at
 from mbe_stage.bicliques.cuda.subgraph_parts import has_constraints
-from mbe_stage.bicliques.cuda.techniques import CLOSED_SETS, DOMINATED
+from mbe_stage.bicliques.cuda.techniques import DOMINATED
 from mbe_stage.bicliques.cuda.walk_bundles import Below, BitsetChild, Earlier
 from mbe_stage.device.warp import ballot, count_bits, next_tile, rank, sum_small
 
@@ -40,7 +40,7 @@ def next_candidate(cursor, frame, own, pool, launch):
         left_most = count_bits(left)
     elif has_constraints(launch.mode, pool):
         left_most = multiplicity_of_columns(left, own)
-    is_small = count_bits(left) <= layout.CLOSED_SET_WIDTH and launch.techniques & CLOSED_SETS != 0
+    is_small = count_bits(left) <= widest(launch)
     kind = frame[layout.KIND]
     return BitsetChild(cursor, left, left_most, kind, is_small, _is_written(kind, launch.mode, launch.techniques))
 

@@ -244,9 +244,13 @@ def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
 
 @cuda.jit(device=True, forceinline=True)
 def count_small(node, child, n_columns, seen, verdict, own, pool, mode):
-    """Count the bicliques of a child and its subtree, if its subsets of columns fit a closed-set bitmap."""
+    """Count the bicliques of a child and its subtree, if its subsets of columns fit a closed-set bitmap.
+
+    If it is no list, `subsets` is empty before, or has its rows already.
+    """
     subsets = own.subsets
-    clear_subsets(subsets)
+    if seen.is_list:
+        clear_subsets(subsets)
     tile = np.int32(0)
     while tile < seen.n_nonzero:
         row = _NONE
@@ -295,25 +299,25 @@ def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
         needed = np.int32(needed + node.n_path + seen.n_nonzero)
     if not ask_for_words(needed, words, launch):
         return layout.PAUSED
-    singles = seen.singles
+    # A single column is the whole left set only if there is no other; then nothing is below.
+    later, earlier = seen.singles.later if n_columns > 1 else _NONE, seen.singles.earlier
     full = lowest_bits(n_columns)
     empty = Superset(superset, np.int32(0), ints_at)
     n_candidates, n_excluded, n_superset, is_excluded = _split_rows(
         full, node, child, seen, first, empty, has_superset, own, pool
     )
-    # A single column is the whole left set only if there is no other.
-    is_excluded = is_excluded or (n_columns == 1 and singles.earlier != 0)
+    is_excluded = is_excluded or (n_columns == 1 and earlier != 0)
     if is_excluded or (seen.is_list and n_candidates == 0):
         return layout.DONE
-    if _U(singles.later & _U(_ONE << _U(cuda.laneid))) != 0:
-        words[_U(first + 1 + n_candidates + rank(singles.later))] = _U(_ONE << _U(cuda.laneid))
+    if _U(later & _U(_ONE << _U(cuda.laneid))) != 0:
+        words[_U(first + 1 + n_candidates + rank(later))] = _U(_ONE << _U(cuda.laneid))
     cuda.syncwarp()
-    n_candidates = np.int32(n_candidates + count_bits(singles.later))
+    n_candidates = np.int32(n_candidates + count_bits(later))
     excluded_at = np.int32(first + 1 + n_candidates)
     union = union_of(words, first + 1, n_candidates)
     given = Earlier(np.int32(0), n_excluded, n_excluded, np.int32(0))
     n_excluded, excluded_singles = restrict(words, given, union, excluded_at, own.table)
-    excluded_singles = _U(excluded_singles | (singles.earlier & union))
+    excluded_singles = _U(excluded_singles | (earlier & union))
     if mode > layout.COUNT:
         _write_header(node, child, columns, seen.is_list, own, pool, mode)
     if cuda.laneid == 0:

@@ -14,6 +14,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.layout import CLOSED_SET_WIDTH
+from mbe_stage.bicliques.cuda.techniques import CLOSED_SETS
 from mbe_stage.device.warp import ballot, count_bits, min_all, next_tile, shuffle_xor
 
 _U = np.uint32
@@ -105,6 +106,12 @@ def _closed_across_lanes(subsets):
 def _in_lanes_with(bit, subsets):
     """All subsets in lanes whose number has the bit (their subsets have the vertex), else the bitmap."""
     return _U(0xFFFFFFFF) if bit else subsets
+
+
+@cuda.jit(device=True, forceinline=True)
+def widest(launch):
+    """Most columns of a left set whose closed sets are found at once; 0 without the technique."""
+    return CLOSED_SET_WIDTH if launch.techniques & CLOSED_SETS != 0 else 0
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from mbe_stage.bicliques import ordering
-from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda import layout, prepare_on_host
 from mbe_stage.bicliques.cuda.collapse_twins import (
     collapse_twins_warp_per_tile,
     groups_thread_per_vertex,
@@ -69,7 +68,7 @@ def _steps_of(shrinks: bool, mode: int, _capability: tuple[int, int]) -> Sequenc
         *(_EXPANDING if mode in (layout.MEMBERS, layout.CONSTRAINED) else ()),
     )
     # Small graphs are prepared on the host.
-    return (*kernels, *ordering.compile_steps())
+    return (*kernels, *prepare_on_host.compile_steps())
 
 
 def all_steps() -> Sequence[CompileStep]:
@@ -77,4 +76,4 @@ def all_steps() -> Sequence[CompileStep]:
     # Three processes for the five kernels: one would take longer, and five would slow each other down.
     walking = (step_together(*(walking_kernel(mode, ALL_TECHNIQUES) for mode in group)) for group in _GROUPS)
     others = (*_PREPARING, *_SORTING, *_SHRINKING, *_COUNTING_TWINS, *_EXPANDING, *_GROWING)
-    return (*walking, *compile_steps_of(*others), *ordering.compile_steps())
+    return (*walking, *compile_steps_of(*others), *prepare_on_host.compile_steps())

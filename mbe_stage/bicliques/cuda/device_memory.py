@@ -6,6 +6,7 @@ one reads them after it.
 
 from __future__ import annotations
 
+import functools
 from itertools import accumulate
 
 import cupy as cp
@@ -43,19 +44,18 @@ class Control:
 
     def __init__(self, n_warps: int, pool_top: int, constraints: np.ndarray) -> None:
         n_mask = (n_warps + 31) // 32
-        # Words of 32 bits: what is found, 64-bit fields, constraints, fields, idle mask, mailbox. The first four parts
-        # are read back. No two parts share a cache line.
-        sizes = 2, 2 * layout.CONTROL_64_FIELDS, 2 * constraints.size, layout.CONTROL_FIELDS, n_mask, n_warps
+        # Words of 32 bits: 64-bit fields, constraints, fields, idle mask, mailbox. The first three parts are read back.
+        # No two parts share a cache line.
+        sizes = 2 * layout.CONTROL_64_FIELDS, 2 * constraints.size, layout.CONTROL_FIELDS, n_mask, n_warps
         places = [0, *accumulate(map(whole_lines, sizes))]
         self._device, self._host = cp.empty(places[-1] // 2, cp.int64), np.zeros(places[-1] // 2, np.int64)
-        self._n_read_back = places[4] // 2
-        of_64, of_constraints = (slice(places[k] // 2, (places[k] + sizes[k]) // 2) for k in (1, 2))
-        of_fields = slice(places[3], places[3] + sizes[3])
+        self._n_read_back = places[3] // 2
+        of_64, of_constraints = (slice(places[k] // 2, (places[k] + sizes[k]) // 2) for k in (0, 1))
+        of_fields = slice(places[2], places[2] + sizes[2])
         words = self._device.view(cp.int32)
-        self._found = self._device[:1].reshape(())
         self.fields_64, self.constraints = self._device[of_64], self._device[of_constraints]
-        self.fields, self.mailbox = words[of_fields], words[places[5] : places[5] + n_warps]
-        self.idle_mask = words[places[4] : places[4] + n_mask].view(cp.uint32)
+        self.fields, self.mailbox = words[of_fields], words[places[4] : places[4] + n_warps]
+        self.idle_mask = words[places[3] : places[3] + n_mask].view(cp.uint32)
         self.host_64, self.host_constraints = self._host[of_64], self._host[of_constraints]
         self.host = self._host.view(np.int32)[of_fields]
         self.host_constraints[:] = constraints
@@ -65,7 +65,7 @@ class Control:
     @property
     def n_found(self) -> int:
         """Bicliques counted so far."""
-        return int(self._host[0])
+        return int(self.host_64[layout.ALL_FOUND])
 
     def begin(self, plan: MemoryPlan) -> None:
         """Set the words at the beginning of a quantum."""
@@ -76,9 +76,8 @@ class Control:
         self.host_64[layout.CHUNK_MEMBERS] = plan.chunk_members
         upload(self._host, self._device)
 
-    def finish(self, found_by_warp: cp.ndarray) -> None:
+    def finish(self) -> None:
         """Wait for the quantum, and read its words."""
-        found_by_warp.sum(out=self._found)
         self._host[: self._n_read_back] = cp.asnumpy(self._device[: self._n_read_back])
 
 
@@ -101,8 +100,6 @@ def scratch_of(warps: layout.Warps) -> dict[str, cp.ndarray]:
 def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]) -> layout.Warps:
     """Make warps without work, with this scratch."""
     n = plan.n_warps
-    state = cp.zeros((n, layout.STATE_FIELDS), cp.int64)
-    state[:, layout.DEPTH : layout.PENDING_NODE + 1] = -1
     ints = cp.empty((n, plan.ints), cp.int32)
     if plan.has_ids:
         # A donated task copies the whole header, even if there are no columns behind its bits.
@@ -111,12 +108,20 @@ def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]
         words=cp.empty((n, plan.words), cp.uint32),
         ints=ints,
         frames=cp.zeros((n, layout.MAX_DEPTH, layout.FRAME_FIELDS), cp.int32),
-        state=state,
+        state=_idle_state(cp.cuda.runtime.getDevice(), n).copy(),
         own_nodes=cp.zeros((n, layout.MAX_OWN_NODES), cp.int32),
         idle_mask=control.idle_mask,
         mailbox=control.mailbox,
         **scratch,
     )
+
+
+@functools.lru_cache(8)
+def _idle_state(_device: int, n: int) -> cp.ndarray:
+    """Return the state of warps without work, to be copied: setting two of its fields takes five times as long."""
+    state = cp.zeros((n, layout.STATE_FIELDS), cp.int64)
+    state[:, layout.DEPTH : layout.PENDING_NODE + 1] = -1
+    return state
 
 
 def slots_of(n: int) -> dict[str, cp.ndarray]:

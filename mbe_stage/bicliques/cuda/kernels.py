@@ -167,6 +167,8 @@ def _persistent_loop(pool, warps, output, control, control_64, mode, techniques)
         cuda.syncwarp()
     cuda.syncwarp()
     if lane == 0:
+        cuda.atomic.add(control_64, layout.ALL_FOUND, state[layout.FOUND])
+        state[layout.FOUND] = 0
         state[layout.IDLE_NS] += idle
         state[layout.BUSY_NS] += global_nanoseconds() - began - idle
 

@@ -24,9 +24,9 @@ class Pool(NamedTuple):
     """Induced subgraphs in CSR, the whole graph being node 0.
 
     A node is written once, before its `END`, and never changes. Its segment of `ints` contains, in this order: offsets
-    and ids of its columns' vertices, row ids, row offsets, column offsets, row members, column members, path. Excluded
-    rows come first; the cursor starts behind them. If only sizes are written, the offsets of the columns' vertices
-    count the user's, and there are no ids but those of node 0.
+    and ids of its columns' vertices, row ids, row offsets, column offsets, row members, column members, path, bitmaps
+    of columns (`column_bitmaps`). Excluded rows come first; the cursor starts behind them. If only sizes are written,
+    the offsets of the columns' vertices count the user's, and there are no ids but those of node 0.
 
     Attributes
     ----------
@@ -131,6 +131,9 @@ MOST_KEY_ROWS = 64
 MOST_MERGED = 1 << 13
 """Most left vertices for merging columns: twice the number of groups plus a count fits an int32."""
 
+MOST_BITMAP_WORDS = 256
+"""Most words of a column's bitmap of rows: with more, lists of rows are read faster."""
+
 PREFIX_ROWS = 64
 """Rows, the most frequent ones, that are bits of a column's word."""
 
@@ -141,6 +144,7 @@ NO_COLUMN = -1
 NODE_OFFSET, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, NODE_SIZE, NODE_IS_OWNED = range(9)
 NODE_ROOT = 9  # the row whose subtree it is in; node 0 has none
 NODE_RIGHT = 10  # in `WITHIN`, fewest of the user's right vertices in its path
+NODE_SHIFT = 11  # logarithm of the words of each column's bitmap of rows; 0 without bitmaps
 NODE_FIELDS = 16
 
 # Fields of a bitset frame.
@@ -194,7 +198,8 @@ NEEDED_POOL = 4
 NEEDED_MEMBERS = 5
 QUANTUM_NS = 6
 CHUNK_MEMBERS = 7
-CONTROL_64_FIELDS = 8
+ALL_FOUND = 8  # bicliques counted so far by all warps; each adds its own at the end of a quantum
+CONTROL_64_FIELDS = 9
 
 # Status bits.
 TIME_OVER = 1
@@ -224,6 +229,8 @@ def mode_of(detail: Detail, constraints: np.ndarray) -> int:
     constraints : (6,) int64
         As in `layout.Pool`.
     """
-    if constraints[ACTIVE]:
-        return {Detail.COUNT: WITHIN, Detail.SIZES: SIZES, Detail.MEMBERS: CONSTRAINED}[detail]
-    return {Detail.COUNT: COUNT, Detail.SIZES: SIZES, Detail.MEMBERS: MEMBERS}[detail]
+    if detail == Detail.SIZES:
+        return SIZES
+    if detail == Detail.COUNT:
+        return WITHIN if constraints[ACTIVE] else COUNT
+    return CONSTRAINED if constraints[ACTIVE] else MEMBERS

@@ -55,6 +55,8 @@ Making such a root takes one warp milliseconds, and longer than the others have 
 """
 SMALL = 1 << 13
 """Most vertices and edges, together, of a graph that the host prepares."""
+LITTLE = 170_000
+"""Most edges that a count searches in vain before it makes a core without them, which takes .3 ms."""
 _SORTING_SHARE = 16
 """Share of the budget that sorting may take."""
 
@@ -62,6 +64,12 @@ _SORTING_SHARE = 16
 def shrinks(query: BicliqueQuery) -> bool:
     """True if a query leaves out vertices before the enumeration."""
     return bool(query.containing_left or query.containing_right or query.min_left > 1 or query.min_right > 1)
+
+
+def loses_little(graph: BipartiteCSR, query: BicliqueQuery) -> bool:
+    """True if few edges can have an end with too few neighbours, so that a count takes less without the core."""
+    most = (query.min_right - 1) * graph.n_left + (query.min_left - 1) * graph.n_right
+    return not (query.containing_left or query.containing_right) and most <= min(LITTLE, graph.n_edges)
 
 
 def shrunk(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> BipartiteCSR:
@@ -216,6 +224,7 @@ def prepare(
     *,
     by_degree: bool = True,
     sorts_columns: bool = False,
+    at_once: bool = False,
 ) -> DeviceGraph | HostGraph | None:
     """Reduce the graph, on the host if it is small and stands there, else on the device; None if it is empty.
 
@@ -229,6 +238,8 @@ def prepare(
         True to order rows by degree; otherwise they are in the order of the user's ids.
     sorts_columns : bool
         True to sort the columns if the graph is skewed and memory allows it; `sorted_columns` does it.
+    at_once : bool
+        True for a count without tasks and barriers, whose rows need not be those of the core.
 
     Raises
     ------
@@ -239,12 +250,13 @@ def prepare(
         return None
     n = graph.n_left + graph.n_right
     check_preparation(n, budget_bytes)
-    if graph.is_on_host and n + graph.n_edges <= SMALL and by_degree and not shrinks(query):
+    makes_core = shrinks(query) and not (at_once and loses_little(graph, query))
+    if graph.is_on_host and n + graph.n_edges <= SMALL and by_degree and not makes_core:
         small = HostGraph(graph)
         if not sorts_columns or small.facts.max_row_degree < LONG_ROW:
             return small
     graph = on_device(graph)
-    if shrinks(query):
+    if makes_core:
         graph = shrunk(graph, query, n_blocks)
         if graph.n_edges == 0:
             return None

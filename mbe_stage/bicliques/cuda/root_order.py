@@ -17,8 +17,8 @@ class RootOrder:
     ----------
     order : (n,) int32
         Their rows, in descending order of two-step paths (to within an eighth).
-    paths : (n_rows,) int64
-        Two-step paths of every row.
+    all_paths : (n_rows,) int64
+        Two-step paths of every row, on the device or on the host.
     begun_before : float
         Paths of the roots that have started and left the order.
     total : float or None
@@ -26,9 +26,14 @@ class RootOrder:
     """
 
     order: cp.ndarray
-    paths: cp.ndarray
+    all_paths: cp.ndarray | np.ndarray
     begun_before: float = 0.0
     total: float | None = None
+
+    @cached_property
+    def paths(self) -> cp.ndarray:
+        """The same on the device; a small search ends without them."""
+        return cp.asarray(self.all_paths)
 
     @cached_property
     def _total(self) -> float:

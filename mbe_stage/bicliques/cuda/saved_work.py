@@ -21,9 +21,7 @@ from mbe_stage.bicliques.cuda.pool_compaction import live_nodes
 from mbe_stage.bicliques.cuda.work_handover import TASK_FIELDS, SuspendedTasks, tasks_in_progress
 from mbe_stage.device import whole_lines
 from mbe_stage.device.copying import copy_pieces
-from mbe_stage.errors import InvalidArgument
-
-Arrays = dict[str, np.ndarray]
+from mbe_stage.search.cuda.saved_work import Arrays, are_below, check_arrays, damaged
 
 VERSION = 2
 """Version of the meaning of the arrays; results depend on the order in which kernels visit what they are given."""
@@ -130,6 +128,8 @@ def saved(
         return None
     kept = np.zeros((numbers.size, layout.NODE_FIELDS), np.int64)
     kept[:, _KEPT_FIELDS] = fields[numbers][:, _KEPT_FIELDS]
+    # Bitmaps of columns are not saved.
+    kept[:, layout.NODE_SIZE] = nodes.path + nodes.n_path - fields[numbers, layout.NODE_OFFSET]
     heads = np.stack([nodes.head, nodes.path]).T.reshape(-1), np.stack([nodes.n_head, nodes.n_path]).T.reshape(-1)
     arrays = {
         "nodes": kept,
@@ -339,7 +339,7 @@ def _pairs_of_bits(bits: np.ndarray, nodes: _Nodes) -> tuple[cp.ndarray, cp.ndar
     within, width = place - firsts.bits[node], cp.asarray(nodes.n_columns)[node]
     row = within // width
     if bool((row >= cp.asarray(nodes.n_rows)[node]).any()):
-        raise _wrong("bits")
+        raise damaged("bits")
     return firsts.rows[node] + row, within - row * width
 
 
@@ -355,10 +355,10 @@ def _pairs_of_lists(lists: np.ndarray, nodes: _Nodes) -> tuple[cp.ndarray, cp.nd
     are_wrong = bool((ends < 0).any() | (ends > n_edges).any() | (cp.diff(ascending) < 0).any())
     row = cp.searchsorted(ascending, cp.arange(members.size), side="right")
     if are_wrong or bool((row >= ends.size).any()):
-        raise _wrong("lists")
+        raise damaged("lists")
     width = cp.asarray(nodes.n_columns)[firsts.node_of_row[row]]
     if bool((members < 0).any() | (members >= width).any()):
-        raise _wrong("lists")
+        raise damaged("lists")
     return row, members
 
 
@@ -367,11 +367,11 @@ def _write_lists(ints: cp.ndarray, nodes: _Nodes, row: cp.ndarray, column: cp.nd
     firsts = _Firsts.of(nodes)
     node = firsts.node_of_row[row]
     if not np.array_equal(cp.asnumpy(cp.bincount(node, minlength=nodes.n_rows.size)), nodes.n_edges):
-        raise _wrong("edges")
+        raise damaged("edges")
     key = firsts.columns[node] + column
     by_column = cp.argsort(key, kind="stable")
     if bool(((cp.diff(key[by_column]) == 0) & (cp.diff(row[by_column]) == 0)).any()):
-        raise _wrong("lists")
+        raise damaged("lists")
     first_edges = np.cumsum(nodes.n_edges) - nodes.n_edges
     row_within = (row - firsts.rows[node])[by_column]
     for owner, owners, sizes, offsets, places, members in (
@@ -392,21 +392,15 @@ def check(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
     InvalidArgument
         They are not; the message names the array.
     """
-    for name, dtype in _DTYPES.items():
-        n_dimensions = {"nodes": 2, "tasks": 2, "frames": 3}.get(name, 1)
-        if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != n_dimensions:
-            raise _wrong(name)
-    order = arrays["order"]
-    if not _are_below(order, facts.n_rows) or np.unique(order).size != order.size:
-        raise _wrong("order")
+    check_arrays(arrays, _DTYPES, facts.n_rows, layout.NODE_FIELDS)
     _check_nodes(arrays, facts, mode)
     _check_tasks(arrays, facts, mode)
 
 
 def _check_nodes(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
     fields, cursors = arrays["nodes"], arrays["cursors"]
-    if fields.shape != (cursors.size, layout.NODE_FIELDS):
-        raise _wrong("nodes")
+    if len(fields) != cursors.size:
+        raise damaged("nodes")
     most = {
         layout.NODE_COLUMNS: facts.max_row_degree,
         layout.NODE_ROWS: facts.n_rows,
@@ -416,20 +410,20 @@ def _check_nodes(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
         layout.NODE_ROOT: facts.n_rows - 1,
         layout.NODE_RIGHT: facts.n_vertices,
     }
-    are_right = all(_are_below(fields[:, field], limit + 1) for field, limit in most.items())
+    are_right = all(are_below(fields[:, field], limit + 1) for field, limit in most.items())
     are_right = are_right and bool((fields[:, [layout.NODE_COLUMNS, layout.NODE_ROWS]] > 0).all())
     nodes = _Nodes.of(fields, np.zeros(len(fields), np.int64), mode)
     are_right = are_right and np.array_equal(nodes.path + nodes.n_path, fields[:, layout.NODE_SIZE])
     ends = fields[:, layout.NODE_END]
     are_right = are_right and bool(((ends > 0) & (ends <= nodes.n_rows) & (cursors >= 0) & (cursors <= ends)).all())
     if not are_right or not (fields == _only(fields, _KEPT_FIELDS)).all():
-        raise _wrong("nodes")
+        raise damaged("nodes")
     if arrays["heads"].size != (nodes.n_head + nodes.n_path).sum():
-        raise _wrong("heads")
+        raise damaged("heads")
     if 8 * arrays["bits"].size != nodes.n_bits[nodes.are_bits].sum():
-        raise _wrong("bits")
+        raise damaged("bits")
     if arrays["lists"].size != nodes.n_list[~nodes.are_bits].sum():
-        raise _wrong("lists")
+        raise damaged("lists")
     first, n_ids = 0, fields[:, layout.NODE_IDS]
     for k in range(len(fields)):
         head, first = arrays["heads"][first : first + nodes.n_head[k]], int(first + nodes.n_head[k])
@@ -440,42 +434,42 @@ def _check_nodes(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
         are_listed = not offsets.size or _are_offsets(offsets, int(n_ids[k] if mode >= layout.MEMBERS else offsets[-1]))
         if layout.COUNT < mode < layout.MEMBERS:
             are_listed = are_listed and bool((np.diff(offsets) > 0).all()) and int(offsets[-1]) <= facts.n_vertices
-        if not (are_listed and _are_below(ids, facts.n_columns) and _are_below(rows, facts.n_rows)):
-            raise _wrong("heads")
-        if not _are_below(path, facts.n_rows):
-            raise _wrong("heads")
+        if not (are_listed and are_below(ids, facts.n_columns) and are_below(rows, facts.n_rows)):
+            raise damaged("heads")
+        if not are_below(path, facts.n_rows):
+            raise damaged("heads")
 
 
 def _check_tasks(arrays: Arrays, facts: ReducedSizes, mode: int) -> None:
     fields, frames = arrays["tasks"], arrays["frames"]
     n = len(fields)
     if fields.shape != (n, len(TASK_FIELDS)) or frames.shape != (n, layout.MAX_DEPTH, layout.FRAME_FIELDS):
-        raise _wrong("tasks")
+        raise damaged("tasks")
     for starts, content in (("word_starts", "words"), ("int_starts", "ints")):
         if arrays[starts].size != n + 1 or not _are_offsets(arrays[starts], arrays[content].size):
-            raise _wrong(starts)
+            raise damaged(starts)
     depths, nodes, rows, emitted, roots = fields.T
     n_rows = np.concatenate([[facts.n_rows], arrays["nodes"][:, layout.NODE_ROWS]])
     is_stack = nodes < 0
-    are_right = _are_below(depths + 1, layout.MAX_DEPTH + 1) and _are_below(nodes + 1, n_rows.size + 1)
-    are_right = are_right and bool(((depths >= 0) == is_stack).all()) and _are_below(roots, facts.n_rows)
+    are_right = are_below(depths + 1, layout.MAX_DEPTH + 1) and are_below(nodes + 1, n_rows.size + 1)
+    are_right = are_right and bool(((depths >= 0) == is_stack).all()) and are_below(roots, facts.n_rows)
     are_right = are_right and bool((rows >= 0).all() and (rows < n_rows[np.maximum(nodes, 0)])[~is_stack].all())
     if not are_right or bool((emitted < 0).any() or (emitted >= 1 << 31).any()):
-        raise _wrong("tasks")
+        raise damaged("tasks")
     if mode == layout.COUNT and arrays["ints"].size:
-        raise _wrong("ints")
+        raise damaged("ints")
     for k in np.flatnonzero(is_stack):
         words = arrays["words"][arrays["word_starts"][k] : arrays["word_starts"][k + 1]]
         ints = arrays["ints"][arrays["int_starts"][k] : arrays["int_starts"][k + 1]]
         if not _is_stack(frames[k, : depths[k] + 1].astype(np.int64), words, ints, facts, mode):
-            raise _wrong("frames")
+            raise damaged("frames")
 
 
 def _is_stack(frames: np.ndarray, stack: np.ndarray, ints: np.ndarray, facts: ReducedSizes, mode: int) -> bool:
     """Return True if frames point into their own stack, get smaller, and its ids are vertices."""
     cursor, end, n_rows, n_excluded, words, words_top, superset, n_superset, ids, ints_top, _, kind = frames.T[:12]
     sizes = cursor, end - cursor, n_rows - end, n_excluded, words, superset, n_superset, ids
-    is_right = all((each >= 0).all() for each in sizes) and _are_below(kind, layout.BELOW + 1)
+    is_right = all((each >= 0).all() for each in sizes) and are_below(kind, layout.BELOW + 1)
     is_right = is_right and bool((words + n_rows + n_excluded <= words_top).all() and (words_top <= stack.size).all())
     if not is_right or not _get_smaller(stack, words, n_rows):
         return False
@@ -497,7 +491,7 @@ def _is_stack(frames: np.ndarray, stack: np.ndarray, ints: np.ndarray, facts: Re
     ):
         return False
     are_apart = bool((ids >= first).all() and (ids + n_superset <= ints_top).all())
-    return are_apart and _are_below(others[:n_ids], facts.n_columns) and _are_below(others[n_ids:], facts.n_rows)
+    return are_apart and are_below(others[:n_ids], facts.n_columns) and are_below(others[n_ids:], facts.n_rows)
 
 
 def _get_smaller(stack: np.ndarray, words: np.ndarray, n_rows: np.ndarray) -> bool:
@@ -515,16 +509,5 @@ def _only(fields: np.ndarray, kept: Sequence[int]) -> np.ndarray:
     return others
 
 
-def _are_below(values: np.ndarray, limit: int) -> bool:
-    return bool(((values >= 0) & (values < limit)).all())
-
-
 def _are_offsets(offsets: np.ndarray, end: int) -> bool:
     return bool(offsets[0] == 0 and offsets[-1] == end and (np.diff(offsets) >= 0).all())
-
-
-def _wrong(name: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"the saved work of a search is damaged (array {name!r}): expected work of the same graph and query, as the "
-        "engine cuda saves it; start over without --resume"
-    )

@@ -36,6 +36,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.search.cuda import barriers
 from mbe_stage.search.cuda.barriers import begun_all_the_same, ranges_from
+from mbe_stage.search.cuda.saved_work import SAVED_SHARE, Arrays
 from mbe_stage.search.cuda.session import MOST_DONE
 from mbe_stage.search.cuda.shared import DeviceProgress
 from mbe_stage.tasks import OpenWork, Remaining, Roots, Task, open_work_of, positions, ranges_of, with_roots
@@ -45,8 +46,6 @@ log = logging.getLogger(__name__)
 _NONE = np.empty(0, np.int32)
 # One offset in so many is copied to the host to cut blocks.
 _STRIDE = 256
-_SAVED_SHARE = 2
-"""Share of the host's memory for saved work. If it takes more, a barrier waits until begun roots are finished."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +110,8 @@ class Search:
         Fields of the memory plan that are set by hand, for tests; may be empty.
     techniques : Techniques
         Techniques of the kernel and of the order of the rows.
+    at_once : bool
+        As in `prepare`.
 
     Attributes
     ----------
@@ -137,17 +138,21 @@ class Search:
         tasks: Iterable[Task | OpenWork] | None,
         sizes: dict[str, Any],
         techniques: Techniques,
+        *,
+        at_once: bool = False,
     ) -> None:
         self.detail = detail
         self.list_sizes: ListSizes | None = None
         self.budget_bytes = budget = device_budget(execution)
         self._holds_back = False
-        self._most_saved = execution.memory_budget_bytes // _SAVED_SHARE
+        self._most_saved = execution.memory_budget_bytes // SAVED_SHARE
         with device_work(budget):
             # Members of wide groups would be written by one lane. Groups that fit a word are not lists.
             sorts = detail < Detail.MEMBERS and techniques.merging and techniques.words and techniques.prefixes
             n_blocks, by_degree = launch.resident_blocks(), techniques.ordering
-            prepared = prepare(graph, query, n_blocks, budget, by_degree=by_degree, sorts_columns=sorts)
+            prepared = prepare(
+                graph, query, n_blocks, budget, by_degree=by_degree, sorts_columns=sorts, at_once=at_once
+            )
             wanted, work = None, None
             if tasks is not None:
                 tasks, roots = tuple(tasks), _roots(graph, query, prepared)
@@ -169,7 +174,7 @@ class Search:
                 saved_work.check(work.arrays, prepared.facts, mode)
                 self._resume(with_roots(work.arrays, saved_work.roots_of(work.arrays), wanted))
 
-    def _resume(self, work: saved_work.Arrays) -> None:
+    def _resume(self, work: Arrays) -> None:
         """Begin with saved work."""
         self.session.load(work)
 
@@ -351,7 +356,7 @@ class SharedSearch(Search):
     """
 
     can_save: ClassVar[bool] = True
-    works: Sequence[saved_work.Arrays] = ()
+    works: Sequence[Arrays] = ()
 
     def __init__(
         self,
@@ -383,10 +388,10 @@ class SharedSearch(Search):
                 # Read while this device is the current one.
                 assert self._roots
 
-    def _resume(self, work: saved_work.Arrays) -> None:
+    def _resume(self, work: Arrays) -> None:
         self.works = [work]
 
-    def begin(self, rows: np.ndarray, works: Sequence[saved_work.Arrays] = ()) -> None:
+    def begin(self, rows: np.ndarray, works: Sequence[Arrays] = ()) -> None:
         """Drop the work in progress, and begin with these roots and saved works."""
         # The exchange has those that the search was made with.
         self.works = ()
@@ -399,12 +404,12 @@ class SharedSearch(Search):
             self._begun_before = self.session.begun()
         self.is_done = rows.size == 0 and not works
 
-    def save(self) -> saved_work.Arrays | None:
+    def save(self) -> Arrays | None:
         """Copy all work on this device to the host; None if it is too large."""
         with device_work(self.budget_bytes):
             return self.session.saved(self._most_saved)
 
-    def rows_in(self, works: Sequence[saved_work.Arrays]) -> np.ndarray:
+    def rows_in(self, works: Sequence[Arrays]) -> np.ndarray:
         """Return the roots in saved works that have not begun."""
         return np.concatenate([_NONE, *(work["order"] for work in works)])
 
@@ -477,7 +482,7 @@ class SharedSearch(Search):
         self,
         share: float,
         remaining: np.ndarray | None = None,
-        works: Sequence[saved_work.Arrays] = (),
+        works: Sequence[Arrays] = (),
         seconds: float = 0.0,
     ) -> BicliqueBlock:
         """Make an empty block on the host that reports progress, or marks a barrier with the remaining work.

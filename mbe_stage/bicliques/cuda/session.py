@@ -37,6 +37,7 @@ from mbe_stage.device.arrays import WordsBeside, wait_for_device, zeroed_beside
 from mbe_stage.device.launch import launch_blocks
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.search.cuda.plan import does_not_fit
+from mbe_stage.search.cuda.saved_work import Arrays
 from mbe_stage.search.cuda.shared import DeviceProgress
 
 _STOPPED_BY_HOST = layout.STOP_BIT + (1 << 20)
@@ -160,7 +161,7 @@ class Session:
         if self._stop_words is not None:
             # A thread that stops it uses the same driver.
             wait_for_device()
-        self._control.finish(self._warps.state[:, layout.FOUND])
+        self._control.finish()
         self.n_quanta += 1
         self.status = int(self._control.host[layout.STATUS])
         if self.status == 0 and self._is_stopped:
@@ -357,7 +358,7 @@ class Session:
         if transfer.tasks is not None:
             self._suspended = resume([of_this_device(transfer.tasks)], self._warps)
 
-    def saved(self, most_bytes: int) -> saved_work.Arrays | None:
+    def saved(self, most_bytes: int) -> Arrays | None:
         """Copy the work in progress and the roots ahead to the host (`saved_work`); None if it is too large.
 
         Called between two quanta, when the output is taken. The work continues here.
@@ -367,7 +368,7 @@ class Session:
         work = saved_work.saved(self._pool, self._n_nodes, self._warps, self._suspended, self.mode, most_bytes)
         return None if work is None else work | {"order": order}
 
-    def load(self, work: saved_work.Arrays) -> None:
+    def load(self, work: Arrays) -> None:
         """Begin with saved work, checked to be of this graph and mode; this session has none in progress.
 
         Raises

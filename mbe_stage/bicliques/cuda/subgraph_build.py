@@ -17,12 +17,14 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda.column_bitmaps import shift_of
 from mbe_stage.bicliques.cuda.subgraph_parts import (
     are_groups,
     clear_ints,
     count_ids,
     entry,
     parts_of,
+    set_bit,
     write_edge,
     write_ids,
 )
@@ -354,6 +356,7 @@ def _write_at(number, of, to, place, new, numbers):
     if number != 0:
         numbers[entry(new, new.column_members + to)] = np.int32(number - _ONE)
         numbers[entry(new, new.row_members + place)] = of
+        set_bit(_U(number - _ONE), of, new, numbers)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -397,7 +400,9 @@ def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
     n_rows = np.int32(n_excluded + rows.n_candidates)
     n_path = np.int32(node.n_path + rows.n_full)
     n_ids = count_ids(node, child, own, numbers) if mode >= layout.MEMBERS else np.int32(0)
-    size = np.int64(2 * n_columns + 2 + n_ids + 2 * n_rows + 1) + 2 * np.int64(n_edges) + n_path
+    shift = shift_of(n_columns, n_rows, n_edges, pool, launch)
+    n_bitmaps = np.int64(n_columns) << shift if shift > 0 else np.int64(0)
+    size = np.int64(2 * n_columns + 2 + n_ids + 2 * n_rows + 1) + 2 * np.int64(n_edges) + n_path + n_bitmaps
     number, offset = _allocate(size, pool, launch)
     if number < 0:
         return layout.PAUSED
@@ -410,9 +415,11 @@ def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
         fields[layout.NODE_PATH] = n_path
         fields[layout.NODE_IDS] = n_ids
         fields[layout.NODE_SIZE] = size
+        fields[layout.NODE_SHIFT] = shift
         if mode == layout.WITHIN:
             fields[layout.NODE_RIGHT] = verdict.right_least
-    new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path)
+    new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path, shift)
+    clear_ints(numbers, np.int64(entry(new, new.bitmaps)), n_bitmaps)
     if mode > layout.COUNT:
         write_ids(node, child, columns, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers, mode)
     _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers)

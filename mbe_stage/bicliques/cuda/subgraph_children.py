@@ -18,6 +18,8 @@ from numba import cuda
 from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_walk import count_small, open_bitset_frame
+from mbe_stage.bicliques.cuda.closed_sets import clear_subsets, widest
+from mbe_stage.bicliques.cuda.column_bitmaps import combine_bitmaps
 from mbe_stage.bicliques.cuda.count_within import is_settled
 from mbe_stage.bicliques.cuda.emit_bitsets import accepts, emit_list
 from mbe_stage.bicliques.cuda.merged_columns import all_columns, keep_columns, no_columns
@@ -31,7 +33,7 @@ from mbe_stage.bicliques.cuda.subgraph_parts import (
     node_at,
     right_bounds,
 )
-from mbe_stage.bicliques.cuda.techniques import CLOSED_SETS, WORDS
+from mbe_stage.bicliques.cuda.techniques import WORDS
 from mbe_stage.bicliques.cuda.two_step_paths import (
     append_nonzero,
     clear_accumulator,
@@ -266,7 +268,7 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         seen = Seen(True, rows.n_nonzero, Singles(_NONE, _NONE))
     else:
         child = _with_fewest(child, left_most, is_constrained, pool, launch)
-        seen, n_pairs = _see_rows(node, child, verdict.is_settled, own, pool.ints, launch)
+        seen, n_pairs = _see_rows(node, child, verdict, own, pool.ints, launch)
         child = _with_whole(child, seen.is_list, own, launch.mode)
     is_hopeless = False
     if is_constrained and (launch.mode >= layout.SIZES or not verdict.is_wanted):
@@ -354,15 +356,23 @@ def _with_fewest(child, left_most, is_constrained, pool, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _see_rows(node, child, is_settled_below, own, numbers, launch):
+def _see_rows(node, child, verdict, own, numbers, launch):
     """Find the rows that see a child, and, for a list child, the number of paths to later ones."""
     is_list = _is_list(child, launch)
     singles = Singles(_U(0), _U(0))
-    n_pairs = np.int32(0)
+    n_nonzero, n_pairs = np.int32(0), np.int32(0)
+    are_bits = launch.mode == layout.COUNT or verdict.is_settled
     if is_list:
         n_nonzero, n_pairs = count_paths(node, child, own, numbers, launch)
     else:
-        n_nonzero, singles = mark_rows(node, child, launch.mode == layout.COUNT or is_settled_below, own, numbers)
+        clear_subsets(own.subsets)
+        if launch.mode < layout.SIZES and are_bits and node.shift > 0:
+            is_known = launch.mode == layout.COUNT or verdict.is_wanted
+            is_small = is_known and child.n_left <= widest(launch)
+            n_nonzero, earlier, later = combine_bitmaps(node, child, is_small, own, numbers)
+            singles = Singles(earlier, later)
+        else:
+            n_nonzero, singles = mark_rows(node, child, are_bits, own, numbers)
     return Seen(is_list, n_nonzero, singles), n_pairs
 
 
@@ -375,7 +385,7 @@ def _open_child(node, child, columns, rows, seen, verdict, own, pool, launch):
         return layout.DONE
     # A frame has the sizes of merged columns, which decide in `WITHIN`.
     are_single = launch.mode != layout.WITHIN or not seen.is_list
-    if are_single and columns.n_columns <= (layout.CLOSED_SET_WIDTH if launch.techniques & CLOSED_SETS != 0 else 0):
+    if are_single and columns.n_columns <= widest(launch):
         n_below = count_small(node, child, columns.n_columns, seen, verdict, own, pool, launch.mode)
         if launch.mode == layout.COUNT or n_below <= 0 or verdict.is_settled:
             if cuda.laneid == 0:

@@ -25,13 +25,15 @@ def entry(node, place):
 
 
 @cuda.jit(device=True, forceinline=True)
-def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path):
+def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path, shift):
     """Return the `Node` that begins at `offset` with parts of these sizes.
 
     Parameters
     ----------
     offset : int64
         First entry of its segment of the pool.
+    shift : int32
+        See `layout.NODE_SHIFT`.
     """
     ids = _U(n_columns + 1)
     row_ids = _U(ids + _U(n_ids))
@@ -40,9 +42,8 @@ def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path):
     row_members = _U(column_offsets + _U(n_columns + 1))
     column_members = _U(row_members + _U(n_edges))
     path = _U(column_members + _U(n_edges))
-    return Node(
-        np.int64(offset), ids, row_ids, row_offsets, column_offsets, row_members, column_members, path, np.int32(n_path)
-    )
+    lists = ids, row_ids, row_offsets, column_offsets, row_members, column_members
+    return Node(np.int64(offset), *lists, path, np.int32(n_path), _U(path + _U(n_path)), np.int32(shift))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -56,6 +57,7 @@ def node_at(number, pool):
         fields[layout.NODE_EDGES],
         fields[layout.NODE_IDS],
         fields[layout.NODE_PATH],
+        fields[layout.NODE_SHIFT],
     )
 
 
@@ -69,6 +71,16 @@ def write_edge(number, of, place, new, numbers):
     numbers[entry(new, new.column_members + place)] = local
     row_place = cuda.atomic.add(numbers, entry(new, new.row_offsets + 1 + local), 1)
     numbers[entry(new, new.row_members + row_place)] = of
+    set_bit(local, of, new, numbers)
+
+
+@cuda.jit(device=True, forceinline=True)
+def set_bit(row, column, new, numbers):
+    """Note in its bitmap that a column has a row, if the node has bitmaps (`column_bitmaps`)."""
+    if new.shift > 0:
+        word = _U(_U(_U(column) << _U(new.shift)) + _U(_U(row) & _U((_ONE << _U(new.shift)) - _ONE)))
+        bit = np.int32(_U(_ONE << _U(_U(row) >> _U(new.shift))))
+        cuda.atomic.or_(numbers, entry(new, new.bitmaps + word), bit)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from mbe_stage.device.techniques import TechniqueSwitches
 
 # Bits of the constant that a kernel is compiled with.
-MERGING, CLOSED_SETS, DOMINATED, WORDS, SPLITTING, UPPER_BITS, AHEAD, SETTLING = (1 << bit for bit in range(8))
-ALL_TECHNIQUES = (1 << 8) - 1
+MERGING, CLOSED_SETS, DOMINATED, WORDS, SPLITTING, UPPER_BITS, AHEAD, SETTLING, BITMAPS = (1 << bit for bit in range(9))
+ALL_TECHNIQUES = (1 << 9) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Techniques(TechniqueSwitches):
         List children keep four tiles of loads in flight, in kernels that only count.
     settling : bool
         Counts within sizes keep no superset below a node whose right side is large enough.
+    bitmaps : bool
+        Subgraphs have a bitmap of rows for each column, in kernels that only count.
     ordering : bool
         Rows in ascending degree; without it in the order of the user's ids.
     prefixes : bool
@@ -50,11 +52,22 @@ class Techniques(TechniqueSwitches):
     upper_bits: bool = True
     ahead: bool = True
     settling: bool = True
+    bitmaps: bool = True
     ordering: bool = True
     prefixes: bool = True
 
     @property
     def kernel_mask(self) -> int:
         """Bits of the techniques that the kernel is compiled with."""
-        names = ("merging", "closed_sets", "dominated", "words", "splitting", "upper_bits", "ahead", "settling")
+        names = (
+            "merging",
+            "closed_sets",
+            "dominated",
+            "words",
+            "splitting",
+            "upper_bits",
+            "ahead",
+            "settling",
+            "bitmaps",
+        )
         return self._mask_of(*names)

@@ -57,7 +57,7 @@ class Own(NamedTuple):
 class Node(NamedTuple):
     """A subgraph: first entry of its segment of `Pool.ints` (int64), and the parts of the segment (uint32).
 
-    The offsets of the ids come first; `n_path` is int32.
+    The offsets of the ids come first. `n_path`, and `shift`, the logarithm of the words of a bitmap, are int32.
     """
 
     offset: Any
@@ -69,6 +69,8 @@ class Node(NamedTuple):
     column_members: Any
     path: Any
     n_path: Any
+    bitmaps: Any
+    shift: Any
 
 
 ANY = -(1 << 31)

@@ -27,7 +27,7 @@ from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.peers import brought_here, copied_from
 from mbe_stage.search.cuda.work_handover import left_over, shares
 
-_COUNTERS = [layout.FOUND, layout.N_OPENED, layout.N_CLOSED_SETS, layout.N_LISTS, layout.N_DONATED]
+_COUNTERS = [layout.N_OPENED, layout.N_CLOSED_SETS, layout.N_LISTS, layout.N_DONATED]
 TASK_FIELDS = [layout.DEPTH, layout.PENDING_NODE, layout.PENDING_ROW, layout.EMITTED, layout.ROOT]
 """Fields of a warp's state that are part of its task."""
 _NO_TASK = (-1, -1, 0, 0, 0)

@@ -1,34 +1,22 @@
 """Work in progress as arrays on the host: open nodes, roots and unwritten cliques, saved between two quanta.
 
-The children of a node are a range. So a child that a warp did not finish is saved as a node with one child, and an
-unfinished root is saved as one that has not begun.
-
-The arrays may come from a file that others can write. So all values that kernels use as positions, or that bound their
-steps, are checked first. Rows of a matrix may otherwise have any bits, since they only choose among candidates.
+An unfinished root is saved as one that has not begun. `check` allows any bits in rows of a matrix, except loops and
+extra columns, since they only choose among candidates.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
 from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.memory_plan import SearchSizes
 from mbe_stage.device import LINE_WORDS, whole_lines
-from mbe_stage.errors import InvalidArgument
-
-Arrays = dict[str, np.ndarray]
+from mbe_stage.search.cuda import saved_work
+from mbe_stage.search.cuda.saved_work import Arrays, are_below, check_arrays, damaged
 
 VERSION = 1
 """Version of the layout of the arrays."""
-_DTYPES = {
-    "order": np.int32,
-    "nodes": np.int64,
-    "words": np.uint32,
-    "sizes": np.int32,
-    "members": np.int32,
-}
+_DTYPES = {**saved_work.DTYPES, "sizes": np.int32, "members": np.int32}
 _COMMON = [layout.OFFSET, layout.WORDS, layout.LINK, layout.END, layout.KIND, layout.N_EXCLUDED, layout.N_BASE]
 _KEPT = {
     layout.WIDE: [*_COMMON, layout.CURSOR, layout.N_CANDIDATES],
@@ -38,32 +26,13 @@ _MASKS = [layout.JOINED, layout.CANDIDATES, layout.BRANCHES]
 
 
 def nodes_of(fields: np.ndarray, pending: np.ndarray) -> np.ndarray:
-    """Return the nodes with children left, and a node for each child to start over.
-
-    Parameters
-    ----------
-    fields : (n, NODE_FIELDS) int64
-    pending : (m, 2) int64
-        Node and child to start over.
-    """
-    again = fields[pending[:, 0]]
-    again[:, layout.CURSOR], again[:, layout.END] = pending[:, 1], pending[:, 1] + 1
-    nodes = np.concatenate([fields[fields[:, layout.CURSOR] < fields[:, layout.END]], again])
+    """Return nodes as in `saved_work.nodes_of`, without values in unused fields."""
+    nodes = saved_work.nodes_of(fields, pending)
     kept = np.zeros_like(nodes)
     for kind, names in _KEPT.items():
         rows = np.flatnonzero(nodes[:, layout.KIND] == kind)[:, None]
         kept[rows, names] = nodes[rows, names]
     return kept
-
-
-def merged(works: Sequence[Arrays]) -> Arrays:
-    """Merge the work of several sessions into one."""
-    together = {name: np.concatenate([work[name] for work in works]) for name in _DTYPES}
-    n_nodes, n_words = 0, 0
-    for work in works:
-        together["nodes"][n_nodes : n_nodes + len(work["nodes"]), layout.OFFSET] += n_words
-        n_nodes, n_words = n_nodes + len(work["nodes"]), n_words + work["words"].size
-    return together
 
 
 def roots_of(arrays: Arrays) -> np.ndarray:
@@ -85,20 +54,16 @@ def check(arrays: Arrays, facts: SearchSizes, n_vertices: int) -> None:
     InvalidArgument
         They are not; the message names the array.
     """
-    for name, dtype in _DTYPES.items():
-        if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != 1 + (name == "nodes"):
-            raise _wrong(name)
-    order, nodes, words, sizes = (arrays[name] for name in ("order", "nodes", "words", "sizes"))
-    if not _are_below(order, n_vertices) or np.unique(order).size != order.size:
-        raise _wrong("order")
-    if nodes.shape[1] != layout.NODE_FIELDS or not _are_nodes(nodes, words.size, facts):
-        raise _wrong("nodes")
+    check_arrays(arrays, _DTYPES, n_vertices)
+    nodes, words, sizes = (arrays[name] for name in ("nodes", "words", "sizes"))
+    if not _are_nodes(nodes, words.size, facts):
+        raise damaged("nodes")
     if not all(_is_block(node, words, facts, n_vertices) for node in nodes):
-        raise _wrong("words")
+        raise damaged("words")
     if (sizes < 1).any() or sizes.sum(dtype=np.int64) != arrays["members"].size:
-        raise _wrong("sizes")
-    if not _are_below(arrays["members"], n_vertices):
-        raise _wrong("members")
+        raise damaged("sizes")
+    if not are_below(arrays["members"], n_vertices):
+        raise damaged("members")
 
 
 def _are_nodes(nodes: np.ndarray, n_words: int, facts: SearchSizes) -> bool:
@@ -109,7 +74,7 @@ def _are_nodes(nodes: np.ndarray, n_words: int, facts: SearchSizes) -> bool:
     if not (is_frame | (kind == layout.WIDE)).all():
         return False
     small = (offset, size, end, cursor, n, n_excluded, n_base)
-    if not all(_are_below(field, 1 << 40) for field in small) or (link != layout.ANYBODYS).any():
+    if not all(are_below(field, 1 << 40) for field in small) or (link != layout.ANYBODYS).any():
         return False
     joined, candidates, branches = nodes[:, _MASKS].T
     n_members = n_base + np.where(is_frame, np.bitwise_count((joined | candidates).view(np.uint64)), n)
@@ -171,15 +136,4 @@ def _bits(words: np.ndarray) -> np.ndarray:
 
 def _are_vertices(ids: np.ndarray, base: np.ndarray, n_vertices: int) -> bool:
     both = np.concatenate([ids, base])
-    return _are_below(both, n_vertices) and bool((np.diff(ids) > 0).all()) and np.unique(both).size == both.size
-
-
-def _are_below(values: np.ndarray, limit: int) -> bool:
-    return bool(((values >= 0) & (values < limit)).all())
-
-
-def _wrong(name: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"the saved work of a search is damaged (array {name!r}): expected work of the same graph and query, as the "
-        "engine cuda saves it; start over without --resume"
-    )
+    return are_below(both, n_vertices) and bool((np.diff(ids) > 0).all()) and np.unique(both).size == both.size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,8 +23,9 @@ from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.search.cuda.barriers import tasks_from
 from mbe_stage.search.cuda.plan import budget_refusal, does_not_fit
-from mbe_stage.search.cuda.session import HeldSearch, KeptNodes, PoolSession, Quantum
-from mbe_stage.tasks import OpenWork, Task, with_roots
+from mbe_stage.search.cuda.saved_work import Arrays
+from mbe_stage.search.cuda.session import KeptNodes, PoolSession, SavingSearch
+from mbe_stage.tasks import Task, with_roots
 
 _MOST_OF_IT = 0.875
 """If an output is filled to this share, the caller gets it without a copy."""
@@ -200,7 +200,7 @@ class Session(PoolSession):
         """Number of cliques found by the last quantum."""
         return int(self._control[layout.FOUND])
 
-    def saved(self, most_bytes: int) -> saved_work.Arrays | None:
+    def saved(self, most_bytes: int) -> Arrays | None:
         """Copy the work in progress and the roots ahead to the host (`saved_work`); None if it is too large.
 
         Called between two quanta, after the output has been taken. The work continues here.
@@ -228,7 +228,7 @@ class Session(PoolSession):
             "members": members,
         }
 
-    def load(self, work: saved_work.Arrays) -> None:
+    def load(self, work: Arrays) -> None:
         """Begin with saved work, checked to fit this graph and mode; this session must have none in progress.
 
         The first quantum returns the saved cliques that were not written.
@@ -379,7 +379,7 @@ class SearchRequest:
     techniques: int
     most_saved: int
     n_copies: int = 0
-    work: saved_work.Arrays | None = None
+    work: Arrays | None = None
 
 
 def form_of(mode: int) -> str:
@@ -387,7 +387,7 @@ def form_of(mode: int) -> str:
     return f"cliques, cuda {saved_work.VERSION}, mode {mode}"
 
 
-class Search(HeldSearch[Session]):
+class Search(SavingSearch[Session]):
     """A search on the current device.
 
     Parameters
@@ -395,10 +395,8 @@ class Search(HeldSearch[Session]):
     request : SearchRequest
     """
 
-    can_save = True
-
     def __init__(self, request: SearchRequest) -> None:
-        self._roots, self._most_saved, self._mode = request.roots, request.most_saved, request.mode
+        self._roots = request.roots
         graph, budget = request.graph, request.budget
         with device_work(budget):
             prepared = prepare(graph, resident_blocks(), budget)
@@ -408,37 +406,11 @@ class Search(HeldSearch[Session]):
             facts = SearchSizes(*of_graph, request.mode, request.n_copies)
             plan = replace(plan_memory(facts, kernel_blocks(), budget), **request.sizes)
             session = Session(prepared, request.mode, request.size_limits, plan, budget, request.techniques)
-        super().__init__(session, budget)
+        super().__init__(session, budget, lambda: self._roots.identity, form_of(request.mode), request.most_saved)
         if request.work is not None:
             others = self._vertices(np.empty(0, np.int32) if request.wanted is None else request.wanted)
             saved_work.check(request.work, facts, graph.n)
             self.works = [with_roots(request.work, saved_work.roots_of(request.work), others)]
-
-    def resume(self, works: Sequence[saved_work.Arrays], roots: np.ndarray | None = None) -> None:
-        """Begin with saved works, and with other roots of the session."""
-        work = saved_work.merged(works)
-        if roots is not None:
-            work["order"] = np.concatenate([work["order"], roots.astype(np.int32)])
-        with device_work(self.budget):
-            self.session.load(work)
-
-    def saved(self, held: np.ndarray) -> Quantum[Any] | None:
-        """Save the work as in `HoldsRoots`."""
-        begun = time.perf_counter()
-        work = None if self.session.is_over else self.work_in_progress()
-        if work is None:
-            return None
-        work["order"] = np.concatenate([work["order"], self._vertices(held).astype(np.int32)])
-        return Quantum(None, self._share(), self.open_work([work], time.perf_counter() - begun))
-
-    def work_in_progress(self) -> saved_work.Arrays | None:
-        """Copy all work to the host; None if it is too large."""
-        with device_work(self.budget):
-            return self.session.saved(self._most_saved)
-
-    def open_work(self, works: Sequence[saved_work.Arrays], seconds: float) -> tuple[OpenWork, ...]:
-        """Return these works as the rest of the search. It needs no device if `remaining` was called before."""
-        return (OpenWork(self._roots.identity, form_of(self._mode), saved_work.merged(works), seconds),)
 
     @cached_property
     def costs(self) -> np.ndarray:

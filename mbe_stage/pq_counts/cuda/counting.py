@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +10,8 @@ import numpy as np
 from mbe_stage.pq_counts.cuda.searches import AllocatedSearch, CoreInParts, WholeCore
 from mbe_stage.pq_counts.cuda.session import Counted
 from mbe_stage.search.cuda.barriers import tasks_from
-from mbe_stage.search.cuda.session import MOST_DONE, HeldSearch
+from mbe_stage.search.cuda.saved_work import Arrays
+from mbe_stage.search.cuda.session import MOST_DONE, SavingSearch
 from mbe_stage.tasks import Roots, Task
 
 
@@ -30,8 +31,14 @@ class RowTasks:
         self._core, self._roots, self._wanted = core, roots, wanted
 
     @cached_property
-    def _identity(self) -> Roots:
+    def identity(self) -> Roots:
+        """The roots of tasks."""
         return self._roots()
+
+    @property
+    def form(self) -> str:
+        """The form of saved work; empty if the search cannot save."""
+        return self._core.form if isinstance(self._core, WholeCore) else ""
 
     @cached_property
     def costs(self) -> np.ndarray:
@@ -44,10 +51,10 @@ class RowTasks:
 
     def of(self, rows: np.ndarray) -> tuple[Task, ...]:
         """Return tasks for some rows, ascending."""
-        return tasks_from(rows, self._identity, self.costs, 1)
+        return tasks_from(rows, self.identity, self.costs, 1)
 
 
-class Counting(HeldSearch[Counted]):
+class Counting(SavingSearch[Counted]):
     """Runs a search; knows the rows of later searches, too. Roots are rows.
 
     Parameters
@@ -57,17 +64,28 @@ class Counting(HeldSearch[Counted]):
         None if barriers are not requested.
     budget : int
         Bytes of device memory.
+    most_saved : int
+        Most bytes of saved work.
+    works : sequence of dict
+        Saved work to begin with, checked.
     """
 
-    def __init__(self, search: AllocatedSearch, tasks: RowTasks | None, budget: int) -> None:
-        super().__init__(search.session, budget)
-        self._search, self._tasks = search, tasks
+    def __init__(
+        self, search: AllocatedSearch, tasks: RowTasks | None, budget: int, most_saved: int, works: Sequence[Arrays]
+    ) -> None:
+        form = "" if tasks is None else tasks.form
+        super().__init__(search.session, budget, lambda: self._rows.identity, form, most_saved)
+        self._search, self._tasks, self.works = search, tasks, works
+
+    @property
+    def _rows(self) -> RowTasks:
+        assert self._tasks is not None
+        return self._tasks
 
     @property
     def costs(self) -> np.ndarray:
         """Expected work below each row."""
-        assert self._tasks is not None
-        return self._tasks.costs
+        return self._rows.costs
 
     def _ahead(self) -> np.ndarray | None:
         rows = self.session.roots_ahead()
@@ -79,5 +97,4 @@ class Counting(HeldSearch[Counted]):
 
     def remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
         """Return the tasks for these rows and for the rows of later searches."""
-        assert self._tasks is not None
-        return self._tasks.of(np.concatenate([roots, self._tasks.before(self._search.n_rows_later)]))
+        return self._rows.of(np.concatenate([roots, self._rows.before(self._search.n_rows_later)]))

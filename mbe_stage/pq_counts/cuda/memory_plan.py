@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from mbe_stage.device import WARPS_PER_BLOCK, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts.cuda import layout
@@ -66,6 +68,16 @@ class KeyLayout:
     optional_rows: int
     held_columns: int
     optional_columns: int
+
+    def numbers(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return held and optional rows, held and optional columns of some keys."""
+        first, second, third = self.optional_rows, self.held_columns, self.optional_columns
+        return (
+            keys & ((1 << first) - 1),
+            keys >> first & ((1 << (second - first)) - 1),
+            keys >> second & ((1 << (third - second)) - 1),
+            keys >> third,
+        )
 
 
 def key_layout(sizes: SearchSizes) -> KeyLayout:

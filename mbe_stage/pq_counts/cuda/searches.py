@@ -25,6 +25,7 @@ from mbe_stage.device.memory_budget import device_work
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts import reduction
+from mbe_stage.pq_counts.cuda import saved_work
 from mbe_stage.pq_counts.cuda.kernels import kernel_blocks
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.low_memory_prepare import in_order, peeled, peeling_bytes
@@ -48,6 +49,7 @@ from mbe_stage.pq_counts.partition import Core, Fewest, GraphPart, PartLists, co
 from mbe_stage.pq_counts.reduction import Reduced, reduced
 from mbe_stage.runtime.compile_ahead import compile_ahead
 from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
+from mbe_stage.search.cuda.saved_work import Arrays
 
 MOST_EDGES = 1 << 31
 _MICROSECONDS = 1_000_000
@@ -242,6 +244,15 @@ class WholeCore:
         of_pairs = wedge_bytes(self._graph.max_row_degree) + 4 * self._graph.n_rows
         least = of_pairs if self._is_of_pairs else least_bytes(self._sizes)
         return self._graph.list_bytes + least <= self._job.budget
+
+    @property
+    def form(self) -> str:
+        """The form of saved work; empty for two rows, where a root is a single task."""
+        return "" if self._size_bounds[1] == PAIR else saved_work.form_of(key_layout(self._sizes))
+
+    def check(self, work: Arrays) -> None:
+        """Check saved work as in `saved_work.check`."""
+        saved_work.check(work, self._sizes, key_layout(self._sizes))
 
     def searches(self, rows: np.ndarray | None) -> Generator[AllocatedSearch]:
         """Yield the search, with some rows as roots, or all for None.

@@ -27,6 +27,7 @@ from mbe_stage.pq_counts.cuda.layout import Device, Graph, Warps
 from mbe_stage.pq_counts.cuda.leaf_table import leaves_in
 from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
+from mbe_stage.search.cuda.saved_work import Arrays, nodes_of
 from mbe_stage.search.cuda.session import KeptNodes, PoolSession
 
 
@@ -87,12 +88,21 @@ class PendingTasks:
                 found[node].children.append(child)
         state[:, layout.PENDING_NODE] = layout.NOTHING
         for one in found.values():
-            self.n_words += whole_lines(one.words.size)
-            heapq.heappush(self._nodes, (one.words.size, next(self._order), one))
+            self._add(one)
 
     def take_roots(self, roots: np.ndarray) -> None:
         """Add waiting roots."""
         self._roots += roots.tolist()
+
+    def take_saved(self, work: Arrays) -> None:
+        """Add the nodes of saved work."""
+        for fields in work["nodes"]:
+            words = work["words"][fields[layout.OFFSET] :][: fields[layout.WORDS]]
+            self._add(_PendingNode(fields, words, []))
+
+    def _add(self, node: _PendingNode) -> None:
+        self.n_words += whole_lines(node.words.size)
+        heapq.heappush(self._nodes, (node.words.size, next(self._order), node))
 
     def load(self, device: Device, plan: MemoryPlan, state: np.ndarray, control: np.ndarray) -> None:
         """Load the smallest nodes, which end first, or else roots, so that half of the device's memory stays free.
@@ -256,6 +266,39 @@ class Session(PoolSession):
         self._n_fruitless = 0
         self._drop_waiting()
 
+    def saved(self, most_bytes: int) -> Arrays | None:
+        """Copy the work in progress and the roots ahead to the host; None if it is too large, or if nodes wait there.
+
+        Called between two quanta, after the leaves have been taken. The work continues here.
+        """
+        pending, children = cp.asnumpy(self._warps.state[:, [layout.PENDING_NODE, layout.PENDING_CHILD]]).T
+        kept, ahead = KeptNodes(self._device.nodes, pending, self._plan.all_words), self.roots_ahead()
+        n_bytes = 4 * (kept.n_words + ahead.size) + 8 * layout.NODE_FIELDS * (kept.n + pending.size)
+        if self._waiting or n_bytes > most_bytes:
+            return None
+        is_child = pending >= 0
+        tasks = np.stack([kept.numbers(pending[is_child]), children[is_child]], axis=1)
+        roots = children[pending == layout.ROOT], self._undone_roots, ahead
+        return {
+            "order": np.concatenate(roots).astype(np.int32),
+            "nodes": nodes_of(cp.asnumpy(kept.placed()), tasks),
+            "words": kept.to_host(self._device.words, self._plan.moved_words),
+        }
+
+    def load(self, work: Arrays) -> None:
+        """Begin with saved work, checked to fit this core; this session must have none in progress.
+
+        Nodes without room on the device wait on the host.
+        """
+        self.restart(work["order"])
+        # Kernels need a non-empty order, so one taken root stands for none.
+        self._n_roots_before = self._n_wanted - max(1, work["order"].size)
+        self._waiting.take_saved(work)
+        plan = self._grown(self._waiting.n_words, self._waiting.n_nodes)
+        self._replace_pool(plan)
+        # A saved node has no task of a warp, so the state of the warps stays.
+        self._waiting.load(self._device, plan, np.empty((0, layout.STATE_FIELDS)), self._control)
+
     def _drop_waiting(self) -> None:
         """Drop the nodes and roots that wait on the host."""
         self._waiting = PendingTasks()
@@ -282,14 +325,7 @@ class Session(PoolSession):
         if goes_on:
             self._device.keys.fill(0)
             self._device.times.fill(0)
-        first, second, third = self._keys.optional_rows, self._keys.held_columns, self._keys.optional_columns
-        return Counted(
-            keys & ((1 << first) - 1),
-            keys >> first & ((1 << (second - first)) - 1),
-            keys >> second & ((1 << (third - second)) - 1),
-            keys >> third,
-            times,
-        )
+        return Counted(*self._keys.numbers(keys), times)
 
     def _move_nodes(self) -> bool:
         """Move open nodes together, in a larger pool if possible; otherwise let some wait on the host.

@@ -234,14 +234,18 @@ def stack_entries_with(
 
     @cuda.jit(device=True, forceinline=True)
     def keep_entries(bottom, depth, pool_offset, frame, work):
-        """Save the entries `bottom` to `depth` as nodes in this warp's own places, for the next quantum."""
+        """Save the entries `bottom` to `depth` as nodes in this warp's own places, for the next quantum.
+
+        Only forged work from a file has more entries than places. Its other entries are dropped.
+        """
         device = work.device
+        most = _I(device.settings[layout.MOST_ENTRIES])
         if pool_offset < 0:
             pool_offset = pool_offset_of(device.settings)
             write_frame(pool_offset, frame, work)
-        node = _L(device.settings[layout.NODE_LIMIT] + _L(this_warp()) * device.settings[layout.MOST_ENTRIES])
+        node = _L(device.settings[layout.NODE_LIMIT] + _L(this_warp()) * _L(most))
         entry = bottom
-        while entry < depth:
+        while entry < depth and entry - bottom < most:
             n_children = write_node(node, entry, pool_offset, frame, work)
             if cuda.laneid == 0:
                 device.nodes[node, layout.END] = _L(n_children)

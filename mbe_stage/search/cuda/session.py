@@ -6,9 +6,9 @@ Between quanta, kept nodes and their words are moved together in the pool.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import cupy as cp
 import numpy as np
@@ -21,9 +21,10 @@ from mbe_stage.device.launch import launch_blocks
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.device.peers import copied_from
 from mbe_stage.search.cuda import control as layout
+from mbe_stage.search.cuda import saved_work
 from mbe_stage.search.cuda.plan import PoolPlan
 from mbe_stage.search.cuda.work_handover import Capacity, WorkTransfer, left_over, shares
-from mbe_stage.tasks import Remaining, Task
+from mbe_stage.tasks import OpenWork, Remaining, Roots, Task
 
 MOST_DONE = 0.999
 """Largest share of the work reported before the end."""
@@ -438,12 +439,12 @@ class HeldSearch(Generic[What]):
     Attributes
     ----------
     can_save : bool
-        True if it can save open nodes.
+        True if it can save open nodes (`SavingSearch`).
     works : sequence of dict
         Saved work to begin with (`resume`).
     """
 
-    can_save: ClassVar[bool] = False
+    can_save = False
     works: Sequence[Any] = ()
 
     def __init__(self, session: Any, budget: int) -> None:
@@ -514,3 +515,49 @@ class HeldSearch(Generic[What]):
         """Return the marker of a barrier."""
         with device_work(self.budget):
             return Quantum(None, self._share(), self.remaining(roots))
+
+
+class SavingSearch(HeldSearch[What]):
+    """A search that saves its open nodes; its session has the methods `saved` and `load`.
+
+    Parameters
+    ----------
+    session : PoolSession
+    budget : int
+    roots : callable
+        Returns the roots of tasks.
+    form : str
+        As in `OpenWork.form`; empty if this search cannot save.
+    most_saved : int
+        Most bytes of saved work.
+    """
+
+    def __init__(self, session: Any, budget: int, roots: Callable[[], Roots], form: str, most_saved: int) -> None:
+        super().__init__(session, budget)
+        self._identity, self._form, self._most_saved, self.can_save = roots, form, most_saved, form != ""
+
+    def resume(self, works: Sequence[saved_work.Arrays], roots: np.ndarray | None = None) -> None:
+        """Begin with saved works, and with other roots of the session."""
+        work = saved_work.merged(works)
+        if roots is not None:
+            work["order"] = np.concatenate([work["order"], roots.astype(np.int32)])
+        with device_work(self.budget):
+            self.session.load(work)
+
+    def saved(self, held: np.ndarray) -> Quantum[Any] | None:
+        """Save the work as in `HoldsRoots`."""
+        begun = time.perf_counter()
+        work = None if self.session.is_over or not self.can_save else self.work_in_progress()
+        if work is None:
+            return None
+        work["order"] = np.concatenate([work["order"], self._vertices(held).astype(np.int32)])
+        return Quantum(None, self._share(), self.open_work([work], time.perf_counter() - begun))
+
+    def work_in_progress(self) -> saved_work.Arrays | None:
+        """Copy all work to the host; None if it is too large."""
+        with device_work(self.budget):
+            return self.session.saved(self._most_saved)
+
+    def open_work(self, works: Sequence[saved_work.Arrays], seconds: float) -> tuple[OpenWork, ...]:
+        """Return these works as the rest of the search. It needs no device if `remaining` was called before."""
+        return (OpenWork(self._identity(), self._form, saved_work.merged(works), seconds),)

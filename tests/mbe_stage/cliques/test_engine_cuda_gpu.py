@@ -15,6 +15,7 @@ from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.results import CliqueTableSink, Detail
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.search.cpu.pool import Barrier
+from mbe_stage.tasks import OpenWork
 from tests.mbe_stage.cliques import undirected_graphs as graphs
 from tests.mbe_stage.cliques.fingerprints import fingerprint
 
@@ -127,9 +128,11 @@ def test_parts_of_the_work() -> None:
         assert parts[0] | parts[1] == table_of(graph, query).as_set()
 
 
-def found_before_barriers(graph: UndirectedCSR, query: CliqueQuery, **options: Any) -> tuple[list[tuple], CliqueTable]:
+def found_before_barriers(
+    graph: UndirectedCSR, query: CliqueQuery, takes_open_work: bool, **options: Any
+) -> tuple[list[tuple], CliqueTable]:
     """Return the results and remaining tasks at each barrier, and all results; check that they are complete."""
-    barrier, sink, markers = Barrier(), CliqueTableSink(), []
+    barrier, sink, markers = Barrier(takes_open_work=takes_open_work), CliqueTableSink(), []
     barrier.ask()
     for block in engine_cuda.run(graph, query, PLENTY, Detail.MEMBERS, barrier=barrier, **options):
         sink.accept(block)
@@ -140,8 +143,9 @@ def found_before_barriers(graph: UndirectedCSR, query: CliqueQuery, **options: A
     return markers, sink.table()
 
 
-def test_results_around_a_barrier_are_complete() -> None:
-    n_markers = 0
+@pytest.mark.parametrize("takes_open_work", [False, True])
+def test_results_around_a_barrier_are_complete(takes_open_work: bool) -> None:
+    n_markers = n_saved = 0
     for seed in range(24):
         rng = np.random.default_rng(seed)
         # Many roots, some of them small, and few warps, so that quanta end before all roots have started.
@@ -149,15 +153,17 @@ def test_results_around_a_barrier_are_complete() -> None:
         query = QUERIES[seed // 2 % 4]
         sizes = {"n_blocks": 1, "quantum_seconds": 0.0001} | SIZES[seed % len(SIZES)]
         wanted = table_of(graph, query).as_set()
-        markers, everything = found_before_barriers(graph, query, sizes=sizes)
+        markers, everything = found_before_barriers(graph, query, takes_open_work, sizes=sizes)
         assert len(everything) == len(wanted)
         assert everything.as_set() == wanted, seed
         n_markers += len(markers)
+        n_saved += sum(isinstance(remaining[0], OpenWork) for _, remaining in markers)
         for before, remaining in markers[:: max(1, len(markers) // 3)]:
             rest = table_of(graph, query, tasks=remaining).as_set()
             assert len(before) + len(rest) == len(wanted), seed
             assert before.as_set() | rest == wanted, seed
     assert n_markers > 40
+    assert (n_saved > 0) == takes_open_work
 
 
 def test_barriers_with_device_blocks() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -53,6 +54,7 @@ def with_blocks(seed: int) -> BipartiteCSR:
     return graphs.from_matrix(matrix)
 
 
+@lru_cache(maxsize=2)
 def null_of(graph: BipartiteCSR) -> Null:
     return Null((graph.left_degrees, graph.right_degrees), graph.n_edges)
 

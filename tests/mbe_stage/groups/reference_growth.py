@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from copy import copy
 from fractions import Fraction
+from functools import lru_cache
 
 from mbe_stage.groups.growth import GrowthSchedule
 from mbe_stage.groups.reference import SIGNIFICANT
@@ -17,22 +18,6 @@ from mbe_stage.groups.reference_selection import Group, NullOfEdges, units
 
 class Searched(NullOfEdges):
     """The edges, and the criterion for the best group."""
-
-    def core(self, min_left: int, min_right: int) -> Searched:
-        """Return the part where right vertices have this many left neighbours and left ones this many right ones."""
-        part, least = copy(self), (min_right, min_left)
-        edges, before = self.edges, None
-        while edges != before:
-            before = edges
-            degrees = [Counter(edge[side] for edge in edges) for side in (0, 1)]
-            edges = {edge for edge in edges if all(degrees[side][edge[side]] >= least[side] for side in (0, 1))}
-        part.edges = edges
-        part.sizes = len({u for u, _ in edges}), len({v for _, v in edges})
-        part.neighbours = {}, {}
-        for edge in edges:
-            for side in (0, 1):
-                part.neighbours[side].setdefault(edge[side], set()).add(edge[1 - side])
-        return part
 
     def worth(self, group: Group) -> tuple[bool, int]:
         """Return the criterion for the best of several groups."""
@@ -47,6 +32,24 @@ class Searched(NullOfEdges):
         return self.null.log_choices(self.sizes[side], n)
 
 
+@lru_cache(maxsize=2)
+def core(null: Searched, min_left: int, min_right: int) -> Searched:
+    """Return the part where right vertices have this many left neighbours and left ones this many right ones."""
+    part, least = copy(null), (min_right, min_left)
+    edges, before = null.edges, None
+    while edges != before:
+        before = edges
+        degrees = [Counter(edge[side] for edge in edges) for side in (0, 1)]
+        edges = {edge for edge in edges if all(degrees[side][edge[side]] >= least[side] for side in (0, 1))}
+    part.edges = edges
+    part.sizes = len({u for u, _ in edges}), len({v for _, v in edges})
+    part.neighbours = {}, {}
+    for edge in edges:
+        for side in (0, 1):
+            part.neighbours[side].setdefault(edge[side], set()).add(edge[1 - side])
+    return part
+
+
 def grow(
     null: Searched, seed: Group, schedule: GrowthSchedule, least: tuple[int, int] = (1, 1)
 ) -> tuple[Group, int] | None:
@@ -55,7 +58,7 @@ def grow(
     Candidates are all vertices with two edges into the group, or one if groups may have one member on the other side. A
     seed outside of that part, or too small and without a group around it, gives None.
     """
-    null = null.core(min(2, least[0]), min(2, least[1]))
+    null = core(null, min(2, least[0]), min(2, least[1]))
     if any(not null.neighbours[side].keys() >= set(seed[side]) for side in (0, 1)):
         return None
     is_large = all(len(members) >= n for members, n in zip(seed, least, strict=True))

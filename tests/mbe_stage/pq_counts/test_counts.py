@@ -131,11 +131,10 @@ def test_pairs_below_a_wide_root(density: float, uses_bits: bool) -> None:
     lines = Lists(lists.left_offsets, lists.left_members, lists.right_offsets, lists.right_members)
     assert bits_pay(lines) == uses_bits
     rows = matrix.astype(np.int64)
-    shared = [0] * 4
+    n_triples = np.zeros(151, np.int64)
     for a, b in combinations(range(170), 2):
-        for n in (rows[b + 1 :] @ (rows[a] * rows[b])).tolist():
-            for q in range(2, 6):
-                shared[q - 2] += comb(n, q)
+        n_triples += np.bincount(rows[b + 1 :] @ (rows[a] * rows[b]), minlength=151)
+    shared = [sum(n * comb(size, q) for size, n in enumerate(n_triples.tolist())) for q in range(2, 6)]
     for q, threads in product(range(2, 6), (1, 2)):
         assert counted(engine_cpu, lists, PqQuery.of(3, q), threads=threads) == {(3, q): shared[q - 2]}
         assert counted(engine_cpu, lists.swapped(), PqQuery.of(q, 3), threads=threads) == {(q, 3): shared[q - 2]}

@@ -17,6 +17,8 @@ from mbe_stage.pq_counts import engine_cpu, engine_cuda
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
+from mbe_stage.search.cpu.pool import Barrier
+from mbe_stage.tasks import OpenWork
 from tests.mbe_stage import graphs
 from tests.mbe_stage.pq_counts.asked_at_random import asked_at_random
 from tests.mbe_stage.pq_counts.counting import by_subsets, of_complete, of_crown
@@ -132,6 +134,31 @@ def test_results_around_a_barrier_are_complete(detail: Detail, monkeypatch: pyte
         told.append(asked_at_random(graph, query, detail, tasks, seed, PLENTY, 4, sizes=sizes))
         assert told[-1]["same"], seed
     assert sum(case["between"] for case in told) > 5
+
+
+def test_saved_work_is_continued() -> None:
+    n_saved = 0
+    for seed in range(8):
+        graph = graphs.from_matrix(graphs.random_matrix(seed, 90, 60, 0.4 + 0.05 * (seed % 4)))
+        query = (PqQuery(3, 9, 3, 9), PqQuery(1, 4, 2, 5, (3,)))[seed % 2]
+        sizes = {"n_blocks": 1, "quantum_seconds": 0.0001} | SIZES[seed % len(SIZES)]
+        sink, tasks, is_over = PqSink(query), None, False
+        for n_before in range(1000):
+            barrier = Barrier(takes_open_work=True)
+            if n_before < 20:
+                barrier.ask()
+            is_over = True
+            for block in engine_cuda.run(graph, query, PLENTY, Detail.COUNTS, tasks, barrier=barrier, sizes=sizes):
+                sink.accept(block)
+                if block.remaining is not None:
+                    tasks, is_over = block.remaining, False
+                    n_saved += isinstance(tasks[0], OpenWork)
+                    break
+            if is_over:
+                break
+        assert is_over
+        assert sink.counts() == counted(graph, query), seed
+    assert n_saved > 20
 
 
 def test_barriers_in_little_memory_and_in_parts() -> None:

@@ -26,14 +26,14 @@ from tests.pipeline.resume_support import (
     config_for,
     edges,
     output_of_run,
-    undisturbed_as_found,
+    undisturbed,
     values,
     whatever_they_cost,
 )
 from tests.pipeline.stores.server import Bucket
 from tests.pipeline.test_cli import mbe
 
-__all__ = ["edges", "undisturbed_as_found", "whatever_they_cost"]
+__all__ = ["edges", "undisturbed", "whatever_they_cost"]
 
 
 def ended_after(n_records: int, config: Config) -> Path:

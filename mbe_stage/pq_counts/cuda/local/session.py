@@ -39,7 +39,7 @@ from mbe_stage.pq_counts.digits import digits_of_residues, moduli, ways_modulo
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
 from mbe_stage.search.cpu.pool import Barrier
-from mbe_stage.tasks import Task, positions, without
+from mbe_stage.tasks import Remaining, positions, without
 
 _SHORTEST_QUANTUM = 0.01
 _SUMS_BYTES = 32
@@ -324,17 +324,17 @@ class Rounds:
         Time limit by `time.perf_counter`.
     """
 
-    counted: Callable[[tuple[Task, ...] | None, Barrier | None], Generator[PqBlock]]
+    counted: Callable[[Remaining | None, Barrier | None], Generator[PqBlock]]
     query: PqQuery
     local: LocalBlocks
-    ranges: Callable[[tuple[Task, ...] | None], list[tuple[int, int]]]
+    ranges: Callable[[Remaining | None], list[tuple[int, int]]]
     deadline: float
 
-    def blocks(self, tasks: tuple[Task, ...] | None, barrier: Barrier | None) -> Iterator[PqBlock]:
+    def blocks(self, tasks: Remaining | None, barrier: Barrier | None) -> Iterator[PqBlock]:
         """Yield the results below some tasks, or all for None; in one round, unless barriers may be requested."""
         done = 0.0
         while True:
-            remaining: tuple[Task, ...] | None = None
+            remaining: Remaining | None = None
             for block in self._round(tasks, is_requested=barrier is not None):
                 remaining = block.remaining
                 if remaining is None:
@@ -353,7 +353,7 @@ class Rounds:
                 yield PqBlock(Leaves.none(), work_done=done, remaining=remaining)
             tasks = remaining
 
-    def _round(self, tasks: tuple[Task, ...] | None, *, is_requested: bool) -> Iterator[PqBlock]:
+    def _round(self, tasks: Remaining | None, *, is_requested: bool) -> Iterator[PqBlock]:
         """Run one round; the last block has the remaining tasks, if any."""
         # Estimated as if each cell took as long as all counts together; it takes longer.
         share, found = 1.0 / (1 + self.local.n_searched), PqSink(self.query)
