@@ -14,7 +14,6 @@ import pickle
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -27,8 +26,7 @@ from mbe_stage.options import Execution
 from mbe_stage.run_limits import EmptyBlock
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.fetching import MOST_AT_ONCE, Fetched, Fetching
-from mbe_stage.runners.held_graph import HeldGraph
-from mbe_stage.runners.lease_work import Finished, JobFacts, NotKept, Terms
+from mbe_stage.runners.lease_work import Finished, HeldGraph, JobFacts, NotKept, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
 from mbe_stage.runners.worker_stats import RankFacts, busy_shares
@@ -60,7 +58,7 @@ _GREETING_SECONDS = 10.0
 _BEGIN_SECONDS = 30.0
 _SILENT_SECONDS = 30.0
 # Workers that cut the work may have to compile code first.
-_COMPILE_SECONDS = 300.0
+_COMPILE_SECONDS = 60.0
 _LEAST_BYTES_A_SECOND = 10e6
 _FETCH_SECONDS = 30.0
 _LOST = "was lost; the roots that it had were lent again"
@@ -216,21 +214,17 @@ class DaskRunner:
                 yield from self._leased(run, ledger, barrier, fetching)
 
     def _tasks_of(self, run: _Run, n: int) -> Generator[EmptyBlock, None, Sequence[Task]]:
-        """Cut the work: here, or in a worker if only workers have the graph; a silent one is asked again last."""
-        if isinstance(graph := run.graph, HeldGraph):
-            workers, until = deque(run.threads), time.perf_counter() + _COMPILE_SECONDS
-            while workers and (now := time.perf_counter()) < until:
-                worker, left = workers.popleft(), max(run.limit - now, _LOOK_SECONDS)
-                seconds = min(_SILENT_SECONDS + run.send_seconds, left)
-                answer = self.asked(lease_work.tasks_of, run.job, n, workers=[worker], seconds=seconds).get(worker)
-                if isinstance(answer, list):
-                    return answer
-                workers.extend({worker} & set(self._threads()) if answer is None else ())
-                # The search may end here, at its time limit.
-                yield EmptyBlock()
-            run.graph = graph.read_here("no worker could cut the work")
-        search = run.search
-        return get_engine(search.problem, search.engine).tasks_of(run.graph, search.query, n)
+        """Cut the work here, or in a worker if only workers have the graph."""
+        for worker in run.threads if isinstance(run.graph, HeldGraph) else ():
+            seconds = min(_COMPILE_SECONDS, max(run.limit - time.perf_counter(), _LOOK_SECONDS))
+            answer = self.asked(lease_work.tasks_of, run.job, n, workers=[worker], seconds=seconds).get(worker)
+            if isinstance(answer, list):
+                return answer
+            # The search may end here, at its time limit.
+            yield EmptyBlock()
+        if isinstance(run.graph, HeldGraph):
+            run.graph = run.graph.read_here("no worker could cut the work")
+        return get_engine(run.search.problem, run.search.engine).tasks_of(run.graph, run.search.query, n)
 
     def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None, fetching: Fetching) -> Iterator[Any]:
         ranks: dict[str, RankFacts] = {}
@@ -407,8 +401,8 @@ class DaskRunner:
         it get it from here.
         """
         givers, from_here = list(run.threads), list[str]()
-        if isinstance(graph := run.graph, HeldGraph):
-            waiting = sorted(waiting, key=lambda worker: worker != graph.holder)
+        if isinstance(run.graph, HeldGraph):
+            waiting = sorted(waiting, key=lambda worker: worker != run.graph.holder)
         having = [] if givers else self._send_graph(run, waiting[:1])
         waiting = waiting if givers else waiting[1:]
         givers += having
@@ -424,27 +418,16 @@ class DaskRunner:
                     log.info("worker %s cannot take the graph from %s (%r)", worker, giver, answers.get(worker))
                     from_here.append(worker)
                     givers.remove(giver)
-        return having + self._send_graph(run, from_here + waiting, [*run.threads, *having])
+        return having + self._send_graph(run, from_here + waiting)
 
-    def _send_graph(self, run: _Run, workers: list[str], givers: Sequence[str] = ()) -> list[str]:
-        """Send the graph to some workers; return those that have it then. A held one comes here from a giver first."""
-        graph, pickled = run.graph, None if workers else b""
-        if workers and isinstance(graph, HeldGraph):
-            run.send_seconds = seconds_for(8 * int(graph.left_degrees.sum()))
-            if workers == [graph.holder] and (kept := self._keeping(run, graph.key, workers)):
-                return kept
-            given = (
-                self.asked(lease_work.pickled_graph, run.job, workers=[giver], seconds=run.send_seconds).get(giver)
-                for giver in givers
-            )
-            pickled = next((each for each in given if isinstance(each, bytes)), None)
-            if pickled is None:
-                run.graph = graph.read_here("no worker can give the graph to others")
-        pickled = pickle.dumps(run.graph, protocol=5) if pickled is None else pickled
-        run.send_seconds = max(run.send_seconds, seconds_for(len(pickled)))
-        return self._keeping(run, pickled, workers)
-
-    def _keeping(self, run: _Run, graph: bytes | str, workers: list[str]) -> list[str]:
+    def _send_graph(self, run: _Run, workers: list[str]) -> list[str]:
+        """Send the graph to some workers; return those that have it then. All but its holder need a held one read."""
+        held = run.graph if isinstance(run.graph, HeldGraph) else None
+        if held is not None and workers not in ([], [held.holder]):
+            run.graph, held = held.read_here("workers cannot take the graph from each other"), None
+        graph = held.key if held is not None else pickle.dumps(run.graph, protocol=5) if workers else b""
+        n_bytes = len(graph) if held is None else 8 * int(held.left_degrees.sum())
+        run.send_seconds = max(run.send_seconds, seconds_for(n_bytes))
         kept = self.asked(lease_work.keep_graph, run.job, graph, workers=workers, seconds=run.send_seconds)
         return [worker for worker in workers if kept.get(worker) is True]
 

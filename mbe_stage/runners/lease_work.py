@@ -17,10 +17,11 @@ from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, ClassVar
 
 from mbe_stage.engines import get_engine
 from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runners.parts import PartFailed, PartMaker
 from mbe_stage.runtime.compile_ahead import compile_ahead, load_kept
@@ -112,6 +113,31 @@ class NotKept:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldGraph:
+    """A bipartite graph whose edges only workers have: no engine can search it here.
+
+    Attributes
+    ----------
+    left_degrees, right_degrees : (n,) int64
+    holder, key : str
+        The worker that has the graph, and its key in `HELD` there.
+    read_here : callable
+        Takes the reason, for the log, and reads the graph in this process: if workers have lost it.
+    """
+
+    n_left: int
+    n_right: int
+    left_degrees: Any
+    right_degrees: Any
+    holder: str
+    key: str
+    read_here: Callable[[str], BipartiteCSR]
+
+    is_on_host: ClassVar[bool] = True
+    check_containing = BipartiteCSR.check_containing
+
+
 class _Job:
     """State of a job that a worker keeps between leases, and messages received meanwhile.
 
@@ -201,7 +227,7 @@ class _Stopped(Exception):
 # In order of last use.
 _JOBS: dict[str, _Job] = {}
 _ORDERING = threading.Lock()
-# Pickled graphs of rows that this worker has read, by key.
+# Pickled graphs that this worker has read.
 HELD: dict[str, bytes] = {}
 _MOST_JOBS = 2
 """Jobs whose graph a worker keeps, so that two runs on one cluster do not prepare theirs again and again."""

@@ -210,12 +210,8 @@ def facts_of_rows(
         n_columns=rows.n_columns,
         **(usual | others),
     )
-    log_read(facts, "" if rows.reader is None else f", by {rows.reader}")
-    return facts
-
-
-def log_read(facts: InputFacts, by: str = "") -> None:
-    """Log what was read."""
+    by = "" if rows.reader is None else f", by {rows.reader}"
     size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
     size = size if facts.undirected is None else f"{facts.vertices_text}, {facts.n_edges:,} edges"
     log.info("read %s (%s%s): %s", facts.source, facts.taken, by, size)
+    return facts

@@ -1,4 +1,4 @@
-"""Ingestion by the workers of a cluster: each reads some row groups, and one of them joins and cleans all.
+"""Ingestion by the workers of a cluster: each reads some row groups, and the first joins and cleans all rows.
 
 The edges stay there. Whatever goes wrong, this process reads instead, and logs why; so all refusals are its own.
 """
@@ -11,10 +11,9 @@ import os
 import pickle
 import time
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, cast
@@ -27,7 +26,6 @@ from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.clean.cleaning import clean
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.facts import QUICK_TWO_HOP_EDGES
-from mbe_stage.pipeline.clean.keys import log_read
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.compiling import read_steps
@@ -35,17 +33,15 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.io import RawEdges, find_input, parquet, reading, with_measures
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of, reading_of
 from mbe_stage.pipeline.stores.address import STANDARD_INPUT, is_address, place_of
-from mbe_stage.pipeline.wording import plural
 from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.dask_runner import DaskRunner, seconds_for
-from mbe_stage.runners.held_graph import HeldGraph
-from mbe_stage.runners.lease_work import ENDED, HELD, software
+from mbe_stage.runners.lease_work import ENDED, HELD, HeldGraph, software
 from mbe_stage.runtime.compile_ahead import compile_ahead
 
 log = logging.getLogger(__name__)
 
-# A worker without an answer for this long is lost. Reading is given up if no row is read for so long (workers may have
-# to compile first), and joining after a time as if it moved these bytes a row.
+# A worker that does not answer for this long is lost. All are given up if no row is read for so long, because they may
+# have to compile first, and as if they moved these bytes a row, because the first joins all rows.
 _SILENT_SECONDS, _LOOK_SECONDS, _NO_ROW_SECONDS, _ROW_BYTES = 30.0, 1.0, 180.0, 200
 
 
@@ -62,10 +58,9 @@ def held_by_workers(config: Config, source: object | None = None) -> Iterator[Ed
     """
     edges = None
     with ExitStack() as ends:
-        with run_state.at_step("read"):
+        with run_state.at_step("read"), run_state.at_part("waiting for the cluster"):
             if (plan := _plan(config, source)) is not None:
-                with run_state.at_part("waiting for the cluster"):
-                    runner = ends.enter_context(dask_cluster(config.execution.cluster))
+                runner = ends.enter_context(dask_cluster(config.execution.cluster))
                 try:
                     edges = _edges(config, source, plan, runner, ends)
                 except (_NotRead, InputError) as reason:
@@ -82,7 +77,7 @@ def _plan(config: Config, source: object | None) -> parquet.ParquetPlan | None:
     place = place_of(cast(Any, config.input.path if source is None else source))
     if needs_edges or execution.cluster is None or execution.memory_budget is not None:
         return None
-    if not isinstance(place, str | Path) or place in ("", STANDARD_INPUT) or is_address(place):
+    if not isinstance(place, str | Path) or place == STANDARD_INPUT or is_address(place):
         return None
     found = find_input(reading_of(config), place)
     if found.format != "parquet" or found.files:
@@ -98,59 +93,41 @@ def _edges(
 ) -> EdgeData:
     """Have workers read and one of them join; return the edges as this process knows them."""
     section, key, path = reading_of(config), uuid.uuid4().hex, plan.path.absolute()
-    with reading(path), run_state.at_part("asking the workers"):
-        seen = _files(path)
-        workers = _readers(runner, path, seen)
-    n_workers = plural(len(workers), "worker")
+    workers, seconds = sorted(runner.awaited_workers()), seconds_for(_ROW_BYTES * plan.n_rows)
+    with reading(path):
+        given = key, config, path, _seen(path), workers
     ends.callback(runner.asked, _drop, key, workers=workers, seconds=_LOOK_SECONDS)
     with run_state.at_part():
-        _follow(runner, workers, _NO_ROW_SECONDS, _share, key, config, path, seen)
-        with run_state.at_part(f"joining what {n_workers} have read"):
-            seconds = seconds_for(_ROW_BYTES * plan.n_rows)
-            _follow(runner, workers, seconds, _join, key, config)
-            joined = runner.asked(_give, key, _JOINED, workers=workers[:1], seconds=seconds).get(workers[0])
-    if not isinstance(joined, bytes):
-        raise _NotRead(f"worker {workers[0]} does not give what it has joined: {joined!r}")
-    left_keys, right_keys, facts, hashes, left_degrees, right_degrees = pickle.loads(joined)
-    facts = replace(facts, source=str(plan.path))
-    log_read(facts, f", by {n_workers} of the cluster, which keep the edges")
+        _follow(runner, _NO_ROW_SECONDS + seconds, *given)
+        pickled = runner.asked(_give, *given, workers=workers[:1], seconds=seconds).get(workers[0])
+    if not isinstance(pickled, bytes):
+        raise _NotRead(f"worker {workers[0]} does not give what it has joined: {pickled!r}")
+    edges, left_degrees, right_degrees = pickle.loads(pickled)
+    facts = replace(edges.facts, source=str(plan.path))
+    sizes = facts.n_left, facts.n_right
 
     def read_here(reason: str) -> Any:
         log.warning("this process reads the input, too: %s", reason)
         with run_state.at_step("read"):
-            edges = ingest(section, source)
-        if edges.facts.fingerprint != facts.fingerprint:
+            again = ingest(section, source)
+        if again.facts.fingerprint != facts.fingerprint:
             found = "edges that have changed since workers read them"
             raise InputError.at(plan.path, found=found, expected="the same during a run", remedy="run again")
-        return publication_of(config.problem).graph(config, edges)
+        return publication_of(config.problem).graph(config, again)
 
-    none, sizes = cast(Any, None), (facts.n_left, facts.n_right)
-    held = HeldGraph(*sizes, left_degrees, right_degrees, runner, workers[0], key, read_here)
-    edges = EdgeData(none, none, left_keys, right_keys, replace(facts, warnings=()), hashes, held=held)
-    edges = with_doubts(edges, section, {"left": range(sizes[0]), "right": range(sizes[1])})
-    # The worker has the same doubts last, in its own words.
-    others = facts.warnings[: len(facts.warnings) - len(edges.facts.warnings)]
-    return replace(edges, facts=replace(edges.facts, warnings=(*others, *edges.facts.warnings)))
-
-
-def _readers(runner: DaskRunner, path: Path, seen: object) -> list[str]:
-    """Return the workers with our software that see the files as this process does."""
-    workers = sorted(runner.awaited_workers())
-    answers, ours = runner.asked(_view, path, workers=workers, seconds=_SILENT_SECONDS), (software(), seen)
-    for other in (others := [worker for worker in workers if answers.get(worker) != ours]):
-        what = answers.get(other, "no answer")
-        what = "other files or software" if isinstance(what, tuple) else repr(what)
-        log.info("worker %s does not see %s as this process does: %s", other, path, what)
-    if others == workers:
-        raise _NotRead(f"no worker sees {path} as this process does; {other}: {what}")
-    return [worker for worker in workers if worker not in others]
+    by = f"by {len(workers)} workers of the cluster, which keep the edges"
+    log.info("read %s (%s, %s): %d x %d, %d edges", facts.source, facts.taken, by, *sizes, facts.n_edges)
+    held = HeldGraph(*sizes, left_degrees, right_degrees, workers[0], key, read_here)
+    # In Parquet, doubts are the only warnings. The worker does not know the names of our settings.
+    edges = replace(edges, facts=replace(facts, warnings=()), held=held)
+    return cast(EdgeData, with_doubts(edges, section, {"left": range(sizes[0]), "right": range(sizes[1])}))
 
 
-def _follow(runner: DaskRunner, workers: list[str], seconds: float, function: Callable[..., Any], *given: Any) -> None:
-    """Ask all workers until each has done its part, and count the rows; give up if nothing changes for some seconds."""
-    before, until, is_over = dict[str, Any](), 0.0, False
-    while not is_over:
-        answers = runner.asked(function, *given, workers, workers=workers, seconds=_SILENT_SECONDS)
+def _follow(runner: DaskRunner, seconds: float, *given: Any) -> None:
+    """Let all workers read, count the rows, and wait for the first; give up if nothing changes for some seconds."""
+    before, until, workers = dict[str, Any](), 0.0, given[-1]
+    while not before or not before[workers[0]][1]:
+        answers = runner.asked(_read, *given, workers=workers, seconds=_SILENT_SECONDS)
         for worker in workers:
             if isinstance(answer := answers.get(worker, "no answer"), InputError):
                 raise answer
@@ -159,122 +136,122 @@ def _follow(runner: DaskRunner, workers: list[str], seconds: float, function: Ca
         if answers != before:
             before, until = answers, time.perf_counter() + seconds
         elif time.perf_counter() > until:
-            raise _NotRead(f"{function.__name__}: no worker has got further for {seconds:g} s: {answers}")
+            raise _NotRead(f"no worker has got further for {seconds:g} s: {answers}")
         run_state.count_edges_read(max(0, sum(n for n, _ in answers.values()) - run_state.state.n_edges_read))
-        is_over = all(is_done for _, is_done in answers.values())
 
 
 @dataclass(slots=True)
 class _Reading:
-    """What this process does for a reading: rows and tasks, by the number of the share, or `_JOINED`."""
+    """State of a reading in a worker. The task returns a share; that of the first worker returns what was joined."""
 
-    n_rows: Counter[int] = field(default_factory=Counter)
-    tasks: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
+    task: asyncio.Task[Any]
+    n_rows: int = 0
 
 
 _READINGS: dict[str, _Reading] = {}
-_JOINED = -1
 
 
-async def _soon(key: str, k: int, begin: Callable[..., Any], *given: Any) -> tuple[int, bool]:
-    """Begin a task if it has not begun; return soon, with its rows so far and True if it is over."""
+def _begun(dask_worker: Any, key: str, *given: Any) -> _Reading:
+    """Return a worker's state of a reading, begun if it is new."""
     if key in ENDED:
         raise TimeoutError("this reading is over")
-    reading = _READINGS.setdefault(key, _Reading())
-    # The processes behind other readings may be gone.
-    for old in list(_READINGS)[:-2]:
-        _drop(old)
-    if k not in reading.tasks:
-        reading.tasks[k] = asyncio.create_task(begin(*given))
-    done, _ = await asyncio.wait({reading.tasks[k]}, timeout=_LOOK_SECONDS)
-    for task in done:
-        task.result()
-    return reading.n_rows[k], bool(done)
+    if key not in _READINGS:
+        _READINGS[key] = _Reading(asyncio.create_task(_joined(dask_worker, key, *given)))
+        # The processes behind other readings may be gone.
+        for old in list(_READINGS)[:-2]:
+            _drop(old)
+    return _READINGS[key]
+
+
+async def _read(*given: Any, dask_worker: Any) -> tuple[int, bool]:
+    """Return soon, with the rows so far, and True if the task is over."""
+    await asyncio.wait({_begun(dask_worker, *given).task}, timeout=_LOOK_SECONDS)
+    reading = _begun(dask_worker, *given)
+    if is_done := reading.task.done():
+        reading.task.result()
+    return reading.n_rows, is_done
+
+
+async def _give(*given: Any, dask_worker: Any) -> bytes:
+    """Return the result or the error of a task, pickled, and drop it."""
+    reading = _begun(dask_worker, *given)
+    results = list(await asyncio.gather(reading.task, return_exceptions=True))
+    reading.task = asyncio.create_task(asyncio.sleep(0))
+    return await asyncio.to_thread(pickle.dumps, results.pop(), 5)
 
 
 def _drop(key: str) -> None:
     """Drop all of a reading, also what comes late."""
     ENDED.append(key)
     HELD.pop(key, None)
-    for task in _READINGS.pop(key, _Reading()).tasks.values():
-        task.cancel()
+    if (reading := _READINGS.pop(key, None)) is not None:
+        reading.task.cancel()
 
 
-async def _view(path: Path) -> tuple[dict[str, str], list[tuple[str, int, int, bytes]]]:
-    return software(), await asyncio.to_thread(_files, path)
-
-
-def _files(path: Path) -> list[tuple[str, int, int, bytes]]:
-    """Return the files of a path, with sizes, times and digests of their footers."""
-    of_files = [(file, file.stat()) for file in (parquet.data_files(path) if path.is_dir() else [path])]
-    return [(str(file), facts.st_size, facts.st_mtime_ns, _footer(file)) for file, facts in of_files]
-
-
-def _footer(file: Path) -> bytes:
-    """Return the digest of a Parquet footer: it has the row groups, and the extremes of columns in each."""
-    with file.open("rb") as data:
-        data.seek(-8, os.SEEK_END)
-        data.seek(-8 - int.from_bytes(data.read(4), "little"), os.SEEK_END)
-        return blake2b(data.read(), digest_size=16).digest()
-
-
-async def _share(
-    key: str, config: Config, path: Path, seen: object, workers: list[str], dask_worker: Any
-) -> tuple[int, bool]:
-    """Read a share."""
+async def _joined(dask_worker: Any, key: str, config: Config, path: Path, seen: object, workers: list[str]) -> Any:
+    """Read a share. In the first worker, fetch the others, hold the graph of all, and return the rest of `_cleaned`."""
     k = workers.index(dask_worker.contact_address)
-    return await _soon(key, k, asyncio.to_thread, _read, key, config, path, seen, (k, len(workers)))
-
-
-def _read(key: str, config: Config, path: Path, seen: object, share: tuple[int, int]) -> RawEdges:
-    def count(n: int) -> None:
-        # Without a reading, an error ends this thread.
-        _READINGS[key].n_rows[share[0]] += n
-
-    compile_ahead(read_steps())
-    rows = parquet.read(path, reading_of(config), share=share, count=count)
-    if _files(path) != seen:
-        raise ValueError("files have changed meanwhile")
-    return rows
-
-
-async def _join(key: str, config: Config, workers: list[str], dask_worker: Any) -> tuple[int, bool]:
-    """Join the shares in the first worker. The others show that they are alive."""
-    if dask_worker.contact_address != workers[0]:
-        return 0, True
-    return await _soon(key, _JOINED, _joined, key, config, workers, dask_worker)
-
-
-async def _joined(key: str, config: Config, workers: list[str], dask_worker: Any) -> tuple[Any, ...]:
-    """Fetch the shares of others, join all, and hold the graph; return the rest of `_cleaned`."""
-    shares = [_READINGS[key].tasks.pop(0).result()]
-    for k, giver in enumerate(workers[1:], 1):
-        answer = await dask_worker.rpc(giver).run(function=pickle.dumps(_give), args=pickle.dumps((key, k)))
-        shares.append(await asyncio.to_thread(pickle.loads, answer["result"]))
+    share = await asyncio.to_thread(_share, key, config, path, seen, (k, len(workers)))
+    if k:
+        return share
+    shares = [share]
+    asked = {"function": pickle.dumps(_give), "args": pickle.dumps((key, config, path, seen, workers))}
+    for giver in workers[1:]:
+        answer = await dask_worker.rpc(giver).run(**asked)
+        # Arrays that Dask pickles itself may be read-only.
+        share = await asyncio.to_thread(pickle.loads, answer["result"])
+        if isinstance(share, Exception):
+            raise share
+        shares.append(share)
+    del share
     HELD[key], known = await asyncio.to_thread(_cleaned, config, shares)
     return known
 
 
-async def _give(key: str, k: int) -> bytes:
-    """Return the result of a task, pickled, and drop it. Arrays that Dask pickles itself may be read-only."""
-    return await asyncio.to_thread(pickle.dumps, _READINGS[key].tasks.pop(k).result(), 5)
+def _seen(path: Path) -> object:
+    """Return our software, and the files of a path: sizes, times, and digests of their Parquet footers.
+
+    A footer has the row groups, and the extremes of columns in each.
+    """
+    found: list[object] = [software()]
+    for file in parquet.data_files(path) if path.is_dir() else [path]:
+        with file.open("rb") as data:
+            data.seek(-8, os.SEEK_END)
+            data.seek(-8 - int.from_bytes(data.read(4), "little"), os.SEEK_END)
+            facts = os.fstat(data.fileno())
+            found.append((str(file), facts.st_size, facts.st_mtime_ns, blake2b(data.read()).digest()))
+    return found
 
 
-def _cleaned(config: Config, shares: list[RawEdges]) -> tuple[bytes, tuple[Any, ...]]:
-    """Clean the rows of all shares; return their graph, pickled, and keys, facts, hashes and degrees."""
-    section, publication = reading_of(config), publication_of(config.problem)
+def _share(key: str, config: Config, path: Path, seen: object, share: tuple[int, int]) -> RawEdges:
+    def count(n: int) -> None:
+        # Without a reading, an error ends this thread.
+        _READINGS[key].n_rows += n
+
+    if _seen(path) != seen:
+        raise ValueError(f"other files or software than the main process has, in {path}")
+    compile_ahead(read_steps())
+    rows = parquet.read(path, reading_of(config), share=share, count=count)
+    if _seen(path) != seen:
+        raise ValueError("files have changed meanwhile")
+    return rows
+
+
+def _cleaned(config: Config, shares: list[RawEdges]) -> tuple[bytes, Any]:
+    """Clean the rows of all shares; return their graph, pickled, and the edges without ids, with the degrees."""
+    section = reading_of(config)
 
     def rows() -> RawEdges:
-        first = shares[0]
         # A column without values has no type yet.
-        tables = [share.table for share in shares if share.n_rows] or [first.table]
+        tables = [share.table for share in shares if share.n_rows] or [shares[0].table]
+        first = replace(shares[0], table=pa.concat_tables(tables))
         shares.clear()
-        return with_measures(replace(first, table=pa.concat_tables(tables)), section)
+        return with_measures(first, section)
 
     # Only `clean` has the rows, so it can give up their columns one by one.
     edges = cast(EdgeData, clean(rows(), section, ARROW))
     if edges.facts.most_two_hop_steps(config.output.two_hop_steps):
         raise InputError(f"{edges.facts.n_edges:,} edges need two-hop degrees")
-    graph = publication.graph(config, edges)
-    known = edges.left_keys, edges.right_keys, edges.facts, edges.key_hashes(), graph.left_degrees, graph.right_degrees
-    return pickle.dumps(graph, protocol=5), known
+    graph, none = publication_of(config.problem).graph(config, edges), cast(Any, None)
+    known = replace(edges, left_ids=none, right_ids=none)
+    return pickle.dumps(graph, protocol=5), (known, graph.left_degrees, graph.right_degrees)

@@ -264,11 +264,8 @@ def count(
         out = setting("output.directory")
         raise ConfigError(f"{asked}: needs a published run, and counting has none; name {out}, or leave it out")
 
-    # Two-hop degrees are for tables, and need the edges here.
-    counting = config.model_copy(update={"output": config.output.model_copy(update={"two_hop_steps": 0})})
-
     def count_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> CountResult:
-        with edges_read(tier, counting, source, on_compile) as (steps, edges, seconds):
+        with edges_read(tier, config, source, on_compile) as (steps, edges, seconds):
             needed = tier.compile_steps("count", config, samples=wants_outlook(note))
             seconds = summed(seconds, tier.compile(needed, on_compile))
             start = time.perf_counter()

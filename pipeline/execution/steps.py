@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,7 +55,6 @@ from mbe_stage.problem import problem_named
 from mbe_stage.run_limits import RunLimits
 from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.devices import DeviceRunner
-from mbe_stage.runners.held_graph import HeldGraph
 from mbe_stage.runtime.compile_ahead import summed
 from mbe_stage.stream import Listener, Progress, Sink, StreamFacts, stream, wants_outlook
 
@@ -308,9 +307,7 @@ def _streamed(
     if config.execution.runner != "local":
         # The input is read, but a cluster may take a while to start.
         note(Progress(0, 0.0, 0.0, ""))
-    is_held = isinstance(graph, HeldGraph)
-    opened = nullcontext(graph.runner) if is_held else opened_runner(config.execution, config.problem, chosen)
-    with opened as runner, run_state.at_part("preparing the search"):
+    with opened_runner(config.execution, config.problem, chosen) as runner, run_state.at_part("preparing the search"):
         return stream(
             problem_named(config.problem),
             sink,

@@ -35,6 +35,7 @@ from mbe_stage import (
 from mbe_stage.bicliques import engine_cpu, reduction
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.engines import get_engine
 from mbe_stage.errors import ClusterLost, EngineUnavailable
 from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.query import PqQuery
@@ -44,7 +45,7 @@ from mbe_stage.runners import dask_runner, lease_work
 from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.dask_runner import DaskRunner
 from mbe_stage.runners.fetching import Fetched, Fetching
-from mbe_stage.runners.held_graph import HeldGraph
+from mbe_stage.runners.lease_work import HeldGraph
 from mbe_stage.runners.leases import Ledger
 from mbe_stage.runtime.compile_ahead import compile_ahead
 from mbe_stage.stream import stream
@@ -323,34 +324,24 @@ def test_which_worker_gets_the_graph_from_which(
 
 
 @pytest.mark.parametrize(
-    ("with_it", "unable", "sent", "rounds", "is_read"),
+    ("with_it", "unable", "sent", "rounds", "having"),
     [
         # Its holder, `c`, keeps it, and gives it to the others.
-        ("", "", [("c", "key")], [{"a": "c"}, {"b": "c", "d": "a"}], False),
-        # `a` cannot take it from `c`, which gives it to this process.
-        ("", "take a", [("c", "key"), ("abd", b"given")], [{"a": "c"}], False),
-        # The holder has lost it, and nobody else has it.
-        ("", "keep c", [("c", "key"), ("c", b"read")], [{"a": "c"}, {"b": "c", "d": "a"}], True),
-        # `x` had it for `a`, and is gone: another gives it, or nobody does.
-        ("x", "take a give x", [("a", b"given")], [{"c": "x"}, {"a": "x", "b": "c"}, {"d": "c"}], False),
-        (
-            "x",
-            "take a give x give b give c give d",
-            [("a", b"read")],
-            [{"c": "x"}, {"a": "x", "b": "c"}, {"d": "c"}],
-            True,
-        ),
+        ("", "", [("c", "key")], [{"a": "c"}, {"b": "c", "d": "a"}], "abcd"),
+        # `a` cannot take it from `c`: it is read here, for all that nobody gives it to.
+        ("", "take a", [("c", "key"), ("abd", b"read")], [{"a": "c"}], "abcd"),
+        ("x", "take a", [("a", b"read")], [{"c": "x"}, {"a": "x", "b": "c"}, {"d": "c"}], "abcd"),
+        # The holder has lost it, and nobody else has it. The holder is asked again later.
+        ("", "keep c", [("c", "key"), ("abd", b"read")], [], "abd"),
     ],
 )
 def test_who_gets_a_held_graph_from_whom(
-    with_it: str, unable: str, sent: Any, rounds: Any, is_read: bool, monkeypatch: pytest.MonkeyPatch
+    with_it: str, unable: str, sent: Any, rounds: Any, having: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: dict[Any, list[Any]] = {lease_work.keep_graph: [], lease_work.take_graph: []}
 
     def asked(_self: Any, function: Any, _job: str, *given: Any, workers: Any, seconds: float) -> dict[str, Any]:
         assert seconds >= 10
-        if function is lease_work.pickled_graph:
-            return {worker: b"given" for worker in workers if f"give {worker}" not in unable}
         is_kept = function is lease_work.keep_graph
         told[function] += [("".join(sorted(workers)), given[0]) if is_kept else given[0]] if workers else []
         fails = f"{'keep' if is_kept and given[0] == 'key' else 'take' if not is_kept else '-'} "
@@ -358,39 +349,49 @@ def test_who_gets_a_held_graph_from_whom(
 
     monkeypatch.setattr(DaskRunner, "asked", asked)
     monkeypatch.setattr(dask_runner.pickle, "dumps", lambda graph, **_: graph)
-    reasons: list[str] = []
-    degrees = np.ones(3, np.int64)
-    held = HeldGraph(3, 3, degrees, degrees, None, "c", "key", lambda reason: reasons.append(reason) or b"read")
-    run = replace(a_run(None), graph=held, threads=dict.fromkeys(with_it, 1), send_seconds=10.0)
-    assert sorted(DaskRunner(None)._give_graph(run, list("abcd"))) == list("abcd")
+    run = replace(a_run(None), graph=held_graph(lambda _: b"read", "c"), threads=dict.fromkeys(with_it, 1))
+    run.send_seconds = 10.0
+    assert sorted(DaskRunner(None)._give_graph(run, list("abcd"))) == list(having)
     assert told == {lease_work.keep_graph: sent, lease_work.take_graph: rounds}
-    assert bool(reasons) == is_read == (run.graph == b"read")
+    assert (run.graph == b"read") == (sent[-1][1] == b"read")
+
+
+def held_graph(read_here: Any, holder: str = "a") -> HeldGraph:
+    return HeldGraph(3, 3, np.ones(3, np.int64), np.ones(3, np.int64), holder, "key", read_here)
 
 
 @pytest.mark.parametrize("silent", ["", "a", "ab"])
 def test_who_cuts_the_work_on_a_held_graph(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[str, float]] = []
+    told: list[str] = []
 
-    def asked(_self: Any, _function: Any, *_given: Any, workers: Any, seconds: float) -> dict[str, Any]:
-        told.append((workers[0], seconds))
-        return {} if workers[0] in silent else {workers[0]: ["a task"]}
+    def asked(_self: Any, function: Any, *given: Any, workers: list[str], seconds: float) -> dict[str, Any]:
+        assert (function, given) == (lease_work.tasks_of, ("job", 4))
+        # Never beyond the time limit.
+        assert 0 < seconds <= 10
+        told.extend(workers)
+        return {worker: ["a task"] for worker in workers if worker not in silent}
 
     monkeypatch.setattr(DaskRunner, "asked", asked)
-    monkeypatch.setattr(DaskRunner, "_threads", lambda _: {"a": 1, "b": 1})
-    degrees = np.ones(3, np.int64)
-    held = HeldGraph(3, 3, degrees, degrees, None, "a", "key", lambda _: pytest.fail("not lost"))
+    graph, reasons = BipartiteCSR.from_edges([0, 1, 2], [0, 1, 2]), list[str]()
+    run = a_run(None)
+    held = held_graph(lambda reason: reasons.append(reason) or graph)
     limit = time.perf_counter() + 10
-    run = replace(a_run(None), graph=held, threads={"a": 1, "b": 1}, send_seconds=10.0, limit=limit)
+    run = replace(run, job="job", graph=held, threads={"a": 1, "b": 1}, limit=limit)
+    run.search = replace(run.search, problem="bicliques", engine="cpu", query=BicliqueQuery())
     cutting = DaskRunner(None)._tasks_of(run, 4)
     for _ in silent:
         # Between two workers the search may end.
         assert isinstance(next(cutting), EmptyBlock)
-    if silent != "ab":
-        with pytest.raises(StopIteration) as end:
-            next(cutting)
+    with pytest.raises(StopIteration) as end:
+        next(cutting)
+    assert told == list("ab" if silent else "a")
+    if silent == "ab":
+        assert end.value.value == get_engine("bicliques", "cpu").tasks_of(graph, BicliqueQuery(), 4)
+        assert reasons == ["no worker could cut the work"]
+        assert run.graph is graph
+    else:
         assert end.value.value == ["a task"]
-    assert [worker for worker, _ in told] == list("ab")[: len(told)]
-    assert all(seconds <= 10 for _, seconds in told)
+        assert not reasons
 
 
 def test_a_held_graph_is_searched_by_workers(client: Any, runner: DaskRunner) -> None:
@@ -400,12 +401,12 @@ def test_a_held_graph_is_searched_by_workers(client: Any, runner: DaskRunner) ->
     client.run(lambda pickled: lease_work.HELD.update(key=pickled), pickle.dumps(graph), workers=[holder])
     reasons: list[str] = []
     degrees = graph.left_degrees, graph.right_degrees
-    held = HeldGraph(30, 30, *degrees, runner, holder, "key", lambda reason: reasons.append(reason) or graph)
+    held = HeldGraph(30, 30, *degrees, holder, "key", lambda reason: reasons.append(reason) or graph)
     expected = members(graph, Execution(), "cpu")
     assert members(held, Execution(runner=runner), "cpu") == expected
     assert not reasons
     assert members(held, Execution(runner=runner), "cpu") == expected
-    assert reasons == ["no worker can give the graph to others"]
+    assert reasons == ["workers cannot take the graph from each other"]
 
 
 def test_a_worker_without_the_graph_gives_none(client: Any) -> None:

@@ -11,8 +11,10 @@ import queue
 import re
 import threading
 import weakref
+from collections import UserDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,27 @@ from tests.patience import PATIENCE
 
 HANGS = object()
 LOOP = asyncio.new_event_loop()
+# The worker at work: empty in the main process.
+WORKER: ContextVar[str] = ContextVar("worker", default="")
+
+
+class OfWorkers(UserDict[Any, Any]):
+    """Stands for a dictionary that each worker has of its own."""
+
+    def __getitem__(self, key: str) -> Any:
+        return self.data[WORKER.get(), key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.data[WORKER.get(), key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.data[WORKER.get(), key]
+
+    def __contains__(self, key: object) -> bool:
+        return (WORKER.get(), key) in self.data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([key for worker, key in self.data if worker == WORKER.get()])
 
 
 class Workers:
@@ -61,22 +84,22 @@ class Workers:
 
     def answer(self, worker: str, function: Any, given: tuple[Any, ...]) -> Any:
         self.asked_for.append((function.__name__, worker))
-        fault = self.faults.get(function.__name__)
+        fault, token = self.faults.get(function.__name__), WORKER.set(worker)
         try:
             answer = None if fault is None else fault(worker)
             if answer is None:
                 function, given = pickle.loads(pickle.dumps((function, given)))
-                self.worker = worker
-                beside = {"dask_worker": self} if function.__name__ in ("_share", "_join") else {}
+                beside = {"dask_worker": self} if function.__name__ in ("_read", "_give") else {}
                 answer = function(*given, **beside)
                 answer = LOOP.run_until_complete(answer) if asyncio.iscoroutine(answer) else answer
         except Exception as error:  # noqa: BLE001 - as Dask returns it
             answer = error
+        WORKER.reset(token)
         return answer if answer is HANGS else pickle.loads(pickle.dumps(answer))
 
     @property
     def contact_address(self) -> str:
-        return self.worker
+        return WORKER.get()
 
     def rpc(self, giver: str) -> Any:
         class Connected:
@@ -86,7 +109,11 @@ class Workers:
                     raise OSError(f"no route to {giver}")
                 if "silent rpc" in self.faults:
                     await asyncio.sleep(60)
-                return {"result": await pickle.loads(function)(*pickle.loads(args))}
+                token = WORKER.set(giver)
+                try:
+                    return {"result": await pickle.loads(function)(*pickle.loads(args), dask_worker=self)}
+                finally:
+                    WORKER.reset(token)
 
         return Connected
 
@@ -98,8 +125,14 @@ def settings(path: Path | str, **sections: Any) -> Config:
     return Config.model_validate({"input": given, "output": output, "execution": execution, **sections})
 
 
+@pytest.fixture(autouse=True)
+def readings(monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
+    monkeypatch.setattr(ingest_by_workers, "_READINGS", found := OfWorkers())
+    return found.data
+
+
 @pytest.fixture
-def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def reading(readings: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Return a context of `held_by_workers`, with workers of this process; afterwards these hold nothing."""
 
     @contextmanager
@@ -112,7 +145,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         monkeypatch.setattr(ingest_by_workers, "QUICK_TWO_HOP_EDGES", 0)
         with held_by_workers(config) as edges:
             yield edges
-        assert not ingest_by_workers._READINGS
+        assert not readings
         assert not HELD
 
     return held
@@ -222,35 +255,61 @@ def hung(worker: str) -> object:
 @pytest.mark.parametrize(
     ("faults", "reason"),
     [
-        ({"_view": refused}, r"no worker sees .* as this process does; tcp://10.0.0.1:1: OSError\('disk'\)"),
-        ({"_view": lambda _: ({}, [])}, "other files or software"),
-        ({"_view": lambda _: HANGS}, "'no answer'"),
-        ({"_share": refused}, r"worker tcp://10.0.0.0:1: OSError\('disk'\)"),
-        ({"_share": hung}, "worker tcp://10.0.0.1:1: 'no answer'"),
-        ({"_join": refused}, r"worker tcp://10.0.0.0:1: OSError\('disk'\)"),
-        # The second only gives its share, and is asked meanwhile.
-        ({"_join": hung}, "worker tcp://10.0.0.1:1: 'no answer'"),
+        ({"_read": refused}, r"worker tcp://10.0.0.0:1: OSError\('disk'\)"),
+        # The second is asked, too, while the first joins.
+        ({"_read": hung}, "worker tcp://10.0.0.1:1: 'no answer'"),
         ({"_give": lambda _: HANGS}, "worker tcp://10.0.0.0:1 does not give what it has joined: None"),
         ({"rpc": None}, r"worker tcp://10.0.0.0:1: OSError\('no route to tcp://10.0.0.1:1'\)"),
+        ({"_seen": None}, "ValueError.*other files or software than the main process has, in "),
+        ({"_cleaned": None}, r"worker tcp://10.0.0.0:1: OSError\('disk'\)"),
     ],
 )
 def test_any_failure_leaves_the_input_to_this_process(
-    path: Path, faults: dict[str, Any], reason: str, reading: Any, caplog: pytest.LogCaptureFixture
+    path: Path,
+    faults: dict[str, Any],
+    reason: str,
+    reading: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    if "_seen" in faults:
+        monkeypatch.setattr(ingest_by_workers, "_seen", lambda _: "1:1" in WORKER.get())
+    if "_cleaned" in faults:
+        monkeypatch.setattr(ingest_by_workers, "_cleaned", lambda *_: refused(""))
     run_state.begin("start")
     with reading(settings(path), Workers(2, faults)) as found:
         assert found is None
-    (warning,) = (record for record in caplog.records if record.levelno >= logging.WARNING)
+    (warning,) = (each for each in caplog.records if each.levelno >= logging.WARNING and "compil" not in each.message)
     assert re.search(f"this process reads the input, and not the workers: .*{reason}", warning.message)
     assert run_state.state.step == "start"
 
 
+@pytest.mark.parametrize("error", [OSError("disk"), InputError("no")])
+def test_the_error_of_a_share_is_told(
+    path: Path, error: Exception, reading: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    read = ingest_by_workers._share
+
+    def failing(*given: Any) -> Any:
+        if WORKER.get().endswith("1:1"):
+            raise error
+        return read(*given)
+
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(ingest_by_workers, "_share", failing)
+    with reading(settings(path), Workers(2)) as found:
+        assert found is None
+    (line,) = (record for record in caplog.records if "not the workers" in record.message)
+    assert str(error) in line.message
+    assert line.levelno == (logging.INFO if isinstance(error, InputError) else logging.WARNING)
+
+
 def test_a_reader_that_hangs_is_given_up(
-    path: Path, reading: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    path: Path, reading: Any, readings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(ingest_by_workers, "_LOOK_SECONDS", 0.001)
     monkeypatch.setattr(ingest_by_workers, "_NO_ROW_SECONDS", 0.01)
-    over, read, ends = threading.Event(), ingest_by_workers._read, queue.SimpleQueue[Any]()
+    over, read, ends = threading.Event(), ingest_by_workers._share, queue.SimpleQueue[Any]()
 
     def held_up(*given: Any) -> Any:
         over.wait(60)
@@ -259,46 +318,44 @@ def test_a_reader_that_hangs_is_given_up(
         except KeyError as error:
             ends.put(error.args)
 
-    monkeypatch.setattr(ingest_by_workers, "_read", held_up)
+    monkeypatch.setattr(ingest_by_workers, "_share", held_up)
+    monkeypatch.setattr(ingest_by_workers, "seconds_for", lambda _: 0.01)
     workers = Workers(2)
     with reading(settings(path), workers) as found:
         assert found is None
-    assert "_share: no worker has got further for 0.01 s" in caplog.text
+    assert "no worker has got further for 0.02 s" in caplog.text
     over.set()
     # Readers end at their next rows, and a message that comes late begins nothing.
     key = lease_work.ENDED[-1]
     assert [ends.get(timeout=PATIENCE) for _ in workers.addresses] == [(key,), (key,)]
-    late = workers.answer(workers.addresses[0], ingest_by_workers._share, (key, None, path, [], workers.addresses))
+    late = workers.answer(workers.addresses[0], ingest_by_workers._read, (key, None, path, [], workers.addresses))
     assert str(late) == "this reading is over"
-    assert not ingest_by_workers._READINGS
+    assert not readings
 
 
-def test_readings_whose_process_is_gone_are_dropped(path: Path) -> None:
+def test_readings_whose_process_is_gone_are_dropped(path: Path, readings: dict[Any, Any]) -> None:
     workers, keys = Workers(1), [f"killed client {i}" for i in range(4)]
-    given = settings(path), path, ingest_by_workers._files(path), workers.addresses
+    given = settings(path), path, ingest_by_workers._seen(path), workers.addresses
     for key in keys:
-        while workers.answer(workers.addresses[0], ingest_by_workers._share, (key, *given))[1] is not True:
+        while workers.answer(workers.addresses[0], ingest_by_workers._read, (key, *given))[1] is not True:
             pass
-        while workers.answer(workers.addresses[0], ingest_by_workers._join, (key, given[0], given[-1]))[1] is not True:
-            pass
-        assert list(HELD) == list(ingest_by_workers._READINGS) == keys[: keys.index(key) + 1][-2:]
+        assert list(HELD) == [known for _, known in readings] == keys[: keys.index(key) + 1][-2:]
     for key in keys[2:]:
-        ingest_by_workers._drop(key)
-    assert not HELD
+        HELD.pop(key)
 
 
 def test_a_join_that_is_dropped_keeps_no_share(path: Path, reading: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingest_by_workers, "_LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(ingest_by_workers, "_ROW_BYTES", 0)
-    monkeypatch.setattr(ingest_by_workers, "seconds_for", lambda _: 0.01)
-    read, shares = ingest_by_workers._read, list[Any]()
+    monkeypatch.setattr(ingest_by_workers, "_NO_ROW_SECONDS", 0.0)
+    monkeypatch.setattr(ingest_by_workers, "seconds_for", lambda _: 0.1)
+    read, shares = ingest_by_workers._share, list[Any]()
 
     def noted(*given: Any) -> Any:
         rows = read(*given)
         shares.append(weakref.ref(rows.table))
         return rows
 
-    monkeypatch.setattr(ingest_by_workers, "_read", noted)
+    monkeypatch.setattr(ingest_by_workers, "_share", noted)
     with reading(settings(path), Workers(2, {"silent rpc": None})) as found:
         assert found is None
     LOOP.run_until_complete(asyncio.sleep(0.01))
@@ -307,11 +364,11 @@ def test_a_join_that_is_dropped_keeps_no_share(path: Path, reading: Any, monkeyp
 
 
 def test_files_of_the_same_size_and_time_are_told_apart(path: Path) -> None:
-    seen, times = ingest_by_workers._files(path), path.stat().st_mtime_ns
+    seen, times = ingest_by_workers._seen(path), path.stat().st_mtime_ns
     pq.write_table(pa.table({"left": range(1, 10), "right": range(9)}), path, row_group_size=2)
     os.utime(path, ns=(times, times))
-    ((*before, digest),), ((*after, other),) = seen, ingest_by_workers._files(path)
-    assert before == after
+    (*ours, (*before, digest)), (*theirs, (*after, other)) = seen, ingest_by_workers._seen(path)
+    assert (ours, before) == (theirs, after)
     assert digest != other
 
 
@@ -339,35 +396,30 @@ def test_the_first_workers_get_row_groups(path: Path) -> None:
 def test_files_that_change_are_read_again_here(
     path: Path, reading: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    read = ingest_by_workers._read
+    read = parquet.read
 
-    def changed(*given: Any) -> Any:
+    def changed(*given: Any, **beside: Any) -> Any:
         pq.write_table(pa.table({"left": range(8), "right": range(8)}), path)
-        return read(*given)
+        return read(*given, **beside)
 
-    monkeypatch.setattr(ingest_by_workers, "_read", changed)
-    with reading(settings(path), Workers(2)) as found:
+    monkeypatch.setattr(parquet, "read", changed)
+    with reading(settings(path), Workers(1)) as found:
         assert found is None
     assert "ValueError('files have changed meanwhile')" in caplog.text
 
 
-def test_workers_that_see_the_files_read_them_all(
+def test_edges_that_change_before_they_are_read_again_are_refused(
     path: Path, reading: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.chdir(path.parent)
-    workers = Workers(3, {"_view": lambda worker: None if worker.endswith(("0:1", "2:1")) else ({}, [])})
+    workers = Workers(2)
     with reading(settings("edges.parquet"), workers) as found:
-        assert (found.facts.n_edges, found.facts.source, found.held.holder) == (
-            9,
-            "edges.parquet",
-            workers.addresses[0],
-        )
+        assert (found.facts.n_edges, found.facts.source) == (9, "edges.parquet")
+        assert found.held.holder == workers.addresses[0]
         pq.write_table(pa.table({"left": range(8), "right": range(8)}), path)
         with pytest.raises(InputError, match="edges that have changed since workers read them; expected the same"):
             found.graph().read_here("no worker has it")
-    assert {worker for function, worker in workers.asked_for if function == "_share"} == set(workers.addresses[::2])
-    assert f"{workers.addresses[1]} does not see {path} as this process does: other files or software" in caplog.text
     line = "read edges.parquet (parquet; left = 0 'left', right = 1 'right' of 2 columns, by 2 workers of the cluster"
     assert line in caplog.text
     assert "this process reads the input, too: no worker has it" in caplog.messages

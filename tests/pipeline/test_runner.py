@@ -200,7 +200,7 @@ def test_a_worker_is_killed_while_it_reads(
     expected = count(settings(tmp_path, edges)).n_found
     with distributed.Client(cluster) as client:
         client.wait_for_workers(2, timeout=PATIENCE)
-        client.run(lost_once, "_read", workers=[max(client.nthreads())])
+        client.run(lost_once, "_share", workers=[max(client.nthreads())])
         assert count(settings(tmp_path, edges, runner="dask", cluster=cluster.scheduler_address)).n_found == expected
         client.wait_for_workers(2, timeout=PATIENCE)
     assert "this process reads the input, and not the workers: worker" in caplog.text
