@@ -57,8 +57,6 @@ _GREETING_SECONDS = 10.0
 # When workers begin, they import the code that makes parts.
 _BEGIN_SECONDS = 30.0
 _SILENT_SECONDS = 30.0
-# Workers that cut the work may have to compile code first.
-_COMPILE_SECONDS = 60.0
 _LEAST_BYTES_A_SECOND = 10e6
 _FETCH_SECONDS = 30.0
 _LOST = "was lost; the roots that it had were lent again"
@@ -214,9 +212,10 @@ class DaskRunner:
                 yield from self._leased(run, ledger, barrier, fetching)
 
     def _tasks_of(self, run: _Run, n: int) -> Generator[EmptyBlock, None, Sequence[Task]]:
-        """Cut the work here, or in a worker if only workers have the graph."""
-        for worker in run.threads if isinstance(run.graph, HeldGraph) else ():
-            seconds = min(_COMPILE_SECONDS, max(run.limit - time.perf_counter(), _LOOK_SECONDS))
+        """Cut the work here, or in a worker if only workers have the graph; these may have to compile first."""
+        asked = 3 * list(run.threads) if isinstance(run.graph, HeldGraph) else []
+        for worker in (each for each in asked if each in self._threads()):
+            seconds = min(_SILENT_SECONDS + run.send_seconds, max(run.limit - time.perf_counter(), _LOOK_SECONDS))
             answer = self.asked(lease_work.tasks_of, run.job, n, workers=[worker], seconds=seconds).get(worker)
             if isinstance(answer, list):
                 return answer

@@ -319,14 +319,14 @@ def edges_read(
         ``read``, ``load``, and ``compile`` if code was compiled.
     """
     prepared = tier.compile(tier.compile_steps("read", config), on_compile)
-    start = time.perf_counter()
-    with tier.open(config.execution) as steps, held_by_workers(config, source) as edges:
-        is_bounded = tier.name != RAPIDS and config.execution.memory_budget is not None
-        if edges is None:
-            edges = ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source)
-        # Refuse unknown keys before the wait for the next compilation.
-        publication_of(config.problem).query(config.problem_section, edges)
-        yield steps, edges, {"read": time.perf_counter() - start, **prepared}
+    with tier.open(config.execution) as steps:
+        start = time.perf_counter()
+        with held_by_workers(config, source) as held:
+            is_bounded = tier.name != RAPIDS and config.execution.memory_budget is not None
+            edges = held or (ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source))
+            # Refuse unknown keys before the wait for the next compilation.
+            publication_of(config.problem).query(config.problem_section, edges)
+            yield steps, edges, {"read": time.perf_counter() - start, **prepared}
 
 
 def stage(

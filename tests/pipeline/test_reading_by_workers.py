@@ -316,7 +316,7 @@ def test_a_reader_that_hangs_is_given_up(
         try:
             ends.put(read(*given))
         except KeyError as error:
-            ends.put(error.args)
+            ends.put(error.args[0][1:])
 
     monkeypatch.setattr(ingest_by_workers, "_share", held_up)
     monkeypatch.setattr(ingest_by_workers, "seconds_for", lambda _: 0.01)
