@@ -108,7 +108,9 @@ def read_edges(config: Config, scratch: str, tier: Tier) -> dict[str, Any]:
     dict
         ``facts``, the fields of `InputFacts`, and ``seconds`` of the steps.
     """
-    with edges_read(tier, config) as (steps, edges, seconds):
+    # The next task needs the edges, so no cluster reads them.
+    here = config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": None})})
+    with edges_read(tier, here) as (steps, edges, seconds):
         start = time.perf_counter()
         steps.save_edges(edges, Path(scratch))
         seconds["read"] += time.perf_counter() - start

@@ -14,7 +14,7 @@ import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from mbe_stage.options import Execution
 from mbe_stage.run_limits import EmptyBlock
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.fetching import MOST_AT_ONCE, Fetched, Fetching
-from mbe_stage.runners.lease_work import Finished, JobFacts, NotKept, Terms
+from mbe_stage.runners.lease_work import Finished, HeldGraph, JobFacts, NotKept, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
 from mbe_stage.runners.worker_stats import RankFacts, busy_shares
@@ -155,7 +155,7 @@ class DaskRunner:
         """
         with ThreadPoolExecutor(1, thread_name_prefix="load") as here:
             loaded = here.submit(lease_work.load, problem)
-            answers = self._asked(lease_work.load_beside, problem, workers=self._threads(), seconds=_BEGIN_SECONDS)
+            answers = self.asked(lease_work.load_beside, problem, workers=self._threads(), seconds=_BEGIN_SECONDS)
             loaded.result()
         for worker, answer in answers.items():
             if isinstance(answer, BaseException):
@@ -202,16 +202,28 @@ class DaskRunner:
         search = JobFacts(problem, engine, query, detail, parts)
         # Before the first results, workers are awaited, greeted and sent the graph: progress is reported meanwhile.
         yield EmptyBlock()
-        n_workers = len(self._awaited_workers())
+        n_workers = len(self.awaited_workers())
         with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms, limit)) as run:
             # Workers load and prepare while the work is cut here.
             self._greet(run, self._threads())
-            all_tasks = get_engine(problem, engine).tasks_of(
-                graph, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers)
-            )
+            all_tasks = yield from self._tasks_of(run, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers))
             ledger = Ledger(all_tasks if tasks is None else _of_these(all_tasks, tuple(tasks)))
             with closing(Fetching()) as fetching:
                 yield from self._leased(run, ledger, barrier, fetching)
+
+    def _tasks_of(self, run: _Run, n: int) -> Generator[EmptyBlock, None, Sequence[Task]]:
+        """Cut the work here, or in a worker if only workers have the graph; these may have to compile first."""
+        asked = 3 * list(run.threads) if isinstance(run.graph, HeldGraph) else []
+        for worker in (each for each in asked if each in self._threads()):
+            seconds = min(_SILENT_SECONDS + run.send_seconds, max(run.limit - time.perf_counter(), _LOOK_SECONDS))
+            answer = self.asked(lease_work.tasks_of, run.job, n, workers=[worker], seconds=seconds).get(worker)
+            if isinstance(answer, list):
+                return answer
+            # The search may end here, at its time limit.
+            yield EmptyBlock()
+        if isinstance(run.graph, HeldGraph):
+            run.graph = run.graph.read_here("no worker could cut the work")
+        return get_engine(run.search.problem, run.search.engine).tasks_of(run.graph, run.search.query, n)
 
     def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None, fetching: Fetching) -> Iterator[Any]:
         ranks: dict[str, RankFacts] = {}
@@ -283,7 +295,7 @@ class DaskRunner:
             return
         run.handing_over.update(lease.number for lease in asked)
         workers = sorted({lease.worker for lease in asked} & set(run.threads))
-        self._asked(lease_work.hand_over, run.job, workers=workers, seconds=0.0)
+        self.asked(lease_work.hand_over, run.job, workers=workers, seconds=0.0)
 
     def _submit(self, run: _Run, lease: Lease, fetching: Fetching) -> None:
         threads = run.execution.threads or run.threads[lease.worker]
@@ -359,7 +371,7 @@ class DaskRunner:
             run.at_work.pop(worker, None)
         self._greet(run, there)
         if not run.threads:
-            self._awaited_workers()
+            self.awaited_workers()
 
     def _greet(self, run: _Run, there: Mapping[str, int]) -> None:
         """Let new workers begin. Those that do not answer are asked again later."""
@@ -372,11 +384,11 @@ class DaskRunner:
 
     def _begins(self, workers: list[str], run: _Run) -> list[str]:
         """Begin the job on some workers; return those that answer, have our versions, and have the graph."""
-        answers = self._asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS)
+        answers = self.asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS)
         _check_software(answers)
         welcome = [worker for worker, answer in answers.items() if isinstance(answer, dict)]
         seconds = _BEGIN_SECONDS + len(pickle.dumps(run.search, protocol=5)) / _LEAST_BYTES_A_SECOND
-        answers = self._asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=seconds)
+        answers = self.asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=seconds)
         proofs = _proofs_of(answers)
         self._let_make_parts(run, proofs)
         return self._give_graph(run, list(proofs))
@@ -388,13 +400,15 @@ class DaskRunner:
         it get it from here.
         """
         givers, from_here = list(run.threads), list[str]()
+        if isinstance(run.graph, HeldGraph):
+            waiting = sorted(waiting, key=lambda worker: worker != run.graph.holder)
         having = [] if givers else self._send_graph(run, waiting[:1])
         waiting = waiting if givers else waiting[1:]
         givers += having
         while waiting and givers:
             giver_of = dict(zip(waiting, givers, strict=False))
             waiting = waiting[len(giver_of) :]
-            answers = self._asked(lease_work.take_graph, run.job, giver_of, workers=giver_of, seconds=run.send_seconds)
+            answers = self.asked(lease_work.take_graph, run.job, giver_of, workers=giver_of, seconds=run.send_seconds)
             for worker, giver in giver_of.items():
                 if answers.get(worker) is True:
                     having.append(worker)
@@ -406,10 +420,14 @@ class DaskRunner:
         return having + self._send_graph(run, from_here + waiting)
 
     def _send_graph(self, run: _Run, workers: list[str]) -> list[str]:
-        """Send the graph to some workers; return those that have it then."""
-        graph = pickle.dumps(run.graph, protocol=5) if workers else b""
-        run.send_seconds = max(run.send_seconds, _GREETING_SECONDS + len(graph) / _LEAST_BYTES_A_SECOND)
-        kept = self._asked(lease_work.keep_graph, run.job, graph, workers=workers, seconds=run.send_seconds)
+        """Send the graph to some workers; return those that have it then. All but its holder need a held one read."""
+        held = run.graph if isinstance(run.graph, HeldGraph) else None
+        if held is not None and workers not in ([], [held.holder]):
+            run.graph, held = held.read_here("workers cannot take the graph from each other"), None
+        graph = held.key if held is not None else pickle.dumps(run.graph, protocol=5) if workers else b""
+        n_bytes = len(graph) if held is None else 8 * int(held.left_degrees.sum())
+        run.send_seconds = max(run.send_seconds, seconds_for(n_bytes))
+        kept = self.asked(lease_work.keep_graph, run.job, graph, workers=workers, seconds=run.send_seconds)
         return [worker for worker in workers if kept.get(worker) is True]
 
     @staticmethod
@@ -428,7 +446,7 @@ class DaskRunner:
             else:
                 log.warning("worker %s: %s", worker, parts.what_is_sent(proof))
 
-    def _asked(
+    def asked(
         self, function: Callable[..., Any], *given: Any, workers: Iterable[str], seconds: float
     ) -> dict[str, Any]:
         """Answers of workers within some seconds, failed imports included. The others hang, or are gone."""
@@ -439,6 +457,8 @@ class DaskRunner:
             with suppress(Exception):
                 answers.update(self._client.run(function, *given, workers=[worker], on_error="return"))
 
+        # Without a scheduler, Dask would log each question.
+        workers = workers if self._client.status == "running" else ()
         threads = [threading.Thread(target=ask, args=(worker,), daemon=True) for worker in workers]
         for thread in threads:
             thread.start()
@@ -464,7 +484,7 @@ class DaskRunner:
                 "found; start it again"
             )
 
-    def _awaited_workers(self) -> dict[str, int]:
+    def awaited_workers(self) -> dict[str, int]:
         """The workers; waits for one if there are none."""
         waited = time.perf_counter()
         while not (there := self._threads()):
@@ -489,12 +509,17 @@ class DaskRunner:
             there = sorted(set(run.threads) & set(self._client.nthreads()))
             left = [run.futures[number] for number in run.at_work.values() if number in run.futures]
             if left:
-                self._asked(lease_work.stop_job, run.job, workers=there, seconds=_STOP_SECONDS)
+                self.asked(lease_work.stop_job, run.job, workers=there, seconds=_STOP_SECONDS)
                 until = time.perf_counter() + _STOP_SECONDS
                 while time.perf_counter() < until and not all(future.done() for future in left):
                     time.sleep(_SOON_SECONDS)
             self._client.cancel(left)
-            self._asked(lease_work.end_job, run.job, workers=there, seconds=_STOP_SECONDS)
+            self.asked(lease_work.end_job, run.job, workers=there, seconds=_STOP_SECONDS)
+
+
+def seconds_for(n_bytes: int) -> float:
+    """Return how long an answer may take whose bytes go from process to process."""
+    return _GREETING_SECONDS + n_bytes / _LEAST_BYTES_A_SECOND
 
 
 def _check_software(answers: Mapping[str, Any]) -> None:

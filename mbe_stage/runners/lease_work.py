@@ -17,10 +17,11 @@ from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, ClassVar
 
 from mbe_stage.engines import get_engine
 from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runners.parts import PartFailed, PartMaker
 from mbe_stage.runtime.compile_ahead import compile_ahead, load_kept
@@ -112,6 +113,31 @@ class NotKept:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldGraph:
+    """A bipartite graph whose edges only workers have: no engine can search it here.
+
+    Attributes
+    ----------
+    left_degrees, right_degrees : (n,) int64
+    holder, key : str
+        The worker that has the graph, and its key in `HELD` there.
+    read_here : callable
+        Takes the reason, for the log, and reads the graph in this process: if workers have lost it.
+    """
+
+    n_left: int
+    n_right: int
+    left_degrees: Any
+    right_degrees: Any
+    holder: str
+    key: str
+    read_here: Callable[[str], BipartiteCSR]
+
+    is_on_host: ClassVar[bool] = True
+    check_containing = BipartiteCSR.check_containing
+
+
 class _Job:
     """State of a job that a worker keeps between leases, and messages received meanwhile.
 
@@ -201,10 +227,12 @@ class _Stopped(Exception):
 # In order of last use.
 _JOBS: dict[str, _Job] = {}
 _ORDERING = threading.Lock()
+# Pickled graphs that this worker has read.
+HELD: dict[str, bytes] = {}
 _MOST_JOBS = 2
 """Jobs whose graph a worker keeps, so that two runs on one cluster do not prepare theirs again and again."""
-# Jobs that have ended: leases of them come late. Only those of the last searches can.
-_ENDED: deque[str] = deque(maxlen=1000)
+# Jobs and readings that have ended: messages of them come late. Only those of the last can.
+ENDED: deque[str] = deque(maxlen=1000)
 
 
 def do_lease(
@@ -305,7 +333,7 @@ async def begin_job(job: str, search: JobFacts) -> Any:
 
     A disk or a store may be slow, so this runs in a thread: the worker's loop answers others meanwhile.
     """
-    if job in _ENDED:
+    if job in ENDED:
         return None
     known = _known(job)
     if known is None or known.is_stopped.is_set():
@@ -319,11 +347,22 @@ async def begin_job(job: str, search: JobFacts) -> Any:
     return None if search.parts is None else await asyncio.to_thread(search.parts.prove)
 
 
-def keep_graph(job: str, graph: bytes) -> bool:
-    """Make a worker keep the pickled graph of a job, until the job ends or others replace it; returns True."""
-    if (known := _JOBS.get(job)) is not None:
-        known.keep(graph)
-    return True
+def keep_graph(job: str, graph: bytes | str) -> bool:
+    """Make a worker keep the pickled graph of a job, until the job ends or others replace it.
+
+    Return False if it is given as a key of `HELD`, and is not there; it does not stay there.
+    """
+    pickled = HELD.pop(graph, b"") if isinstance(graph, str) else graph
+    if pickled and (known := _JOBS.get(job)) is not None:
+        known.keep(pickled)
+    return bool(pickled)
+
+
+async def tasks_of(job: str, n: int) -> list[Task]:
+    """Cut the work of a job, once the worker has prepared its graph."""
+    known = _JOBS[job]
+    engine, graph, _ = await asyncio.to_thread(known.ready)
+    return list(await asyncio.to_thread(engine.tasks_of, graph, known.search.query, n))
 
 
 async def take_graph(job: str, giver_of: Mapping[str, str], dask_worker: Any) -> bool:
@@ -353,7 +392,7 @@ def stop_job(job: str) -> None:
 
 def end_job(job: str) -> None:
     """Make a worker drop its lease, and the state of the job."""
-    _ENDED.append(job)
+    ENDED.append(job)
     with _ORDERING:
         known = _JOBS.pop(job, None)
     if known is not None:

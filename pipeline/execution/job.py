@@ -16,6 +16,7 @@ from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import ConfigError, PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.compiling import OnCompile
+from mbe_stage.pipeline.execution.ingest_by_workers import held_by_workers
 from mbe_stage.pipeline.execution.ingest_within import ingest_within
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish
@@ -308,7 +309,7 @@ def _noted_by_interrupts(journal: Journal | None) -> Iterator[None]:
 def edges_read(
     tier: Tier, config: Config, source: object | None = None, on_compile: OnCompile | None = None
 ) -> Iterator[tuple[Steps, Any, dict[str, float]]]:
-    """Read and clean the input on a tier, which stays open while the context lasts.
+    """Read and clean the input on a tier, which stays open while the context lasts; or on a cluster.
 
     Yields
     ------
@@ -320,11 +321,12 @@ def edges_read(
     prepared = tier.compile(tier.compile_steps("read", config), on_compile)
     with tier.open(config.execution) as steps:
         start = time.perf_counter()
-        is_bounded = tier.name != RAPIDS and config.execution.memory_budget is not None
-        edges = ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source)
-        # Refuse unknown keys before the wait for the next compilation.
-        publication_of(config.problem).query(config.problem_section, edges)
-        yield steps, edges, {"read": time.perf_counter() - start, **prepared}
+        with held_by_workers(config, source) as held:
+            is_bounded = tier.name != RAPIDS and config.execution.memory_budget is not None
+            edges = held or (ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source))
+            # Refuse unknown keys before the wait for the next compilation.
+            publication_of(config.problem).query(config.problem_section, edges)
+            yield steps, edges, {"read": time.perf_counter() - start, **prepared}
 
 
 def stage(

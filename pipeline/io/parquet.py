@@ -8,9 +8,10 @@ Page checksums are verified if the writer stored them. Damage to a file without 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -98,11 +99,21 @@ class ParquetPlan:
         raise AssertionError("a row beyond the last file")
 
 
-def read(path: Path, config: InputConfig, choose: Choose | None = None, new_column: NewColumn = new_column) -> RawEdges:
-    """Read a Parquet file or directory; `choose` selects the columns, by default those of edges."""
+def read(
+    path: Path,
+    config: InputConfig,
+    choose: Choose | None = None,
+    new_column: NewColumn = new_column,
+    share: tuple[int, int] = (0, 1),
+    count: Callable[[int], None] = run_state.count_edges_read,
+) -> RawEdges:
+    """Read a Parquet file or directory; `choose` selects the columns, by default those of edges.
+
+    The share ``(k, n)`` is the k-th of n parts of the row groups, from 0. `count` is called with numbers of rows.
+    """
     plan = plan_reading(path, config, choose)
     try:
-        columns = _columns(plan, new_column if choose is None else plain_column)
+        columns = _columns(plan, new_column if choose is None else plain_column, share, count)
     except (pa.ArrowException, OSError) as error:
         lack_of_memory.pass_on(error)
         raise unreadable(path, error) from None
@@ -216,25 +227,39 @@ def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:
     )
 
 
-def _columns(plan: ParquetPlan, new_column: NewColumn) -> dict[str, pa.Array | pa.ChunkedArray]:
+def _columns(
+    plan: ParquetPlan, new_column: NewColumn, share: tuple[int, int], count: Callable[[int], None]
+) -> dict[str, pa.Array | pa.ChunkedArray]:
     """Return the column of each role."""
     columns = {role: new_column(role, plan.schema.field(at).type, False) for role, at in plan.chosen.items()}
-    for at in range(len(plan.files)):
-        for batch in _batches(plan, at):
-            run_state.count_edges_read(len(next(iter(batch.values()))))
+    for at, row_groups in _row_groups(plan, *share):
+        for batch in _batches(plan, at, row_groups):
+            count(len(next(iter(batch.values()))))
             for role, column in batch.items():
                 columns[role].add(column)
     return {role: column.finish() for role, column in columns.items()}
 
 
-def _batches(plan: ParquetPlan, at: int) -> Iterator[dict[str, pa.Array]]:
-    """Yield the columns of each role in the file at this position, some rows at a time."""
+def _row_groups(plan: ParquetPlan, k: int, n: int) -> Iterator[tuple[int, list[int] | None]]:
+    """Yield the positions of files, and the row groups of each in the k-th of n parts; None for all."""
+    if n == 1:
+        yield from ((at, None) for at in range(len(plan.files)))
+        return
+    groups = [(at, group) for at, footer in enumerate(plan.footers()) for group in range(footer.num_row_groups)]
+    # Rounded up, so that the first part has some.
+    start, end = (-(-len(groups) * part // n) for part in (k, k + 1))
+    for at, of_file in groupby(groups[start:end], lambda place: place[0]):
+        yield at, [group for _, group in of_file]
+
+
+def _batches(plan: ParquetPlan, at: int, row_groups: list[int] | None) -> Iterator[dict[str, pa.Array]]:
+    """Yield the columns of each role in row groups of the file at this position, some rows at a time."""
     names, n_in_files = plan.schema.names, plan.n_in_files
     wanted = [names[position] for position in plan.chosen.values() if position < n_in_files]
     # Buffered ahead, a file would be in memory as a whole.
     source = _opened(plan.files[at], plan.content)
     with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file:
-        for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
+        for batch in file.iter_batches(_BATCH_ROWS, row_groups, columns=wanted):
             yield {role: _of_batch(plan, at, batch, position) for role, position in plan.chosen.items()}
 
 

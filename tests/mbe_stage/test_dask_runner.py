@@ -6,13 +6,16 @@ Killed, hanging and late workers: `tests/pipeline/test_cluster_faults.py`.
 from __future__ import annotations
 
 import functools
+import pickle
 import queue
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mbe_stage import (
@@ -32,15 +35,17 @@ from mbe_stage import (
 from mbe_stage.bicliques import engine_cpu, reduction
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.engines import get_engine
 from mbe_stage.errors import ClusterLost, EngineUnavailable
 from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
-from mbe_stage.run_limits import RunLimits
+from mbe_stage.run_limits import EmptyBlock, RunLimits
 from mbe_stage.runners import dask_runner, lease_work
 from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.dask_runner import DaskRunner
 from mbe_stage.runners.fetching import Fetched, Fetching
+from mbe_stage.runners.lease_work import HeldGraph
 from mbe_stage.runners.leases import Ledger
 from mbe_stage.runtime.compile_ahead import compile_ahead
 from mbe_stage.stream import stream
@@ -265,7 +270,7 @@ def test_a_worker_that_cannot_start_is_skipped(
         assert seconds > 0
         return {worker: answers[function][worker] for worker in workers}
 
-    monkeypatch.setattr(DaskRunner, "_asked", asked)
+    monkeypatch.setattr(DaskRunner, "asked", asked)
     monkeypatch.setattr(dask_runner.pickle, "dumps", lambda *_, **__: b"")
     run = a_run(Proven())
     assert DaskRunner(None)._begins(["a", "b"], run) == ["b"]
@@ -274,13 +279,13 @@ def test_a_worker_that_cannot_start_is_skipped(
 
 
 def test_the_graph_leaves_this_process_once(runner: DaskRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, told = DaskRunner._asked, list[tuple[Any, str]]()
+    asked, told = DaskRunner.asked, list[tuple[Any, str]]()
 
     def noted(self: DaskRunner, function: Any, *given: Any, workers: Any, seconds: float) -> dict[str, Any]:
         told.extend((function, worker) for worker in workers)
         return asked(self, function, *given, workers=workers, seconds=seconds)
 
-    monkeypatch.setattr(DaskRunner, "_asked", noted)
+    monkeypatch.setattr(DaskRunner, "asked", noted)
     graph = random_graph(30, 30, 0.3)
     assert members(graph, Execution(runner=runner), "cpu") == members(graph, Execution(), "cpu")
     (sent,) = (worker for function, worker in told if function is lease_work.keep_graph)
@@ -311,11 +316,99 @@ def test_which_worker_gets_the_graph_from_which(
         told[function] += [given] if function is lease_work.take_graph else workers
         return {worker: True for worker in workers if worker not in unable}
 
-    monkeypatch.setattr(DaskRunner, "_asked", asked)
+    monkeypatch.setattr(DaskRunner, "asked", asked)
     run = a_run(None)
     run.threads, run.send_seconds = dict.fromkeys(with_it, 1), 1.0
     assert sorted(DaskRunner(None)._give_graph(run, list("abcde"))) == [each for each in "abcde" if each not in unable]
     assert told == {lease_work.keep_graph: sent, lease_work.take_graph: rounds}
+
+
+@pytest.mark.parametrize(
+    ("with_it", "unable", "sent", "rounds", "having"),
+    [
+        # Its holder, `c`, keeps it, and gives it to the others.
+        ("", "", [("c", "key")], [{"a": "c"}, {"b": "c", "d": "a"}], "abcd"),
+        # `a` cannot take it from `c`: it is read here, for all that nobody gives it to.
+        ("", "take a", [("c", "key"), ("abd", b"read")], [{"a": "c"}], "abcd"),
+        ("x", "take a", [("a", b"read")], [{"c": "x"}, {"a": "x", "b": "c"}, {"d": "c"}], "abcd"),
+        # The holder has lost it, and nobody else has it. The holder is asked again later.
+        ("", "keep c", [("c", "key"), ("abd", b"read")], [], "abd"),
+    ],
+)
+def test_who_gets_a_held_graph_from_whom(
+    with_it: str, unable: str, sent: Any, rounds: Any, having: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[Any, list[Any]] = {lease_work.keep_graph: [], lease_work.take_graph: []}
+
+    def asked(_self: Any, function: Any, _job: str, *given: Any, workers: Any, seconds: float) -> dict[str, Any]:
+        assert seconds >= 10
+        is_kept = function is lease_work.keep_graph
+        told[function] += [("".join(sorted(workers)), given[0]) if is_kept else given[0]] if workers else []
+        fails = f"{'keep' if is_kept and given[0] == 'key' else 'take' if not is_kept else '-'} "
+        return {worker: True for worker in workers if fails + worker not in unable}
+
+    monkeypatch.setattr(DaskRunner, "asked", asked)
+    monkeypatch.setattr(dask_runner.pickle, "dumps", lambda graph, **_: graph)
+    run = replace(a_run(None), graph=held_graph(lambda _: b"read", "c"), threads=dict.fromkeys(with_it, 1))
+    run.send_seconds = 10.0
+    assert sorted(DaskRunner(None)._give_graph(run, list("abcd"))) == list(having)
+    assert told == {lease_work.keep_graph: sent, lease_work.take_graph: rounds}
+    assert (run.graph == b"read") == (sent[-1][1] == b"read")
+
+
+def held_graph(read_here: Any, holder: str = "a") -> HeldGraph:
+    return HeldGraph(3, 3, np.ones(3, np.int64), np.ones(3, np.int64), holder, "key", read_here)
+
+
+@pytest.mark.parametrize(("silent", "order"), [("", "a"), ("a", "ab"), ("ab", "ababab")])
+def test_who_cuts_the_work_on_a_held_graph(silent: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third, `c`, was lost."""
+    told: list[str] = []
+
+    def asked(_self: Any, function: Any, *given: Any, workers: list[str], seconds: float) -> dict[str, Any]:
+        assert (function, given) == (lease_work.tasks_of, ("job", 4))
+        # Never beyond the time limit.
+        assert 0 < seconds <= 10
+        told.extend(workers)
+        return {worker: ["a task"] for worker in workers if worker not in silent}
+
+    monkeypatch.setattr(DaskRunner, "asked", asked)
+    monkeypatch.setattr(DaskRunner, "_threads", lambda _: {"a": 1, "b": 1})
+    graph, reasons = BipartiteCSR.from_edges([0, 1, 2], [0, 1, 2]), list[str]()
+    run = a_run(None)
+    held = held_graph(lambda reason: reasons.append(reason) or graph)
+    limit = time.perf_counter() + 10
+    run = replace(run, job="job", graph=held, threads=dict.fromkeys("acb", 1), limit=limit)
+    run.search = replace(run.search, problem="bicliques", engine="cpu", query=BicliqueQuery())
+    cutting = DaskRunner(None)._tasks_of(run, 4)
+    for _ in range(len(order) - (silent != "ab")):
+        # Between two workers the search may end.
+        assert isinstance(next(cutting), EmptyBlock)
+    with pytest.raises(StopIteration) as end:
+        next(cutting)
+    assert told == list(order)
+    if silent == "ab":
+        assert end.value.value == get_engine("bicliques", "cpu").tasks_of(graph, BicliqueQuery(), 4)
+        assert reasons == ["no worker could cut the work"]
+        assert run.graph is graph
+    else:
+        assert end.value.value == ["a task"]
+        assert not reasons
+
+
+def test_a_held_graph_is_searched_by_workers(client: Any, runner: DaskRunner) -> None:
+    """Also again, when its holder has given it to a search, and this process has to read it."""
+    graph = random_graph(30, 30, 0.3)
+    holder = min(client.nthreads())
+    client.run(lambda pickled: lease_work.HELD.update(key=pickled), pickle.dumps(graph), workers=[holder])
+    reasons: list[str] = []
+    degrees = graph.left_degrees, graph.right_degrees
+    held = HeldGraph(30, 30, *degrees, holder, "key", lambda reason: reasons.append(reason) or graph)
+    expected = members(graph, Execution(), "cpu")
+    assert members(held, Execution(runner=runner), "cpu") == expected
+    assert not reasons
+    assert members(held, Execution(runner=runner), "cpu") == expected
+    assert reasons == ["workers cannot take the graph from each other"]
 
 
 def test_a_worker_without_the_graph_gives_none(client: Any) -> None:
@@ -488,10 +581,10 @@ def test_a_local_cluster_loads_the_cached_code() -> None:
 def test_a_worker_that_cannot_load_does_not_fail_the_start(
     client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    runner, asked = DaskRunner(client), DaskRunner._asked
+    runner, asked = DaskRunner(client), DaskRunner.asked
     refused = lambda *given, **terms: {worker: OSError("disk") for worker in asked(*given, **terms)}  # noqa: E731
     with monkeypatch.context() as patched:
-        patched.setattr(DaskRunner, "_asked", refused)
+        patched.setattr(DaskRunner, "asked", refused)
         runner.load("bicliques")
     assert sorted(caplog.messages) == sorted(
         f"worker {worker} could not load the engine (OSError('disk')): a search will" for worker in client.nthreads()

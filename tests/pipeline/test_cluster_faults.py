@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage import BicliqueQuery, CountSink, Detail, Execution
@@ -24,6 +26,7 @@ from mbe_stage.errors import ClusterLost
 from mbe_stage.pipeline import Config, RunStore, read_manifest, run
 from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
 from mbe_stage.pipeline.errors import exit_code
+from mbe_stage.pipeline.execution import ingest_by_workers
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from mbe_stage.run_limits import EmptyBlock
 from mbe_stage.runners import clusters, dask_runner
@@ -39,15 +42,15 @@ from tests.pipeline.resume_support import (
     IN_ROUNDS,
     assert_as_undisturbed,
     config_for,
-    edges,
     is_sorted,
     noted,
     output_of_run,
+    random_pairs,
     undisturbed,
     whatever_they_cost,
 )
 
-__all__ = ["edges", "undisturbed", "whatever_they_cost"]
+__all__ = ["undisturbed", "whatever_they_cost"]
 
 pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
@@ -156,6 +159,20 @@ FAULTS: dict[str, Fault] = {
     "one runs out of memory": Workers.run_out_of_memory,
     "one comes late": Workers.come_late,
 }
+
+
+@pytest.fixture(autouse=True)
+def workers_read_small_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_by_workers, "QUICK_TWO_HOP_EDGES", 0)
+
+
+@pytest.fixture(scope="module")
+def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Those of `resume_support`, which workers read and keep."""
+    path = tmp_path_factory.mktemp("input") / "edges.parquet"
+    rows = [{"left": f"u{u}", "right": f"v{v}"} for u, v in random_pairs()]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=99)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -393,7 +410,6 @@ def test_the_command_reports_a_lost_scheduler_in_one_line(schedulers, tmp_path, 
         "from mbe_stage.pipeline.cli.entry import main; main()",
         "enumerate",
         edges,
-        "--header",
     ]
     options = ["--engine", "cpu", "--out", tmp_path / "out", "--cluster", address]
     process = begun([*command, *options], text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})

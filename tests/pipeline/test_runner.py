@@ -22,11 +22,13 @@ from mbe_stage.pipeline.cli.json_or_text import run_facts
 from mbe_stage.pipeline.cli.options import QUERY, configuration, publishing
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import ConfigError, exit_code
+from mbe_stage.pipeline.execution import ingest_by_workers
 from mbe_stage.pipeline.execution.job import RunResult, count, run
 from mbe_stage.pipeline.execution.journal import read_journal
 from mbe_stage.pipeline.problems.groups.collector import GroupsCollector
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from tests.mbe_stage import graphs
+from tests.patience import PATIENCE
 from tests.pipeline.groups_support import EDGES
 from tests.pipeline.groups_support import settings as group_settings
 from tests.pipeline.output_support import assert_nothing_staged
@@ -51,13 +53,22 @@ def cluster() -> Iterator[Any]:
 
 def written(path: Path, n_left: int, n_right: int, density: float) -> Path:
     left, right = graphs.from_matrix(graphs.random_matrix(3, n_left, n_right, density)).edges()
-    path.write_text("".join(f"{u},{v}\n" for u, v in zip(left.tolist(), right.tolist(), strict=True)))
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({"left": left, "right": right}), path, row_group_size=100)
+    else:
+        path.write_text("".join(f"{u},{v}\n" for u, v in zip(left.tolist(), right.tolist(), strict=True)))
     return path
+
+
+@pytest.fixture(autouse=True)
+def workers_read_small_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_by_workers, "QUICK_TWO_HOP_EDGES", 0)
 
 
 @pytest.fixture(scope="module")
 def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("edges") / "edges.csv", 40, 60, 0.3)
+    """Workers read them, and keep those of bicliques."""
+    return written(tmp_path_factory.mktemp("edges") / "edges.parquet", 40, 60, 0.3)
 
 
 PROBLEMS = ("bicliques", "cliques")
@@ -69,7 +80,7 @@ def settings(out: Path, edges: Path, *, problem: str = "bicliques", sort: bool =
             "problem": problem,
             "input": {"path": str(edges)},
             "execution": {"engine": "cpu", "threads": 1, **execution},
-            "output": {"directory": str(out), "sort": sort, "members": problem == "bicliques"},
+            "output": {"directory": str(out), "sort": sort, "members": problem == "bicliques", "two_hop_steps": 0},
         }
     )
 
@@ -107,6 +118,8 @@ def test_the_published_tables_are_the_same(
     assert theirs.content_fingerprint == ours.content_fingerprint
     assert theirs.counts == ours.counts
     assert tables(shared.run_dir) == tables(alone.run_dir)
+    assert theirs.input == ours.input
+    assert ("of the cluster, which keep the edges" in caplog.text) is (problem == "bicliques")
     assert "Dask worker" in theirs.device
     assert "results are sent" in caplog.text or writes
     ranks = theirs.ranks
@@ -176,6 +189,23 @@ def test_a_limit_needs_no_files(cluster: Any, tmp_path: Path, edges: Path, probl
     assert not any(rank.writes for rank in limited.manifest.ranks.each)
 
 
+def lost_once(name: str) -> None:
+    """In a worker: end its process when a function is called."""
+    setattr(ingest_by_workers, name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def test_a_worker_is_killed_while_it_reads(
+    cluster: Any, tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = count(settings(tmp_path, edges)).n_found
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=PATIENCE)
+        client.run(lost_once, "_share", workers=[max(client.nthreads())])
+        assert count(settings(tmp_path, edges, runner="dask", cluster=cluster.scheduler_address)).n_found == expected
+        client.wait_for_workers(2, timeout=PATIENCE)
+    assert "this process reads the input, and not the workers: worker" in caplog.text
+
+
 def test_a_count_needs_no_files(cluster: Any, tmp_path: Path, edges: Path) -> None:
     counted = count(settings(tmp_path, edges, runner="dask", cluster=cluster.scheduler_address))
     assert counted.ranks is not None
@@ -226,10 +256,9 @@ def test_contradictory_settings_are_refused(tmp_path: Path, edges: Path) -> None
             settings(tmp_path, edges, **execution)
 
 
-def test_without_a_scheduler_nothing_is_published(
-    tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_a_scheduler_nothing_is_published(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
+    edges = written(tmp_path / "edges.csv", 3, 3, 0.5)
     soon = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
     config = settings(tmp_path / "out", edges, runner="dask", cluster="tcp://127.0.0.1:1")
     with soon, pytest.raises(ClusterLost, match=r"tcp://127\.0\.0\.1:1: no scheduler answers there") as caught:
@@ -302,7 +331,7 @@ def test_workers_parts_are_resumed(
 ) -> None:
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
     monkeypatch.setattr(run_limits, "_SHARE_OF_TIME", 0.0)
-    long = written(tmp_path / "long.csv", *graph)
+    long = written(tmp_path / "long.parquet", *graph)
     alone = run(settings(tmp_path / "alone", long, problem=problem))
     asked = settings(tmp_path / "out", long, problem=problem, runner="dask", cluster=cluster.scheduler_address)
     asked = asked.model_copy(update={"output": asked.output.model_copy(update={"checkpoint_seconds": 0.05})})

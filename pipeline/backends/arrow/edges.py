@@ -38,14 +38,19 @@ class EdgeData(Edges[np.ndarray, pa.Array]):
         the same.
     degrees : pair of (n,) int64, optional
         Degrees of the left and right vertices, if edges that no result can have were left out.
+    held : HeldGraph, optional
+        The graph, if workers of a cluster have the edges; then the ids are None.
     """
 
+    held: Any = None
     hashed = staticmethod(key_hashes)
 
     def to_host(self) -> EdgeData:
         return self
 
     def graph(self) -> Any:
+        if self.held is not None:
+            return self.held
         if self.facts.undirected is not None:
             return UndirectedCSR.from_edges(self.left_ids, self.right_ids, len(self.left_keys))
         return BipartiteCSR.from_edges(self.left_ids, self.right_ids, len(self.left_keys), len(self.right_keys))
