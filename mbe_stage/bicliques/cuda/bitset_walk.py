@@ -164,7 +164,7 @@ def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
         goes_below = allows(child.left_most, right_least, right_most, pool)
     if not goes_below:
         return layout.DONE, n_found, is_opened, is_closed
-    _push_child(cursor, frame, next_frame, below.top, below.n_kept, n_superset, own)
+    _push_child(cursor, frame, next_frame, below.top, below.n_kept, n_superset, own, mode)
     return layout.PUSHED, n_found, is_opened, is_closed
 
 
@@ -213,11 +213,11 @@ def _has_room_for_child(frame, words, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
+def _push_child(cursor, frame, child, top, n_kept, n_superset, own, mode):
     """Make the child's frame from its superset, its candidates at `top`, and the excluded rows behind them."""
     union = union_of(own.words, top, n_kept)
     excluded_at = np.int32(top + n_kept)
-    n_excluded, singles = restrict(own.words, earlier_rows(cursor, frame), union, excluded_at, own.table)
+    n_excluded, singles = restrict(own.words, earlier_rows(cursor, frame), union, excluded_at, own.table, mode)
     singles = _U(singles | (_U(frame[layout.SINGLES]) & union))
     if cuda.laneid == 0:
         set_frame(child, n_kept, n_excluded, singles, top, excluded_at + n_excluded)
@@ -316,7 +316,7 @@ def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
     excluded_at = np.int32(first + 1 + n_candidates)
     union = union_of(words, first + 1, n_candidates)
     given = Earlier(np.int32(0), n_excluded, n_excluded, np.int32(0))
-    n_excluded, excluded_singles = restrict(words, given, union, excluded_at, own.table)
+    n_excluded, excluded_singles = restrict(words, given, union, excluded_at, own.table, mode)
     excluded_singles = _U(excluded_singles | (earlier & union))
     if mode > layout.COUNT:
         _write_header(node, child, columns, seen.is_list, own, pool, mode)

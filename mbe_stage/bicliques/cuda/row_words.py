@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.layout import TABLE_SIZE
 from mbe_stage.device.intrinsics import onward
 from mbe_stage.device.warp import ALL, ballot, clear, count_bits, first_bit, next_tile, or_all, rank, shuffle_word
@@ -184,17 +185,19 @@ def union_of(words, top, n):
 
 
 @cuda.jit(device=True, forceinline=True)
-def restrict(words, earlier, mask, top, table):
+def restrict(words, earlier, mask, top, table, mode):
     """Restrict the excluded rows to `mask`, and write those with two columns or more to `top`, each about once.
 
-    Most repetitions are left out: `table`, shared memory of the warp, keeps one row for each hash. The target may
-    overlap the list from below: a tile is read before it is written. Returns the number of rows written, and the
+    Most repetitions are left out: `table`, shared memory of the warp, keeps one row for each hash. So are most rows
+    inside others, if there are many and counts are within sizes; else that takes more time than it saves. The target
+    may overlap the list from below: a tile is read before it is written. Returns the number of rows written, and the
     columns that are restrictions by themselves.
     """
     lane = np.int32(cuda.laneid)
     clear(table, TABLE_SIZE)
     kept = np.int32(0)
     singles = _NONE
+    widest = _NONE
     tile = np.int32(0)
     while tile < earlier.n:
         row = _U(_excluded_at(np.int32(tile + lane), earlier, words) & mask)
@@ -205,6 +208,8 @@ def restrict(words, earlier, mask, top, table):
             keep = cuda.atomic.cas(table, _U(_U(row * _HASH_FACTOR) >> _U(24)), _NONE, row) != row
         else:
             singles = _U(singles | row)
+        if mode == layout.WITHIN and keep and count_bits(row) > count_bits(widest):
+            widest = row
         mask_kept = ballot(keep)
         cuda.syncwarp()
         if keep:
@@ -212,4 +217,40 @@ def restrict(words, earlier, mask, top, table):
         kept = np.int32(kept + count_bits(mask_kept))
         tile = next_tile(tile)
     cuda.syncwarp()
+    if mode == layout.WITHIN and kept > 32:
+        kept = _drop_inside_widest(words, top, kept, widest)
     return kept, or_all(singles)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _drop_inside_widest(words, top, n, widest):
+    """Keep rows of ``words[top:top + n]`` that lie inside no other of the lanes' `widest` rows; return their number.
+
+    Rows inside excluded ones exclude nothing more. A few rows hold most others, and are among the widest.
+    """
+    lane = np.int32(cuda.laneid)
+    outer = ballot(widest != 0)
+    outer = ballot(_is_inside_none(widest, outer, widest))
+    kept = np.int32(0)
+    tile = np.int32(0)
+    while tile < n:
+        row = word_at(np.int32(tile + lane), n, top, words)
+        mask = ballot(_is_inside_none(row, outer, widest))
+        cuda.syncwarp()
+        if _U(mask & _U(_ONE << _U(lane))) != 0:
+            words[_U(top + kept + rank(mask))] = row
+        kept = np.int32(kept + count_bits(mask))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return kept
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_inside_none(row, lanes, outer):
+    """True if this lane's row is not 0, and lies inside no other row of some lanes."""
+    is_alone = row != 0
+    while lanes != 0:
+        other = shuffle_word(outer, first_bit(lanes))
+        lanes = _U(lanes & _U(lanes - _ONE))
+        is_alone = is_alone and (_U(row & ~other) != 0 or row == other)
+    return is_alone
