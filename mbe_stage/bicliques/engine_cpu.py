@@ -22,7 +22,7 @@ from mbe_stage.bicliques.cpu.layout import without_ids
 from mbe_stage.bicliques.cpu.worker import FirstSizes, Plan, Worker, count_small
 from mbe_stage.bicliques.ordering import Arranged, arranged
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.bicliques.reduction import core_of
+from mbe_stage.bicliques.reduction import core_of, whole
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
@@ -187,7 +187,8 @@ def _count_if_small(graph: BipartiteCSR, query: BicliqueQuery, execution: Execut
     """Count bicliques and visited nodes if the search is small; return -1 for both if it is not."""
     if graph.n_edges >= _FEW_EDGES or execution.memory_budget_bytes < _SMALL_BYTES:
         return -1, -1
-    core = core_of(graph, query, is_exact=False).without_weak_edges(query, graph.n_edges)
+    # Making a core takes longer than the search.
+    core = core_of(graph, query) if query.containing_left or query.containing_right else whole(graph)
     constraints = size_constraints(query), size_constraints(query, is_swapped=True)
     return count_small(*core.arrays, constraints, _SMALL_COST)
 

@@ -114,23 +114,27 @@ class Core(NamedTuple):
         return core
 
 
+def whole(graph: BipartiteCSR) -> Core:
+    """Return the user's whole graph."""
+    return Core(graph, np.arange(graph.n_left, dtype=np.int32), np.arange(graph.n_right, dtype=np.int32))
+
+
 def core_of(graph: BipartiteCSR, query: BicliqueQuery, *, is_exact: bool = True) -> Core:
     """Return the part whose vertices pass the query's minimum sizes and are adjacent to all required vertices.
 
     Isolated vertices may stay; unless `is_exact`, a few others may stay too.
     """
-    whole = Core(graph, np.arange(graph.n_left, dtype=np.int32), np.arange(graph.n_right, dtype=np.int32))
     if (query.min_left, query.min_right, query.containing_left, query.containing_right) == (1, 1, (), ()):
-        return whole
+        return whole(graph)
     if not is_exact and not query.containing_left and not query.containing_right:
         sides = (graph.left_degrees, query.min_right), (graph.right_degrees, query.min_left)
         if sum(int(degrees[degrees < least].sum()) for degrees, least in sides) < _FEW * graph.n_edges:
-            return whole
+            return whole(graph)
     left_alive, right_alive = common_neighbours(graph, query.containing_left, query.containing_right)
     if not (left_alive[list(query.containing_left)].all() and right_alive[list(query.containing_right)].all()):
         left_alive[:] = False
     peel_to_core(graph, left_alive, right_alive, query.min_left, query.min_right)
-    return whole.only(left_alive, right_alive)
+    return whole(graph).only(left_alive, right_alive)
 
 
 def _without_weak_edges(graph: BipartiteCSR, min_left: int, min_right: int) -> BipartiteCSR:

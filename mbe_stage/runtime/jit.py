@@ -45,7 +45,11 @@ _known: dict[Any, tuple[Mapping[str, Signature], float]] = {}
 
 
 def compiled(
-    *signature: Any, variants: Mapping[str, Signature] | None = None, nrt: bool = True, seconds: float = 0.5
+    *signature: Any,
+    variants: Mapping[str, Signature] | None = None,
+    nrt: bool = True,
+    inlined: bool = False,
+    seconds: float = 0.5,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function with Numba, without the interpreter's lock, and save its machine code.
 
@@ -59,6 +63,8 @@ def compiled(
     nrt : bool
         True if the function may allocate arrays. If false, variable indices must not be negative either: without
         Numba's check at each index, a search is up to a third faster.
+    inlined : bool
+        True if LLVM must inline the function. Numba's own inlining copies the whole caller for each call.
     seconds : float
         Approximate time to compile one variant.
     """
@@ -66,7 +72,7 @@ def compiled(
 
     def decorate(function: Callable[..., Any]) -> Any:
         options: dict[str, Any] = {} if nrt else {"_nrt": False, "pipeline_class": _Compiler}
-        dispatcher: Any = numba.njit(nogil=True, **options)(function)
+        dispatcher: Any = numba.njit(nogil=True, forceinline=inlined, **options)(function)
         # With NUMBA_DISABLE_JIT there is no code to save.
         if hasattr(dispatcher, "enable_caching"):
             dispatcher._cache = _FunctionCache(function)

@@ -130,7 +130,7 @@ def subsets_of(words, start, end, left, masks):
     return subsets
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def subset_of(row, groups):
     """Index of the subset of groups that a row holds all of."""
     return (

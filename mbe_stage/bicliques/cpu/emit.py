@@ -153,7 +153,7 @@ def needs_weights(n_path, sizes):
     return sizes.are_exact or n_path + 1 < sizes.constraints[MIN_RIGHT]
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def count_size(n_left, n_right, control, sizes):
     """Count a biclique of the user's, if its size is wanted, and write its size if that is asked for."""
     if not _accepts(n_left, n_right, sizes.constraints):
@@ -166,7 +166,7 @@ def count_size(n_left, n_right, control, sizes):
         control[layout.N_OUT] = n_out + 1
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, worker, sizes):
     """Count the bicliques of a closed-set bitmap over the groups in ``worker.masks`` whose sizes are wanted.
 
@@ -197,7 +197,7 @@ def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, wo
     worker.control[layout.COUNT] += popcount(closed)
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def _wide_groups(worker, columns, least):
     """Say which of the groups in ``worker.masks`` stand for at least so many left vertices, a bit each."""
     groups = 0
@@ -265,7 +265,7 @@ def take_child(child, n_path, worker, sizes, output):
     return emit_list(child, n_path, worker, sizes, output)
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def take_closed_sets(closed, n_path, rows_at, rows_end, behind, columns, worker, sizes, output):
     """Count or write the bicliques of a closed-set bitmap over the groups in ``worker.masks``.
 
@@ -289,7 +289,7 @@ def path_multiplicity(path, n_path, sizes):
     return multiplicity
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def word_weight(word, columns, ints):
     """The user's left vertices behind the columns in a word."""
     weight = popcount(word)
@@ -311,7 +311,7 @@ def is_hopeless(left_most, right_least, right_most, constraints):
     )
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def is_wide(word, columns, ints, least):
     """True if the columns in a word stand for enough left vertices."""
     if least > UNWEIGHED and medium_columns(word, columns) != _U(0):
@@ -320,7 +320,7 @@ def is_wide(word, columns, ints, least):
     return (popcount(word) + (word & columns.heavy != _U(0)) >= least) | (word & columns.wide != _U(0))
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def medium_columns(word, columns):
     """The columns in a word that stand for several left vertices, but fewer than are wanted at least."""
     return word & columns.heavy & ~columns.wide

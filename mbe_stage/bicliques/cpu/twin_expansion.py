@@ -63,106 +63,72 @@ def _pad(ids, start, end):
 
 
 @njit(inline="always")
-def _ordered(one, other):
-    return min(one, other), max(one, other)
-
-
-@njit(inline="always")
-def _eight(ids, start):
-    return (
-        ids[start],
-        ids[start + _U(1)],
-        ids[start + _U(2)],
-        ids[start + _U(3)],
-        ids[start + _U(4)],
-        ids[start + _U(5)],
-        ids[start + _U(6)],
-        ids[start + _U(7)],
-    )
-
-
-@njit(inline="always")
-def _put_eight(ids, start, values):
-    ids[start] = values[0]
-    ids[start + _U(1)] = values[1]
-    ids[start + _U(2)] = values[2]
-    ids[start + _U(3)] = values[3]
-    ids[start + _U(4)] = values[4]
-    ids[start + _U(5)] = values[5]
-    ids[start + _U(6)] = values[6]
-    ids[start + _U(7)] = values[7]
+def _order(ids, start, low, high):
+    """Put two ids in order; LLVM keeps the ids of a network in registers."""
+    one, other = ids[start + _U(low)], ids[start + _U(high)]
+    ids[start + _U(low)], ids[start + _U(high)] = min(one, other), max(one, other)
 
 
 @compiled(nrt=False)
 def _sort_8(ids, start):
     """The network of 19 comparisons for ``ids[start : start + 8]``, one paragraph a layer."""
-    a0, a1, a2, a3, a4, a5, a6, a7 = _eight(ids, start)
+    _order(ids, start, 0, 2)
+    _order(ids, start, 1, 3)
+    _order(ids, start, 4, 6)
+    _order(ids, start, 5, 7)
 
-    a0, a2 = _ordered(a0, a2)
-    a1, a3 = _ordered(a1, a3)
-    a4, a6 = _ordered(a4, a6)
-    a5, a7 = _ordered(a5, a7)
+    _order(ids, start, 0, 4)
+    _order(ids, start, 1, 5)
+    _order(ids, start, 2, 6)
+    _order(ids, start, 3, 7)
 
-    a0, a4 = _ordered(a0, a4)
-    a1, a5 = _ordered(a1, a5)
-    a2, a6 = _ordered(a2, a6)
-    a3, a7 = _ordered(a3, a7)
+    _order(ids, start, 0, 1)
+    _order(ids, start, 2, 3)
+    _order(ids, start, 4, 5)
+    _order(ids, start, 6, 7)
 
-    a0, a1 = _ordered(a0, a1)
-    a2, a3 = _ordered(a2, a3)
-    a4, a5 = _ordered(a4, a5)
-    a6, a7 = _ordered(a6, a7)
+    _order(ids, start, 2, 4)
+    _order(ids, start, 3, 5)
 
-    a2, a4 = _ordered(a2, a4)
-    a3, a5 = _ordered(a3, a5)
+    _order(ids, start, 1, 4)
+    _order(ids, start, 3, 6)
 
-    a1, a4 = _ordered(a1, a4)
-    a3, a6 = _ordered(a3, a6)
-
-    a1, a2 = _ordered(a1, a2)
-    a3, a4 = _ordered(a3, a4)
-    a5, a6 = _ordered(a5, a6)
-
-    _put_eight(ids, start, (a0, a1, a2, a3, a4, a5, a6, a7))
+    _order(ids, start, 1, 2)
+    _order(ids, start, 3, 4)
+    _order(ids, start, 5, 6)
 
 
 @compiled(nrt=False)
 def _merge_16(ids, start):
     """Batcher's odd-even merge of ``ids[start : start + 8]`` and the 8 ids behind."""
-    a0, a1, a2, a3, a4, a5, a6, a7 = _eight(ids, start)
-    a8, a9, a10, a11, a12, a13, a14, a15 = _eight(ids, start + _U(8))
+    _order(ids, start, 0, 8)
+    _order(ids, start, 1, 9)
+    _order(ids, start, 2, 10)
+    _order(ids, start, 3, 11)
+    _order(ids, start, 4, 12)
+    _order(ids, start, 5, 13)
+    _order(ids, start, 6, 14)
+    _order(ids, start, 7, 15)
 
-    a0, a8 = _ordered(a0, a8)
-    a1, a9 = _ordered(a1, a9)
-    a2, a10 = _ordered(a2, a10)
-    a3, a11 = _ordered(a3, a11)
-    a4, a12 = _ordered(a4, a12)
-    a5, a13 = _ordered(a5, a13)
-    a6, a14 = _ordered(a6, a14)
-    a7, a15 = _ordered(a7, a15)
+    _order(ids, start, 4, 8)
+    _order(ids, start, 5, 9)
+    _order(ids, start, 6, 10)
+    _order(ids, start, 7, 11)
 
-    a4, a8 = _ordered(a4, a8)
-    a5, a9 = _ordered(a5, a9)
-    a6, a10 = _ordered(a6, a10)
-    a7, a11 = _ordered(a7, a11)
+    _order(ids, start, 2, 4)
+    _order(ids, start, 3, 5)
+    _order(ids, start, 6, 8)
+    _order(ids, start, 7, 9)
+    _order(ids, start, 10, 12)
+    _order(ids, start, 11, 13)
 
-    a2, a4 = _ordered(a2, a4)
-    a3, a5 = _ordered(a3, a5)
-    a6, a8 = _ordered(a6, a8)
-    a7, a9 = _ordered(a7, a9)
-    a10, a12 = _ordered(a10, a12)
-    a11, a13 = _ordered(a11, a13)
-
-    a1, a2 = _ordered(a1, a2)
-    a3, a4 = _ordered(a3, a4)
-    a5, a6 = _ordered(a5, a6)
-    a7, a8 = _ordered(a7, a8)
-    a9, a10 = _ordered(a9, a10)
-    a11, a12 = _ordered(a11, a12)
-    a13, a14 = _ordered(a13, a14)
-
-    _put_eight(ids, start, (a0, a1, a2, a3, a4, a5, a6, a7))
-    _put_eight(ids, start + _U(8), (a8, a9, a10, a11, a12, a13, a14, a15))
+    _order(ids, start, 1, 2)
+    _order(ids, start, 3, 4)
+    _order(ids, start, 5, 6)
+    _order(ids, start, 7, 8)
+    _order(ids, start, 9, 10)
+    _order(ids, start, 11, 12)
+    _order(ids, start, 13, 14)
 
 
 @compiled(nrt=False)
