@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.intrinsics import onward
 from mbe_stage.device.masks import transposed
 from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_one, next_tile, rank
 from mbe_stage.pq_counts.cuda import layout
@@ -118,16 +117,6 @@ def list_words(submatrix):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _listed(k, n_listed, place, submatrix):
-    """The chosen columns of a row, whose words are from `place` on, in the k-th word of the list; 0 behind the end."""
-    columns = _U(0)
-    if k < n_listed:
-        entry = submatrix.frame[submatrix.frame_at + k]
-        columns = _U(submatrix.words[place + _L(entry >> np.uint64(32))] & _U(entry & np.uint64(0xFFFFFFFF)))
-    return columns
-
-
-@cuda.jit(device=True, forceinline=True)
 def met_by(row, submatrix, n_listed):
     """Count the chosen columns of a row, int32; `n_listed` is the result of `list_words`."""
     met = _I(0)
@@ -135,14 +124,11 @@ def met_by(row, submatrix, n_listed):
     k = _I(0)
     if n_listed >= 0:
         while k < n_listed:
-            # Four words are asked for before the first is needed: each waits for memory.
-            word_0, word_1 = _listed(k, n_listed, place, submatrix), _listed(_I(k + 1), n_listed, place, submatrix)
-            word_2, word_3 = (
-                _listed(_I(k + 2), n_listed, place, submatrix),
-                _listed(_I(k + 3), n_listed, place, submatrix),
-            )
-            met = _I(met + count_bits(word_0) + count_bits(word_1) + count_bits(word_2) + count_bits(word_3))
-            k = onward(k, _I(4))
+            entry = submatrix.frame[submatrix.frame_at + k]
+            word = _L(entry >> np.uint64(32))
+            mask = _U(entry & np.uint64(0xFFFFFFFF))
+            met = _I(met + count_bits(_U(submatrix.words[place + word] & mask)))
+            k = next_one(k)
         return met
     while k < submatrix.n_words:
         met = _I(met + count_bits(_U(submatrix.words[place + k] & submatrix.mask[k])))
@@ -153,46 +139,22 @@ def met_by(row, submatrix, n_listed):
 @cuda.jit(device=True, forceinline=True)
 def column_of_lane(submatrix, n_rows, word, tile):
     """Return the bits of 32 rows, from `tile` on, in column ``32 * word + lane``, uint32."""
-    return transposed(word_of_lane(submatrix, n_rows, word, tile))
-
-
-@cuda.jit(device=True, forceinline=True)
-def word_of_lane(submatrix, n_rows, word, tile):
-    """Return a word of the row at ``tile + lane`` in the list, uint32; 0 behind the end."""
     place = _I(tile + _I(cuda.laneid))
     mine = _U(0)
     if place < n_rows:
         mine = _U(submatrix.words[_L(submatrix.offset + _L(submatrix.rows[place]) * _L(submatrix.n_words) + word)])
-    return mine
+    return transposed(mine)
 
 
 @cuda.jit(device=True, forceinline=True)
 def met_column(submatrix, n_rows, word):
     """Count the chosen rows with column ``32 * word + lane``, int32."""
     met = _I(0)
-    # Bits are added row by row before they are transposed: `ones` and `twos` are the binary digits of the sums.
-    ones, twos = _U(0), _U(0)
     tile = _I(0)
     while tile < n_rows:
-        word_0 = word_of_lane(submatrix, n_rows, word, tile)
-        word_1 = word_of_lane(submatrix, n_rows, word, _I(tile + 32))
-        word_2 = word_of_lane(submatrix, n_rows, word, _I(tile + 64))
-        word_3 = word_of_lane(submatrix, n_rows, word, _I(tile + 96))
-        ones, carry = _added(ones, word_0, word_1)
-        ones, next_carry = _added(ones, word_2, word_3)
-        twos, fours = _added(twos, carry, next_carry)
-        if n_rows > 96:
-            met = _I(met + 4 * count_bits(transposed(fours)))
-        tile = onward(tile, _I(128))
-    if n_rows > 32:
-        met = _I(met + 2 * count_bits(transposed(twos)))
-    return _I(met + count_bits(transposed(ones)))
-
-
-@cuda.jit(device=True, forceinline=True)
-def _added(a, b, c):
-    """Add three bits at each position; return the sums' lower and upper digits, uint32."""
-    return _U(a ^ _U(b ^ c)), _U(_U(a & b) | _U(c & _U(a ^ b)))
+        met = _I(met + count_bits(column_of_lane(submatrix, n_rows, word, tile)))
+        tile = next_tile(tile)
+    return met
 
 
 @cuda.jit(device=True, forceinline=True)

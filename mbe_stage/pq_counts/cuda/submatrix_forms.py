@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.intrinsics import onward
 from mbe_stage.device.masks import low_bits, transposed
-from mbe_stage.device.warp import count_bits, next_one
+from mbe_stage.device.warp import count_bits, next_one, next_tile
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import n_missed
 from mbe_stage.pq_counts.cuda.layout import Chosen
@@ -22,7 +21,6 @@ from mbe_stage.pq_counts.cuda.matrices import (
     keep_columns,
     keep_rows,
     signatures_in_bins,
-    word_of_lane,
 )
 from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
@@ -211,14 +209,6 @@ def frame_of(submatrix, n_rows, n_columns, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _put(rows, is_there, to, words):
-    """Write 32 rows of this lane's column, if it is there, from the lanes' words of a row each."""
-    column = transposed(rows)
-    if is_there:
-        words[to] = column
-
-
-@cuda.jit(device=True, forceinline=True)
 def _write_columns(submatrix, n_rows, place, n_words):
     """Write the columns of a submatrix contiguously, with `n_words` words each."""
     lane = _I(cuda.laneid)
@@ -232,20 +222,11 @@ def _write_columns(submatrix, n_rows, place, n_words):
             to = _L(place + _L(number) * _L(n_words))
             tile = _I(0)
             while tile < n_rows:
-                # Four words are asked for before the first is needed: each waits for memory.
-                word_0 = word_of_lane(submatrix, n_rows, word, tile)
-                word_1 = word_of_lane(submatrix, n_rows, word, _I(tile + 32))
-                word_2 = word_of_lane(submatrix, n_rows, word, _I(tile + 64))
-                word_3 = word_of_lane(submatrix, n_rows, word, _I(tile + 96))
-                _put(word_0, is_there, to, submatrix.words)
-                if tile + 32 < n_rows:
-                    _put(word_1, is_there, _L(to + 1), submatrix.words)
-                if tile + 64 < n_rows:
-                    _put(word_2, is_there, _L(to + 2), submatrix.words)
-                if tile + 96 < n_rows:
-                    _put(word_3, is_there, _L(to + 3), submatrix.words)
-                to = _L(to + 4)
-                tile = onward(tile, _I(128))
+                column = column_of_lane(submatrix, n_rows, word, tile)
+                if is_there:
+                    submatrix.words[to] = column
+                to = _L(to + 1)
+                tile = next_tile(tile)
             n_before = _I(n_before + count_bits(mask))
         word = next_one(word)
     cuda.syncwarp()
@@ -261,28 +242,16 @@ def _write_rows(words, place, n_rows, n_columns, columns_place):
         column = _I(32 * word + lane)
         part = _I(0)
         while part < column_words:
-            at = _L(columns_place + _L(column) * _L(column_words) + part)
-            n_parts = _I(column_words - part) if column < n_columns else _I(0)
-            part_0, part_1 = _part_at(0, n_parts, at, words), _part_at(1, n_parts, at, words)
-            part_2, part_3 = _part_at(2, n_parts, at, words), _part_at(3, n_parts, at, words)
+            mine = _U(0)
+            if column < n_columns:
+                mine = _U(words[_L(columns_place + _L(column) * _L(column_words) + part)])
+            transposed_bits = transposed(mine)
             row = _I(32 * part + lane)
-            to = _L(place + _L(row) * _L(row_words) + word)
-            _put(part_0, row < n_rows, to, words)
-            if part + 1 < column_words:
-                _put(part_1, row + 32 < n_rows, _L(to + 32 * _L(row_words)), words)
-            if part + 2 < column_words:
-                _put(part_2, row + 64 < n_rows, _L(to + 64 * _L(row_words)), words)
-            if part + 3 < column_words:
-                _put(part_3, row + 96 < n_rows, _L(to + 96 * _L(row_words)), words)
-            part = onward(part, _I(4))
+            if row < n_rows:
+                words[_L(place + _L(row) * _L(row_words) + word)] = transposed_bits
+            part = next_one(part)
         word = next_one(word)
     cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def _part_at(k, n_parts, at, words):
-    """The k-th of the `n_parts` words of a column from `at` on; 0 behind the end."""
-    return _U(words[_L(at + k)]) if k < n_parts else _U(0)
 
 
 @cuda.jit(device=True, forceinline=True)
