@@ -62,9 +62,9 @@ CEILINGS = {
     "mbe_stage/runners": 2_775,
     # Work that ends within a time: 10 lines. Functions that LLVM inlines: 10.
     "mbe_stage/runtime": 820,
-    # Cliques and counts on several devices: 500 lines. Blocks that mark saved work: 30. Open nodes saved: 50. What the
+    # Cliques and counts on several devices: 500 lines. Blocks that mark saved work: 30. Open nodes saved: 60. What the
     # saved work of cliques and counts shares: 120, most of it from the folder of cliques.
-    "mbe_stage/search": 2_500,
+    "mbe_stage/search": 2_510,
     # Projections, which were in the folder of graphs: 120 lines. The engine for CUDA: 120.
     "mbe_stage/shared_neighbours": 870,
     # The state of the run that log lines and metrics report. The estimator for scikit-learn: 90 lines.
