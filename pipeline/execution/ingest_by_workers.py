@@ -99,10 +99,11 @@ def _edges(
     ends.callback(runner.asked, _drop, key, workers=workers, seconds=_LOOK_SECONDS)
     with run_state.at_part():
         _follow(runner, _NO_ROW_SECONDS + seconds, *given)
-        pickled = runner.asked(_give, *given, workers=workers[:1], seconds=seconds).get(workers[0])
-    if not isinstance(pickled, bytes):
-        raise _NotRead(f"worker {workers[0]} does not give what it has joined: {pickled!r}")
-    edges, left_degrees, right_degrees = pickle.loads(pickled)
+        answer = runner.asked(_give, *given, workers=workers[:1], seconds=seconds).get(workers[0])
+    try:
+        edges, left_degrees, right_degrees = pickle.loads(cast(bytes, answer))
+    except Exception as error:  # noqa: BLE001 - an answer may be anything
+        raise _NotRead(f"worker {workers[0]} does not give what it has joined: {error!r}") from None
     facts = replace(edges.facts, source=str(plan.path))
     sizes = facts.n_left, facts.n_right
 
@@ -144,6 +145,7 @@ def _follow(runner: DaskRunner, seconds: float, *given: Any) -> None:
 class _Reading:
     """State of a reading in a worker. The task returns a share; that of the first worker returns what was joined."""
 
+    address: str
     task: asyncio.Task[Any]
     n_rows: int = 0
 
@@ -156,10 +158,12 @@ def _begun(dask_worker: Any, key: str, *given: Any) -> _Reading:
     if key in ENDED:
         raise TimeoutError("this reading is over")
     if key not in _READINGS:
-        _READINGS[key] = _Reading(asyncio.create_task(_joined(dask_worker, key, *given)))
+        _READINGS[key] = _Reading(dask_worker.contact_address, asyncio.create_task(_joined(dask_worker, key, *given)))
         # The processes behind other readings may be gone.
         for old in list(_READINGS)[:-2]:
             _drop(old)
+    if _READINGS[key].address != dask_worker.contact_address:
+        raise ValueError(f"{_READINGS[key].address} is a worker in the same process")
     return _READINGS[key]
 
 

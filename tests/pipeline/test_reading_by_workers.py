@@ -258,7 +258,10 @@ def hung(worker: str) -> object:
         ({"_read": refused}, r"worker tcp://10.0.0.0:1: OSError\('disk'\)"),
         # The second is asked, too, while the first joins.
         ({"_read": hung}, "worker tcp://10.0.0.1:1: 'no answer'"),
-        ({"_give": lambda _: HANGS}, "worker tcp://10.0.0.0:1 does not give what it has joined: None"),
+        ({"_give": lambda _: HANGS}, "worker tcp://10.0.0.0:1 does not give what it has joined: TypeError"),
+        ({"_give": lambda _: b"damaged"}, "worker tcp://10.0.0.0:1 does not give .*: UnpicklingError"),
+        ({"_give": lambda _: pickle.dumps(MemoryError())}, "worker tcp://10.0.0.0:1 does not give .*: TypeError"),
+        ({"one process": None}, "ValueError.*tcp://10.0.0.0:1 is a worker in the same process"),
         ({"rpc": None}, r"worker tcp://10.0.0.0:1: OSError\('no route to tcp://10.0.0.1:1'\)"),
         ({"_seen": None}, "ValueError.*other files or software than the main process has, in "),
         ({"_cleaned": None}, r"worker tcp://10.0.0.0:1: OSError\('disk'\)"),
@@ -274,6 +277,8 @@ def test_any_failure_leaves_the_input_to_this_process(
 ) -> None:
     if "_seen" in faults:
         monkeypatch.setattr(ingest_by_workers, "_seen", lambda _: "1:1" in WORKER.get())
+    if "one process" in faults:
+        monkeypatch.setattr(ingest_by_workers, "_READINGS", {})
     if "_cleaned" in faults:
         monkeypatch.setattr(ingest_by_workers, "_cleaned", lambda *_: refused(""))
     run_state.begin("start")
