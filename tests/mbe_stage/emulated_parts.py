@@ -232,12 +232,17 @@ def check_rows(rng: np.random.Generator) -> int:
     if distinct:
         asked = np.array([distinct[lane % len(distinct)] ^ int(lane % 3 == 0) for lane in LANES], _U)
         assert by_all_lanes(of.is_among, asked, words, top, len(distinct)) == [row in distinct for row in asked]
-    table, mask = of_arena(np.full(TABLE_SIZE, 0xA5A5A5A5, _U)), int(rng.integers(0, 1 << width))
-    n_restricted, found_singles = by_all_lanes(of.restrict, words, earlier, _U(mask), top, table)[0]
+    table, mask = of_arena(np.full(TABLE_SIZE, 0xA5A5A5A5, _U)), 0xFF & ~(1 << int(rng.integers(0, 12)))
+    mode, excluded = int(rng.choice([layout.COUNT, layout.WITHIN])), random_rows(rng, 9, 200)
+    earlier = excluded_list(rng, words, excluded)
+    n_restricted, found_singles = by_all_lanes(of.restrict, words, earlier, _U(mask), top, table, mode)[0]
     restricted = [row & mask for row in excluded]
-    # Most repetitions are dropped, not all.
+    # Most repetitions are dropped, not all; within sizes, also rows inside others.
     several = {row for row in restricted if row & (row - 1)}
-    assert set(words[top : top + n_restricted].tolist()) == several
+    written = set(words[top : top + n_restricted].tolist())
+    drops = mode == layout.WITHIN and len(several) > 32
+    assert written < several if drops else written <= several if mode == layout.WITHIN else written == several
+    assert all(any(row & ~other == 0 for other in written) for row in several)
     assert n_restricted <= len([row for row in restricted if row & (row - 1)])
     assert found_singles == int(np.bitwise_or.reduce([0, *(row for row in restricted if row & (row - 1) == 0)]))
     return 5
