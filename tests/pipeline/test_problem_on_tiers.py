@@ -49,7 +49,7 @@ def compiling(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = importlib.import_module(name)
     monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(module, "compile_steps_of", lambda *names: tuple(map(step, names)))
-    monkeypatch.setattr(module, "rehearsal", lambda: step("rehearsal"))
+    monkeypatch.setattr(module, "rehearsals", lambda: (step("rehearsal"),))
     monkeypatch.setattr(
         module,
         "get_engine",

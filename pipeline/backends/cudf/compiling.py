@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from mbe_stage.bicliques.cuda import keys
 from mbe_stage.device.jit import all_at_once, compile_steps_of
@@ -17,55 +21,81 @@ from mbe_stage.pipeline.problems.installed import derived_of, derived_publicatio
 from mbe_stage.runtime import code_cache
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-_done_here = False
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.backends.cudf.memory import DevicePool
+
+_done_here: set[Callable[..., None]] = set()
 _FRAMES, _ENGINE = "cudf", "cuda"
 _READING = (keys.text_hash_thread_per_string, keys.integer_hash_thread_per_value)
 
 
-def rehearsal() -> CompileStep:
-    """Return a compile step, which runs once per version of the libraries, device and state of the sources."""
-    return CompileStep(
-        what="first use of CuPy and libcudf", is_loaded=_is_done, is_kept=_is_done, compile=_rehearse, seconds=12.0
+def rehearsals() -> tuple[CompileStep, ...]:
+    """Return compile steps, which run once per version of the libraries, device and state of the sources."""
+    return tuple(
+        CompileStep(
+            what=f"first use of {libraries}",
+            is_loaded=partial(_is_done, run),
+            is_kept=partial(_is_done, run),
+            compile=partial(_rehearse, run),
+            seconds=seconds,
+        )
+        for run, libraries, seconds in ((_read, "CuPy and libcudf", 12.0), (_count_two_hops, "CuPy and cuGraph", 9.0))
     )
 
 
-def _is_done() -> bool:
-    return _done_here or code_cache.is_kept(_name())
+def _is_done(run: Callable[[DevicePool], None]) -> bool:
+    return run in _done_here or code_cache.is_kept(_name(run))
 
 
-def _name() -> str:
+def _name(run: Callable[[DevicePool], None]) -> str:
     import cupy
     from numba import cuda
 
-    made_for = repr((cupy.__version__, cuda.get_current_device().compute_capability))
+    made_for = repr((run.__name__, cupy.__version__, cuda.get_current_device().compute_capability))
     return f"rehearsal-{hashlib.sha256(made_for.encode()).hexdigest()[:20]}.done"
 
 
-def _rehearse() -> None:
+def _rehearse(run: Callable[[DevicePool], None]) -> None:
     import cupy as cp
-    import numpy as np
+
+    from mbe_stage.pipeline.backends.cudf.memory import device_pool
+
+    with device_pool() as pool:
+        run(pool)
+        cp.cuda.get_current_stream().synchronize()
+    _done_here.add(run)
+    code_cache.keep_or_warn(_name(run), b"")
+
+
+def _pairs() -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs of 9,000 left and 4,000 right ids, so many that sums use whole blocks: CuPy compiles by size."""
+    places = np.arange(30_000)
+    return places % 9_000, places // 7 % 4_000
+
+
+def _read(pool: DevicePool) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
-    from mbe_stage.pipeline.backends.cudf.graph_facts import graph_facts
-    from mbe_stage.pipeline.backends.cudf.memory import device_pool
     from mbe_stage.pipeline.config.model import InputConfig
     from mbe_stage.pipeline.execution.ingest import ingest
 
-    global _done_here
-    # Enough rows that sums use whole blocks, as for real graphs: CuPy compiles them by size.
-    left, right = np.random.default_rng(1).integers(0, (9_000, 4_000), (30_000, 2)).T
-    with device_pool() as pool:
-        for kind in (pa.int64(), pa.string()):
-            edges = pa.table({"left": pa.array(left).cast(kind), "right": pa.array(right).cast(kind)})
-            with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
-                pq.write_table(edges, file.name)
-                clean = ingest(InputConfig(path=file.name), backend=CudfBackend(pool))
-            graph_facts(clean.graph(), most_steps=1 << 30, memory_bytes=1 << 28)
-        cp.cuda.get_current_stream().synchronize()
-    _done_here = True
-    code_cache.keep_or_warn(_name(), b"")
+    left, right = _pairs()
+    for kind in (pa.int64(), pa.string()):
+        edges = pa.table({"left": pa.array(left).cast(kind), "right": pa.array(right).cast(kind)})
+        with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+            pq.write_table(edges, file.name)
+            ingest(InputConfig(path=file.name), backend=CudfBackend(pool))
+
+
+def _count_two_hops(_pool: DevicePool) -> None:
+    import cupy as cp
+
+    from mbe_stage.device.graph import graph_from_edges
+    from mbe_stage.pipeline.backends.cudf.graph_facts import graph_facts
+
+    graph_facts(graph_from_edges(*map(cp.asarray, _pairs()), 9_000, 4_000), most_steps=1 << 30, memory_bytes=1 << 28)
 
 
 def device_steps(part: Part | None = None, config: Config | None = None) -> Sequence[CompileStep]:
@@ -122,7 +152,7 @@ def _of_outputs(derived: Sequence[DerivedPublication], config: Config | None) ->
 
 
 def _reading() -> Sequence[CompileStep]:
-    return (rehearsal(), *compile_steps_of(*_READING))
+    return (*rehearsals(), *compile_steps_of(*_READING))
 
 
 def _distinct(steps: Iterable[CompileStep]) -> Sequence[CompileStep]:
