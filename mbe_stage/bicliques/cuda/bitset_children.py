@@ -14,7 +14,15 @@ from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import closed_sets, collect_subsets, moves_of, widest, without_whole
 from mbe_stage.bicliques.cuda.emit_bitsets import multiplicity_of_columns
-from mbe_stage.bicliques.cuda.row_words import drop_dominated, inside_none, is_among, is_single, sort_distinct, word_at
+from mbe_stage.bicliques.cuda.row_words import (
+    append,
+    drop_dominated,
+    inside_none,
+    is_among,
+    is_single,
+    sort_distinct,
+    word_at,
+)
 from mbe_stage.bicliques.cuda.subgraph_parts import has_constraints
 from mbe_stage.bicliques.cuda.techniques import DOMINATED
 from mbe_stage.bicliques.cuda.walk_bundles import Below, BitsetChild, Earlier
@@ -120,18 +128,14 @@ def _candidates_of_child(child, frame, top, words, techniques):
         if np.int32(tile + lane) < n_rows:
             row = _U(words[_U(first + tile + lane)] & left)
         keep = row != 0 and (child.kind == layout.OF_LIST or row != left)
-        mask = ballot(keep)
-        if keep:
-            words[_U(top + n_raw + rank(mask))] = row
-        n_raw = np.int32(n_raw + count_bits(mask))
+        n_raw = append(keep, row, top, n_raw, words)
         tile = next_tile(tile)
     cuda.syncwarp()
     if n_raw == 0:
         return n_raw
     n_kept = n_raw
     if techniques & DOMINATED != 0:
-        earlier = Earlier(first, np.int32(cursor + frame[layout.N_EXCLUDED]), cursor, np.int32(n_rows - cursor))
-        n_kept = drop_dominated(words, top, n_raw, _U(frame[layout.SINGLES]), earlier)
+        n_kept = drop_dominated(words, top, n_raw, _U(frame[layout.SINGLES]), earlier_rows(cursor, frame))
     return sort_distinct(words, top, n_kept)
 
 
@@ -249,9 +253,22 @@ def drop_from_superset(left, n_superset, top, n_candidates, frame, own, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def set_superset(frame, superset, n_superset, superset_ids):
-    """Set the position of a frame's superset; by one lane. Its ids are the frame's last data in the arena of ints."""
-    frame[layout.SUPERSET] = superset
-    frame[layout.N_SUPERSET] = n_superset
-    frame[layout.SUPERSET_IDS] = superset_ids
-    frame[layout.INTS_TOP] = superset_ids + n_superset
+def set_frame(frame, kind, end, n_rows, n_excluded, singles, first, words_top, superset):
+    """Set a frame whose children are its rows up to `end`; by one lane.
+
+    Its rows, with the child's row of a first frame, begin at `first`, with excluded ones behind them, and end the arena
+    of words at `words_top`. The ids of the superset end that of ints. `singles` are the columns that are an excluded
+    row by themselves.
+    """
+    frame[layout.CURSOR] = 0
+    frame[layout.N_ROWS] = n_rows
+    frame[layout.N_EXCLUDED] = n_excluded
+    frame[layout.SINGLES] = np.int32(singles)
+    frame[layout.WORDS] = first
+    frame[layout.WORDS_TOP] = words_top
+    frame[layout.SUPERSET] = superset.rows
+    frame[layout.N_SUPERSET] = superset.n_rows
+    frame[layout.SUPERSET_IDS] = superset.ids
+    frame[layout.INTS_TOP] = superset.ids + superset.n_rows
+    frame[layout.END] = end
+    frame[layout.KIND] = kind

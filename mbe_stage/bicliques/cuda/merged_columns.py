@@ -20,6 +20,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda.subgraph_parts import clear_ints
 from mbe_stage.bicliques.cuda.techniques import MERGING, UPPER_BITS
 from mbe_stage.bicliques.cuda.two_step_paths import (
     column_at,
@@ -159,8 +160,8 @@ def _note_walked(table, node, child, own, numbers):
         paths = group_at(group, node, child, numbers)
         tile = np.int32(0)
         while tile < paths.total:
-            other, holder = path_at(np.int32(tile + lane), paths, node, numbers)
-            _note(number_of(other, own), np.int32(group + holder), table, own)
+            path = path_at(np.int32(tile + lane), paths, node, numbers)
+            _note(number_of(path, own), np.int32(group + path[1]), table, own)
             tile = next_tile(tile)
         group = next_tile(group)
     cuda.syncwarp()
@@ -238,11 +239,7 @@ def _sort_by_column(n_columns, sizes, child, own):
     """Count the columns of each new one, and put all their positions, sorted by it, before the keys."""
     words = own.words
     cursors = np.int32(sizes + n_columns)
-    k = np.int32(cuda.laneid)
-    while k < 2 * n_columns:
-        words[_U(sizes + k)] = _NONE
-        k = next_tile(k)
-    cuda.syncwarp()
+    clear_ints(words, sizes, np.int32(2 * n_columns))
     tile = np.int32(0)
     while tile < child.n_left:
         _, column, same = _new_column_at(tile, child, own)

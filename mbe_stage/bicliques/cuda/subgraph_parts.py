@@ -26,15 +26,7 @@ def entry(node, place):
 
 @cuda.jit(device=True, forceinline=True)
 def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path, shift):
-    """Return the `Node` that begins at `offset` with parts of these sizes.
-
-    Parameters
-    ----------
-    offset : int64
-        First entry of its segment of the pool.
-    shift : int32
-        See `layout.NODE_SHIFT`.
-    """
+    """Return the `Node` that begins at `offset` of the pool with parts of these sizes; `shift` is its `NODE_SHIFT`."""
     ids = _U(n_columns + 1)
     row_ids = _U(ids + _U(n_ids))
     row_offsets = _U(row_ids + _U(n_rows))
@@ -59,19 +51,6 @@ def node_at(number, pool):
         fields[layout.NODE_PATH],
         fields[layout.NODE_SHIFT],
     )
-
-
-@cuda.jit(device=True, forceinline=True)
-def write_edge(number, of, place, new, numbers):
-    """Write one edge of the node `new`, at `place` among its column members, and next in the row's list.
-
-    `number` is the row's, plus one, and `of` the column.
-    """
-    local = np.int32(number - _ONE)
-    numbers[entry(new, new.column_members + place)] = local
-    row_place = cuda.atomic.add(numbers, entry(new, new.row_offsets + 1 + local), 1)
-    numbers[entry(new, new.row_members + row_place)] = of
-    set_bit(local, of, new, numbers)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -196,16 +175,6 @@ def ids_of(node, column, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def multiplicity_of_ids(first, end, node, pool, mode):
-    """Count the user's vertices of a range of the node's ids; if only sizes are written, the offsets count them."""
-    multiplicity = np.int32(end - first if mode < layout.MEMBERS else 0)
-    while mode >= layout.MEMBERS and first < end:
-        multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(pool.ints[entry(node, node.ids + first)])])
-        first = next_one(first)
-    return multiplicity
-
-
-@cuda.jit(device=True, forceinline=True)
 def has_constraints(mode, pool):
     """True if there are constraints. Modes that only count or write members are compiled without the check."""
     return mode == layout.WITHIN or (
@@ -214,16 +183,25 @@ def has_constraints(mode, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def left_multiplicity(node, child, pool, mode):
-    """Count the user's vertices in a child's left set."""
+def left_sizes(node, child, counts_twins, pool, mode):
+    """This lane's share of the vertices of the reduced graph in a child's left set, and, if `counts_twins`, the user's.
+
+    In modes without ids, both are the user's.
+    """
     numbers = pool.ints
+    n_members = np.int32(0)
     multiplicity = np.int32(0)
     k = np.int32(cuda.laneid)
     while k < child.n_left:
         first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
-        multiplicity = np.int32(multiplicity + multiplicity_of_ids(first, end, node, pool, mode))
+        n_members = np.int32(n_members + (end - first))
+        while counts_twins and mode >= layout.MEMBERS and first < end:
+            multiplicity = np.int32(
+                multiplicity + pool.column_multiplicities[_U(numbers[entry(node, node.ids + first)])]
+            )
+            first = next_one(first)
         k = next_tile(k)
-    return sum_small(multiplicity)
+    return n_members, multiplicity if mode >= layout.MEMBERS else n_members
 
 
 @cuda.jit(device=True, forceinline=True)

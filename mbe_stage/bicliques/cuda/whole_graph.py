@@ -31,7 +31,7 @@ from mbe_stage.device.grid import (
     wait_for_all,
 )
 from mbe_stage.device.jit import CSR, I32, I64, I64_2D, INT, U32, bundle, kernel
-from mbe_stage.device.warp import ALL, ballot, four_entries, inclusive_sum, rank, sum_all
+from mbe_stage.device.warp import ALL, ballot, four, four_entries, inclusive_sum, rank, sum_all
 
 _BITMAP_WORDS = 1024
 _BITMAP_ROWS = 32 * _BITMAP_WORDS
@@ -99,8 +99,6 @@ class WholeGraph(NamedTuple):
         First vertices of the two sides in the common numbering.
     rows_from : int
         First of the rows in the order.
-    n_column_vertices : int
-        Vertices of the side of the columns.
     row_offsets, column_offsets, row_members, column_members : int
         Positions in `Target.ints`.
     """
@@ -112,7 +110,6 @@ class WholeGraph(NamedTuple):
     rows_at: Any
     columns_at: Any
     rows_from: Any
-    n_column_vertices: Any
     row_offsets: Any
     column_offsets: Any
     row_members: Any
@@ -262,7 +259,7 @@ def _sum_ranges(graph):
         in_rows += _degree(keys, order[graph.rows_from + i])
     n_alive = 0
     in_columns = 0
-    first, last = range_of_warp(graph.n_column_vertices)
+    first, last = range_of_warp(graph.columns.offsets.size - 1)
     for i in range(first + lane, last, 32):
         degree = _degree(keys, graph.columns_at + i)
         in_columns += degree
@@ -308,7 +305,7 @@ def _number_columns(graph):
     """Number the columns in the order of their vertices, and write their offsets; -1 for vertices left out."""
     _, keys, numbers, parts, _ = graph.numbering
     lane = cuda.laneid
-    first, last = range_of_warp(graph.n_column_vertices)
+    first, last = range_of_warp(graph.columns.offsets.size - 1)
     number = _sum_before(parts, 1)
     before = _sum_before(parts, 2)
     for tile in range(first, last, 32):
@@ -375,16 +372,9 @@ def _fill_rows(graph):
             to = cuda.shfl_sync(ALL, place, source)
             part = np.int64(0)
             for group in range(first, last, 128):
-                one, two, three, four = four_entries(members, group + lane, last)
-                column_1, cost_1 = _column_of(one, graph)
-                column_2, cost_2 = _column_of(two, graph)
-                column_3, cost_3 = _column_of(three, graph)
-                column_4, cost_4 = _column_of(four, graph)
-                part += cost_1 + cost_2 + cost_3 + cost_4
-                to = _write_kept(column_1, ints, to)
-                to = _write_kept(column_2, ints, to)
-                to = _write_kept(column_3, ints, to)
-                to = _write_kept(column_4, ints, to)
+                for column, degree in four(_column_of, four_entries(members, group + lane, last), graph):
+                    part += degree
+                    to = _write_kept(column, ints, to)
             whole = sum_all(part)
             if lane == source:
                 cost = whole
@@ -438,12 +428,11 @@ def write_whole_graph_warp_per_tile(
     warp = this_warp()
     bitmap = cuda.shared.array(_BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // WARP_SIZE]
     bins, n_rows = numbering.bins, target.roots.size
-    n_column_vertices = columns.offsets.size - 1
     row_offsets = n_columns + 1 + n_columns + n_rows
     column_offsets = row_offsets + n_rows + 1
     row_members = column_offsets + n_columns + 1
     lists = row_offsets, column_offsets, row_members, row_members + n_edges
-    graph = WholeGraph(rows, columns, numbering, target, rows_at, columns_at, rows_from, n_column_vertices, *lists)
+    graph = WholeGraph(rows, columns, numbering, target, rows_at, columns_at, rows_from, *lists)
     _sum_ranges(graph)
     _write_constants(graph, n_columns, n_edges)
     wait_for_all(arrived, 1)
