@@ -27,7 +27,7 @@ from mbe_stage.device.grid import (
 from mbe_stage.device.intrinsics import load_fresh
 from mbe_stage.device.jit import CSR, I32, I32_2D, INT, Lists, bundle, kernel
 from mbe_stage.device.launch import launch_blocks
-from mbe_stage.device.warp import ALL, ballot, four, four_entries, rank, sum_all
+from mbe_stage.device.warp import ALL, ballot, four_entries, rank, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
 PIECE = 2048
@@ -126,8 +126,9 @@ def _live_entries(members, begin, end, first_other, alive):
     """Count the live entries of a range of a list, by all lanes."""
     part = 0
     for k in range(begin + cuda.laneid, end, 128):
-        for live in four(_is_alive, four_entries(members, k, end), first_other, alive):
-            part += live
+        one, two, three, four = four_entries(members, k, end)
+        part += _is_alive(one, first_other, alive) + _is_alive(two, first_other, alive)
+        part += _is_alive(three, first_other, alive) + _is_alive(four, first_other, alive)
     return sum_all(part)
 
 
@@ -276,11 +277,15 @@ def _keep(is_live, member, kept, to):
 @cuda.jit(device=True, forceinline=True)
 def _keep_range(members, begin, end, others, kept, to):
     """Write the live entries of a range of a list from `to` on; by all lanes."""
+    lane = cuda.laneid
     for group in range(begin, end, 128):
-        entries = four_entries(members, group + cuda.laneid, end)
-        live = four(_is_alive, entries, 0, others)
-        for k in range(4):
-            to = _keep(live[k], entries[k], kept, to)
+        one, two, three, four = four_entries(members, group + lane, end)
+        live_1, live_2 = _is_alive(one, 0, others), _is_alive(two, 0, others)
+        live_3, live_4 = _is_alive(three, 0, others), _is_alive(four, 0, others)
+        to = _keep(live_1, one, kept, to)
+        to = _keep(live_2, two, kept, to)
+        to = _keep(live_3, three, kept, to)
+        to = _keep(live_4, four, kept, to)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -50,7 +50,10 @@ def next_candidate(cursor, frame, own, pool, launch):
         left_most = multiplicity_of_columns(left, own)
     is_small = count_bits(left) <= widest(launch)
     kind = frame[layout.KIND]
-    return BitsetChild(cursor, left, left_most, kind, is_small, _is_written(kind, launch.mode, launch.techniques))
+    # All candidates of a node are bicliques. If bicliques are written, they are written together, before they become a
+    # frame, unless dominated ones are among them.
+    are_written = launch.mode >= layout.SIZES and launch.techniques & DOMINATED != 0 and kind == layout.BELOW
+    return BitsetChild(cursor, left, left_most, kind, is_small, kind == layout.OF_LIST or are_written)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -58,7 +61,10 @@ def is_wanted(child, frame, words, pool, launch):
     """True if a child's left set is large enough, and, if dominated candidates are kept, inside no earlier row."""
     if has_constraints(launch.mode, pool) and child.left_most < pool.constraints[MIN_LEFT]:
         return False
-    return launch.techniques & DOMINATED != 0 or not _is_excluded(child.left, child.cursor, frame, words)
+    if launch.techniques & DOMINATED != 0:
+        return True
+    earlier = earlier_rows(child.cursor, frame)
+    return not is_single(child.left, _U(frame[layout.SINGLES])) and inside_none(words, earlier, child.left, _ONE) != 0
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -86,16 +92,6 @@ def count_child(child, below, goes_below):
         return count_bits(below.closed)
     n_found = np.int32((child.kind != layout.OF_LIST) + (0 if goes_below else below.n_listed))
     return n_found if cuda.laneid == 0 else np.int32(0)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _is_written(kind, mode, techniques):
-    """True if a frame's children are in the output when they are visited.
-
-    All candidates of a node are bicliques. If bicliques are written, they are written together, before they become a
-    frame, unless dominated ones are among them.
-    """
-    return kind == layout.OF_LIST or (mode >= layout.SIZES and techniques & DOMINATED != 0 and kind == layout.BELOW)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -145,13 +141,6 @@ def earlier_rows(cursor, frame):
     n = np.int32(cursor + frame[layout.N_EXCLUDED])
     gap = np.int32(frame[layout.N_ROWS] - cursor)
     return Earlier(frame[layout.WORDS], n, cursor, gap)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _is_excluded(left, cursor, frame, words):
-    """True if an earlier row holds a child's whole left set; only called if dominated candidates are kept."""
-    earlier = earlier_rows(cursor, frame)
-    return is_single(left, _U(frame[layout.SINGLES])) or inside_none(words, earlier, left, _ONE) == 0
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -80,14 +80,9 @@ def large_enough(closed, few, multiplicity, pool):
 def count_child_within(child, below, goes_below, cursor, frame, own, pool, output, launch):
     """Count a bitset frame's child and its finished subtree, within the constraints.
 
-    Returns
-    -------
-    n_found : int32
-        This lane's share; those that are weighed are added to ``state[FOUND]``.
-    n_superset, right_least : int32
-        Rows of its superset, 0 if it is settled; fewest of the user's right vertices, if it is not.
-    is_hopeless : bool
-        True if nothing is wanted from the child on.
+    Returns this lane's share of the bicliques, but those that are weighed are added to ``state[FOUND]``; the rows of
+    its superset, 0 if it is settled; if it is not, its fewest right vertices, the user's; and True if nothing is wanted
+    from the child on.
     """
     lane = np.int32(cuda.laneid)
     no = np.int32(0)

@@ -20,7 +20,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
-from mbe_stage.bicliques.cuda.subgraph_parts import clear_ints
+from mbe_stage.bicliques.cuda.subgraph_parts import fill
 from mbe_stage.bicliques.cuda.techniques import MERGING, UPPER_BITS
 from mbe_stage.bicliques.cuda.two_step_paths import (
     column_at,
@@ -89,7 +89,7 @@ def keep_columns(node, child, rows, own, numbers, mode, techniques):
     if has_keys:
         clear(own.words, sizes)
     else:
-        _keep_none(child, own)
+        fill(own.columns, 0, child.n_left, layout.NO_COLUMN)
     table = Table(has_keys, table_size)
     if pairs_from(child) + 2 * rows.n_pairs <= own.words.size:
         _note_recorded(rows.n_pairs, table, child, own)
@@ -115,15 +115,6 @@ def _forget_numbers(rows, own):
         while k < rows.n_nonzero:
             own.bits[_U(own.nonzero[_U(k)])] = _NONE
             k = next_tile(k)
-    cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def _keep_none(child, own):
-    k = np.int32(cuda.laneid)
-    while k < child.n_left:
-        own.columns[_U(k)] = layout.NO_COLUMN
-        k = next_tile(k)
     cuda.syncwarp()
 
 
@@ -239,7 +230,7 @@ def _sort_by_column(n_columns, sizes, child, own):
     """Count the columns of each new one, and put all their positions, sorted by it, before the keys."""
     words = own.words
     cursors = np.int32(sizes + n_columns)
-    clear_ints(words, sizes, np.int32(2 * n_columns))
+    fill(words, sizes, 2 * n_columns, 0)
     tile = np.int32(0)
     while tile < child.n_left:
         _, column, same = _new_column_at(tile, child, own)

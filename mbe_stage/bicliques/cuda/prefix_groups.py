@@ -21,7 +21,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.subgraph_build import record_of
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, group_at
-from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero, end_to_end, path_at, record
+from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero, end_to_end, list_of, path_at, record
 from mbe_stage.bicliques.cuda.walk_bundles import Columns, Rows
 from mbe_stage.bicliques.cuda.work_donation import ask_for_words
 from mbe_stage.device.intrinsics import onward
@@ -203,13 +203,11 @@ def note_rows(columns, rows, node, child, own, numbers):
         held, n_pairs = _note_later(low, child.row, held, group, n_pairs, columns, own)
         held_high, n_pairs = _note_later(high, np.int32(child.row + 32), held_high, group, n_pairs, columns, own)
         # The rows in the word end the column's list.
-        start, length = np.int32(0), np.int32(0)
+        length, start = list_of(place, node, child, numbers)
         if place >= 0:
             own.words[_U(word)] = _U(count_bits(low) + count_bits(high))
-            start = numbers[entry(node, node.column_offsets + first)]
-            length = np.int32(numbers[entry(node, node.column_offsets + first + 1)] - start - n_later)
         cuda.syncwarp()
-        paths = end_to_end(length, start)
+        paths = end_to_end(np.int32(length - n_later), start)
         path = np.int32(0)
         while path < paths.total:
             other, holder = path_at(np.int32(path + lane), paths, node, numbers)

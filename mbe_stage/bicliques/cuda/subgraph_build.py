@@ -20,9 +20,9 @@ from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.column_bitmaps import shift_of
 from mbe_stage.bicliques.cuda.subgraph_parts import (
     are_groups,
-    clear_ints,
     count_ids,
     entry,
+    fill,
     parts_of,
     set_bit,
     write_ids,
@@ -413,7 +413,7 @@ def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
         if mode == layout.WITHIN:
             fields[layout.NODE_RIGHT] = verdict.right_least
     new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path, shift)
-    clear_ints(numbers, np.int64(entry(new, new.bitmaps)), n_bitmaps)
+    fill(numbers, np.int64(entry(new, new.bitmaps)), n_bitmaps, 0)
     if mode > layout.COUNT:
         write_ids(node, child, columns, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers, mode)
     _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers)
@@ -422,7 +422,7 @@ def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
     if are_groups(columns):
         _fill_from_groups(new, columns, n_edges, own, numbers)
     elif columns.is_merged or weighs_rows(child, mode):
-        clear_ints(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
+        fill(numbers, np.int64(entry(new, new.column_offsets)), n_columns, 0)
         if record_of(columns) + 2 * n_edges <= own.words.size:
             fill_from_record(new, columns, n_edges, own, numbers)
         else:
@@ -465,7 +465,7 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, num
     lane = np.int32(cuda.laneid)
     bits = own.bits
     # The column offsets first serve as a histogram of the candidates' sizes.
-    clear_ints(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
+    fill(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1), 0)
     are_listed = rows.n_candidates <= layout.MOST_KEY_ROWS
     n = rows.n_candidates if are_listed else rows.n_nonzero
     tile = np.int32(0)

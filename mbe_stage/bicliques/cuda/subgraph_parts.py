@@ -94,11 +94,11 @@ def group_at(k, columns, node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def clear_ints(numbers, first, n):
-    """Set `n` entries from `first` on to 0."""
+def fill(entries, first, n, value):
+    """Set `n` entries from `first` on to a value."""
     k = np.int32(cuda.laneid)
     while k < n:
-        numbers[np.uint64(first + k)] = 0
+        entries[np.uint64(first + k)] = value
         k = next_tile(k)
     cuda.syncwarp()
 
@@ -111,7 +111,7 @@ def write_sizes(node, child, columns, own, target, at, n_columns, numbers, mode)
     `n_columns` is larger than the number of the child's columns.
     """
     lane = np.int32(cuda.laneid)
-    clear_ints(target, at, n_columns)
+    fill(target, at, n_columns, 0)
     tile = np.int32(0)
     if mode < layout.MEMBERS and are_groups(columns):
         while tile < columns.n_columns:
