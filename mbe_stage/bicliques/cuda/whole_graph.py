@@ -100,6 +100,8 @@ class WholeGraph(NamedTuple):
         First vertices of the two sides in the common numbering.
     rows_from : int
         First of the rows in the order.
+    n_column_vertices : int
+        Vertices of the side of the columns.
     row_offsets, column_offsets, row_members, column_members : int
         Positions in `Target.ints`.
     """
@@ -111,6 +113,7 @@ class WholeGraph(NamedTuple):
     rows_at: Any
     columns_at: Any
     rows_from: Any
+    n_column_vertices: Any
     row_offsets: Any
     column_offsets: Any
     row_members: Any
@@ -258,7 +261,7 @@ def _sum_ranges(graph):
         in_rows += _degree(keys, order[graph.rows_from + i])
     n_alive = 0
     in_columns = 0
-    first, last = range_of_warp(graph.columns.offsets.size - 1)
+    first, last = range_of_warp(graph.n_column_vertices)
     for i in range(first + lane, last, 32):
         degree = _degree(keys, graph.columns_at + i)
         in_columns += degree
@@ -304,7 +307,7 @@ def _number_columns(graph):
     """Number the columns in the order of their vertices, and write their offsets; -1 for vertices left out."""
     _, keys, numbers, parts, _ = graph.numbering
     lane = cuda.laneid
-    first, last = range_of_warp(graph.columns.offsets.size - 1)
+    first, last = range_of_warp(graph.n_column_vertices)
     number = _sum_before(parts, 1)
     before = _sum_before(parts, 2)
     for tile in range(first, last, 32):
@@ -425,11 +428,12 @@ def write_whole_graph_warp_per_tile(
     warp = this_warp()
     bitmap = cuda.shared.array(_BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // WARP_SIZE]
     bins, n_rows = numbering.bins, target.roots.size
+    n_column_vertices = columns.offsets.size - 1
     row_offsets = n_columns + 1 + n_columns + n_rows
     column_offsets = row_offsets + n_rows + 1
     row_members = column_offsets + n_columns + 1
     lists = row_offsets, column_offsets, row_members, row_members + n_edges
-    graph = WholeGraph(rows, columns, numbering, target, rows_at, columns_at, rows_from, *lists)
+    graph = WholeGraph(rows, columns, numbering, target, rows_at, columns_at, rows_from, n_column_vertices, *lists)
     _sum_ranges(graph)
     _write_constants(graph, n_columns, n_edges)
     wait_for_all(arrived, 1)
