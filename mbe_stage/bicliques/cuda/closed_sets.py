@@ -25,10 +25,18 @@ _AT_MOST = (_U(0x00000001), _U(0x00010117), _U(0x0117177F), _U(0x177F7FFF), _U(0
 """Bits of a word with at most 0, 1, 2, 3 and 4 bits in their index."""
 
 
-@cuda.jit(device=True, forceinline=True)
-def _down(subsets, bit):
-    """Extend a bitmap downwards along the vertex of this bit of the index in a word."""
-    return _U(subsets | (_U(subsets >> _U(1 << bit)) & _WITHOUT[bit]))
+def _down(bit):
+    """Return the function that extends a bitmap downwards along the vertex of this bit of the index in a word."""
+    places, without = _U(1 << bit), _WITHOUT[bit]
+
+    @cuda.jit(device=True, forceinline=True)
+    def down(subsets):
+        return _U(subsets | (_U(subsets >> places) & without))
+
+    return down
+
+
+_down_0, _down_1, _down_2, _down_3, _down_4 = map(_down, range(5))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -40,7 +48,7 @@ def _down_lane(subsets, bit):
 
 @cuda.jit(device=True, forceinline=True)
 def _down_in_word(subsets):
-    return _down(_down(_down(_down(_down(subsets, 0), 1), 2), 3), 4)
+    return _down_4(_down_3(_down_2(_down_1(_down_0(subsets)))))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -51,15 +59,15 @@ def _down_across_lanes(subsets):
 @cuda.jit(device=True, forceinline=True)
 def _closed_in_word(subsets):
     """Subsets that miss each of the lower five vertices in some member; `subsets` is extended down all others."""
-    upper = _down(_down(_down(subsets, 2), 3), 4)
-    closed = _U(_down(upper, 1) | ~_WITHOUT[0])
-    closed = _U(closed & (_down(upper, 0) | ~_WITHOUT[1]))
-    lower = _down(_down(subsets, 0), 1)
-    lower_4 = _down(lower, 4)
-    closed = _U(closed & (_down(lower_4, 3) | ~_WITHOUT[2]))
-    lower_4 = _down(lower_4, 2)
+    upper = _down_4(_down_3(_down_2(subsets)))
+    closed = _U(_down_1(upper) | ~_WITHOUT[0])
+    closed = _U(closed & (_down_0(upper) | ~_WITHOUT[1]))
+    lower = _down_1(_down_0(subsets))
+    lower_4 = _down_4(lower)
+    closed = _U(closed & (_down_3(lower_4) | ~_WITHOUT[2]))
+    lower_4 = _down_2(lower_4)
     closed = _U(closed & (lower_4 | ~_WITHOUT[3]))
-    return _U(closed & (_down(_down(lower, 2), 3) | ~_WITHOUT[4]))
+    return _U(closed & (_down_3(_down_2(lower)) | ~_WITHOUT[4]))
 
 
 @cuda.jit(device=True, forceinline=True)

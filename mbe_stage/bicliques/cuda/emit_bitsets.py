@@ -256,7 +256,6 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
         First position of its biclique in the output's members.
     n_left : int32
         Number of its left vertices in the reduced graph.
-    chosen : uint32
     ids_at, length : int32
         First of the vertices of this lane's column in the header, and their number.
     """

@@ -26,7 +26,15 @@ def entry(node, place):
 
 @cuda.jit(device=True, forceinline=True)
 def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path, shift):
-    """Return the `Node` that begins at `offset` of the pool with parts of these sizes; `shift` is its `NODE_SHIFT`."""
+    """Return the `Node` that begins at `offset` with parts of these sizes.
+
+    Parameters
+    ----------
+    offset : int64
+        First entry of its segment of the pool.
+    shift : int32
+        See `layout.NODE_SHIFT`.
+    """
     ids = _U(n_columns + 1)
     row_ids = _U(ids + _U(n_ids))
     row_offsets = _U(row_ids + _U(n_rows))

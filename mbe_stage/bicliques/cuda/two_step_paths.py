@@ -240,8 +240,8 @@ def count_paths(node, child, own, numbers, launch):
             for k in range(4):
                 if k == 0 or (ahead and tile + 32 * k < paths.total):
                     other, holder = found[k]
-                    first = pairs_from(child)
-                    n_pairs = record(other > child.row, other, np.int32(group + holder), first, n_pairs, own)
+                    of, is_later = np.int32(group + holder), other > child.row
+                    n_pairs = record(is_later, other, of, pairs_from(child), n_pairs, own)
                     # Records that do not fit need no distinct numbers.
                     n_pairs = np.int32(min(n_pairs, own.words.size))
                     n_nonzero = append_nonzero(are_new[k], other, n_nonzero, own)

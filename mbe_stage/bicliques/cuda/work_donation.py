@@ -18,7 +18,7 @@ from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_children import set_frame
 from mbe_stage.bicliques.cuda.walk_bundles import Superset
 from mbe_stage.device.intrinsics import global_nanoseconds, load_fresh
-from mbe_stage.device.warp import ALL, ballot, first_bit, max_all, next_one, next_tile
+from mbe_stage.device.warp import ALL, ballot, first_bit, lowest_bit, max_all, next_one, next_tile
 
 _U = np.uint32
 _NAP_NS = 400
@@ -139,8 +139,7 @@ def _claim_idle(warp, warps, control):
         mask = np.uint32(load_fresh(warps.idle_mask, word))
     holders = ballot(mask != 0)
     while holders != 0:
-        source = first_bit(holders)
-        holders &= holders - np.uint32(1)
+        source, holders = lowest_bit(holders)
         claimed = -1
         if lane == source:
             bit = np.uint32(mask & (~mask + np.uint32(1)))
