@@ -192,8 +192,10 @@ def kernel_for(mode: int, techniques: int, n_resident: int) -> Any:
     def bicliques_warp_per_task(pool, warps, output, control, control_64):
         _persistent_loop(pool, warps, output, control, control_64, mode, techniques)
 
-    bicliques_warp_per_task.__name__ += f"_{_NAMES[mode]}" if techniques == ALL_TECHNIQUES else ""
-    return compiled(bicliques_warp_per_task)
+    walk = bicliques_warp_per_task
+    if techniques == ALL_TECHNIQUES:
+        walk.__name__ = walk.__qualname__ = f"{walk.__name__}_{_NAMES[mode]}"
+    return compiled(walk)
 
 
 def walking_kernel(mode: int, techniques: int) -> Any:
