@@ -88,7 +88,9 @@ def drop_dominated(words, top, n, singles, earlier):
         is_known = is_single(mine, singles)
         alive = inside_none(words, earlier, mine, ballot(mine != 0 and not is_known))
         cuda.syncwarp()
-        kept = append(_U(alive & _U(_ONE << _U(lane))) != 0, mine, top, kept, words)
+        if _U(alive & _U(_ONE << _U(lane))) != 0:
+            words[_U(top + kept + rank(alive))] = mine
+        kept = np.int32(kept + count_bits(alive))
         tile = next_tile(tile)
     cuda.syncwarp()
     return kept

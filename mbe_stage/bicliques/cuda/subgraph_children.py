@@ -120,9 +120,10 @@ def _mark_rows(length, start, n_bits, earlier, node, child, are_bits, own, numbe
             rows = _rows_at(tile, n, begin, numbers)
             held = four(_mark, rows, bit, is_free and not are_bits, n_bits, own)
             if is_free and are_bits:
-                is_later = False
-                for row in rows:
-                    is_later = is_later or _is_single(row, n_bits, child, own)
+                is_later = _is_single(rows[0], n_bits, child, own) or _is_single(rows[1], n_bits, child, own)
+                is_later = (
+                    is_later or _is_single(rows[2], n_bits, child, own) or _is_single(rows[3], n_bits, child, own)
+                )
                 later = _U(later | bit) if is_later else later
             for k in range(4):
                 if tile + 32 * k < n:

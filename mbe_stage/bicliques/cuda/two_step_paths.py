@@ -181,11 +181,16 @@ def behind_paths(tile, ahead):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _is_first(path, size, mode, own):
-    """Count a path, in modes without ids the `size` of its column's lane; True if its row had none before."""
-    other, holder = path
-    counted = cuda.shfl_sync(ALL, size, holder) if layout.COUNT < mode < layout.MEMBERS else np.int32(1)
-    return other >= 0 and cuda.atomic.add(own.counts, _U(max(other, 0)), counted) == 0
+def _weighed(path, size, mode):
+    """Return the row of a path, and what it adds to its count: 1, or the `size` of its column's lane."""
+    return path[0], cuda.shfl_sync(ALL, size, path[1]) if layout.COUNT < mode < layout.MEMBERS else np.int32(1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_first(weighed, own):
+    """Count a path; True if its row had none before."""
+    other, weight = weighed
+    return other >= 0 and cuda.atomic.add(own.counts, _U(max(other, 0)), weight) == 0
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -236,7 +241,7 @@ def count_paths(node, child, own, numbers, launch):
         tile = np.int32(0)
         while tile < paths.total:
             found = paths_at(tile, paths, node, numbers, ahead)
-            are_new = four(_is_first, found, size, mode, own)
+            are_new = four(_is_first, four(_weighed, found, size, mode), own)
             for k in range(4):
                 if k == 0 or (ahead and tile + 32 * k < paths.total):
                     other, holder = found[k]
